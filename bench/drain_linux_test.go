@@ -61,7 +61,7 @@ func drainAtRate(b *testing.B, sink string) {
 		provider := &talker{atOnce{latency: 200 * time.Millisecond}}
 		stood := f.standing(id).Total(eval.StateSucceeded)
 		stop := work(b, worker.Config{
-			Client: f.client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: 500,
+			Client: f.client, Endpoints: map[string]providers.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: 500,
 		})
 		begun(b, func() int64 { return int64(f.standing(id).Total(eval.StateSucceeded) - stood) })
 		time.Sleep(sized(time.Second, 5*time.Second))

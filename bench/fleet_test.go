@@ -97,7 +97,7 @@ func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...st
 	e.Normalize()
 	submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts}, limits...)
 	provider := &twoSpeeds{atOnce{latency: fast}, atOnce{latency: slow}}
-	defer work(b, worker.Config{Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}})()
+	defer work(b, worker.Config{Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: provider, Key: "k"}}})()
 	begun(b, provider.fast.calls.Load)
 	time.Sleep(time.Second)
 	if most := provider.slow.most.Load(); len(models) > 1 && most != limit {
@@ -115,12 +115,12 @@ func BenchmarkIdle(b *testing.B) {
 	client := server.Client()
 	machine(b, client)
 	provider := &atOnce{}
-	endpoints := map[string]worker.Endpoint{}
+	endpoints := map[string]providers.Endpoint{}
 	e, texts := pairs(b, 2)
 	e.Judges = []eval.Judge{{Name: "absent:m", Provider: "absent", Model: "m"}} // whose runs keep the evaluation going
 	for i := range queues {
 		name := fmt.Sprint("p", i)
-		endpoints[name] = worker.Endpoint{Provider: provider, Key: "k"}
+		endpoints[name] = providers.Endpoint{Provider: provider, Key: "k"}
 		e.Judges = append(e.Judges, eval.Judge{Name: name + ":m", Provider: name, Model: "m"})
 	}
 	e.Normalize()

@@ -272,7 +272,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 
 	provider := &atOnce{latency: s.latency}
 	stop := work(b, worker.Config{
-		Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: s.slots,
+		Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: s.slots,
 	})
 	recorded := func() int64 {
 		standings, err := of.Standings(b.Context(), []eval.ID{receipt.ID})

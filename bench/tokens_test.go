@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -93,7 +94,7 @@ func tokenBound(b *testing.B, client *redis.Client, baseURL string, limit rateli
 		ended := make(chan error, 1)
 		go func() {
 			ended <- worker.Run(ctx, worker.Config{
-				Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}},
+				Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: provider, Key: "k"}},
 				Slots: 200, Log: zerolog.Nop(),
 			})
 		}()

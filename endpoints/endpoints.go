@@ -17,12 +17,11 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/providers/transport"
-	"github.com/evalfleet/evalfleet/worker"
 )
 
 // Endpoints are the providers that a process can call.
 type Endpoints struct {
-	ByName  map[string]worker.Endpoint
+	ByName  map[string]providers.Endpoint
 	Entries map[string]catalog.Entry // those of ByName, with their addresses
 	Keyless []string                 // variables of keys and headers that are not here, sorted; of providers that were not picked
 
@@ -37,7 +36,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoints{ByName: map[string]worker.Endpoint{}, Entries: map[string]catalog.Entry{}}
+	e := &Endpoints{ByName: map[string]providers.Endpoint{}, Entries: map[string]catalog.Entry{}}
 	headers := map[string]http.Header{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -51,7 +50,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			e.ByName[name] = worker.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
+			e.ByName[name] = providers.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
 			headers[name] = secret.Header
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // File appends events to a file, one JSON line each.
@@ -90,7 +90,7 @@ func (l *File) releaseLost() error {
 		return err
 	}
 	defer written.Close()
-	acquired := map[acquiredCall]worker.Event{}
+	acquired := map[acquiredCall]observe.Event{}
 	lines := bufio.NewReaderSize(written, 1<<16)
 	for cut := false; ; { // within a line that is longer, as none of these events is
 		line, err := lines.ReadSlice('\n')
@@ -108,30 +108,30 @@ func (l *File) releaseLost() error {
 		if !bytes.Contains(line, []byte(`"acquired"`)) && !bytes.Contains(line, []byte(`"released"`)) {
 			continue
 		}
-		var e worker.Event
+		var e observe.Event
 		if json.Unmarshal(line, &e) != nil {
 			continue // cut off
 		}
 		call := acquiredCall{string(e.Evaluation) + " " + e.RunID, e.Dimension, e.Worker}
 		switch e.Event {
-		case worker.EventAcquired:
+		case observe.EventAcquired:
 			if acquired[call] = e; len(acquired) > mostAcquired {
 				return fmt.Errorf("%s has more than %d calls in flight: remove it", l.file.Name(), mostAcquired)
 			}
-		case worker.EventReleased:
+		case observe.EventReleased:
 			delete(acquired, call)
 		}
 	}
-	lost := slices.SortedFunc(maps.Values(acquired), func(a, b worker.Event) int { return a.Time.Compare(b.Time) })
+	lost := slices.SortedFunc(maps.Values(acquired), func(a, b observe.Event) int { return a.Time.Compare(b.Time) })
 	for _, e := range lost {
-		e.Event, e.Time, e.ActiveSlots, e.Message = worker.EventReleased, time.Now().UTC(), nil, "the process that made the call was killed"
+		e.Event, e.Time, e.ActiveSlots, e.Message = observe.EventReleased, time.Now().UTC(), nil, "the process that made the call was killed"
 		l.Write(e)
 	}
 	return l.err
 }
 
 // Write appends an event.
-func (l *File) Write(e worker.Event) {
+func (l *File) Write(e observe.Event) {
 	line, err := json.Marshal(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()

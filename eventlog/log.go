@@ -5,17 +5,17 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Log writes an event as a line of a log, from level debug; those of calls from info where
 // calls is set. Timeouts and failures are there anyway, as a warning and an error.
-func Log(log zerolog.Logger, calls bool, e worker.Event) {
+func Log(log zerolog.Logger, calls bool, e observe.Event) {
 	level := zerolog.DebugLevel
 	switch e.Event {
-	case worker.EventTimeout, worker.EventFailed:
+	case observe.EventTimeout, observe.EventFailed:
 		return
-	case worker.EventQueueing, worker.EventAcquired, worker.EventReleased, worker.EventRetry:
+	case observe.EventQueueing, observe.EventAcquired, observe.EventReleased, observe.EventRetry:
 		if calls {
 			level = zerolog.InfoLevel
 		}

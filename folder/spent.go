@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Spent stores in an output folder how much a run with its own Redis has spent of its budget
@@ -40,13 +40,13 @@ func OpenSpent(path string, id eval.ID, recorded int64) (*Spent, error) {
 	if n, _ := fmt.Sscanf(string(text), "%s %d", &of, &before); n == 2 && of == string(id) {
 		l.nano = max(l.nano, before)
 	}
-	l.Note(worker.Spending{})
+	l.Note(observe.Spending{})
 	return l, l.err
 }
 
 // Note writes the amount spent and reserved now. It survives the process; the line keeps its
 // length, so that a full disk has room for it.
-func (l *Spent) Note(s worker.Spending) {
+func (l *Spent) Note(s observe.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nano += s.Nano

@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view/plain"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Config says what is run and how.
@@ -97,7 +98,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return exitcode.With(exitcode.Unreachable, err)
 	}
 	defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, events.Close()), err) }()
-	j.Worker.Cache, j.Worker.Events = sink, worker.Both(j.Worker.Events, events.Write)
+	j.Worker.Cache, j.Worker.Observer = sink, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
 	before, err := collect.Spent(ctx, j.id, j.Submission.Settings, sink)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return exitcode.With(exitcode.Unreachable, openErr)
 		}
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, spending.Close()), err) }()
-		j.Worker.Spending, before = spending.Note, spending.Nano()
+		j.Worker.Observer.Spending, before = spending.Note, spending.Nano()
 	}
 	ended := j.work(ctx, j.Worker, sink, rest, j.Record, before)
 	if ended != nil && !collect.IsEnding(ended) {

@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/view/plain"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // work submits the evaluation, works on it and drains it until every run is in the results
@@ -32,7 +33,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err != nil {
 		return folder.StoreError(err)
 	}
-	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.Worker.Log, Queued: func(t record.Task, at time.Time) { settings.Events(worker.Queued(t, at)) }}
+	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.Worker.Log, Queued: func(t record.Task, at time.Time) { settings.Observer.Event(observe.Queued(t, at)) }}
 	var evaluation *collect.Evaluation
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
 		jobs, err := sink.Jobs(ctx, r.ID)

@@ -91,7 +91,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- worker.Run(ctx, worker.Config{
-			Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: &judge{fails: true}, Key: "k"}},
+			Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: &judge{fails: true}, Key: "k"}},
 			Slots: 1, Grace: time.Second, Log: zerolog.Nop(),
 		})
 	}()

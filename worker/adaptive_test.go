@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -88,7 +89,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 			s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: limit, Adaptive: adaptive}}
 		})
 		cfg := b.config()
-		cfg.Endpoints = map[string]Endpoint{"p": {Provider: p, Key: "k"}}
+		cfg.Endpoints = map[string]providers.Endpoint{"p": {Provider: p, Key: "k"}}
 		for range 2 {
 			t.Cleanup(b.start(cfg))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
 // named gives an evaluation a name and a model.
@@ -52,7 +53,7 @@ func cooldownOfOneModel(t *testing.T, change func(*eval.Evaluation, map[string]s
 	b := setup(t, provider)
 	ctx, limiter := t.Context(), ratelimit.New(b.store.Client(), ratelimit.Config{})
 	hold := func() {
-		if err := limiter.Cool(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, inPlace-time.Second); err != nil {
+		if err := limiter.Cool(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, run.InPlace-time.Second); err != nil {
 			t.Error(err)
 		}
 	}
@@ -112,47 +113,5 @@ func TestAfterACooldownOthersAreTriedFirst(t *testing.T) {
 	t.Logf("%d calls were refused before", len(refused))
 	if n := len(refused); n > 4 {
 		t.Errorf("%d calls were refused before, want 4 at most", n)
-	}
-}
-
-func TestWhoWasRefusedYields(t *testing.T) {
-	t.Parallel()
-	a := newAsides(16)
-	hot, cold := asker{"ev-a", "p:hot"}, asker{"ev-b", "p:cold"}
-	a.share(map[string]map[asker]bool{"q": {hot: true, cold: true}, "own": {hot: true}})
-	if !a.stepsAside("q") || a.stepsAside("own") {
-		t.Errorf("steps aside: %t and %t, want it in the queue of two alone", a.stepsAside("q"), a.stepsAside("own"))
-	}
-	a.told(hot, true)
-	for _, tt := range []struct {
-		queue string
-		who   asker
-		want  time.Duration
-	}{{"q", hot, yieldTime}, {"q", cold, 0}, {"own", hot, 0}} {
-		if got := a.yields(tt.queue, tt.who); got != tt.want {
-			t.Errorf("%v in %s yields for %s, want %s", tt.who, tt.queue, got, tt.want)
-		}
-	}
-	a.told(hot, false)
-	if got := a.yields("q", hot); got != 0 {
-		t.Errorf("it yields for %s after an answer, want 0", got)
-	}
-	var leave []func()
-	for range 2 {
-		l, ok := a.rest("q", hot)
-		if !ok {
-			t.Fatal("an eighth of the slots may not wait")
-		}
-		leave = append(leave, l)
-	}
-	if _, ok := a.rest("q", hot); ok {
-		t.Error("more than an eighth of the slots waits")
-	}
-	if _, ok := a.rest("q", cold); !ok {
-		t.Error("others may not wait")
-	}
-	leave[0]()
-	if _, ok := a.rest("q", hot); !ok {
-		t.Error("after one has left, none may wait")
 	}
 }

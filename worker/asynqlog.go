@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // asynqLog hands asynq's log lines on.
@@ -30,13 +29,4 @@ func (l asynqLog) say(level zerolog.Level, args []any) {
 		level = zerolog.DebugLevel
 	}
 	l.log.WithLevel(level).Msg(line)
-}
-
-// levelOf is the level of a failure to ask Redis: that it is away is said once,
-// by life.look.
-func levelOf(err error) zerolog.Level {
-	if outage.Is(err) {
-		return zerolog.DebugLevel
-	}
-	return zerolog.WarnLevel
 }

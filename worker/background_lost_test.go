@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
 // Redis loses everything while a job runs that no collector knows. The worker gives the job
@@ -60,7 +61,7 @@ func TestKeptJobIsRestored(t *testing.T) {
 	}
 	l := newLife(s.cfg)
 	l.enter(newSession(s.cfg, "w", l))
-	l.kept.jobs.put(s.id, job, s.created())
+	l.ledger.PutJob(s.id, job, s.created())
 	l.look(t.Context())
 	leases := func() int64 { return s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val() }
 	s.store.Client().FlushAll(t.Context())
@@ -115,7 +116,7 @@ func TestJobOfAWorkerThatWasCutOff(t *testing.T) {
 	var away atomic.Bool
 	frozen.Client = s.server2(&away)
 	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
-	frozen.Endpoints = map[string]Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
+	frozen.Endpoints = map[string]providers.Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
 	frozen.Probe = &Probe{}
 	defer s.start(frozen)()
 	<-held.submitted
@@ -150,7 +151,7 @@ func TestJobOfAWorkerThatDied(t *testing.T) {
 	var away atomic.Bool
 	dying.Client = s.server2(&away)
 	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
-	dying.Endpoints = map[string]Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
+	dying.Endpoints = map[string]providers.Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
 	defer s.start(dying)()
 	<-held.submitted
 	away.Store(true)
@@ -158,7 +159,7 @@ func TestJobOfAWorkerThatDied(t *testing.T) {
 		away.Store(false)
 		close(held.release)
 	}()
-	before, progress := time.Now().Add(-askTime-askTime/2), s.store.Keys().ProgressOf(s.id, "0.0")
+	before, progress := time.Now().Add(-call.AskTime-call.AskTime/2), s.store.Keys().ProgressOf(s.id, "0.0")
 	if err := s.store.Client().HSet(t.Context(), progress, record.ProgressSubmitting, before.UnixMilli()).Err(); err != nil {
 		t.Fatal(err)
 	}

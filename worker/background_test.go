@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/ask"
 )
 
 const researcher = "o3-deep-research"
@@ -169,7 +170,7 @@ func (s silent) Poll(ctx context.Context, key, id string) (*providers.Result, bo
 // TestUselessJobsAreBounded: a job that completes without text is paid for as
 // often as other calls are, although the run goes back to its queue after each.
 func TestUselessJobsAreBounded(t *testing.T) {
-	for name, before := range map[string]int{"with what was stored": maxRepairs, "from the start": 0} {
+	for name, before := range map[string]int{"with what was stored": ask.MaxRepairs, "from the start": 0} {
 		t.Run(name, func(t *testing.T) {
 			if before == 0 {
 				testrun.Slow(t)
@@ -186,7 +187,7 @@ func TestUselessJobsAreBounded(t *testing.T) {
 			if got := runs[0][0]; got.Class != providers.Malformed {
 				t.Errorf("the run ended as %q: %s; want malformed", got.Class, got.Error)
 			}
-			want := maxRepairs + 1 - before
+			want := ask.MaxRepairs + 1 - before
 			if got := s.server.Stats().Models[researcher]; got.Submitted != int64(want) || len(calls) != want {
 				t.Errorf("%d jobs submitted, %d calls recorded; want %d", got.Submitted, len(calls), want)
 			}

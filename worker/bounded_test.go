@@ -13,6 +13,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/ask"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // A run that panics whatever it does ends after as many calls as it may make, every
@@ -31,14 +34,14 @@ func TestPanicIsAnAttempt(t *testing.T) {
 			p.answer = func(context.Context, int, *providers.Request) (*providers.Result, error) { panic("in the provider") }
 		}},
 		{"when the call has ended", 2, 2, func(cfg *Config, _ *fakeProvider) {
-			cfg.Calls = func(c record.Call) {
+			cfg.Observer.Call = func(c record.Call) {
 				if isBad(c) {
 					panic("counter cannot decrease")
 				}
 			}
 		}},
 		{"before the call is sent", 5, record.MaxFaults, func(cfg *Config, _ *fakeProvider) {
-			cfg.Spending = func(s Spending) { panic("before it is sent") }
+			cfg.Observer.Spending = func(s observe.Spending) { panic("before it is sent") }
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,7 +108,7 @@ func TestRepairsAreBoundedOverWorkers(t *testing.T) {
 	}}
 	b := setup(t, provider)
 	b.submit(2, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) { s.Limit, s.Retry.MaxAttempts = 1, 6 })
-	for range maxRepairs {
+	for range ask.MaxRepairs {
 		stop := b.start(b.config())
 		<-failed
 		stop()
@@ -116,8 +119,8 @@ func TestRepairsAreBoundedOverWorkers(t *testing.T) {
 	if got := runs[0][0]; got.Class != providers.Malformed {
 		t.Errorf("the run ended as %q: %s; want malformed", got.Class, got.Error)
 	}
-	if n, _ := provider.count(); n != 2*maxRepairs+1 || len(calls) != n {
-		t.Errorf("the provider saw %d calls and %d are recorded, want %d", n, len(calls), 2*maxRepairs+1)
+	if n, _ := provider.count(); n != 2*ask.MaxRepairs+1 || len(calls) != n {
+		t.Errorf("the provider saw %d calls and %d are recorded, want %d", n, len(calls), 2*ask.MaxRepairs+1)
 	}
 }
 
@@ -171,9 +174,9 @@ func TestWhatIsStoredBoundsTheCalls(t *testing.T) {
 		{"failed calls", store.Progress{Attempts: 2}, failing(500, providers.Transient), 1, providers.Transient},
 		{"all attempts", store.Progress{Attempts: 3}, failing(500, providers.Transient), 0, providers.Lost},
 		{"answers are no failures", store.Progress{Attempts: 2, Answers: 1}, failing(500, providers.Transient), 2, providers.Transient},
-		{"useless answers", store.Progress{Attempts: 2, Answers: 2, Unusable: maxRepairs}, useless, 1, providers.Malformed},
-		{"all repairs", store.Progress{Attempts: 3, Answers: 3, Unusable: maxRepairs + 1}, useless, 0, providers.Malformed},
-		{"refusals", store.Progress{Cooled: maxCooled, Attempts: 2}, failing(429, providers.RateLimited), 1, providers.RateLimited},
+		{"useless answers", store.Progress{Attempts: 2, Answers: 2, Unusable: ask.MaxRepairs}, useless, 1, providers.Malformed},
+		{"all repairs", store.Progress{Attempts: 3, Answers: 3, Unusable: ask.MaxRepairs + 1}, useless, 0, providers.Malformed},
+		{"refusals", store.Progress{Cooled: call.MaxCooled, Attempts: 2}, failing(429, providers.RateLimited), 1, providers.RateLimited},
 		{"answers without a search", store.Progress{Attempts: 2, Lacked: providers.Ungrounded}, lacking, 1, providers.Ungrounded},
 		{"calls cut off", store.Progress{Cut: record.MaxCut}, firstWins, 0, providers.Lost},
 		{"faults", store.Progress{Faults: record.MaxFaults}, firstWins, 0, providers.Lost},

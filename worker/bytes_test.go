@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/record"
@@ -40,7 +41,7 @@ func TestTextsArriveByteForByte(t *testing.T) {
 				t.Fatal(err)
 			}
 			config := b.config()
-			config.Endpoints = map[string]Endpoint{name: {Provider: provider, Key: "sk-0123456789", Capabilities: entry.Capabilities}}
+			config.Endpoints = map[string]providers.Endpoint{name: {Provider: provider, Key: "sk-0123456789", Capabilities: entry.Capabilities}}
 
 			first, second, question := strange+"1", "2"+strange, "Which?"+strange
 			b.submit(0, func(e *eval.Evaluation, texts map[string]string, _ *record.Settings) {

@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,27 +175,6 @@ func TestCacheThatCannotAnswer(t *testing.T) {
 			t.Errorf("%d calls were made and the log says\n%s\nwant 6, and %q once", made, log.String(), what)
 		}
 	}
-}
-
-// TestKeyHasAllThatIsAsked: a new field of a request must be classified as part of the key or
-// not.
-func TestKeyHasAllThatIsAsked(t *testing.T) {
-	t.Parallel()
-	notAsked := []string{"Key", "Ready", "IdempotencyID"}
-	has := reflect.TypeFor[keyed]()
-	for field := range fieldsOf(reflect.TypeFor[providers.Request]()) {
-		if _, ok := has.FieldByName(field); ok == slices.Contains(notAsked, field) {
-			t.Errorf("Request.%s: in the key: %t", field, ok)
-		}
-	}
-}
-
-func fieldsOf(of reflect.Type) map[string]bool {
-	fields := map[string]bool{}
-	for i := range of.NumField() {
-		fields[of.Field(i).Name] = true
-	}
-	return fields
 }
 
 type lockedLog struct {

@@ -239,7 +239,7 @@ func TestGroupsShareTheirLimit(t *testing.T) {
 		s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Group: "both"}, Kind: ratelimit.Concurrency, Max: 1}}
 	})
 	config := b.config()
-	config.Endpoints["q"] = Endpoint{Provider: provider, Key: "k"}
+	config.Endpoints["q"] = providers.Endpoint{Provider: provider, Key: "k"}
 	stop := b.start(config)
 	limits := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	testrun.EventuallyGot(t, "a call waits for the group's limit", func() (string, bool) {

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
 // TestNothingIsReadForNothing: an answer whose reported input is 0 gives nothing
@@ -57,22 +58,6 @@ func TestNothingIsReadForNothing(t *testing.T) {
 	for _, call := range calls {
 		if call.Usage.CostUSD != nil || call.MostUSD == nil || *call.MostUSD <= 0 {
 			t.Errorf("a call cost %v, at most %v; want an unknown cost with a bound", call.Usage.CostUSD, call.MostUSD)
-		}
-	}
-}
-
-// TestSearchesAreBoundedUnderABudget: endpoints are told how many searches a call may
-// make only where a budget has reserved as many.
-func TestSearchesAreBoundedUnderABudget(t *testing.T) {
-	t.Parallel()
-	for _, limits := range [][]ratelimit.Limit{nil, {ratelimit.Budget("e", 1000)}} {
-		r := &run{
-			session: &session{}, task: record.Task{Kind: eval.KindPairwise},
-			evaluation: &evaluation{asked: &eval.Evaluation{Grounding: eval.Required}, record: record.Evaluation{Settings: record.Settings{Limits: limits}}},
-		}
-		request := r.request(eval.Judge{Provider: "p", Model: "m"}, &question{})
-		if _, told := request.ToldSearches(); !request.Search || told != (limits != nil) {
-			t.Errorf("under limits %v: search %t, a bound is told: %t", limits, request.Search, told)
 		}
 	}
 }
@@ -120,9 +105,9 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 	})
 	cfg := b.config().withDefaults()
 	life := newLife(cfg)
-	defer life.giveUp()
+	defer life.ledger.Close()
 	s := newSession(cfg, "w1", life)
-	old, err := s.evaluations.load(t.Context(), b.id)
+	old, err := s.worker.Evaluations.Load(t.Context(), b.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,15 +122,16 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 		what string
 		want record.Status
 	}{{"under the old budget", record.StatusActive}, {"under the one that holds", record.StatusPaused}} {
-		r := &run{session: s, task: record.Task{Evaluation: b.id, Kind: eval.KindPairwise}, evaluation: old}
-		var back *putBack
-		if err := r.outOfBudget(t.Context()); !errors.As(err, &back) {
+		r := run.New(s.worker, "q")
+		r.Task, r.Evaluation = record.Task{Evaluation: b.id, Kind: eval.KindPairwise}, old
+		var back *run.PutBack
+		if err := s.handler.Caller.Of(r, nil).OutOfBudget(t.Context()); !errors.As(err, &back) {
 			t.Fatalf("refused %s: %v, want that the run goes back", step.what, err)
 		}
 		if now, err := b.store.Evaluation(t.Context(), b.id); err != nil || now.Status != step.want {
 			t.Errorf("refused %s, the evaluation is %s, %v; want %s", step.what, now.Status, err, step.want)
 		}
-		if old, err = s.evaluations.load(t.Context(), b.id); err != nil {
+		if old, err = s.worker.Evaluations.Load(t.Context(), b.id); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
 // The connection of a call is cut, and the provider goes on working on it. The next
@@ -24,7 +25,7 @@ func TestACutConnectionKeepsItsSlot(t *testing.T) {
 		limit ratelimit.Limit // beside one call in flight
 		least time.Duration   // between the cut call's start and the next
 	}{
-		{"freed", false, ratelimit.Limit{}, abandonedKeep},
+		{"freed", false, ratelimit.Limit{}, call.AbandonedKeep},
 		{"freed under a limit of a longer jitter", false, ratelimit.Limit{
 			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 10_000, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: jitter}, jitter},

@@ -15,159 +15,157 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
-// discover serves the queues of active evaluations, new ones within a second.
-func (s *session) discover(ctx context.Context) {
-	spell := outage.Spell{Log: s.log, Fails: "cannot list queues; retrying", Works: "listing queues again", Elsewhere: true}
+const (
+	// A submitted evaluation is announced; looking finds missed announcements.
+	discoverEvery = 1800 * time.Millisecond
+	lookEvery     = 5 * time.Second // at limits, statuses and revisions, whose changes are announced
+	// lookTimeEach makes lookEvery longer with each active evaluation, so that many
+	// workers with many evaluations do not keep Redis busy.
+	lookTimeEach = 20 * time.Millisecond
+)
+
+// discovery finds the queues of active evaluations and has them served. It is used by one
+// goroutine.
+type discovery struct {
+	on        *session
+	looked    time.Time     // at statuses and revisions
+	lookAfter time.Duration // how long after looked to look again
+	of        []eval.ID     // whose limits were read
+	asked     time.Time     // when they were
+	limits    []ratelimit.Limit
+}
+
+func (s *session) newDiscovery() *discovery { return &discovery{on: s} }
+
+// run serves the queues of active evaluations, new ones within a second. An error that waiting
+// does not solve goes to broken.
+func (d *discovery) run(ctx context.Context, broken chan<- error) {
+	spell := outage.Spell{Log: d.on.worker.Log, Fails: "cannot list queues; retrying", Works: "listing queues again", Elsewhere: true}
 	for {
-		err := s.discoverOnce(ctx)
+		err := d.once(ctx)
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
-			s.broken <- err
+			broken <- err
 			return
 		}
 		spell.Note(ctx, err)
 		select {
 		case <-time.After(discoverEvery):
-		case <-s.changed:
+		case <-d.on.changed:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (s *session) discoverOnce(ctx context.Context) error {
-	ids, err := s.store.Active(ctx)
+func (d *discovery) once(ctx context.Context) error {
+	ids, err := d.on.worker.Store.Active(ctx)
 	if err != nil {
 		return err
 	}
-	s.keep(ids)
-	if time.Since(s.looked) >= s.lookAfter { // for missed announcements
-		if err := s.refresh(ctx, slices.Concat(ids, s.halts.held())...); err != nil {
+	d.keep(ids)
+	if time.Since(d.looked) >= d.lookAfter { // for missed announcements
+		if err := d.on.refresh(ctx, slices.Concat(ids, d.on.worker.Halts.Held())...); err != nil {
 			return err
 		}
-		s.looked, s.lookAfter = time.Now(), max(lookEvery, time.Duration(len(ids))*lookTimeEach)
+		d.looked, d.lookAfter = time.Now(), max(lookEvery, time.Duration(len(ids))*lookTimeEach)
 	}
-	s.quarantine.Keep(ids)
-	limits, err := s.inForce(ctx, ids)
+	d.on.quarantine.Keep(ids)
+	limits, err := d.inForce(ctx, ids)
 	if err != nil {
 		return err
 	}
-	wanted := map[string]int{}         // by queue, how many of its calls may be in flight
-	all := map[string]map[asker]bool{} // by queue with their runs
+	wanted := map[string]int{}              // by queue, how many of its calls may be in flight
+	all := map[string]map[call.Asker]bool{} // by queue with their runs
 	for _, id := range ids {
-		e, err := s.evaluations.load(ctx, id)
+		e, err := d.on.worker.Evaluations.Load(ctx, id)
 		switch {
-		case errors.Is(err, store.ErrNoEvaluation), err != nil && s.quarantine.Takes(id, err):
+		case errors.Is(err, store.ErrNoEvaluation), err != nil && d.on.quarantine.Takes(id, err):
 			continue
 		case err != nil:
 			return err
 		}
-		s.quarantine.Release(id)
-		s.mu.Lock()
-		for _, timeout := range e.record.Settings.Timeouts {
-			s.longest = max(s.longest, timeout)
-		}
-		s.mu.Unlock()
-		for _, phase := range e.record.Phases {
+		d.on.quarantine.Release(id)
+		d.on.queues.met(e.Record.Settings.Timeouts)
+		for _, phase := range e.Record.Phases {
 			for i, queue := range phase.JudgeQueues {
-				judge := e.asked.Asked(phase.Kind)[i]
+				judge := e.Asked.Asked(phase.Kind)[i]
 				if all[queue] == nil {
-					all[queue] = map[asker]bool{}
+					all[queue] = map[call.Asker]bool{}
 				}
-				all[queue][asker{id, judge.Target()}] = true
-				if s.serves(queue, judge.Provider) {
-					wanted[queue] = max(wanted[queue], allowedInFlight(limits, e.record.Call(phase.Kind, i, judge)))
+				all[queue][call.Asker{Evaluation: id, Model: judge.Target()}] = true
+				if d.on.serves(queue, judge.Provider) {
+					wanted[queue] = max(wanted[queue], allowedInFlight(limits, e.Record.Call(phase.Kind, i, judge)))
 				}
 			}
 		}
 	}
 	for queue, most := range wanted { // all, before the first of them takes its share
-		s.budget.allow(queue, most)
+		d.on.worker.Shares.Allow(queue, most)
 	}
-	s.asides.share(all)
-	s.mu.Lock()
-	s.all = slices.Sorted(maps.Keys(all))
-	for queue := range wanted {
-		s.serve(queue)
+	d.on.asides.Share(all)
+	for _, queue := range d.on.queues.serve(slices.Collect(maps.Keys(wanted)), slices.Sorted(maps.Keys(all))) {
+		d.on.gate.Serve(queue)
+		d.on.worker.Log.Info().Str("queue", queue).Msg("serving queue")
 	}
-	s.mu.Unlock()
-	s.endIdle(ctx)
+	d.endIdle(ctx)
 	return nil
 }
 
 // keep forgets every evaluation that is not among ids.
-func (s *session) keep(ids []eval.ID) {
-	s.evaluations.keep(ids)
+func (d *discovery) keep(ids []eval.ID) {
+	d.on.worker.Evaluations.Keep(ids)
 	active := make(map[eval.ID]bool, len(ids))
 	for _, id := range ids {
 		active[id] = true
 	}
-	s.refusals.Range(func(key, _ any) bool {
-		if !active[key.(haltKey).evaluation] {
-			s.refusals.Delete(key)
-		}
-		return true
-	})
-	s.dropped.Range(func(key, _ any) bool {
-		if !active[key.(notSent).evaluation] {
-			s.dropped.Delete(key)
-		}
-		return true
-	})
+	d.on.handler.Keep(active)
 }
 
 // refresh drops cached evaluations that have changed. Their runs that wait for a call, and
 // those of paused or cancelled evaluations, go back to their queues.
 func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
-	changed, err := s.evaluations.look(ctx, ids...)
+	changed, err := s.worker.Evaluations.Look(ctx, ids...)
 	if err != nil {
 		return err
 	}
 	for _, id := range changed {
-		s.halts.end(id)
+		s.worker.Halts.End(id)
 	}
-	return s.halts.look(ctx, ids...)
+	return s.worker.Halts.Look(ctx, ids...)
 }
 
 // endIdle stops serving queues that have had no runs for a while: each costs Redis a look now
 // and then. Only discover serves queues, so none can be served meanwhile.
-func (s *session) endIdle(ctx context.Context) {
-	var idle []string
-	s.mu.Lock()
-	for queue, wanted := range s.queues {
-		if time.Since(wanted) > idleTime && s.budget.idle(queue) {
-			delete(s.queues, queue)
-			idle = append(idle, queue)
-		}
-	}
-	s.mu.Unlock()
-	for _, queue := range idle {
+func (d *discovery) endIdle(ctx context.Context) {
+	for _, queue := range d.on.queues.dropIdle(d.on.worker.Shares.Idle) {
 		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-		if err := s.gate.Leave(giveBack, queue); err != nil {
-			s.notGivenBack(err)
+		if err := d.on.gate.Leave(giveBack, queue); err != nil {
+			d.on.notGivenBack(err)
 		}
 		cancel()
-		s.log.Info().Str("queue", queue).Msg("queue is idle, no longer served")
+		d.on.worker.Log.Info().Str("queue", queue).Msg("queue is idle, no longer served")
 	}
 }
 
 // inForce returns the limits in force. They are read again when evaluations come or go, and
 // every few seconds.
-func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit, error) {
+func (d *discovery) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit, error) {
 	slices.Sort(ids)
-	if slices.Equal(ids, s.limits.of) && time.Since(s.limits.asked) < lookEvery {
-		return s.limits.inForce, nil
+	if slices.Equal(ids, d.of) && time.Since(d.asked) < lookEvery {
+		return d.limits, nil
 	}
-	if err := s.pin(ctx); err != nil {
+	if err := d.on.pin(ctx); err != nil {
 		return nil, err
 	}
-	if err := enqueue.RegisterAgain(ctx, s.store, s.admin, s.log, ids); err != nil {
+	if err := enqueue.RegisterAgain(ctx, d.on.worker.Store, d.on.worker.Admin, d.on.worker.Log, ids); err != nil {
 		return nil, err
 	}
-	limits, err := s.admin.InForce(ctx)
+	limits, err := d.on.worker.Admin.InForce(ctx)
 	if err == nil {
-		s.limits.of, s.limits.asked, s.limits.inForce = ids, time.Now(), limits
+		d.of, d.asked, d.limits = ids, time.Now(), limits
 	}
 	return limits, err
 }
@@ -195,8 +193,8 @@ func (s *session) serves(queue, provider string) bool {
 func (s *session) offer(ctx context.Context) {
 	names := slices.Sorted(maps.Keys(s.cfg.Endpoints))
 	for {
-		if err := s.store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("cannot announce this worker's providers; retrying")
+		if err := s.worker.Store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
+			s.worker.Log.Debug().Err(err).Msg("cannot announce this worker's providers; retrying")
 		}
 		select {
 		case <-time.After(offerEvery):
@@ -204,13 +202,4 @@ func (s *session) offer(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// serve has a queue's runs pulled. The caller holds s.mu.
-func (s *session) serve(queue string) {
-	if _, served := s.queues[queue]; !served {
-		s.gate.Serve(queue)
-		s.log.Info().Str("queue", queue).Msg("serving queue")
-	}
-	s.queues[queue] = time.Now()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 const (
@@ -202,13 +203,13 @@ func playScenario(t *testing.T, c scenario, ms time.Duration) (wrong []string) {
 		s.takeTurns(1000*ms, c.turns...)
 	}
 	var waits, reserved atomic.Int64
-	s.cfg.Waits = func(target eval.Judge) {
+	s.cfg.Observer.Wait = func(target eval.Judge) {
 		waits.Add(1)
 		if target.Target() != primary {
 			fail("told of a wait for %s, want %s", target.Target(), primary)
 		}
 	}
-	s.cfg.Reserved = func(r Reserved) {
+	s.cfg.Observer.Reserved = func(r observe.Reserved) {
 		reserved.Add(1)
 		if by := r.Provider + ":" + r.Model; by != c.by || r.Input <= 0 || r.Output <= 0 {
 			fail("told that %+v was reserved, want tokens of %s", r, c.by)

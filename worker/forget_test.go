@@ -2,7 +2,6 @@ package worker
 
 import (
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -11,20 +10,21 @@ import (
 func TestEndedEvaluationsAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
+	var ids []eval.ID
 	s := newSession(b.config(), "w", newLife(b.config()))
-	for _, id := range []eval.ID{"ev-active", "ev-ended"} {
-		s.evaluations.known[id] = &evaluation{}
-		s.refusals.Store(haltKey{id, "p"}, refusedProvider{until: time.Now().Add(refusedTime)})
-		s.dropped.Store(notSent{id, "p:m", "temperature"}, true)
+	for _, name := range []string{"active", "ended"} {
+		b.submit(2, named(name, "m"))
+		if _, err := s.worker.Evaluations.Load(t.Context(), b.id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, b.id)
+		s.handler.Caller.NoteDropped(b.id, "p:m", "temperature")
 	}
-	s.keep([]eval.ID{"ev-active"})
-	left := map[eval.ID]int{}
-	for id := range s.evaluations.known {
-		left[id]++
+	s.newDiscovery().keep(ids[:1])
+	if left := s.worker.Evaluations.Created(ids); len(left) != 1 || left[ids[0]].IsZero() {
+		t.Errorf("remembered are %v, want the active one", left)
 	}
-	s.refusals.Range(func(key, _ any) bool { left[key.(haltKey).evaluation]++; return true })
-	s.dropped.Range(func(key, _ any) bool { left[key.(notSent).evaluation]++; return true })
-	if left["ev-active"] != 3 || left["ev-ended"] != 0 {
-		t.Errorf("noted are %v, want 3 of ev-active", left)
+	if s.handler.Caller.NoteDropped(ids[0], "p:m", "temperature") || !s.handler.Caller.NoteDropped(ids[1], "p:m", "temperature") {
+		t.Error("warnings are remembered of others than the active evaluation")
 	}
 }

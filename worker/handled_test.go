@@ -12,31 +12,32 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // handled starts a worker for one run and returns what it tells of it when it lets it
 // go first.
 func handled(t *testing.T, answer func(context.Context, int, *providers.Request) (*providers.Result, error),
-	change ...func(*eval.Evaluation, map[string]string, *record.Settings)) Handled {
+	change ...func(*eval.Evaluation, map[string]string, *record.Settings)) observe.Handled {
 	t.Helper()
 	b := setup(t, &fakeProvider{answer: answer})
 	b.submit(2, append(change, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
 		e.Pairwise.Order = eval.OrderAsListed
 	})...)
 	cfg := b.config()
-	told := make(chan Handled, 100)
-	cfg.Slots, cfg.Handled = 1, func(h Handled) { told <- h }
+	told := make(chan observe.Handled, 100)
+	cfg.Slots, cfg.Observer.Handled = 1, func(h observe.Handled) { told <- h }
 	defer b.start(cfg)()
 	select {
 	case h := <-told:
 		return h
 	case <-testrun.Context(t).Done():
 		t.Fatal("nothing was told of any run")
-		return Handled{}
+		return observe.Handled{}
 	}
 }
 
-func eventNames(h Handled) (names []string) {
+func eventNames(h observe.Handled) (names []string) {
 	for _, e := range h.Events {
 		names = append(names, e.Event)
 	}
@@ -60,7 +61,7 @@ func TestHandledRecorded(t *testing.T) {
 		t.Errorf("got %+v of %s in %s, %q; want the outcome of a run that succeeded by its second call", h.Run, h.Task.Model, h.Queue, h.Why)
 	}
 	want := []string{
-		EventStarted, EventQueueing, EventAcquired, EventReleased, EventRetry, EventQueueing, EventAcquired, EventReleased, EventSucceeded,
+		observe.EventStarted, observe.EventQueueing, observe.EventAcquired, observe.EventReleased, observe.EventRetry, observe.EventQueueing, observe.EventAcquired, observe.EventReleased, observe.EventSucceeded,
 	}
 	if diff := cmp.Diff(want, eventNames(h)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -110,7 +111,7 @@ func TestRetriesSayTheirAttempt(t *testing.T) {
 		}, tweak)
 		var attempts []int
 		for _, e := range h.Events {
-			if e.Event == EventRetry {
+			if e.Event == observe.EventRetry {
 				attempts = append(attempts, e.Attempt)
 			}
 		}
@@ -136,7 +137,7 @@ func TestHandledWaits(t *testing.T) {
 	}
 	var delays []float64
 	for _, e := range h.Events {
-		if e.Event == EventRateLimitWait && e.Model == "m" {
+		if e.Event == observe.EventRateLimitWait && e.Model == "m" {
 			delays = append(delays, e.DelayS)
 		}
 	}

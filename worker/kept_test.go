@@ -22,6 +22,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/ledger"
 )
 
 // TestRecordedAgainAfterALoss: Redis forgets everything while no collector has
@@ -115,20 +116,20 @@ func TestKeptUntilInASink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKept(b.store, nil)
+	k := ledger.New(b.store, nil)
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
 	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, run, nil); err != nil {
 		t.Fatal(err)
 	}
-	k.put(keptOutcome{Outcome: encoded(t, b.id, run), created: r.Created})
+	k.Put(encoded(t, b.id, run), r.Created)
 	lost := 0
 	look := func(kept int) {
 		t.Helper()
-		if err := k.look(t.Context(), nil, func(eval.ID) { lost++ }); err != nil {
+		if err := k.Look(t.Context(), nil, func(eval.ID) { lost++ }); err != nil {
 			t.Fatal(err)
 		}
-		if len(k.outcomes) != kept {
-			t.Errorf("%d outcomes are kept, want %d", len(k.outcomes), kept)
+		if outcomes, _ := k.Kept(); outcomes != kept {
+			t.Errorf("%d outcomes are kept, want %d", outcomes, kept)
 		}
 	}
 	look(1)
@@ -144,8 +145,8 @@ func TestKeptUntilInASink(t *testing.T) {
 	}
 	b.store.Client().XTrimMaxLen(t.Context(), b.store.Keys().Results(b.id), 0)
 	look(0)
-	if k.bytes != 0 {
-		t.Errorf("%d bytes of nothing are kept", k.bytes)
+	if _, bytes := k.Kept(); bytes != 0 {
+		t.Errorf("%d bytes of nothing are kept", bytes)
 	}
 }
 
@@ -174,7 +175,7 @@ func recordedAgainAfterAnOutage(t *testing.T, away bool) {
 		t.Fatal(err)
 	}
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
-	l.kept.put(keptOutcome{Outcome: encoded(t, b.id, run), created: r.Created}) // and Redis has lost it
+	l.ledger.Put(encoded(t, b.id, run), r.Created) // and Redis has lost it
 	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, record.Run{Index: 2, Kind: eval.KindPairwise, Queue: "p"}, nil); err != nil {
 		t.Fatal(err) // something waits for a sink, so that nothing is taken to be there
 	}
@@ -188,17 +189,6 @@ func recordedAgainAfterAnOutage(t *testing.T, away bool) {
 	}
 	if runs, _ := b.outcomes(); len(runs[1]) != 1 {
 		t.Errorf("recorded %d times, want once", len(runs[1]))
-	}
-}
-
-func TestKeptIsBounded(t *testing.T) {
-	t.Parallel()
-	k := newKept(nil, nil)
-	for i := range 20 {
-		k.put(keptOutcome{Outcome: encoded(t, "ev-a", record.Run{Index: i}, record.Call{Text: strings.Repeat("x", keptBytes/10)})})
-	}
-	if k.bytes > keptBytes || len(k.outcomes) != 9 || k.outcomes[8].Run().Index != 19 {
-		t.Errorf("%d outcomes of %d bytes are kept, want the last 9", len(k.outcomes), k.bytes)
 	}
 }
 
@@ -229,14 +219,14 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 			}
 			return nil
 		}
-		if err := l.persist(write); err != nil || time.Now().Before(back) {
+		if err := l.ledger.Persist(t.Context(), write); err != nil || time.Now().Before(back) {
 			t.Errorf("after an hour: got %v, want it written", err)
 		}
 		back = time.Now().Add(time.Hour)
 		leave, _ := l.begin()
 		given := make(chan error)
 		go func() {
-			err := l.persist(write)
+			err := l.ledger.Persist(t.Context(), write)
 			leave()
 			given <- err
 		}()
@@ -281,7 +271,7 @@ func TestRunWaitsForItsHandlers(t *testing.T) {
 // run out or writes down what became of it. One that has nothing left to do but
 // to return, having said that it leaves, may still be seen on its way out.
 func handlersWork(goroutines string) bool {
-	return strings.Contains(goroutines, "(*run).carryOut(") || strings.Contains(goroutines, "(*life).persist(")
+	return strings.Contains(goroutines, "(*pull).carryOut(") || strings.Contains(goroutines, "(*Ledger).Persist(")
 }
 
 func goroutines() string {

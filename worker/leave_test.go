@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/task"
 )
 
 // Who looks into asynq sees what came of runs: succeeded ones with their verdict
@@ -41,15 +41,15 @@ func TestEndedRunsAreSeenInAsynq(t *testing.T) {
 		t.Fatalf("%d tasks are kept as completed, %v; want %d", len(completed), err, b.runs-1)
 	}
 	for _, info := range completed {
-		var got summary
+		var got task.Summary
 		if err := json.Unmarshal(info.Result, &got); err != nil {
 			t.Fatalf("the result of %s is %q: %v", info.ID, info.Result, err)
 		}
-		task, err := record.DecodeTask(info.Payload)
+		decoded, err := record.DecodeTask(info.Payload)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(summary{Winner: task.Documents[0], Reason: "it is the first", Attempts: 1}, got); diff != "" {
+		if diff := cmp.Diff(task.Summary{Winner: decoded.Documents[0], Reason: "it is the first", Attempts: 1}, got); diff != "" {
 			t.Errorf("result of %s (-want +got):\n%s", info.ID, diff)
 		}
 	}
@@ -78,15 +78,5 @@ func TestDroppedTaskLeavesNothing(t *testing.T) {
 	if info.Completed != b.runs || info.Size != info.Completed {
 		t.Errorf("the queue holds %d tasks, %d completed; want the %d of the evaluation that stands (%s was deleted)",
 			info.Size, info.Completed, b.runs, deleted)
-	}
-}
-
-func TestShorten(t *testing.T) {
-	t.Parallel()
-	if got := shorten("as it is"); got != "as it is" {
-		t.Errorf("a short text became %q", got)
-	}
-	if got := []rune(shorten(strings.Repeat("ß", 1000))); len(got) != summaryRunes+1 {
-		t.Errorf("a long text became %d characters, want %d", len(got), summaryRunes+1)
 	}
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/internal/ledger"
 )
 
 // How long writing answers may take: beyond the grace period, and after Config.AtOnce.
@@ -25,13 +26,11 @@ const (
 // session left behind, which have outcomes in hand, and the outcomes that Redis
 // may still lose.
 type life struct {
-	client    redis.UniversalClient
-	log       zerolog.Logger
-	kept      *kept
-	cacheSays cacheSays
-	lasting   context.Context // ends when nothing can be written down any more
-	giveUp    context.CancelFunc
-	watched   chan struct{} // closed when the watcher has ended
+	client  redis.UniversalClient
+	log     zerolog.Logger
+	ledger  *ledger.Ledger
+	cache   *call.Cache
+	watched chan struct{} // closed when the watcher has ended
 
 	looking sync.Mutex // one look at a time
 	away    bool       // Redis did not answer the last one
@@ -43,9 +42,11 @@ type life struct {
 }
 
 func newLife(cfg Config) *life {
-	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace), ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})), watched: make(chan struct{})}
-	l.lasting, l.giveUp = context.WithCancel(context.Background()) // beyond every session
-	return l
+	limiter := ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})
+	return &life{
+		client: cfg.Client, log: cfg.Log, ledger: ledger.New(store.New(cfg.Client, cfg.Namespace), limiter),
+		cache: call.NewCache(cfg.Cache), watched: make(chan struct{}),
+	}
 }
 
 // enter says which session works.
@@ -77,7 +78,7 @@ func (l *life) begin() (leave func(), ok bool) {
 // after atOnce.
 func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
 	defer func() {
-		l.giveUp()
+		l.ledger.Close()
 		<-l.watched
 	}()
 	l.mu.Lock()
@@ -99,25 +100,8 @@ func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
 		case <-time.After(hurry):
 		}
 	}
-	l.giveUp()
+	l.ledger.Close()
 	<-l.idle
-}
-
-// persist writes data to Redis that must not be lost, and waits while Redis is unreachable or
-// full: for the worker's lifetime, not a session's.
-func (l *life) persist(write func(context.Context) error) error {
-	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		err := write(l.lasting)
-		var answered redis.Error
-		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || (errors.As(err, &answered) && !outage.Passes(err)) {
-			return err
-		}
-		select {
-		case <-time.After(delay):
-		case <-l.lasting.Done():
-			return err
-		}
-	}
 }
 
 const (
@@ -128,15 +112,17 @@ const (
 )
 
 // watch looks at Redis until nothing can be written down any more.
-func (l *life) watch() {
+func (l *life) watch(ctx context.Context) {
 	defer close(l.watched)
+	ctx, release := l.ledger.Lasting(ctx)
+	defer release()
 	for {
 		select {
 		case <-time.After(watchEvery):
-		case <-l.lasting.Done():
+		case <-ctx.Done():
 			return
 		}
-		l.look(l.lasting)
+		l.look(ctx)
 	}
 }
 
@@ -151,12 +137,12 @@ func (l *life) look(ctx context.Context) {
 	l.mu.Unlock()
 	err := l.ping(ctx)
 	if err != nil {
-		l.kept.suspect = true
+		l.ledger.Suspect()
 	}
 	if err == nil && s != nil {
-		err = l.kept.look(ctx, s.evaluations.created(s.halts.held()), func(id eval.ID) {
-			s.evaluations.forget(id)
-			s.halts.end(id)
+		err = l.ledger.Look(ctx, s.worker.Evaluations.Created(s.worker.Halts.Held()), func(id eval.ID) {
+			s.worker.Evaluations.Forget(id)
+			s.worker.Halts.End(id)
 		})
 	}
 	if ctx.Err() != nil {

@@ -12,6 +12,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/internal/task"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // listed makes an evaluation one of listed runs alone, each over the same
@@ -66,8 +69,8 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	b.submit(0, listed(ids...))
 	config := b.config()
 	events := map[string][]string{}
-	config.Events = func(e Event) {
-		if waits := e.QueueDepth > 0 && e.QueueDepth <= len(ids); waits != (e.Event == EventQueueing) {
+	config.Observer.Event = func(e observe.Event) {
+		if waits := e.QueueDepth > 0 && e.QueueDepth <= len(ids); waits != (e.Event == observe.EventQueueing) {
 			t.Errorf("%s of run %s: queue depth %d", e.Event, e.RunID, e.QueueDepth)
 		}
 		mu.Lock()
@@ -80,9 +83,9 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	b.wantEachOnce()
 
 	runs, calls := b.outcomes()
-	for _, call := range calls {
-		if call.Stage != stageAnswer && call.Stage != stageRepair {
-			t.Errorf("call %s was made for the %s", call.ID, call.Stage)
+	for _, made := range calls {
+		if made.Stage != call.StageAnswer && made.Stage != call.StageRepair {
+			t.Errorf("call %s was made for the %s", made.ID, made.Stage)
 		}
 	}
 	for i, want := range []record.Run{
@@ -99,7 +102,7 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 			len(got.Documents) != 2 || got.Documents[0] != "DO IT FOR $1..md" {
 			t.Errorf("run %s is recorded as %+v, want %+v", ids[i], got, want)
 		}
-		if of := events[ids[i]]; len(of) == 0 || of[0] != EventStarted || of[len(of)-1] != want.State {
+		if of := events[ids[i]]; len(of) == 0 || of[0] != observe.EventStarted || of[len(of)-1] != want.State {
 			t.Errorf("events of run %s: %v, want started first and %s last", ids[i], of, want.State)
 		}
 	}
@@ -108,7 +111,7 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got summary
+	var got task.Summary
 	if err := json.Unmarshal(info.Result, &got); err != nil || got.Answer != " as it\r\ncame {x} " {
 		t.Errorf("asynq shows %s, %v; want the answer", info.Result, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // panel makes a panel of what submit asks: agents about dimensions d0, d1, …, each
@@ -281,7 +282,7 @@ func TestModelWithoutAJSONModeIsAskedSingly(t *testing.T) {
 	b := setup(t, nil)
 	b.submit(4, panel(1, 3, true))
 	log, cfg := &sharedLog{}, b.config()
-	cfg.Log, cfg.Endpoints = zerolog.New(log), map[string]Endpoint{"p": {Provider: model, Key: "k"}}
+	cfg.Log, cfg.Endpoints = zerolog.New(log), map[string]providers.Endpoint{"p": {Provider: model, Key: "k"}}
 	stop := b.start(cfg)
 	b.wait()
 	stop()
@@ -310,9 +311,9 @@ func TestDimensionThatCannotBeHadHasNoScore(t *testing.T) {
 	b.submit(2, panel(2, 3, false))
 	log, cfg := &sharedLog{}, b.config()
 	cfg.Log = zerolog.New(log)
-	var events []Event
+	var events []observe.Event
 	var mu sync.Mutex
-	cfg.Events = func(e Event) {
+	cfg.Observer.Event = func(e observe.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		events = append(events, e)

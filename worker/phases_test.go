@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 )
 
 // A worker that read an evaluation before a phase of it was chosen, and missed that it
@@ -20,8 +21,8 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 		e.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss, Share: 0.8}
 	})
 	ctx := t.Context()
-	before := newEvaluations(b.store)
-	old, err := before.load(ctx, b.id)
+	before := evaluations.New(b.store)
+	old, err := before.Load(ctx, b.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +37,13 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 	task := func(phase int) record.Task {
 		return record.Task{Evaluation: b.id, Phase: phase, Kind: eval.KindPairwise}
 	}
-	if _, _, err := before.find(ctx, task(1), revision()); !errors.Is(err, errNoRun) {
-		t.Errorf("a run of an open phase: %v, want %v", err, errNoRun)
+	if _, _, err := before.Find(ctx, task(1), revision()); !errors.Is(err, evaluations.ErrNoRun) {
+		t.Errorf("a run of an open phase: %v, want %v", err, evaluations.ErrNoRun)
 	}
 	stop := b.start(b.config())
 	defer stop()
 	b.waitFor("the first round has ended", func(s store.Standing) bool {
-		return s.Total(eval.StateSucceeded) == old.plans[0].Runs()
+		return s.Total(eval.StateSucceeded) == old.Plans[0].Runs()
 	})
 	choose := func(_ context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error) {
 		return plan.Choose(e, phase, r.Choices(), plan.Found{Abilities: make([]float64, len(e.Documents))})
@@ -50,10 +51,10 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 	if chosen, err := b.enqueuer().Choose(ctx, b.id, choose); err != nil || !chosen {
 		t.Fatalf("Choose = %v, %v", chosen, err)
 	}
-	if e, run, err := before.find(ctx, task(1), revision()); err != nil || e.plans[1].Open() || run != e.plans[1].Run(0) {
+	if e, run, err := before.Find(ctx, task(1), revision()); err != nil || e.Plans[1].Open() || run != e.Plans[1].Run(0) {
 		t.Errorf("a run of the phase chosen since: %+v, %v", run, err)
 	}
 	b.waitFor("the second round has ended", func(s store.Standing) bool {
-		return s.Total(eval.StateSucceeded) == old.plans[0].Runs()+old.plans[1].Runs()
+		return s.Total(eval.StateSucceeded) == old.Plans[0].Runs()+old.Plans[1].Runs()
 	})
 }

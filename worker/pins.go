@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 )
 
@@ -17,7 +16,7 @@ func (s *session) pin(ctx context.Context) error {
 	if len(s.cfg.Limits) == 0 {
 		return nil
 	}
-	return s.admin.Register(ctx, rescue.Holder(s.id), s.cfg.Limits)
+	return s.worker.Admin.Register(ctx, rescue.Holder(s.worker.ID), s.cfg.Limits)
 }
 
 // unpin undoes pin. If it fails, another worker does it once this one's heartbeat has lapsed.
@@ -27,15 +26,7 @@ func (s *session) unpin(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpinTime)
 	defer cancel()
-	if err := s.admin.Unregister(ctx, rescue.Holder(s.id)); err != nil {
-		s.log.Warn().Err(err).Msg("the limits of this worker's configuration stay pinned until another worker sees that it has ended")
+	if err := s.worker.Admin.Unregister(ctx, rescue.Holder(s.worker.ID)); err != nil {
+		s.worker.Log.Warn().Err(err).Msg("the limits of this worker's configuration stay pinned until another worker sees that it has ended")
 	}
-}
-
-// holders are those without whose limits no call of an evaluation begins here.
-func (s *session) holders(id eval.ID) []string {
-	if len(s.cfg.Limits) == 0 {
-		return []string{string(id)}
-	}
-	return []string{string(id), rescue.Holder(s.id)}
 }

@@ -18,7 +18,7 @@ func TestProbe(t *testing.T) {
 	b.submit(4)
 	cfg := b.brief()
 	var told atomic.Int64
-	cfg.Probe, cfg.Calls = &Probe{}, func(record.Call) { told.Add(1) }
+	cfg.Probe, cfg.Observer.Call = &Probe{}, func(record.Call) { told.Add(1) }
 	if v := cfg.Probe.Vitals(); v != (Vitals{}) {
 		t.Errorf("before the run: got %+v, want nothing", v)
 	}

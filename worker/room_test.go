@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
 // Long answers are read one after another where they do not fit into memory together,
@@ -42,7 +43,7 @@ func TestLongAnswersShareABudgetOfBytes(t *testing.T) {
 	b := setup(t, provider)
 	b.submit(6)
 	cfg := b.config()
-	cfg.Slots, cfg.MaxAnswer = 20, longAnswers/fit
+	cfg.Slots, cfg.MaxAnswer = 20, call.LongAnswers/fit
 	defer b.start(cfg)()
 	testrun.Eventually(t, "as many long answers are read as fit, and short ones beside them", func() bool {
 		mu.Lock()

@@ -145,7 +145,7 @@ func (b *bench) submit(n int, change ...func(*eval.Evaluation, map[string]string
 func (b *bench) config() Config {
 	return Config{
 		Client:    b.server.Client(),
-		Endpoints: map[string]Endpoint{"p": {Provider: b.provider, Key: "k"}},
+		Endpoints: map[string]providers.Endpoint{"p": {Provider: b.provider, Key: "k"}},
 		Slots:     20, Lease: 20 * time.Second, Grace: time.Minute,
 		Log: zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.WarnLevel),
 	}

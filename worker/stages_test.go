@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
 // simulated is a bench whose providers are the built-in ones, all of them at one
@@ -41,7 +42,7 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 	})
 	s := &simulated{bench: setup(t, nil), server: server}
 	s.cfg = s.config()
-	s.cfg.Endpoints = map[string]Endpoint{}
+	s.cfg.Endpoints = map[string]providers.Endpoint{}
 	client := transport.NewClient(transport.Connections{Slots: 20})
 	t.Cleanup(client.CloseIdleConnections)
 	for name, suffix := range map[string]string{"google": "", "openai": "/v1", "openaidp": "/v1", "anthropic": ""} {
@@ -51,7 +52,7 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.cfg.Endpoints[name] = Endpoint{Provider: provider, Key: "sk-0123456789", Capabilities: entry.Capabilities}
+		s.cfg.Endpoints[name] = providers.Endpoint{Provider: provider, Key: "sk-0123456789", Capabilities: entry.Capabilities}
 	}
 	return s
 }
@@ -158,17 +159,17 @@ func (s *simulated) wantVerdicts(t *testing.T, judge string, grounded, inTwo boo
 		if !c.Usage.Reported || c.Usage.Input == 0 || c.Text == "" {
 			t.Errorf("call %s: got usage %+v and text %q", c.ID, c.Usage, c.Text)
 		}
-		first := c.Stage == stageVerdict || c.Stage == stageGrounded
+		first := c.Stage == call.StageVerdict || c.Stage == call.StageGrounded
 		if evident := c.Grounding != nil && c.Grounding.Evident() && len(c.Grounding.Sources) > 0; evident != (grounded && first) {
 			t.Errorf("call %s: evidence %+v, want some: %v", c.ID, c.Grounding, grounded && first)
 		}
-		if valid := json.Valid([]byte(c.Text)); valid != (c.Stage != stageGrounded) {
+		if valid := json.Valid([]byte(c.Text)); valid != (c.Stage != call.StageGrounded) {
 			t.Errorf("call %s: got %q", c.ID, c.Text)
 		}
 	}
-	want := map[string]int{stageVerdict + " of " + judge: s.runs}
+	want := map[string]int{call.StageVerdict + " of " + judge: s.runs}
 	if inTwo {
-		want = map[string]int{stageGrounded + " of " + judge: s.runs, stageJSON + " of openai:" + jsonify: s.runs}
+		want = map[string]int{call.StageGrounded + " of " + judge: s.runs, call.StageJSON + " of openai:" + jsonify: s.runs}
 	}
 	if diff := cmp.Diff(want, stages); diff != "" {
 		t.Errorf("stages (-want +got):\n%s", diff)
@@ -344,7 +345,7 @@ func TestOnlyEvidentAnswersBecomeResults(t *testing.T) {
 	runs, calls := s.outcomes()
 	answered := map[int]record.Call{}
 	for _, c := range calls {
-		if c.Stage == stageGrounded && c.Class == "" {
+		if c.Stage == call.StageGrounded && c.Class == "" {
 			answered[c.Index] = c
 		}
 	}

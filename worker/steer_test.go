@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
 // soon is within which workers notice what was announced.
@@ -83,7 +84,7 @@ func TestPauseStopsAndResumeGoesOn(t *testing.T) {
 func TestPauseEndsWaitsInPlace(t *testing.T) {
 	t.Parallel()
 	busy := func(context.Context, int, *providers.Request) (*providers.Result, error) {
-		return nil, &providers.Error{Class: providers.Overloaded, Message: "busy", Status: 503, RetryAfter: inPlace}
+		return nil, &providers.Error{Class: providers.Overloaded, Message: "busy", Status: 503, RetryAfter: run.InPlace}
 	}
 	b := setup(t, &fakeProvider{answer: busy})
 	b.submit(2)

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
 // spoken collects what several workers log.
@@ -48,7 +49,7 @@ func neighbours(t *testing.T, p *fakeProvider, documents int, limit int64) (b *b
 	})
 	for range 2 {
 		cfg := b.config()
-		cfg.Endpoints["q"] = Endpoint{Provider: q, Key: "k"}
+		cfg.Endpoints["q"] = providers.Endpoint{Provider: q, Key: "k"}
 		cfg.Log = zerolog.New(zerolog.MultiLevelWriter(zerolog.NewTestWriter(t), log)).Level(zerolog.WarnLevel)
 		stop := b.start(cfg)
 		t.Cleanup(stop)
@@ -189,7 +190,7 @@ func TestUsedUpDayParksTheProvider(t *testing.T) {
 		{"no hint", providers.Error{Class: providers.QuotaDaily, Message: "used up"}, 0, "provider/p/cooldown", true},
 		{"a hint", providers.Error{Class: providers.QuotaDaily, Message: "used up", RetryAfter: 3 * time.Hour}, 3 * time.Hour, "provider/p/cooldown", true},
 		{"of a model", providers.Error{Class: providers.QuotaDaily, Message: "used up of m"}, 0, "provider/p/model/m/cooldown", true},
-		{"a minute that lasts a day", providers.Error{Class: providers.RateLimited, Message: "retry after 86400", RetryAfter: 24 * time.Hour}, longestHint, "provider/p/model/m/cooldown", false},
+		{"a minute that lasts a day", providers.Error{Class: providers.RateLimited, Message: "retry after 86400", RetryAfter: 24 * time.Hour}, call.LongestHint, "provider/p/model/m/cooldown", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +205,7 @@ func TestUsedUpDayParksTheProvider(t *testing.T) {
 			}})
 			b.submit(4, atMost(1)) // 12 runs
 			cfg := b.config()
-			cfg.Endpoints["p"] = Endpoint{Provider: b.provider, Zone: pacific}
+			cfg.Endpoints["p"] = providers.Endpoint{Provider: b.provider, Zone: pacific}
 			defer b.start(cfg)()
 			b.reach(1)
 			b.wantQuiet("refusal")

@@ -3,9 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -24,16 +22,13 @@ func (s *session) tell(ctx context.Context) {
 	host, _ := os.Hostname() // otherwise unknown
 	of := record.Worker{
 		V: record.WorkerVersion, Host: host, Process: os.Getpid(), Version: s.cfg.Version,
-		Slots: s.cfg.Slots, Queues: []string{}, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),
+		Slots: s.cfg.Slots, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),
 	}
 	for {
-		of.Flying, of.Waiting, of.Stopping = s.budget.inFlight(), s.limiter.Waiting(), s.stopping.Err() != nil
-		if s.mu.TryLock() { // it is held while queues end, which lasts
-			of.Queues = append([]string{}, slices.Sorted(maps.Keys(s.queues))...)
-			s.mu.Unlock()
-		}
-		if err := s.store.Tell(ctx, s.id, of, toldHolds); err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
+		of.Flying, of.Waiting, of.Stopping = s.worker.Shares.InFlight(), s.worker.Limiter.Waiting(), s.worker.Stopping.Given() != nil
+		of.Queues = s.queues.serving()
+		if err := s.worker.Store.Tell(ctx, s.worker.ID, of, toldHolds); err != nil && ctx.Err() == nil {
+			s.worker.Log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
 		}
 		select {
 		case <-time.After(tellEvery):

@@ -19,12 +19,19 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
+
+// Cache returns earlier answers; a results.Reader is one. It is used by many goroutines at
+// once.
+type Cache interface {
+	// Answered returns the call with that record.Call.Key whose answer was usable.
+	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)
+}
 
 // Config is how a worker works. Client and Endpoints are required. A Client of a
 // Namespace that is not the default has the hook gate.Prefixed.
@@ -41,7 +48,7 @@ type Config struct {
 	Queues []string
 	// Endpoints are the providers that can be called, by name. A queue whose provider is not
 	// among them is not served.
-	Endpoints map[string]Endpoint
+	Endpoints map[string]providers.Endpoint
 	// Grace is how long calls in flight may continue after a stop. Default: the longest call
 	// timeout seen, and 15 s.
 	Grace time.Duration
@@ -56,86 +63,20 @@ type Config struct {
 	// calls are made, and a warning is logged once.
 	Cache Cache
 	Log   zerolog.Logger
-	// Events receives the events of every run. It must not block. nil: events are dropped.
-	Events func(Event)
-	// Calls receives every call that was made, when it has ended. It must not block. nil: calls
-	// are not reported.
-	Calls func(record.Call)
-	// Handled receives every run that this worker handled, when it lets go of it. It must not
-	// block. nil: runs are not reported, and nothing is collected for it.
-	Handled func(Handled)
-	// Waits receives every wait that a run makes instead of asking another model
-	// (record.Tally.RateLimitWaits). It must not block. nil: waits are not reported.
-	Waits func(target eval.Judge)
-	// Reserved receives the reservation of token limits for each call whose usage the provider
-	// has reported. It must not block. nil: reservations are not reported.
-	Reserved func(Reserved)
-	// Spending receives the maximum cost of calls before they are sent, and how much less they
-	// cost when that is known. It must not block for long. nil: costs are not reported.
-	Spending func(Spending)
+	// Observer is told what happens to runs. The zero value asks for nothing.
+	Observer observe.Observer
 	// Probe looks into the running worker. nil: no probe.
 	Probe *Probe
 	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
 	// have their grace.
 	AtOnce <-chan struct{}
-	// Stopping is told, once ctx has ended, how many calls are in flight and how long they may
-	// continue. nil: not reported.
-	Stopping func(inFlight int, grace time.Duration)
-}
-
-// Spending is by how much what an evaluation has spent and reserved has grown.
-type Spending struct {
-	Evaluation eval.ID
-	Nano       int64 // nano-USD
-}
-
-// Reserved is the reservation of a call, in tokens.
-type Reserved struct {
-	Provider, Model string
-	Input, Output   int64
-}
-
-// Endpoint is a provider with the key it is called with.
-type Endpoint struct {
-	Provider providers.Provider
-	// Prompts is the provider for evaluations of kind prompts, which are sent as written: the
-	// same account in the dialect of their parameters. nil: Provider.
-	Prompts providers.Provider
-	Key     string
-	KeyEnv  string // the environment variable that Key is from, for messages; may be empty
-	// Zone is where the provider's days end, for its daily quotas. nil: UTC.
-	Zone *time.Location
-	// Capabilities know what models can do there; nil: nothing is known.
-	Capabilities providers.CapabilitiesOf
-}
-
-// called is who is sent what the runs of a kind ask.
-func (e Endpoint) called(kind eval.Kind) providers.Provider {
-	if kind == eval.KindPrompts && e.Prompts != nil {
-		return e.Prompts
-	}
-	return e.Provider
 }
 
 func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
 	c.MaxAnswer = cmp.Or(c.MaxAnswer, providers.DefaultAnswer)
-	if c.Calls == nil {
-		c.Calls = func(record.Call) {}
-	}
-	if c.Waits == nil {
-		c.Waits = func(eval.Judge) {}
-	}
-	if c.Reserved == nil {
-		c.Reserved = func(Reserved) {}
-	}
-	if c.Spending == nil {
-		c.Spending = func(Spending) {}
-	}
+	c.Observer = c.Observer.Complete()
 	c.Probe = cmp.Or(c.Probe, &Probe{})
-	if c.Stopping == nil {
-		c.Stopping = func(int, time.Duration) {}
-	}
 	return c
 }
 
@@ -171,17 +112,17 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	defer context.AfterFunc(ctx, cfg.Probe.stop)()
 	life, grace := newLife(cfg), cfg.Grace
-	go life.watch()
+	go life.watch(ctx)
 	defer func() { life.end(grace, cfg.AtOnce) }()
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)
-		cfg.Probe.begin(s.limiter)
+		cfg.Probe.begin(s.worker.Limiter)
 		err := s.run(ctx)
 		cfg.Probe.end()
 		grace = s.grace()
 		switch {
 		case errors.Is(err, ratelimit.ErrFenced):
-			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew leases in time; aborted calls, continuing as a new worker")
+			cfg.Log.Warn().Str("worker", s.worker.ID).Msg("could not renew leases in time; aborted calls, continuing as a new worker")
 		case err != nil:
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/internal/task"
 )
 
 func TestEveryRunOnceUnderALimitByManyWorkers(t *testing.T) {
@@ -82,7 +84,7 @@ func TestIdenticalTextsAreATieWithoutACall(t *testing.T) {
 	for _, of := range runs {
 		if of[0].Winner == eval.Tie {
 			ties++
-			if of[0].Reason != reasonIdentical || of[0].AnsweredBy != "" || of[0].Attempts != 0 {
+			if of[0].Reason != task.ReasonIdentical || of[0].AnsweredBy != "" || of[0].Attempts != 0 {
 				t.Errorf("tie recorded as %+v", of[0])
 			}
 		}
@@ -267,7 +269,7 @@ func TestLongDelayIsSpentInTheQueue(t *testing.T) {
 	t.Parallel()
 	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 		if n == 1 {
-			return nil, &providers.Error{Class: providers.Overloaded, Status: 503, Message: "later", RetryAfter: inPlace + 500*time.Millisecond}
+			return nil, &providers.Error{Class: providers.Overloaded, Status: 503, Message: "later", RetryAfter: run.InPlace + 500*time.Millisecond}
 		}
 		return firstWins(ctx, n, request)
 	}}
@@ -276,7 +278,7 @@ func TestLongDelayIsSpentInTheQueue(t *testing.T) {
 	begun := time.Now()
 	defer b.start(b.config())()
 	b.wait()
-	if waited := time.Since(begun); waited < inPlace {
+	if waited := time.Since(begun); waited < run.InPlace {
 		t.Errorf("the run was made again after %s, before the provider's hint", waited)
 	}
 	b.wantEachOnce()

@@ -17,7 +17,7 @@ var (
 	boxIn      = regexp.MustCompile(`(?m)^\s*(\w+)\["([\w/]+)`)
 	arrowIn    = regexp.MustCompile(`(?m)^\s*(\w+) --> ([\w &]+)$`)
 	// families are packages that are drawn with those below them.
-	families = []string{"eval", "providers", "view"}
+	families = []string{"eval", "providers", "view", "worker"}
 	// forTests are packages that only tests import, or that are only tests.
 	forTests = []string{"internal/faults", "internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "internal/providertest"}
 )

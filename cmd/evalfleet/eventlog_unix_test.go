@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // After a kill and a resumption, every line of events.jsonl is an event, and acquired less
@@ -59,13 +59,13 @@ func TestEventsCountAfterAKill(t *testing.T) {
 	}
 	inFlight, wrong, killed := 0, 0, 0
 	for line := range strings.Lines(string(text)) {
-		var e worker.Event
+		var e observe.Event
 		switch err := json.Unmarshal([]byte(line), &e); {
 		case err != nil:
 			wrong++
-		case e.Event == worker.EventAcquired:
+		case e.Event == observe.EventAcquired:
 			inFlight++
-		case e.Event == worker.EventReleased:
+		case e.Event == observe.EventReleased:
 			inFlight--
 			if e.Message != "" {
 				killed++

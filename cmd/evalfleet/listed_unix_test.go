@@ -20,7 +20,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view/show"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // scribe is a provider of the dialect chat that repeats in its answers the last line
@@ -142,7 +142,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 
 	got := map[string][]string{}
 	for lines := bufio.NewScanner(strings.NewReader(read("o/events.jsonl"))); lines.Scan(); {
-		var e worker.Event
+		var e observe.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 const (
@@ -33,7 +34,6 @@ func watched(ctx context.Context, settings *worker.Config, address string, given
 		return io.NopCloser(nil), nil
 	}
 	log.Info().Str("address", server.Address()).Msg("serving metrics")
-	settings.Events, settings.Calls = worker.Both(settings.Events, m.Event), m.Call
-	settings.Waits, settings.Reserved = m.Wait, m.Reserved
+	settings.Observer = observe.Join(settings.Observer, m.Observer())
 	return server, nil
 }

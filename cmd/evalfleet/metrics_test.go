@@ -86,7 +86,7 @@ func TestMetricsPortTaken(t *testing.T) {
 		t.Errorf("a given port that is taken: got %v, want exit code 2", err)
 	}
 	settings := worker.Config{}
-	if served, err := watched(t.Context(), &settings, "off", true, zerolog.Nop()); err != nil || served.Close() != nil || settings.Calls != nil {
+	if served, err := watched(t.Context(), &settings, "off", true, zerolog.Nop()); err != nil || served.Close() != nil || settings.Observer.Call != nil {
 		t.Errorf("off: got %v, want nothing served and nothing counted", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // panelManifest is what these tests read of manifest.json.
@@ -83,7 +83,7 @@ func TestExampleOfAPanel(t *testing.T) {
 // ownPanel runs three agents on ten dimensions of one document, at most five calls
 // in flight, against a provider of that behaviour, and returns the provider's own
 // count, the output folder and the events.
-func ownPanel(t *testing.T, behaviour simulator.Behaviour, env ...string) (simulator.Stats, string, []worker.Event) {
+func ownPanel(t *testing.T, behaviour simulator.Behaviour, env ...string) (simulator.Stats, string, []observe.Event) {
 	t.Helper()
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{
 		Seed: 9, Models: map[string]simulator.Model{"careful": {}}, Behaviour: behaviour,
@@ -120,16 +120,16 @@ providers: {local: {base_url: "%s/v1"}}
 	return server.Stats(), out, eventsOf(t, out)
 }
 
-func eventsOf(t *testing.T, dir string) []worker.Event {
+func eventsOf(t *testing.T, dir string) []observe.Event {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, "events.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var events []worker.Event
+	var events []observe.Event
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var e worker.Event
+		var e observe.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -138,13 +138,13 @@ func eventsOf(t *testing.T, dir string) []worker.Event {
 		}
 		events = append(events, e)
 	}
-	slices.SortStableFunc(events, func(a, b worker.Event) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(events, func(a, b observe.Event) int { return a.Time.Compare(b.Time) })
 	return events
 }
 
 // wantNeverOver wants at most five calls in flight, by the provider's count and by
 // the events'.
-func wantNeverOver(t *testing.T, stats simulator.Stats, events []worker.Event) {
+func wantNeverOver(t *testing.T, stats simulator.Stats, events []observe.Event) {
 	t.Helper()
 	if most := stats.All.MaxInFlight; most > 5 || *fullFleet && most < 5 {
 		t.Errorf("%d calls in flight at most, want 5", most)
@@ -152,9 +152,9 @@ func wantNeverOver(t *testing.T, stats simulator.Stats, events []worker.Event) {
 	active := 0
 	for _, e := range events {
 		switch e.Event {
-		case worker.EventAcquired:
+		case observe.EventAcquired:
 			active++
-		case worker.EventReleased:
+		case observe.EventReleased:
 			active--
 		}
 		if active > 5 {
@@ -179,13 +179,13 @@ func TestPanelKeepsItsLimitAndUsesIt(t *testing.T) {
 	active, begun := 0, 0
 	for _, e := range events {
 		switch e.Event {
-		case worker.EventAcquired:
+		case observe.EventAcquired:
 			active, begun = active+1, begun+1
 			if active == 5 && !released.IsZero() {
 				gaps = append(gaps, e.Time.Sub(released))
 				released = time.Time{}
 			}
-		case worker.EventReleased:
+		case observe.EventReleased:
 			if active--; released.IsZero() && begun < 30 {
 				released = e.Time
 			}
@@ -217,7 +217,7 @@ func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
 	}
 	var timeouts int64 // of calls that hung, and on a busy machine of calls that were answered late
 	for _, e := range events {
-		if e.Event == worker.EventTimeout {
+		if e.Event == observe.EventTimeout {
 			timeouts++
 		}
 	}
@@ -230,14 +230,14 @@ func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
 	ended, refused := map[string]string{}, map[string]bool{}
 	for _, e := range events {
 		switch {
-		case e.Event == worker.EventRetry && *e.StatusCode == 429:
+		case e.Event == observe.EventRetry && *e.StatusCode == 429:
 			refused[e.RunID] = true
-		case e.Event == worker.EventSucceeded || e.Event == worker.EventFailed:
+		case e.Event == observe.EventSucceeded || e.Event == observe.EventFailed:
 			ended[e.RunID] = e.Event
 		}
 	}
 	for id := range refused {
-		if ended[id] != worker.EventSucceeded {
+		if ended[id] != observe.EventSucceeded {
 			t.Errorf("run %s met a 429 and ended with %q", id, ended[id])
 		}
 	}

@@ -131,7 +131,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer callable.Close()
 	j.Worker.Endpoints, j.Worker.Lease = callable.ByName, j.Submission.Lease
-	j.Worker.Stopping = func(inFlight int, grace time.Duration) {
+	j.Worker.Observer.Stopping = func(inFlight int, grace time.Duration) {
 		if ctx.Err() != nil {
 			sayStopping(j.console, inFlight, grace)
 		}

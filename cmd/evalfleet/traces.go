@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // traced makes settings trace runs, if the environment names a collector of traces.
@@ -31,6 +32,6 @@ func traced(settings *worker.Config, env config.Lookup, callable *endpoints.Endp
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
-	settings.Handled = tracer.Handled
+	settings.Observer = observe.Join(settings.Observer, observe.Observer{Handled: tracer.Handled})
 	return tracer, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Flags of the commands that work.
@@ -97,9 +98,9 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 			return nil, folder.Failed(fmt.Errorf("--%s: %w", eventsFlag, err))
 		}
 		open = append(open, events)
-		settings.Events = worker.Both(settings.Events, events.Write)
+		settings.Observer = observe.Join(settings.Observer, observe.Observer{Event: events.Write})
 	} else if lowest := log.GetLevel(); lowest <= zerolog.DebugLevel || w.logsCalls && lowest <= zerolog.InfoLevel {
-		settings.Events = worker.Both(settings.Events, func(e worker.Event) { eventlog.Log(log, w.logsCalls, e) })
+		settings.Observer = observe.Join(settings.Observer, observe.Observer{Event: func(e observe.Event) { eventlog.Log(log, w.logsCalls, e) }})
 	}
 	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
 	if err != nil {

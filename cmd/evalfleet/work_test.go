@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // A run serves metrics while it works and writes every event to the file that
@@ -61,11 +61,11 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 		differ = differ || lines(kept)[line] != n
 	}
 	for line := range lines(asked) {
-		var e worker.Event
+		var e observe.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		leased := e.Event == worker.EventAcquired || e.Event == worker.EventReleased
+		leased := e.Event == observe.EventAcquired || e.Event == observe.EventReleased
 		if leased && (e.ActiveSlots == nil || *e.ActiveSlots < 0 || *e.ActiveSlots > 100) || !leased && e.ActiveSlots != nil {
 			t.Errorf("calls in flight of up to 100: %s", line)
 		}
@@ -98,13 +98,13 @@ func TestLogHasEvents(t *testing.T) {
 				RunID        string `json:"run_id"`
 				Provider     string
 			}
-			if json.Unmarshal([]byte(line), &e) != nil || e.Event == "" || e.Event == worker.EventQueued {
+			if json.Unmarshal([]byte(line), &e) != nil || e.Event == "" || e.Event == observe.EventQueued {
 				continue
 			}
 			if e.RunID == "" || e.Provider == "" {
 				t.Errorf("an event of no evaluation: %s", line)
 			}
-			want := map[string]string{worker.EventFailed: "error", worker.EventTimeout: "warn"}[e.Event]
+			want := map[string]string{observe.EventFailed: "error", observe.EventTimeout: "warn"}[e.Event]
 			if want == "" {
 				want = "debug"
 			}
@@ -116,7 +116,7 @@ func TestLogHasEvents(t *testing.T) {
 		return counts
 	}
 	logged, written := count(stderr), count(string(kept))
-	if diff := cmp.Diff(written, logged); diff != "" || written[worker.EventAcquired] == 0 {
+	if diff := cmp.Diff(written, logged); diff != "" || written[observe.EventAcquired] == 0 {
 		t.Errorf("events in the log (-%s +log):\n%s", folder.EventsFile, diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 const cacheFlag = "cache"
@@ -60,7 +61,9 @@ func (p *process) work(c *cli.Context) (err error) {
 	settings := worker.Config{
 		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
 		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.log,
-		Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
+		Observer: observe.Observer{
+			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
+		},
 	}
 	if url := c.String(cacheFlag); url != "" {
 		cache, err := results.OpenReadOnly(c.Context, url)

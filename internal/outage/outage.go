@@ -9,6 +9,7 @@ import (
 	"net"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 )
 
 // Is reports whether err, of a command, means that Redis cannot be asked now. A
@@ -30,4 +31,13 @@ func Passes(err error) bool {
 		}
 	}
 	return redis.HasErrorPrefix(err, "MISCONF")
+}
+
+// Level is the level at which a failed command is logged by parts that do not log outages: that
+// Redis cannot be asked is logged once, elsewhere.
+func Level(err error) zerolog.Level {
+	if Is(err) {
+		return zerolog.DebugLevel
+	}
+	return zerolog.WarnLevel
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Classes of calls that did not fail.
@@ -63,8 +64,8 @@ type Worker struct {
 	rateLimitWaits, rateLimitFallbacks, contextFallbacks, errorFallbacks *prometheus.CounterVec
 }
 
-// NewWorker makes the metrics of a worker. Give its Event, Call, Wait and Reserved
-// to worker.Config, and probe as Config.Probe. version is that of the program,
+// NewWorker makes the metrics of a worker. Give its Observer to worker.Config, and probe as
+// Config.Probe. version is that of the program,
 // slots the worker's.
 func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	count := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -115,17 +116,22 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	return m
 }
 
+// Observer counts what a worker tells.
+func (m *Worker) Observer() observe.Observer {
+	return observe.Observer{Event: m.Event, Call: m.Call, Wait: m.Wait, Reserved: m.Reserved}
+}
+
 // Event counts what became of a run.
-func (m *Worker) Event(e worker.Event) {
+func (m *Worker) Event(e observe.Event) {
 	switch e.Event {
-	case worker.EventStarted:
+	case observe.EventStarted:
 		m.begin(e.Provider, e.Model)
-	case worker.EventAcquired:
+	case observe.EventAcquired:
 		m.begin(e.Provider, e.Model)
 		m.inFlight.WithLabelValues(e.Provider, e.Model).Inc()
-	case worker.EventReleased:
+	case observe.EventReleased:
 		m.inFlight.WithLabelValues(e.Provider, e.Model).Dec()
-	case worker.EventRetry:
+	case observe.EventRetry:
 		m.retries.WithLabelValues(e.Provider, e.Model).Inc()
 	case record.EventRateLimitFallback:
 		kind := m.errorFallbacks
@@ -135,9 +141,9 @@ func (m *Worker) Event(e worker.Event) {
 		kind.WithLabelValues(e.Provider, e.Model).Inc()
 	case record.EventContextLengthFallback:
 		m.contextFallbacks.WithLabelValues(e.Provider, e.Model).Inc()
-	case worker.EventSucceeded:
+	case observe.EventSucceeded:
 		m.runs.WithLabelValues(e.Provider, e.Model, eval.StateSucceeded.String()).Inc()
-	case worker.EventFailed:
+	case observe.EventFailed:
 		m.runs.WithLabelValues(e.Provider, e.Model, eval.StateFailed.String()).Inc()
 	}
 }
@@ -203,7 +209,7 @@ func (m *Worker) Wait(target eval.Judge) {
 }
 
 // Reserved counts the reservation of a call.
-func (m *Worker) Reserved(r worker.Reserved) {
+func (m *Worker) Reserved(r observe.Reserved) {
 	m.reserved.WithLabelValues(r.Provider, r.Model, "input").Add(float64(r.Input))
 	m.reserved.WithLabelValues(r.Provider, r.Model, "output").Add(float64(r.Output))
 }

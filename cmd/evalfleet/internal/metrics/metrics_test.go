@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // What a worker tells becomes these numbers, and no label holds an evaluation's
@@ -35,20 +36,20 @@ func TestWorkerMetrics(t *testing.T) {
 	judge := eval.Judge{Provider: "openai", Model: "gpt-5:free"}
 	m.Wait(judge)
 	m.Wait(judge)
-	m.Reserved(worker.Reserved{Provider: judge.Provider, Model: judge.Model, Input: 130, Output: 60})
+	m.Reserved(observe.Reserved{Provider: judge.Provider, Model: judge.Model, Input: 130, Output: 60})
 	for event, classes := range map[string][]providers.Class{
 		record.EventRateLimitFallback:     {providers.RateLimited, providers.QuotaDaily, providers.RateLimited, providers.Timeout},
 		record.EventContextLengthFallback: {providers.ContextLength, providers.ContextLength},
 	} {
 		for _, class := range classes {
-			m.Event(worker.Event{Event: event, Provider: judge.Provider, Model: judge.Model, Class: class})
+			m.Event(observe.Event{Event: event, Provider: judge.Provider, Model: judge.Model, Class: class})
 		}
 	}
 	for _, event := range []string{
-		worker.EventStarted, worker.EventQueueing, worker.EventAcquired, worker.EventReleased, worker.EventRetry, worker.EventAcquired,
-		worker.EventSucceeded, worker.EventSucceeded, worker.EventFailed,
+		observe.EventStarted, observe.EventQueueing, observe.EventAcquired, observe.EventReleased, observe.EventRetry, observe.EventAcquired,
+		observe.EventSucceeded, observe.EventSucceeded, observe.EventFailed,
 	} {
-		m.Event(worker.Event{Event: event, Provider: "openai", Model: "gpt-5:free", Evaluation: "ev-abcdefghijkl", RunID: "0.17"})
+		m.Event(observe.Event{Event: event, Provider: "openai", Model: "gpt-5:free", Evaluation: "ev-abcdefghijkl", RunID: "0.17"})
 	}
 
 	const model = `model="gpt-5:free",provider="openai"`

@@ -17,7 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // read is Read of an environment given as "NAME=value" lines.
@@ -91,7 +91,7 @@ func one(t *testing.T, endpoint string, more ...string) {
 
 // tell tells a tracer of one run and closes it.
 func tell(tracer *Tracer) {
-	tracer.Handled(worker.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise}, Worker: "w", Why: "dropped"})
+	tracer.Handled(observe.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise}, Worker: "w", Why: "dropped"})
 	_ = tracer.Close()
 }
 

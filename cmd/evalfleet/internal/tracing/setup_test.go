@@ -23,12 +23,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 func TestMain(m *testing.M) {
@@ -205,7 +207,7 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 	t.Cleanup(func() { _ = server.Close() })
 	client := redistest.New(t).Client()
 	f := &fleet{t: t, store: store.New(client, ""), simulator: server, cfg: worker.Config{
-		Client: client, Endpoints: map[string]worker.Endpoint{}, Slots: 5, Lease: 20 * time.Second, Grace: time.Minute, // longer than a busy machine stops a process
+		Client: client, Endpoints: map[string]providers.Endpoint{}, Slots: 5, Lease: 20 * time.Second, Grace: time.Minute, // longer than a busy machine stops a process
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel),
 	}}
 	calls := transport.NewClient(transport.Connections{Slots: 5})
@@ -217,7 +219,7 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.cfg.Endpoints[name] = worker.Endpoint{Provider: provider, Key: apiKey, Capabilities: entry.Capabilities}
+		f.cfg.Endpoints[name] = providers.Endpoint{Provider: provider, Key: apiKey, Capabilities: entry.Capabilities}
 	}
 	provider, model, _ := eval.ParseTarget(target)
 	e := &eval.Evaluation{
@@ -251,7 +253,7 @@ func (f *fleet) work(ctx context.Context, tracer *Tracer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := f.cfg
-	cfg.Handled = func(h worker.Handled) {
+	cfg.Observer.Handled = func(h observe.Handled) {
 		tracer.Handled(h)
 		if h.Run != nil {
 			cancel()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // Names of events that the event log does not have.
@@ -23,7 +23,7 @@ const (
 // Handled makes the spans of what a worker did for a run: that of the run where its
 // outcome was recorded, else one of the part that the worker had in it; and in either
 // case one of each call, below the run's.
-func (t *Tracer) Handled(h worker.Handled) {
+func (t *Tracer) Handled(h observe.Handled) {
 	tracer := t.of(h.Worker)
 	began := h.Began
 	if !h.First.IsZero() && h.First.Before(began) {
@@ -64,7 +64,7 @@ func (t *Tracer) Handled(h worker.Handled) {
 }
 
 // about says which run it is, and who had it.
-func about(h worker.Handled) []attribute.KeyValue {
+func about(h observe.Handled) []attribute.KeyValue {
 	task := h.Task
 	said := []attribute.KeyValue{
 		attribute.String("evalfleet.evaluation", string(task.Evaluation)),
@@ -174,18 +174,18 @@ func answered(c *record.Call) []attribute.KeyValue {
 
 // toldBySpan reports whether an event is the beginning or the end of the run's own
 // span. The end of another's, which was answered with it, is not.
-func toldBySpan(e worker.Event, task record.Task) bool {
+func toldBySpan(e observe.Event, task record.Task) bool {
 	switch e.Event {
-	case worker.EventStarted, worker.EventFailed:
+	case observe.EventStarted, observe.EventFailed:
 		return true
-	case worker.EventSucceeded:
+	case observe.EventSucceeded:
 		return e.RunID == task.Shown()
 	}
 	return false
 }
 
 // fields are those of an event's line in the event log, without what its span says.
-func fields(e worker.Event, task record.Task) []attribute.KeyValue {
+func fields(e observe.Event, task record.Task) []attribute.KeyValue {
 	said := []attribute.KeyValue{attribute.String("provider", e.Provider), attribute.String("model", e.Model)}
 	text := func(key, value string) {
 		if value != "" {

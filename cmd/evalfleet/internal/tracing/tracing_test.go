@@ -17,7 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // A run is a span, each of its calls one below it, with what the conventions want of
@@ -65,11 +65,11 @@ func TestRunIsTraced(t *testing.T) {
 	if diff := cmp.Diff(want, run.resource); diff != "" {
 		t.Errorf("resource (-want +got):\n%s", diff)
 	}
-	retry := run.eventNamed(worker.EventRetry)
+	retry := run.eventNamed(observe.EventRetry)
 	if len(retry) != 1 || retry[0].attributes["status_code"] != int64(503) || retry[0].attributes["model"] != gemini || retry[0].at.Before(failed.ended) {
 		t.Errorf("events of the run: got %+v, want one retry after a 503", run.events)
 	}
-	if n := len(run.eventNamed(worker.EventAcquired)); n != 2 {
+	if n := len(run.eventNamed(observe.EventAcquired)); n != 2 {
 		t.Errorf("events of the run: got %d acquired, want 2", n)
 	}
 
@@ -143,7 +143,7 @@ func TestFallbackIsTraced(t *testing.T) {
 	if diff := cmp.Diff(want, fell[0].attributes); diff != "" {
 		t.Errorf("the fallback (-want +got):\n%s", diff)
 	}
-	waits := run.eventNamed(worker.EventRateLimitWait)
+	waits := run.eventNamed(observe.EventRateLimitWait)
 	if len(waits) != recorded.RateLimitWaits || len(waits) == 0 || waits[0].attributes["delay_s"] != 1.0 {
 		t.Errorf("got waits %+v, want the %d that are recorded, the first of 1 s", waits, recorded.RateLimitWaits)
 	}
@@ -184,14 +184,14 @@ func TestOneTraceOverWorkers(t *testing.T) {
 	c := newCollector(t)
 	first, second := open(t, c.URL, zerolog.Nop()), open(t, c.URL, zerolog.Nop())
 	ctx, stop := context.WithCancel(t.Context())
-	f.cfg.Events = func(e worker.Event) {
-		if e.Event == worker.EventRetry { // the wait for the next call begins when this returns
+	f.cfg.Observer.Event = func(e observe.Event) {
+		if e.Event == observe.EventRetry { // the wait for the next call begins when this returns
 			stop()
 		}
 	}
 	f.work(ctx, first)
 	_ = first.Close()
-	f.cfg.Events = nil
+	f.cfg.Observer.Event = nil
 	f.work(t.Context(), second)
 	_ = second.Close()
 	byName := map[string]span{}
@@ -212,7 +212,7 @@ func TestOneTraceOverWorkers(t *testing.T) {
 		}
 	}
 	if part.attributes["evalfleet.why"] != "the worker stops" || part.attributes["evalfleet.worker"] == run.attributes["evalfleet.worker"] ||
-		len(part.eventNamed(worker.EventRetry)) != 1 {
+		len(part.eventNamed(observe.EventRetry)) != 1 {
 		t.Errorf("the part is %+v, want one of another worker that stopped, with its retry", part)
 	}
 }
@@ -228,7 +228,7 @@ func TestCollectorAway(t *testing.T) {
 	tracer := open(t, c.URL, zerolog.New(zerolog.SyncWriter(&log)), "OTEL_EXPORTER_OTLP_HEADERS", "authorization=secret")
 	f.work(t.Context(), tracer)
 	for i := range 2000 { // more than a batch
-		tracer.Handled(worker.Handled{Task: record.Task{Evaluation: f.id, Kind: eval.KindPairwise, Index: i}, Worker: "w", Why: "dropped"})
+		tracer.Handled(observe.Handled{Task: record.Task{Evaluation: f.id, Kind: eval.KindPairwise, Index: i}, Worker: "w", Why: "dropped"})
 	}
 	_ = tracer.Close()
 	if run, _ := f.entry(); run.State != "succeeded" {
@@ -254,7 +254,7 @@ func TestCollectorHangs(t *testing.T) {
 	tracer := open(t, c.URL, zerolog.Nop())
 	tell := func(n int) {
 		for i := range n {
-			tracer.Handled(worker.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise, Index: i}, Worker: "w", Why: "dropped"})
+			tracer.Handled(observe.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise, Index: i}, Worker: "w", Why: "dropped"})
 		}
 	}
 	tell(1000)
@@ -273,7 +273,7 @@ func TestSampling(t *testing.T) {
 		c := newCollector(t)
 		tracer := open(t, c.URL, zerolog.Nop(), "OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0.25")
 		for index := range told {
-			h := worker.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise, Index: index}, Worker: fmt.Sprint(i)}
+			h := observe.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise, Index: index}, Worker: fmt.Sprint(i)}
 			if i == 0 {
 				h.Run = &record.Run{State: "succeeded"}
 			}
@@ -297,17 +297,17 @@ func TestEventsOfARun(t *testing.T) {
 	c := newCollector(t)
 	tracer := open(t, c.URL, zerolog.Nop())
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	tracer.Handled(worker.Handled{
+	tracer.Handled(observe.Handled{
 		Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPanel, Index: 4, Agent: "expert", Dimension: "style"}, Worker: "w",
 		Began: at, Ended: at.Add(time.Second), Run: &record.Run{State: "succeeded"},
 		Calls: []record.Call{
 			{Model: "openai:" + gpt, Stage: "verdict", Cached: true, Asked: at, Ended: at, Text: "an answer"},
 			{Model: "openai:" + gpt, Stage: "repair", BoundBy: "provider/openai/concurrency", Asked: at, Started: at.Add(time.Second / 2), Ended: at.Add(time.Second)},
 		},
-		Events: []worker.Event{
-			{Event: worker.EventStarted, Time: at, RunID: "0.4"},
-			{Event: worker.EventSucceeded, Time: at, RunID: "0.4", Dimension: "style"},
-			{Event: worker.EventSucceeded, Time: at, RunID: "0.5", Dimension: "facts", Provider: "openai", Model: gpt},
+		Events: []observe.Event{
+			{Event: observe.EventStarted, Time: at, RunID: "0.4"},
+			{Event: observe.EventSucceeded, Time: at, RunID: "0.4", Dimension: "style"},
+			{Event: observe.EventSucceeded, Time: at, RunID: "0.5", Dimension: "facts", Provider: "openai", Model: gpt},
 		},
 	})
 	_ = tracer.Close()
@@ -316,7 +316,7 @@ func TestEventsOfARun(t *testing.T) {
 		t.Fatalf("got %+v, want the run and the call that was made", spans)
 	}
 	want := []event{
-		{worker.EventSucceeded, at, map[string]any{"provider": "openai", "model": gpt, "run_id": "0.5", "dimension": "facts"}},
+		{observe.EventSucceeded, at, map[string]any{"provider": "openai", "model": gpt, "run_id": "0.5", "dimension": "facts"}},
 		{eventCached, at, map[string]any{"model": "openai:" + gpt, "stage": "verdict"}},
 		{eventLimitWait, at, map[string]any{"model": "openai:" + gpt, "stage": "repair", "limit": "provider/openai/concurrency", "wait_s": 0.5}},
 	}

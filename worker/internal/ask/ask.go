@@ -1,0 +1,168 @@
+// Package ask asks models for the answer of a run: in one call or two, in turns, again after
+// failures and unusable answers, and of another model once one gives up.
+//
+// How a call is made is package call's, and what becomes of the answer is package task's.
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/internal/fallback"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/internal/tokens"
+)
+
+// MaxRepairs is how often a model is asked to repair an unusable answer.
+const MaxRepairs = 2
+
+// Asker asks for the answer of one run. It is used by one goroutine.
+type Asker struct {
+	on     *run.Worker
+	tokens *tokens.Learnt
+	run    *run.Run
+	calls  *call.Calls
+	chain  *fallback.Chain
+}
+
+// New returns the asker of a run, which makes these calls and asks along this chain.
+func New(on *run.Worker, learnt *tokens.Learnt, r *run.Run, calls *call.Calls, chain *fallback.Chain) *Asker {
+	return &Asker{on: on, tokens: learnt, run: r, calls: calls, chain: chain}
+}
+
+// Ask asks for the run's answer. Its error is a *run.GaveUp when there will be none, and another
+// one when the run is interrupted.
+func (a *Asker) Ask(ctx context.Context) (*record.Run, error) {
+	q, err := a.question(ctx, a.run.Place.Dimension)
+	if err != nil {
+		return nil, err
+	}
+	return a.askAny(ctx, q)
+}
+
+// AskTogether asks for the scores of a panel's dimensions at several positions. Its answer has
+// those that could be used. Its error is as Ask's.
+func (a *Asker) AskTogether(ctx context.Context, positions []int) (*record.Run, error) {
+	q, err := a.question(ctx, positions...)
+	if err != nil {
+		return nil, err
+	}
+	q.read, q.enforced = a.readTogether(positions), true
+	return a.askAny(ctx, q)
+}
+
+// askOne asks one model until its answer can be used. Its errors are those of
+// answered.
+func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*record.Run, error) {
+	if q.Written != nil {
+		return a.converse(ctx, target, q)
+	}
+	s := call.Step{Target: target, Stage: call.StageVerdict, Request: a.request(target, q)}
+	if a.run.Task.Kind == eval.KindRuns {
+		s.Stage = call.StageAnswer
+	}
+	if a.inTwo(s) {
+		var err error
+		if s, err = a.firstOfTwo(ctx, s, q); err != nil {
+			return nil, err
+		}
+	}
+	asked := s.Request.Messages
+	if a.run.Progress.Unusable > MaxRepairs {
+		return nil, &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("%d answers could not be used", a.run.Progress.Unusable), Status: 200}
+	}
+	for {
+		result, err := a.answered(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		outcome, err := a.taken(q, target, result)
+		if err == nil {
+			return outcome, nil
+		}
+		if cut := cutShort(s, result); cut != nil {
+			return nil, cut
+		}
+		if a.run.Progress.Unusable++; a.run.Progress.Unusable > MaxRepairs {
+			return nil, &run.GaveUp{Class: providers.Malformed, Message: err.Error(), Status: 200}
+		}
+		s.Stage = call.StageRepair
+		if a.run.Task.Kind != eval.KindRuns { // its prompt must not be extended: it is asked once more
+			s.Request.Messages = append(slices.Clip(asked), messages(prompt.Repair(result.Text, err.Error()))...)
+		}
+	}
+}
+
+// taken is the outcome found in an answer.
+func (a *Asker) taken(q *question, from eval.Judge, result *providers.Result) (*record.Run, error) {
+	outcome, err := q.read(result.Text)
+	if err != nil {
+		return nil, err
+	}
+	outcome.AnsweredBy = from.Target()
+	if a.run.Task.Kind == eval.KindRuns {
+		outcome.Finish = string(result.Finish)
+	}
+	return &outcome, nil
+}
+
+// request is the call that asks a model a question.
+func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
+	asked := a.run.Evaluation.Asked
+	request := &providers.Request{
+		Key: a.on.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
+		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: asked.Reasoned(a.run.Task.Kind),
+		BoundSearches: a.run.Settings().Budget() > 0, // which reserves as many
+	}
+	if asked.JSONOf(a.run.Task.Kind) != eval.JSONFalse && q.Schema != nil {
+		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open, Enforced: q.enforced}
+	}
+	settings(request, target.Overrides)
+	return request
+}
+
+// settings puts a judge's overrides into its calls: the common ones into their
+// fields, the rest into the body as they are.
+func settings(request *providers.Request, overrides map[string]any) {
+	for key, value := range overrides {
+		number, isNumber := asFloat(value)
+		text, isText := value.(string)
+		switch {
+		case key == "max_completion_tokens" && isNumber:
+			request.MaxOutputTokens = int(number)
+		case key == "temperature" && isNumber:
+			request.Temperature = &number
+		case key == "reasoning_effort" && isText:
+			request.ReasoningEffort = text
+		default:
+			if request.Extra == nil {
+				request.Extra = map[string]any{}
+			}
+			request.Extra[key] = value
+		}
+	}
+}
+
+func asFloat(value any) (float64, bool) {
+	switch n := value.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+func messages(built []prompt.Message) []providers.Message {
+	out := make([]providers.Message, len(built))
+	for i, m := range built {
+		out[i] = providers.Message{Role: providers.Role(m.Role), Content: m.Content}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+)
+
+// question is the content of a run's request, independent of the model.
+type question struct {
+	prompt.Prompt
+	// read takes the outcome out of an answer. Its error tells the model that gave the answer
+	// what is wrong with it.
+	read func(text string) (record.Run, error)
+	// enforced: the question is not asked of a model without a JSON mode.
+	enforced bool
+}
+
+// question is the run's, by its kind, of a panel for the dimensions at some positions. Its error
+// is a *run.GaveUp when the run cannot be asked at all.
+func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, error) {
+	asked := a.run.Evaluation.Asked
+	texts, err := a.on.Evaluations.Texts(ctx, a.run.Task.Evaluation, a.run.Documents...)
+	if err != nil {
+		return nil, err
+	}
+	built, err := prompt.Build(asked, a.run.Task.Kind, prompt.About{
+		First: a.run.Place.First, Second: a.run.Place.Second, Judge: a.run.Place.Judge, Dimensions: dimensions,
+	}, texts)
+	if err != nil {
+		return nil, &run.GaveUp{Class: providers.BadRequest, Message: err.Error()}
+	}
+	q := &question{Prompt: built}
+	switch a.run.Task.Kind {
+	case eval.KindPairwise:
+		q.read = a.readPairwise
+	case eval.KindSingle:
+		q.read = a.readSingle
+	case eval.KindRuns:
+		q.read = readListed
+		if asked.JSONOf(a.run.Task.Kind) != eval.JSONFalse {
+			q.read = readListedJSON
+		}
+	case eval.KindPanel:
+		q.read = a.readPanel
+	case eval.KindPrompts: // any answer is accepted
+		q.Messages = q.Written.At(a.run.Progress.Said)
+	default:
+		return nil, fmt.Errorf("run %s has an unknown kind: %q", a.run.Task.RunID(), a.run.Task.Kind)
+	}
+	return q, nil
+}
+
+func (a *Asker) readPairwise(text string) (record.Run, error) {
+	asked := a.run.Evaluation.Asked
+	names := asked.ShownAs(a.run.Documents)
+	winner, reason, err := verdict.Pairwise(text, names[0], names[1], asked.Pairwise.Ties)
+	if i := slices.Index(names, winner); i >= 0 {
+		winner = a.run.Documents[i].ID
+	}
+	return record.Run{Winner: winner, Reason: reason}, err
+}
+
+func (a *Asker) readSingle(text string) (record.Run, error) {
+	asked := a.run.Evaluation.Asked.Single
+	scores, err := verdict.Single(text, asked.Criteria, asked.Scale)
+	return record.Run{Scores: scoresOf(scores)}, err
+}
+
+func scoresOf(scores []verdict.Score) []record.Score {
+	recorded := make([]record.Score, len(scores))
+	for i, s := range scores {
+		recorded[i] = record.Score(s)
+	}
+	return recorded
+}
+
+// readListed takes the answer of a listed run as it is.
+func readListed(text string) (record.Run, error) {
+	if strings.TrimSpace(text) == "" {
+		return record.Run{}, errors.New("the answer is empty")
+	}
+	return record.Run{Answer: text}, nil
+}
+
+// readListedJSON takes the JSON of a listed run's answer.
+func readListedJSON(text string) (record.Run, error) {
+	object, err := verdict.Object(text)
+	return record.Run{Answer: string(object)}, err
+}
+
+func (a *Asker) readPanel(text string) (record.Run, error) {
+	panel := a.run.Evaluation.Asked.Panel
+	scores, err := verdict.Panel(text, panel.Dimensions[a.run.Place.Dimension:a.run.Place.Dimension+1], panel.Scale)
+	return record.Run{Scores: scoresOf(scores)}, err
+}
+
+// readTogether takes the scores of several dimensions that an answer has. Unusable parts are
+// asked for singly, not repaired.
+func (a *Asker) readTogether(positions []int) func(text string) (record.Run, error) {
+	panel := a.run.Evaluation.Asked.Panel
+	dimensions := make([]eval.Dimension, len(positions))
+	for i, position := range positions {
+		dimensions[i] = panel.Dimensions[position]
+	}
+	return func(text string) (record.Run, error) {
+		scores, corrupt := verdict.Batch(text, dimensions, panel.Scale)
+		if len(corrupt) > 0 {
+			a.run.Log().Warn().Strs("raw", corrupt).Msg("part of an answer to several dimensions is invalid; asking for these dimensions separately")
+		}
+		return record.Run{Scores: scoresOf(scores)}, nil
+	}
+}

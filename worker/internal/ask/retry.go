@@ -1,0 +1,108 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// answered makes calls until one is answered. Its error is a *run.GaveUp when no more
+// are to be made, and another one when the run is interrupted.
+func (a *Asker) answered(ctx context.Context, s call.Step) (*providers.Result, error) {
+	if most := a.run.Settings().Retry.MaxAttempts; a.run.Progress.Job == nil && a.run.Failures() >= most {
+		return nil, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("its %d attempts were used up, and how they ended is not recorded", most)}
+	}
+	asked := s.Request.Messages
+	defer func() { s.Request.Messages = asked }()
+	for {
+		s.Request.Messages = a.insist(s, asked)
+		result, err := a.calls.Make(ctx, s)
+		if err != nil {
+			if err = a.afterFailure(ctx, s, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if result.Finish == providers.FinishRefused {
+			return nil, &run.GaveUp{Class: providers.Refused, Message: refusal(result), Status: 200}
+		}
+		return result, nil
+	}
+}
+
+// refusal says that a model refused, with the provider's reason.
+func refusal(result *providers.Result) string {
+	if result.Reason == "" {
+		return "the model refused to answer"
+	}
+	return "the model refused to answer: " + run.Shorten(result.Reason)
+}
+
+// cutShort ends a run whose answer was truncated before it could be used; nil: it was not.
+// Asked in the same way it would be truncated again.
+func cutShort(s call.Step, result *providers.Result) error {
+	if result.Finish != providers.FinishTruncated {
+		return nil
+	}
+	where := "its end"
+	if bound := s.Request.MaxOutputTokens; bound > 0 {
+		where = fmt.Sprintf("%d tokens", bound)
+	} else if result.Usage.Output > 0 {
+		where = fmt.Sprintf("%d tokens", result.Usage.Output)
+	}
+	message := "the answer was cut off at " + where + "; raise max_completion_tokens"
+	if result.Reason != "" {
+		message += " (" + run.Shorten(result.Reason) + ")"
+	}
+	return &run.GaveUp{Class: providers.Malformed, Message: message, Status: 200}
+}
+
+// afterFailure decides what a failed call leads to: another one (nil), or the end
+// of them. It waits out short delays.
+func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) error {
+	var failed *providers.Error
+	if !errors.As(failure, &failed) {
+		return failure // no call was made: put back, stopped, Redis away
+	}
+	retry := a.run.Settings().Retry
+	switch {
+	case errors.Is(failure, providers.ErrNoJSON):
+		return &run.GaveUp{Class: failed.Class, Message: failed.Message, NoJSON: true}
+	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
+		return ctx.Err()
+	case errors.Is(failure, ratelimit.ErrLost): // ended with its lease; it is made again under another
+		if a.run.Progress.Cut >= record.MaxCut {
+			return run.CutOff()
+		}
+		return nil
+	case a.calls.StopsAll(s, failed):
+		return a.run.GoBack(ctx, 0, "its provider is paused")
+	}
+	if a.chain.In() {
+		if handled, err := a.chain.AfterRefusal(ctx, s.Target, a.calls.Attempt(), failed); handled {
+			return err
+		}
+	}
+	if a.run.Failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !call.TooMany(failed) {
+		return &run.GaveUp{Class: failed.Class, Message: failed.Message, Status: failed.Status}
+	}
+	delay := a.calls.Hint(s, failed)
+	if a.run.Failures() > 0 {
+		delay = max(delay, retry.Delay(a.run.Failures(), rand.Float64()))
+	}
+	if call.TooMany(failed) && delay > 0 {
+		delay += a.calls.Yields(s.Target)
+	}
+	e := s.Event(observe.EventRetry)
+	e.Attempt, e.StatusCode, e.DelayS = a.calls.Attempt(), &failed.Status, delay.Seconds()
+	a.run.Emit(e)
+	return a.run.Pause(ctx, delay, string(failed.Class))
+}

@@ -1,0 +1,142 @@
+package call
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// yieldTime is how much longer than a cooldown runs wait whose kind the provider refused last.
+// The one call that starts after the cooldown is then one of others in the same queue, if there
+// are any.
+const yieldTime = 2 * time.Second
+
+// Asides know which runs step aside in a cooldown. A queue that serves one model for one
+// evaluation needs none: all its runs wait for the same. In any other, a run that waits
+// for a cooldown in front would hold up those that the cooldown does not concern.
+//
+// A run that steps aside waits with the worker, without a slot and not before admission.
+// Where too many do, it goes back to its queue. It is safe for concurrent use.
+type Asides struct {
+	slots int // of the worker
+
+	mu      sync.Mutex // guards all below
+	shared  map[string]bool
+	resting map[resters]int
+	refused map[Asker]bool // its last call was refused as one too many
+}
+
+// Asker identifies the runs that a provider can tell apart, as far as we know.
+type Asker struct {
+	Evaluation eval.ID
+	Model      string // provider:model
+}
+
+// resters are the runs of one asker in one queue.
+type resters struct {
+	queue string
+	Asker
+}
+
+// NewAsides returns the asides of a worker with a number of slots.
+func NewAsides(slots int) *Asides {
+	return &Asides{slots: slots, shared: map[string]bool{}, resting: map[resters]int{}, refused: map[Asker]bool{}}
+}
+
+// Share says which queues have the runs of several askers, and who asks at all.
+func (a *Asides) Share(askers map[string]map[Asker]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shared = map[string]bool{}
+	for queue, of := range askers {
+		a.shared[queue] = len(of) > 1
+	}
+	for who := range a.refused {
+		wanted := false
+		for _, of := range askers {
+			wanted = wanted || of[who]
+		}
+		if !wanted {
+			delete(a.refused, who)
+		}
+	}
+}
+
+// stepsAside reports whether a queue's runs step aside in a cooldown.
+func (a *Asides) stepsAside(queue string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shared[queue]
+}
+
+// told notes what a provider made of a call.
+func (a *Asides) told(who Asker, refused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if refused {
+		a.refused[who] = true
+	} else {
+		delete(a.refused, who)
+	}
+}
+
+// yields is how much longer than a cooldown a run waits.
+func (a *Asides) yields(queue string, who Asker) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shared[queue] && a.refused[who] {
+		return yieldTime
+	}
+	return 0
+}
+
+// rest lets a run wait with the worker, unless half of the worker's slots, or an eighth
+// with runs of the same asker, would wait in this way.
+func (a *Asides) rest(queue string, who Asker) (leave func(), ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := 0
+	for _, n := range a.resting {
+		all += n
+	}
+	these := resters{queue, who}
+	if all >= a.slots/2 || a.resting[these] >= max(1, a.slots/8) {
+		return nil, false
+	}
+	a.resting[these]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.resting[these]--; a.resting[these] == 0 {
+			delete(a.resting, these)
+		}
+	}, true
+}
+
+// cooled says that a call waits for a cooldown that may not concern others of its queue.
+type cooled struct{ wait time.Duration }
+
+func (*cooled) Error() string { return "a cooldown delays the call" }
+
+// stepAside waits for the end of a cooldown, or sends the run back for so long.
+func (c *Calls) stepAside(ctx context.Context, s Step, wait time.Duration) error {
+	who := Asker{c.run.Task.Evaluation, s.Target.Target()}
+	yields := c.by.Asides.yields(c.run.Queue, who)
+	if most := c.chain.MaxWait(); most > 0 { // no longer than its evaluation waits
+		yields = min(yields, max(0, most-wait))
+	}
+	wait += yields
+	const why = "its provider is overloaded"
+	if leave, ok := c.by.Asides.rest(c.run.Queue, who); ok {
+		defer leave()
+		return c.run.Pause(ctx, wait, why)
+	}
+	return c.run.GoBack(ctx, wait, why)
+}
+
+// Yields is how much longer than a cooldown the run waits for others to be tried first.
+func (c *Calls) Yields(target eval.Judge) time.Duration {
+	return c.by.Asides.yields(c.run.Queue, Asker{c.run.Task.Evaluation, target.Target()})
+}

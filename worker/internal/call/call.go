@@ -1,0 +1,217 @@
+// Package call makes the calls of runs: it waits for a lease, sends one request, settles the
+// lease with what was used, and keeps the call's record.
+//
+// It decides nothing about the next call. What follows from a failure is decided by package ask.
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/fallback"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/internal/share"
+	"github.com/evalfleet/evalfleet/worker/internal/tokens"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// What a call is made for.
+const (
+	StageAnswer   = "answer"   // in prose, of a listed run
+	StageVerdict  = "verdict"  // the whole of it
+	StageGrounded = "grounded" // the verdict in prose
+	StageJSON     = "json"     // and its JSON
+	StageRepair   = "repair"   // of an answer that was no verdict
+)
+
+// Config is what a Caller needs.
+type Config struct {
+	Worker    *run.Worker
+	Slots     int               // calls in flight in this process
+	MaxAnswer int               // bytes of one answer
+	Limits    []ratelimit.Limit // of the worker's own configuration
+	Holder    string            // that the limiter knows Limits by
+	Tokens    *tokens.Learnt
+	Cache     *Cache
+	Asides    *Asides
+}
+
+// Caller has what the calls of a worker's session share.
+type Caller struct {
+	Config
+	slots   *semaphore.Weighted // calls in flight in this process
+	rooms   *semaphore.Weighted // bytes of long answers in this process
+	servers servers
+	said    said
+}
+
+// NewCaller returns a Caller without calls.
+func NewCaller(cfg Config) *Caller {
+	return &Caller{Config: cfg, slots: semaphore.NewWeighted(int64(cfg.Slots)), rooms: semaphore.NewWeighted(LongAnswers)}
+}
+
+// holders are those without whose limits no call of an evaluation begins here.
+func (c *Caller) holders(id eval.ID) []string {
+	if len(c.Limits) == 0 {
+		return []string{string(id)}
+	}
+	return []string{string(id), c.Holder}
+}
+
+// Calls are those of one run while one worker has it. It is used by one goroutine.
+type Calls struct {
+	by      *Caller
+	run     *run.Run
+	chain   *fallback.Chain
+	attempt int     // number of the call made last; one that the run is not charged for has that of the next
+	made    bool    // a call, or its lease taken
+	gone    bool    // no server listens at its provider's address, as the last call found
+	slot    bool    // of this process, is the run's
+	room    int64   // for a long answer, is the run's
+	flight  *flight // the call in flight; nil: none is
+}
+
+// Of returns the calls of a run.
+func (c *Caller) Of(r *run.Run, chain *fallback.Chain) *Calls {
+	return &Calls{by: c, run: r, chain: chain}
+}
+
+// Made reports whether a call was made, or its lease taken.
+func (c *Calls) Made() bool { return c.made }
+
+// Attempt is the number of the call made last. One that the run is not charged for has that of
+// the next.
+func (c *Calls) Attempt() int { return c.attempt }
+
+// Step is one answer wanted of one model, for which any number of calls may be
+// made.
+type Step struct {
+	Target  eval.Judge // who is called
+	Stage   string     // what for
+	Request *providers.Request
+}
+
+// Event is one about a call of the step.
+func (s Step) Event(name string) observe.Event {
+	return observe.Event{Event: name, Provider: s.Target.Provider, Model: s.Target.Model}
+}
+
+// Make makes one call under a lease, or answers it from the cache, and keeps its record. A call
+// that failed is a *providers.Error; any other error means that no call was made, or that one
+// continues as a job.
+func (c *Calls) Make(ctx context.Context, s Step) (*providers.Result, error) {
+	once := c.once
+	if c.background(s.Target) != nil {
+		once = c.job
+	}
+	key, err := c.key(s)
+	if err != nil {
+		return nil, err
+	}
+	if c.run.Progress.Job == nil {
+		if result := c.fromCache(ctx, s, key); result != nil {
+			return result, nil
+		}
+	}
+	for {
+		result, err := once(ctx, s, key)
+		if !errors.Is(err, providers.ErrAgain) {
+			return result, err
+		}
+	}
+}
+
+func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result, error) {
+	call, timeout := c.newCall(s, key), c.run.Settings().Timeout(s.Target.Provider, s.Target.Model)
+	lease, err := c.begin(ctx, call, s, timeout, false)
+	if err != nil {
+		return nil, err
+	}
+	held, letGo := lease.Context(ctx)
+	limited, cancel := context.WithTimeout(held, timeout)
+	result, err := c.provider(s.Target).Call(limited, s.Request)
+	err = failureOf(limited, err)
+	cancel()
+	letGo()
+	return result, c.end(ctx, s, call, lease, result, err, timeout)
+}
+
+// newCall is the record of a call that is about to be asked for.
+func (c *Calls) newCall(s Step, key string) *record.Call {
+	c.attempt = c.run.Progress.Attempts + 1
+	return &record.Call{
+		ID:    c.nextCallID(),
+		Phase: c.run.Task.Phase, Index: c.run.Task.Index, Generation: c.run.Task.Generation,
+		Stage: s.Stage, Model: s.Target.Target(), Attempt: c.attempt,
+		Asked: time.Now().UTC(), Worker: c.by.Worker.ID, Key: key,
+	}
+}
+
+// nextCallID names a call, or another try to have a lease for it. No name is used
+// twice: where Redis has forgotten that a run was pulled, the same worker may have it
+// in hand a second time, and two calls under one lease count as one.
+func (c *Calls) nextCallID() string {
+	return fmt.Sprintf("%s.%d-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, c.by.Worker.Name())
+}
+
+// provider is who is sent what the run asks of a model.
+func (c *Calls) provider(target eval.Judge) providers.Provider {
+	endpoint := c.by.Worker.Endpoints[target.Provider]
+	if c.run.Task.Kind == eval.KindPrompts && endpoint.Prompts != nil {
+		return endpoint.Prompts
+	}
+	return endpoint.Provider
+}
+
+// begin waits for the lease of a call, or of a job that continues at its provider. The caller
+// must send the request at once.
+func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+	c.LeaveRoom() // waiting for a lease must not block readers
+	c.run.Move(share.Ready)
+	c.run.EmitQueueing(s.Target)
+	lease, err := c.admit(ctx, call, s, timeout, isJob)
+	for held := (*cooled)(nil); errors.As(err, &held); {
+		if err := c.stepAside(ctx, s, held.wait); err != nil {
+			return nil, err
+		}
+		c.run.Move(share.Ready)
+		lease, err = c.admit(ctx, call, s, timeout, isJob)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.run.Move(share.Flying)
+	c.made, c.flight = true, &flight{call, lease}
+	c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: lease.Reserved().Cost})
+	c.run.EmitSlots(s.Event(observe.EventAcquired), lease, 0)
+	call.Started = time.Now().UTC()
+	s.Request.IdempotencyID, s.Request.Ready, s.Request.Connected = call.ID, lease.Check, lease.Connected
+	return lease, nil
+}
+
+// end gives a call's lease back and keeps its record.
+func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+	call.Ended = time.Now().UTC()
+	c.noteServer(ctx, s.Target, err)
+	used := c.settle(ctx, lease, s, call, lease.Reserved(), result, err)
+	lease.Settle(used)
+	tell(lease, result, err)
+	c.chain.NoteRefusal(s.Target, err) // before another takes the slot
+	// Before another can be told that it has the slot.
+	c.run.EmitSlots(s.Event(observe.EventReleased), lease, 1)
+	release(lease, err)
+	c.freeSlot()
+	c.run.Move(share.Resting)
+	c.counted(ctx, lease)
+	err = c.note(ctx, s, call, result, err, timeout)
+	c.flight = nil
+	return err
+}

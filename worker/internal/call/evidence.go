@@ -1,0 +1,22 @@
+package call
+
+import (
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// lacking is what an answer does not show although it must; nil: nothing. A refusal
+// is none.
+func (c *Calls) lacking(s Step, result *providers.Result) *providers.Error {
+	asked := c.run.Evaluation.Asked
+	lacking := func(class providers.Class, message string) *providers.Error {
+		return &providers.Error{Class: class, Status: 200, Message: message, RequestID: result.RequestID, MayBeBilled: true}
+	}
+	switch {
+	case result.Finish == providers.FinishRefused:
+	case s.Request.Search && asked.Grounded(c.run.Task.Kind) && !result.Grounding.Evident():
+		return lacking(providers.Ungrounded, "the answer shows no search, which is required")
+	case s.Request.Reason && asked.Reasoned(c.run.Task.Kind) && result.Reasoning == "" && result.Usage.Reasoning == 0:
+		return lacking(providers.Unreasoned, "the answer shows no reasoning, which is required")
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/ledger"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/internal/share"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// A job is polled in proportion to its age: after a tenth of it, within these bounds. Providers
+// forget a job about ten minutes after its end, and a queue is served for a minute after its
+// evaluation was cancelled.
+const (
+	firstPoll = 2 * time.Second
+	lastPoll  = 30 * time.Second
+)
+
+// A job that may not begin gives its place to the others of its queue, among them
+// those that ask for jobs under way, which alone can make room for it.
+const (
+	jobWait = 100 * time.Millisecond
+	jobBack = 5 * time.Second
+)
+
+// AskTime bounds a request about a job: to begin it, to ask for it, to cancel it.
+const AskTime = 2 * time.Minute
+
+// background is who does a model's calls as jobs; nil: they are calls.
+func (c *Calls) background(target eval.Judge) providers.Background {
+	endpoint := c.by.Worker.Endpoints[target.Provider]
+	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Background {
+		return nil
+	}
+	jobs, _ := endpoint.Provider.(providers.Background)
+	return jobs
+}
+
+// InBackground reports whether a model's calls are done as jobs.
+func (c *Calls) InBackground(target eval.Judge) bool { return c.background(target) != nil }
+
+// job begins a job, or polls once the job that this or another worker began. While the job
+// runs, the run is back in its queue without a slot of a worker, and the job's lease counts
+// under its own name.
+func (c *Calls) job(ctx context.Context, s Step, key string) (*providers.Result, error) {
+	if job := c.run.Progress.Job; job != nil && job.Call.Model == s.Target.Target() {
+		return c.poll(ctx, s, *job)
+	}
+	if err := c.Withdraw(ctx); err != nil { // of a model that is no longer asked
+		return nil, err
+	}
+	if err := c.awaitSubmission(ctx, s, key); err != nil {
+		return nil, err
+	}
+	if err := c.submit(ctx, s, key); err != nil {
+		return nil, err
+	}
+	return nil, c.run.GoBack(ctx, firstPoll, "its job is running at the provider")
+}
+
+// awaitSubmission leaves the run alone while another worker may be submitting its job, so that
+// a worker that was frozen meanwhile can still record the job's name at the provider. After
+// that the submission counts as an attempt and is recorded as a lost call: the job may be
+// running, and cannot be found, because no provider lists jobs by a name that evalfleet gave
+// them. So max_attempts bounds how many jobs a run can lose.
+func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
+	begun := c.run.Progress.Submitting
+	if begun.IsZero() {
+		return nil
+	}
+	if left := time.Until(begun.Add(AskTime + AskTime/4)); left > 0 {
+		return &run.PutBack{Delay: min(left, jobBack), Why: "another worker submits its job"}
+	}
+	lost := &providers.Error{Class: providers.Lost, MayBeBilled: true,
+		Message: "its worker died while it submitted a job, which may go on at the provider and cannot be found"}
+	call := c.newCall(s, key)
+	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), time.Now().UTC()
+	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
+	c.price(call, c.mostCost(call.Model, s.Request), nil, lost)
+	c.run.Progress.Submitting = time.Time{}
+	c.run.Progress.Attempts++
+	c.keep(*call)
+	if err := c.run.Save(ctx); err != nil {
+		return err
+	}
+	c.run.Log().Warn().Str("model", call.Model).Time("submitted", begun).Msg("a job was lost with its worker; it may go on at the provider, and be billed")
+	if most := c.run.Settings().Retry.MaxAttempts; c.run.Failures() >= most {
+		return &run.GaveUp{Class: providers.Lost, Message: "workers vanished while they submitted its job"}
+	}
+	return nil
+}
+
+// submit begins a job. Before, it says so in the run's progress, which no other
+// pull can save from then on without knowing. The job's name is saved the moment it
+// is known, also by a worker that lost its lease or stops meanwhile. A worker that
+// dies in between leaves a job that nothing can find, whose place under the limits
+// stays taken until its latest end.
+func (c *Calls) submit(ctx context.Context, s Step, key string) error {
+	call, timeout := c.newCall(s, key), c.run.Settings().JobTimeout(s.Target.Provider, s.Target.Model)
+	lease, err := c.begin(ctx, call, s, timeout, true)
+	if err != nil {
+		return err
+	}
+	c.run.Progress.Submitting = time.Now()
+	if err := c.run.Save(ctx); err != nil {
+		c.landUnused(ctx)
+		return err
+	}
+	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
+	limited, cancel := context.WithTimeout(lasting, min(AskTime, timeout))
+	id, err := c.background(s.Target).Submit(limited, s.Request)
+	cancel()
+	release()
+	c.run.Progress.Submitting = time.Time{}
+	if err != nil {
+		return c.end(ctx, s, call, lease, nil, err, AskTime)
+	}
+	reserved := lease.Reserved()
+	job := &record.Job{
+		ID: id, Ends: call.Started.Add(timeout), Call: *call,
+		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost, Lease: lease.Known(),
+	}
+	c.run.Progress.Job = job
+	err = c.run.SaveJob(ctx)
+	if err == nil {
+		c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, *job, c.run.Evaluation.Record.Created)
+		err = c.run.Persist(ctx, func(ctx context.Context) error { return c.handOver(ctx, lease, *job) })
+	} else {
+		err = errors.Join(err, c.disown(ctx, lease))
+	}
+	c.freeSlot()
+	c.flight = nil
+	c.run.Move(share.Resting)
+	return err
+}
+
+// handOver has the job counted under its own name instead of the lease's.
+func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record.Job) error {
+	err := lease.Background(ctx, job.ID, time.Until(job.Ends))
+	if !errors.Is(err, ratelimit.ErrLost) {
+		return err
+	}
+	// The lease ended meanwhile, or is still held for a call that may be running.
+	if err := c.by.Worker.Admin.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
+// disown ends a job that was just submitted, because the run is another worker's by
+// now, or is gone.
+func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
+	err := c.run.Persist(ctx, c.Withdraw) // nothing else knows it
+	if err != nil {
+		return err
+	}
+	return c.run.Persist(ctx, func(ctx context.Context) error {
+		if err := lease.Release(ctx); err != nil {
+			return err
+		}
+		if err := c.run.SaveCalls(ctx); err != nil {
+			return err
+		}
+		c.run.Saved()
+		return nil
+	})
+}
+
+// poll asks once for a job. One that has not ended in its time is given up. Before,
+// it makes sure that the run is this worker's, and that the limits count the job: they
+// may have forgotten it.
+func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Result, error) {
+	c.run.Progress.NotBefore = time.Time{}
+	if err := c.run.Save(ctx); err != nil {
+		return nil, err
+	}
+	c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, job, c.run.Evaluation.Record.Created)
+	if err := c.run.Persist(ctx, func(ctx context.Context) error { return ledger.AssertJob(ctx, c.by.Worker.Admin, job) }); err != nil {
+		return nil, err
+	}
+	jobs, key := c.background(s.Target), s.Request.Key
+	asking, cancel := context.WithTimeout(ctx, AskTime)
+	defer cancel()
+	age := time.Since(job.Call.Started)
+	if !time.Now().Before(job.Ends) {
+		if err := jobs.Cancel(asking, key, job.ID); err != nil {
+			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("a job that took too long is not cancelled")
+		}
+		return c.endJob(ctx, s, job, nil, &providers.Error{Class: providers.Timeout, MayBeBilled: true,
+			Message: fmt.Sprintf("the job %s has not ended in %s", job.ID, age.Round(time.Second))})
+	}
+	result, done, err := jobs.Poll(asking, key, job.ID)
+	if !done {
+		if err != nil && ctx.Err() == nil {
+			c.run.Log().Info().Err(err).Str("job", job.ID).Msg("cannot poll a job; retrying")
+		}
+		next := min(max(age/10, firstPoll), lastPoll, max(time.Until(job.Ends), 0))
+		return nil, &run.PutBack{Delay: next, Why: "its job is running at the provider"}
+	}
+	return c.endJob(ctx, s, job, result, err)
+}
+
+// endJob returns a job's lease and keeps its record, as end does for a call. If this worker
+// dies before the result is written, the job is polled again.
+func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *providers.Result, err error) (*providers.Result, error) {
+	call := job.Call
+	call.Ended = time.Now().UTC()
+	used := c.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)
+	c.run.Emit(s.Event(observe.EventReleased)) // before another can be told that it has the slot
+	ended := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, &used) })
+	if ended != nil {
+		return nil, ended
+	}
+	c.run.Progress.Job = nil
+	c.by.Worker.Ledger.DropJob(job.ID)
+	return result, c.note(ctx, s, &call, result, err, job.Ends.Sub(call.Started))
+}
+
+// Withdraw cancels the run's job, if it has one, at its provider and under the
+// limits. Where the provider cannot be asked it is tried again, until the job is
+// over anyhow.
+func (c *Calls) Withdraw(ctx context.Context) error {
+	job := c.run.Progress.Job
+	if job == nil {
+		return nil
+	}
+	provider, model, _ := strings.Cut(job.Call.Model, ":")
+	target := eval.Judge{Provider: provider, Model: model}
+	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
+	defer release()
+	asking, cancel := context.WithTimeout(lasting, AskTime)
+	defer cancel()
+	if jobs := c.background(target); jobs != nil && time.Now().Before(job.Ends) {
+		if err := jobs.Cancel(asking, c.by.Worker.Endpoints[provider].Key, job.ID); err != nil {
+			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("a job of a run that is dropped is not cancelled yet")
+			return &run.PutBack{Delay: lastPoll, Why: "its job is to be cancelled"}
+		}
+	}
+	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, nil) })
+	if err != nil {
+		return err
+	}
+	call := job.Call
+	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its run is no longer active", true
+	c.run.Progress.Job = nil
+	c.by.Worker.Ledger.DropJob(job.ID)
+	c.keep(call)
+	return nil
+}

@@ -1,0 +1,121 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// said are warnings that were logged, to log each once.
+type said struct {
+	dropped sync.Map // notSent
+	absurd  sync.Map // models
+}
+
+// Keep forgets all evaluations that are not active.
+func (c *Caller) Keep(active map[eval.ID]bool) {
+	c.said.dropped.Range(func(key, _ any) bool {
+		if !active[key.(notSent).evaluation] {
+			c.said.dropped.Delete(key)
+		}
+		return true
+	})
+}
+
+// NoteDropped notes fields that a model of an evaluation does not support, and reports whether
+// they were not known before.
+func (c *Caller) NoteDropped(id eval.ID, model, fields string) bool {
+	_, before := c.said.dropped.LoadOrStore(notSent{id, model, fields}, true)
+	return !before
+}
+
+// notSent are fields that a model of an evaluation does not support.
+type notSent struct {
+	evaluation    eval.ID
+	model, fields string
+}
+
+// sayDropped warns, once for each model of an evaluation and set of dropped parameters, that
+// the results do not describe the judge as configured.
+func (c *Calls) sayDropped(call *record.Call) {
+	if len(call.Dropped) == 0 {
+		return
+	}
+	fields := strings.Join(call.Dropped, ", ")
+	if c.by.NoteDropped(c.run.Task.Evaluation, call.Model, fields) {
+		c.by.Worker.Log.Warn().Str("evaluation", string(c.run.Task.Evaluation)).Str("model", call.Model).Str("fields", fields).
+			Msg("the model does not support these fields; not sending them")
+	}
+}
+
+// note keeps a call's record and counts it: as an attempt, a refusal, or a call that
+// was cut off.
+func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
+	if err == nil {
+		c.run.Progress.Attempts++
+		call.Status, call.RequestID, call.Usage, call.Named = 200, result.RequestID, result.Usage, result.Model
+		call.Text, call.Finish, call.Dropped = result.Text, string(result.Finish), result.Dropped
+		c.sayDropped(call)
+		if len(result.Others) > 0 {
+			call.Key = "" // of several answers one is kept here, which is not what such a call is answered
+		}
+		if c.run.Task.Kind != eval.KindPrompts {
+			result.Grounding.Safety = nil // only what experiments write has it
+		}
+		call.Evidence(result)
+		if lacking := c.lacking(s, result); lacking != nil {
+			c.run.Progress.Lacked = lacking.Class
+			call.Class, call.Error, call.MaybeBill = lacking.Class, lacking.Message, true
+			c.keep(*call)
+			return lacking
+		}
+		c.run.Progress.Answers++
+		c.keep(*call)
+		return nil
+	}
+	if errors.Is(err, providers.ErrAgain) {
+		c.run.Log().Info().Err(err).Msg("the provider requires a different form of structured output")
+		return err
+	}
+	if errors.Is(err, providers.ErrNoJSON) { // nothing was sent
+		return err
+	}
+	call.Class, call.Error = providers.ClassOf(err), err.Error()
+	var failed *providers.Error
+	switch errors.As(err, &failed); {
+	case errors.Is(err, ratelimit.ErrLost), call.Class == providers.Cancelled && ctx.Err() != nil: // not ended by the provider
+		c.run.Progress.Cut++
+	case failed != nil && c.StopsAll(s, failed): // it says nothing of the run
+	case failed != nil && c.costsNothing(failed):
+		c.run.Progress.Cooled++
+	default:
+		c.run.Progress.Attempts++
+	}
+	if failed != nil {
+		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
+		call.Usage = failed.Used
+	}
+	c.keep(*call)
+	if call.Class == providers.Timeout {
+		e := s.Event(observe.EventTimeout)
+		e.TimeoutS = timeout.Seconds()
+		c.run.Emit(e)
+		c.run.Log().Warn().Str("event", observe.EventTimeout).Str("provider", s.Target.Provider).Str("model", s.Target.Model).
+			Float64("timeout_s", timeout.Seconds()).Msg("call timed out")
+	}
+	return err
+}
+
+// keep notes a call that has ended.
+func (c *Calls) keep(call record.Call) {
+	c.flight = nil
+	c.run.Keep(call)
+}

@@ -1,0 +1,108 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// AbandonedKeep is how much longer the lease of a call that was given up counts, where
+// no limit of the call assumes a longer spread between a grant and its arrival at the
+// provider.
+const AbandonedKeep = 500 * time.Millisecond
+
+// settle reports how much of its reservation an ended call used, and announces the consequences
+// of its failure. Unknown usage stays as reserved. lease is its own; nil: it was a job.
+func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
+	c.believe(call.Model, result, err)
+	used := reserved
+	if cost := c.price(call, reserved.Cost, result, err); cost >= 0 {
+		c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: cost - reserved.Cost})
+		used.Cost = cost
+	}
+	told := err == nil && result.Usage.Reported
+	var failed *providers.Error
+	if errors.As(err, &failed) {
+		told = failed.Used.Reported
+	}
+	if told {
+		c.by.Worker.Observer.Reserved(observe.Reserved{Provider: s.Target.Provider, Model: s.Target.Model, Input: reserved.Input, Output: reserved.Output})
+	}
+	switch {
+	case err == nil:
+		if result.Usage.Reported {
+			used.Output = result.Usage.Output
+		}
+		if readReported(result.Usage) {
+			used.Input = result.Usage.Input
+			c.by.Tokens.Settled(s.Target.Target(), s.Request, result.Usage)
+		}
+	case failed != nil:
+		used.Input, used.Output = max(used.Input, failed.Used.Input), max(used.Output, failed.Used.Output)
+		if !failed.MayBeBilled {
+			used = ratelimit.Used{}
+		}
+		if c.StopsAll(s, failed) { // before its lease lets another call begin
+			c.run.PauseProvider(ctx, record.Pause{Class: failed.Class, Message: c.wordsOf(s, failed), KeyEnv: c.by.Worker.Endpoints[s.Target.Provider].KeyEnv})
+		}
+		if TooMany(failed) {
+			c.by.Asides.told(Asker{c.run.Task.Evaluation, s.Target.Target()}, true)
+			c.holdBack(ctx, lease, s, failed)
+		}
+	}
+	if err == nil {
+		c.by.Asides.told(Asker{c.run.Task.Evaluation, s.Target.Target()}, false)
+	}
+	return used
+}
+
+// tell tells the limits whether the call was taken, and what the provider said
+// is left of them.
+func tell(lease *ratelimit.Lease, result *providers.Result, err error) {
+	var said []providers.LimitState
+	var failed *providers.Error
+	switch {
+	case err == nil:
+		lease.Answered()
+		said = result.Limits
+	case errors.As(err, &failed):
+		if failed.Class == providers.RateLimited || failed.Class == providers.Overloaded {
+			lease.Refused(ratelimit.Kind(failed.Exceeded))
+		}
+		said = failed.Limits
+	}
+	for _, state := range said {
+		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
+			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)
+		}
+	}
+}
+
+// release gives the lease back. A call that was given up keeps it a little longer,
+// because the provider may see the next request before it sees that this
+// connection is closed. The provider may not see at all that a connection was cut on
+// the way.
+func release(lease *ratelimit.Lease, err error) {
+	keep := max(AbandonedKeep, lease.Jitter())
+	switch class := providers.ClassOf(err); {
+	case err == nil:
+		lease.End(0)
+	case class == providers.Timeout, class == providers.Cancelled:
+		lease.End(keep)
+	case wasCut(err):
+		lease.Cut(keep)
+	default:
+		lease.End(0)
+	}
+}
+
+// wasCut reports whether a call was sent and no whole answer came.
+func wasCut(err error) bool {
+	var failed *providers.Error
+	return errors.As(err, &failed) && failed.Status == 0 && failed.MayBeBilled
+}

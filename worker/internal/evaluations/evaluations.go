@@ -1,0 +1,206 @@
+// Package evaluations has what a worker knows of the evaluations whose runs it has in hand:
+// their records and texts, and whether calls of them may begin.
+package evaluations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+// textCacheBytes bounds the document texts that a worker remembers. Plans are
+// tiled, so that neighbouring runs share documents.
+const textCacheBytes = 64 << 20
+
+// Evaluation is everything a worker needs to process an evaluation's runs.
+type Evaluation struct {
+	Record record.Evaluation
+	Asked  *eval.Evaluation
+	Plans  []*plan.Plan
+}
+
+// Cache remembers what it reads of evaluations from Redis. It is safe for concurrent use.
+type Cache struct {
+	store   *store.Store
+	reading singleflight.Group // one reader of each evaluation
+
+	mu    sync.Mutex // guards all below; not held during I/O with Redis
+	known map[eval.ID]*Evaluation
+	texts map[string]string
+	bytes int
+}
+
+// New returns a cache of what is in a store.
+func New(s *store.Store) *Cache {
+	return &Cache{store: s, known: map[eval.ID]*Evaluation{}, texts: map[string]string{}}
+}
+
+// Load reads an evaluation, or remembers it. store.ErrNoEvaluation when it was
+// deleted.
+func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
+	if e := c.remembered(id); e != nil {
+		return e, nil
+	}
+	return c.readOnce(ctx, id, "")
+}
+
+// at is Load for an evaluation whose revision was just read: a cached entry of another revision
+// is read again.
+func (c *Cache) at(ctx context.Context, id eval.ID, revision record.Revision) (*Evaluation, error) {
+	if e := c.remembered(id); e != nil && e.Record.Revision == revision {
+		return e, nil
+	}
+	return c.readOnce(ctx, id, revision)
+}
+
+// Look drops the cached evaluations among ids whose revision has changed, and returns them.
+func (c *Cache) Look(ctx context.Context, ids ...eval.ID) (changed []eval.ID, err error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id eval.ID) bool { return c.remembered(id) == nil })
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	revisions, err := c.store.Revisions(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, revision := range revisions {
+		if e := c.known[id]; e != nil && e.Record.Revision != revision {
+			delete(c.known, id)
+			changed = append(changed, id)
+		}
+	}
+	return changed, nil
+}
+
+func (c *Cache) remembered(id eval.ID) *Evaluation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[id]
+}
+
+// readOnce shares a reading among handlers, which all come at once with an evaluation's
+// first tasks. Those that saw a revision share none that may have begun before it.
+func (c *Cache) readOnce(ctx context.Context, id eval.ID, seen record.Revision) (*Evaluation, error) {
+	read, err, _ := c.reading.Do(string(id)+" "+string(seen), func() (any, error) { return c.read(ctx, id) })
+	if err != nil {
+		return nil, err
+	}
+	return read.(*Evaluation), nil
+}
+
+func (c *Cache) read(ctx context.Context, id eval.ID) (*Evaluation, error) {
+	r, asked, plans, err := enqueue.Read(ctx, c.store, id)
+	if err != nil {
+		return nil, err
+	}
+	e := &Evaluation{Record: r, Asked: asked, Plans: plans}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[id] = e
+	return e, nil
+}
+
+// Forget makes the next load read the evaluation again; its settings may have
+// changed.
+func (c *Cache) Forget(id eval.ID) {
+	c.mu.Lock()
+	delete(c.known, id)
+	c.mu.Unlock()
+}
+
+// Created says when the records were made of those of ids that are remembered.
+func (c *Cache) Created(ids []eval.ID) map[eval.ID]time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	times := map[eval.ID]time.Time{}
+	for _, id := range ids {
+		if e := c.known[id]; e != nil {
+			times[id] = e.Record.Created
+		}
+	}
+	return times
+}
+
+// Keep forgets every evaluation that is not among ids.
+func (c *Cache) Keep(ids []eval.ID) {
+	wanted := make(map[eval.ID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.known {
+		if !wanted[id] {
+			delete(c.known, id)
+		}
+	}
+}
+
+// Texts reads the texts of documents, from memory where it can.
+func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Document) (map[string]string, error) {
+	texts := make(map[string]string, len(documents))
+	var missing []string
+	c.mu.Lock()
+	for _, d := range documents {
+		if text, ok := c.texts[d.Hash]; ok {
+			texts[d.Hash] = text
+		} else {
+			missing = append(missing, d.Hash)
+		}
+	}
+	c.mu.Unlock()
+	if len(missing) == 0 {
+		return texts, nil
+	}
+	read, err := c.store.Documents(ctx, id, missing...)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for hash, text := range read {
+		if _, known := c.texts[hash]; !known {
+			if c.bytes += len(text); c.bytes > textCacheBytes {
+				c.texts, c.bytes = map[string]string{}, len(text)
+			}
+			c.texts[hash] = text
+		}
+		texts[hash] = text
+	}
+	return texts, nil
+}
+
+// Find loads the evaluation of a task, whose revision was read with the task's check, and finds
+// the task's place in its plan. It returns ErrNoRun when the evaluation has no such run.
+func (c *Cache) Find(ctx context.Context, t record.Task, revision record.Revision) (*Evaluation, plan.Run, error) {
+	e, err := c.at(ctx, t.Evaluation, revision)
+	if err != nil {
+		return nil, plan.Run{}, err
+	}
+	if !e.has(t) {
+		return nil, plan.Run{}, fmt.Errorf("task %s: %w", t.ID(), ErrNoRun)
+	}
+	return e, e.Plans[t.Phase].Run(t.Index), nil
+}
+
+// ErrNoRun means that a task names a run that its evaluation does not have.
+var ErrNoRun = errors.New("its evaluation has no such run")
+
+// has reports whether a task is one of the evaluation's runs.
+func (e *Evaluation) has(t record.Task) bool {
+	return t.Phase < len(e.Plans) && !e.Plans[t.Phase].Open() && t.Index < e.Plans[t.Phase].Runs() &&
+		t.Kind == e.Record.Phases[t.Phase].Kind
+}

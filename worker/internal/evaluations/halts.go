@@ -1,0 +1,118 @@
+package evaluations
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/stop"
+)
+
+// ErrHalted is the cause with which waits of runs end whose evaluation may begin no calls.
+var ErrHalted = errors.New("its evaluation is not active")
+
+// Halts end the waits of runs if their evaluation was paused, cancelled or deleted, or their
+// provider paused for it, after their task was checked. A call in flight is left to end. It is
+// safe for concurrent use.
+type Halts struct {
+	store *store.Store
+
+	mu sync.Mutex // guards of and the halts in it; not held during I/O with Redis
+	of map[Halted]*halt
+}
+
+// Halted identifies the runs that a halt applies to.
+type Halted struct {
+	Evaluation eval.ID
+	Provider   string
+}
+
+// halt is what the runs of one evaluation and provider that this worker holds wait
+// with.
+type halt struct {
+	*stop.Signal
+	runs int
+}
+
+// NewHalts returns halts of evaluations in a store.
+func NewHalts(s *store.Store) *Halts { return &Halts{store: s, of: map[Halted]*halt{}} }
+
+// Enter returns a signal that is given when the evaluation may begin no more
+// calls of the provider. leave must be called when the run is over.
+func (h *Halts) Enter(id eval.ID, provider string) (halted *stop.Signal, leave func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := Halted{id, provider}
+	with := h.of[key]
+	if with == nil {
+		with = &halt{Signal: stop.NewSignal()}
+		h.of[key] = with
+	}
+	with.runs++
+	return with.Signal, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if with.runs--; with.runs == 0 && h.of[key] == with {
+			delete(h.of, key)
+		}
+	}
+}
+
+// Held lists the evaluations that runs are held of.
+func (h *Halts) Held() []eval.ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var ids []eval.ID
+	for key := range h.of {
+		if !slices.Contains(ids, key.Evaluation) {
+			ids = append(ids, key.Evaluation)
+		}
+	}
+	return ids
+}
+
+// End halts an evaluation, and reports whether it held runs that were not halted yet. Runs
+// pulled later are checked again.
+func (h *Halts) End(id eval.ID) bool {
+	return h.endThose(func(key Halted) bool { return key.Evaluation == id })
+}
+
+// EndOf halts the calls of an evaluation to one provider.
+func (h *Halts) EndOf(these Halted) {
+	h.endThose(func(key Halted) bool { return key == these })
+}
+
+func (h *Halts) endThose(which func(Halted) bool) (any bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, with := range h.of {
+		if which(key) {
+			with.Give(ErrHalted)
+			delete(h.of, key)
+			any = true
+		}
+	}
+	return any
+}
+
+// Look cancels the waits of inactive evaluations among ids. Runs pulled later are checked
+// again.
+func (h *Halts) Look(ctx context.Context, ids ...eval.ID) error {
+	held := h.Held()
+	ids = slices.DeleteFunc(ids, func(id eval.ID) bool { return !slices.Contains(held, id) })
+	if len(ids) == 0 {
+		return nil
+	}
+	going, err := h.store.Going(ctx, ids)
+	if err != nil {
+		return err
+	}
+	h.endThose(func(key Halted) bool {
+		of, asked := going[key.Evaluation]
+		return asked && !of.Begins(key.Provider)
+	})
+	return nil
+}

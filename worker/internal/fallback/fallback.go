@@ -1,0 +1,277 @@
+// Package fallback is the chain of models that may answer in place of a run's own: who is next,
+// how long a run waits before it asks the next, and who refuses calls meanwhile.
+package fallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// aboutTurns is by how much a wait for a limit may end later than it was said and
+// still be the same wait: workers take turns at a limit, and the next is called
+// after half a second where one does not come.
+const aboutTurns = 500 * time.Millisecond
+
+// probeTime is for how long others wait once a call has started after a cooldown.
+const probeTime = time.Second
+
+// Chain is that of one run. It is used by one goroutine.
+type Chain struct {
+	on       *run.Worker
+	refusals *Refusals
+	run      *run.Run
+	tooLong  time.Duration // the wait at a limit that was declined last
+}
+
+// New returns a run's chain.
+func New(on *run.Worker, refusals *Refusals, r *run.Run) *Chain {
+	return &Chain{on: on, refusals: refusals, run: r}
+}
+
+// settings is nil where no other model answers in the run's model's place.
+func (c *Chain) settings() *record.Fallback { return c.run.Settings().Fallback }
+
+// MaxWait is how long the run waits before another model answers; 0: it is not bounded.
+func (c *Chain) MaxWait() time.Duration {
+	if !c.In() {
+		return 0
+	}
+	return c.settings().MaxWait
+}
+
+// Targets returns the models that may answer, the run's own first, and which of them is asked
+// now.
+func (c *Chain) Targets() (targets []eval.Judge, at int) {
+	targets = c.settings().Targets(c.run.Judge)
+	// The models may have become fewer while the run was in its queue.
+	return targets, min(c.run.Progress.Fallen.Asked, len(targets)-1)
+}
+
+// Window is a model's context window in tokens; 0: unknown.
+func (c *Chain) Window(target eval.Judge) int {
+	of := c.on.Endpoints[target.Provider].Capabilities
+	if of == nil {
+		return 0
+	}
+	return of(target.Model).ContextWindow
+}
+
+// Next returns the position of the model to ask after one that gave up; len(targets): there is
+// none. After a text too long for it, that is a model known to take more, or otherwise the
+// first whose window is unknown; after a refused key or account, a model of another provider.
+// Models whose provider cannot be called from here are skipped.
+func (c *Chain) Next(targets []eval.Judge, at int, over *run.GaveUp) int {
+	unknown := len(targets)
+	for next := at + 1; next < len(targets); next++ {
+		target := targets[next]
+		if _, able := c.on.Endpoints[target.Provider]; !able {
+			c.on.SayUnserved(target, "fallbacks use the next model")
+			continue
+		}
+		if record.PausesProvider(over.Class) && target.Provider == targets[at].Provider {
+			continue // it has the same key
+		}
+		window := c.Window(target)
+		if over.Class != providers.ContextLength || window > c.Window(targets[at]) {
+			return next
+		}
+		if window == 0 {
+			unknown = min(unknown, next)
+		}
+	}
+	return unknown
+}
+
+// refusedTime is how long runs that can ask another provider do not ask one that has
+// Refused the key or the account.
+const refusedTime = time.Minute
+
+// Refusals are providers that refuse the calls of evaluations, as a worker has met them. It is
+// safe for concurrent use.
+type Refusals struct{ by sync.Map } // refusedProvider by refuser
+
+// Keep forgets those of all evaluations but some.
+func (r *Refusals) Keep(active map[eval.ID]bool) {
+	r.by.Range(func(key, _ any) bool {
+		if !active[key.(refuser).evaluation] {
+			r.by.Delete(key)
+		}
+		return true
+	})
+}
+
+// note notes a refusal, unless the one before still holds, and reports whether it is the first.
+func (r *Refusals) note(by refuser, over *run.GaveUp, now time.Time) (first bool) {
+	before, known := r.by.Load(by)
+	if !known || !now.Before(before.(refusedProvider).until) {
+		r.by.Store(by, refusedProvider{over, now.Add(refusedTime)})
+	}
+	return !known
+}
+
+// refuser is a provider that refuses an evaluation's calls.
+type refuser struct {
+	evaluation eval.ID
+	provider   string
+}
+
+// refusedProvider is how a provider refused an evaluation's calls.
+type refusedProvider struct {
+	over  *run.GaveUp
+	until time.Time
+}
+
+// NoteRefusal notes that a provider refuses the evaluation's calls, if that is how a call
+// failed and another provider can be asked instead. It warns once.
+func (c *Chain) NoteRefusal(target eval.Judge, failure error) {
+	var failed *providers.Error
+	if !errors.As(failure, &failed) || !record.PausesProvider(failed.Class) || !c.StandIn(target) {
+		return
+	}
+	over := &run.GaveUp{Class: failed.Class, Message: failed.Message, Status: failed.Status}
+	key := refuser{c.run.Task.Evaluation, target.Provider}
+	if c.refusals.note(key, over, time.Now()) {
+		c.on.Log.Warn().Str("evaluation", string(key.evaluation)).Str("provider", key.provider).Str("class", string(over.Class)).
+			Msgf("provider %s refuses calls, %s; asking fallback models instead, and it again every %s", key.provider, over.Message, refusedTime)
+	}
+}
+
+// Refused returns why a provider is not asked now because another can be; nil: it is.
+func (c *Chain) Refused(target eval.Judge) *run.GaveUp {
+	noted, known := c.refusals.by.Load(refuser{c.run.Task.Evaluation, target.Provider})
+	if !known || time.Now().After(noted.(refusedProvider).until) || !c.StandIn(target) {
+		return nil
+	}
+	return noted.(refusedProvider).over
+}
+
+// StandIn reports whether a model of another provider may still answer instead of the current
+// one.
+func (c *Chain) StandIn(target eval.Judge) bool {
+	if !c.In() {
+		return false
+	}
+	targets, at := c.Targets()
+	return c.Next(targets, at, &run.GaveUp{Class: providers.Auth}) < len(targets) && targets[at].Provider == target.Provider
+}
+
+// FallTo makes the run ask another model, and stores that for the worker that continues the run
+// after a crash.
+func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run.GaveUp) error {
+	f, state := c.settings(), &c.run.Progress.Fallen
+	fell := record.Fell{
+		Event: record.EventRateLimitFallback, Original: c.run.Judge.Target(), Fallback: target.Target(),
+		Reason: record.ReasonRateLimitOrError, Class: over.Class, WaitS: over.Wait.Seconds(),
+		Retries: state.Waits + state.Refused, At: time.Now().UTC(),
+	}
+	if f.MaxWait > 0 {
+		seconds := f.MaxWait.Seconds()
+		fell.MaxWaitS = &seconds
+	}
+	switch over.Class {
+	case providers.ContextLength:
+		fell.Event, fell.Reason = record.EventContextLengthFallback, ""
+		state.ContextFallbacks++
+	case providers.RateLimited, providers.QuotaDaily:
+		state.RateLimitFallbacks++
+	}
+	state.Fell = append(state.Fell, fell)
+	state.Asked, state.Waits, state.Until, state.Refused = at, 0, time.Time{}, 0
+	state.Spent += c.run.Failures()
+	c.run.Progress.Lacked, c.run.Progress.Unusable = "", 0
+	c.run.Emit(observe.Event{Event: fell.Event, Class: over.Class, Fell: &fell})
+	return c.run.Save(ctx)
+}
+
+// In reports whether other models may answer instead of the current one. Once one has
+// answered in prose, they may not.
+func (c *Chain) In() bool {
+	return c.settings() != nil && c.run.Progress.AnswerBy == ""
+}
+
+// Consent decides about the waits that its limits demand of a call to target: as long
+// as the evaluation says, and not longer. nil: any. aside: the run steps aside in a
+// cooldown; then it may also meet the moment in which one call has started after it and
+// the others wait for what becomes of that.
+func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, first bool) bool {
+	if !c.In() {
+		return nil
+	}
+	f, state := c.settings(), &c.run.Progress.Fallen
+	return func(own time.Duration, first bool) bool {
+		until := time.Now().Add(own)
+		switch wait, ok := f.LimitWait(state.Waits, own); {
+		case !first || aside && own <= probeTime:
+			// The run only waits for other calls, as long as its own limits would not delay it
+			// too long.
+			_, ok := f.LimitWait(0, own)
+			return ok
+		case state.Waits > 0 && !until.After(state.Until.Add(aboutTurns)):
+			return true
+		case !ok:
+			c.tooLong = wait
+			return false
+		default:
+			// A wait for the cooldown after a refusal is the run's wait for that refusal.
+			if refused := state.Waits == 0 && !state.Until.IsZero(); !refused {
+				c.run.EmitWait(target, wait)
+			}
+			state.Waits++
+			state.Until = time.Now().Add(wait)
+			return true
+		}
+	}
+}
+
+// Declined is how a call ends for which the run does not wait.
+func (c *Chain) Declined(refusal *ratelimit.Refusal) *run.GaveUp {
+	over := &run.GaveUp{
+		Class: providers.RateLimited, Wait: max(c.tooLong, refusal.Wait),
+		Message: fmt.Sprintf("limit %s demands a wait of %s", refusal.Limit, refusal.Wait.Round(time.Millisecond)),
+	}
+	c.tooLong = 0
+	return over
+}
+
+// AfterRefusal decides about a call that failed where another model may answer
+// instead. handled is false for what the rules of retry decide; else the run has
+// waited for its next call (nil), or err says why there is none.
+func (c *Chain) AfterRefusal(ctx context.Context, target eval.Judge, attempt int, failed *providers.Error) (handled bool, err error) {
+	f, state := c.settings(), &c.run.Progress.Fallen
+	over := &run.GaveUp{Class: failed.Class, Message: failed.Message, Status: failed.Status}
+	switch failed.Class {
+	case providers.RateLimited:
+		wait, ok := f.RefusedWait(state.Refused, failed.RetryAfter)
+		if !ok {
+			over.Wait = wait
+			return true, over
+		}
+		state.Refused++
+		state.Until = time.Now().Add(wait)
+		c.run.EmitWait(target, wait)
+		c.run.Emit(observe.Event{
+			Event: observe.EventRetry, Provider: target.Provider, Model: target.Model,
+			Attempt: attempt, StatusCode: &failed.Status, DelayS: wait.Seconds(),
+		})
+		return true, c.run.Pause(ctx, wait, string(failed.Class))
+	case providers.QuotaDaily:
+		return true, over
+	case providers.Ungrounded, providers.Unreasoned: // asked again, more firmly
+		return false, nil
+	}
+	last := state.Asked >= len(f.Targets(c.run.Judge))-1
+	if f.AfterRetries || last {
+		return false, nil
+	}
+	return true, over
+}

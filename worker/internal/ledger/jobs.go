@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+// jobs are the jobs that this worker submitted or asked for lately. When Redis
+// loses its memory, their runs get them back, and the limits count them again, before
+// another can be submitted in their place. The zero value keeps none; it is safe for
+// concurrent use.
+type jobs struct {
+	mu sync.Mutex // guards by
+	by map[string]keptJob
+}
+
+type keptJob struct {
+	record.Job
+	evaluation eval.ID
+	created    time.Time // of the record in which its run has it
+	at         time.Time // when it was last known to be running
+}
+
+func (k *jobs) put(id eval.ID, job record.Job, created time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.by == nil {
+		k.by = map[string]keptJob{}
+	}
+	k.by[job.ID] = keptJob{job, id, created, time.Now()}
+}
+
+func (k *jobs) drop(job string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.by, job)
+}
+
+// all are those kept, without those that another worker must have asked for since.
+func (k *jobs) all() []keptJob {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var kept []keptJob
+	for name, job := range k.by {
+		if time.Since(job.at) > goneFor || !time.Now().Before(job.Ends) {
+			delete(k.by, name)
+			continue
+		}
+		kept = append(kept, job)
+	}
+	return kept
+}
+
+// restore gives runs of an evaluation their jobs back if its record was made at a time (zero:
+// is gone), and makes the limits count jobs that they had forgotten. suspect: the record may
+// lack its last writes.
+func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, created time.Time, suspect bool) error {
+	for _, job := range k.all() {
+		if job.evaluation != id || job.created.Equal(created) && !suspect {
+			continue
+		}
+		if !created.IsZero() {
+			restored, err := s.RestoreJob(ctx, id, job.Job)
+			if errors.Is(err, store.ErrNoEvaluation) {
+				return nil // gone again
+			}
+			if err != nil {
+				return err
+			}
+			k.mu.Lock()
+			if kept, ok := k.by[job.ID]; ok {
+				kept.created = created
+				k.by[job.ID] = kept
+			}
+			k.mu.Unlock()
+			if !restored {
+				continue
+			}
+		}
+		if err := AssertJob(ctx, limiter, job.Job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AssertJob makes the limits count a running job.
+func AssertJob(ctx context.Context, limiter *ratelimit.Admin, job record.Job) error {
+	left := time.Until(job.Ends)
+	if left <= 0 || len(job.Lease.Limits) == 0 {
+		return nil
+	}
+	return limiter.AssertBackground(ctx, job.ID, job.Lease, left)
+}

@@ -1,0 +1,114 @@
+package run
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// hand gathers what a run's observe.Handled tells. A nil one gathers nothing.
+type hand struct {
+	began  time.Time
+	events []observe.Event
+	calls  []record.Call
+	run    *record.Run // as it was recorded, once and by this worker
+}
+
+func (h *hand) event(e observe.Event) {
+	if h != nil {
+		h.events = append(h.events, e)
+	}
+}
+
+func (h *hand) call(c record.Call) {
+	if h != nil {
+		h.calls = append(h.calls, c)
+	}
+}
+
+func (h *hand) recorded(outcome record.Run) {
+	if h != nil {
+		h.run = &outcome
+	}
+}
+
+// LetGo reports what was done for the run: why it was let go of, and for how long, unless it
+// was recorded. It reports nothing for a task that was dropped before anything began.
+func (r *Run) LetGo(why string, delay time.Duration) {
+	h := r.hand
+	if h == nil || len(h.events)+len(h.calls) == 0 {
+		return
+	}
+	told := observe.Handled{
+		Task: r.Task, Queue: r.Queue, Worker: r.on.ID, Began: h.began.UTC(), Ended: time.Now().UTC(), First: r.Progress.Started.UTC(),
+		Run: h.run, Events: h.events, Calls: h.calls,
+	}
+	if h.run == nil {
+		told.Why, told.Delay = why, delay
+	}
+	r.on.Observer.Handled(told)
+}
+
+// Emit completes an event and hands it on.
+func (r *Run) Emit(e observe.Event) {
+	if r.unheard() {
+		return
+	}
+	e = r.completed(e)
+	r.hand.event(e)
+	if r.on.Observer.Event != nil {
+		r.on.Observer.Event(e)
+	}
+}
+
+// EmitQueueing says that a call waits for admission.
+func (r *Run) EmitQueueing(target eval.Judge) {
+	if r.unheard() {
+		return
+	}
+	r.Emit(observe.Event{
+		Event: observe.EventQueueing, Provider: target.Provider, Model: target.Model, QueueDepth: r.on.Shares.Depth(r.Queue),
+	})
+}
+
+// EmitSlots is Emit of an event about a lease. ending calls are counted no more.
+func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
+	if r.unheard() {
+		return
+	}
+	n := max(0, lease.InFlight()-ending)
+	e.ActiveSlots = &n
+	r.Emit(e)
+}
+
+// EmitWait counts a wait that the run makes instead of asking another model.
+func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
+	r.Progress.Fallen.RateLimitWaits++
+	r.on.Observer.Wait(target)
+	if r.hand != nil {
+		r.hand.event(r.completed(observe.Event{
+			Event: observe.EventRateLimitWait, Provider: target.Provider, Model: target.Model, DelayS: wait.Seconds(),
+		}))
+	}
+}
+
+// unheard reports whether events have no listener.
+func (r *Run) unheard() bool { return r.on.Observer.Event == nil && r.hand == nil }
+
+// completed is an event with what all of the run's have in common.
+func (r *Run) completed(e observe.Event) observe.Event {
+	e.Time = time.Now().UTC()
+	e.Evaluation, e.Worker = r.Task.Evaluation, r.on.ID
+	e.RunID = cmp.Or(e.RunID, r.Task.Shown())
+	if r.Dimension != "" {
+		e.Agent, e.Dimension = r.Judge.Name, cmp.Or(e.Dimension, r.Dimension)
+	}
+	if e.Model == "" { // of no single call
+		e.Provider, e.Model = r.Judge.Provider, r.Judge.Model
+	}
+	return e
+}

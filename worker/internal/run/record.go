@@ -1,0 +1,141 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// Record writes outcomes in one step, with the calls not stored before; Index, Generation and
+// Dimension of others than the run's own are set. It continues when the worker is stopping or
+// was fenced: paid answers are kept, and the script records a run only once, from any worker.
+func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Run) error {
+	encoded := make([]store.Outcome, len(outcomes))
+	calls := r.calls
+	for i := range outcomes {
+		r.complete(&outcomes[i])
+		var err error
+		if encoded[i], err = store.Encode(r.Task.Evaluation, state, outcomes[i], calls); err != nil {
+			return err
+		}
+		calls = nil // they are stored with the first
+	}
+	recorded, err := r.put(ctx, encoded)
+	created := r.Evaluation.Record.Created
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation):
+		created = time.Time{}
+	case err != nil:
+		return err
+	}
+	for _, o := range encoded {
+		r.on.Ledger.Put(o, created)
+	}
+	if err != nil {
+		return err
+	}
+	r.calls = nil
+	for i, outcome := range outcomes {
+		outcome.State = state.String()
+		r.recorded(ctx, outcome, recorded[i])
+	}
+	return nil
+}
+
+// recorded does what follows from a recorded outcome: the run's own, or that of a run that was
+// asked together with it.
+func (r *Run) recorded(ctx context.Context, outcome record.Run, as store.Recorded) {
+	e := observe.Event{Event: observe.EventSucceeded, ElapsedS: r.Elapsed().Seconds()}
+	if outcome.Index == r.Task.Index {
+		r.ended, r.cancelled = outcome, as.Cancelled
+		if as.Once {
+			r.hand.recorded(outcome)
+		}
+	} else {
+		e.RunID, e.Dimension = outcome.RunID(r.Task.Evaluation).Short(), outcome.Dimension
+	}
+	if as.Streak >= record.MaxStreak {
+		r.PauseProvider(ctx, record.Pause{Class: outcome.Class, Message: outcome.Error, Runs: as.Streak})
+	}
+	if as.Once && outcome.State == eval.StateSucceeded.String() {
+		r.Emit(e)
+	}
+}
+
+// Ended returns the outcome that was recorded, or that the run was cancelled before.
+func (r *Run) Ended() (outcome record.Run, cancelled bool) { return r.ended, r.cancelled }
+
+// complete adds what all outcomes of the run have in common.
+func (r *Run) complete(outcome *record.Run) {
+	outcome.Phase, outcome.Kind, outcome.Queue, outcome.Name = r.Task.Phase, r.Task.Kind, r.Queue, r.Task.Name
+	outcome.Judge, outcome.Model = r.Judge.Name, r.Judge.Target()
+	outcome.Item, outcome.Trial = r.Evaluation.Asked.Items[r.Documents[0].Item].ID, r.Place.Trial
+	for _, d := range r.Documents {
+		outcome.Documents = append(outcome.Documents, d.ID)
+		outcome.Candidates = append(outcome.Candidates, d.Candidate)
+	}
+	outcome.Attempts, outcome.Worker, outcome.Tally = r.Progress.Attempts, r.on.ID, r.Progress.Fallen.Tally
+	outcome.Ended = time.Now().UTC()
+	outcome.Started = r.Progress.Started.UTC()
+	if r.Progress.Started.IsZero() {
+		outcome.Started = outcome.Ended
+	}
+}
+
+// put records outcomes in one step, and says what became of each.
+func (r *Run) put(ctx context.Context, encoded []store.Outcome) (done []store.Recorded, err error) {
+	err = r.Persist(ctx, func(ctx context.Context) (err error) {
+		if len(encoded) > 1 {
+			done, err = r.on.Store.PutAll(ctx, encoded)
+			return err
+		}
+		one, err := r.on.Store.Put(ctx, encoded[0])
+		done = []store.Recorded{one}
+		return err
+	})
+	return done, err
+}
+
+// Elapsed is the time since the run's first call was asked for.
+func (r *Run) Elapsed() time.Duration {
+	if r.Progress.Started.IsZero() {
+		return 0
+	}
+	return time.Since(r.Progress.Started)
+}
+
+// PauseTime bounds the time for telling the fleet, apart from a run's own commands.
+const PauseTime = 5 * time.Second
+
+// PauseProvider stops new calls to the run's provider for its evaluation, in every process, and
+// logs it the first time. If that fails, the next run that meets the same failure does it.
+func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
+	ctx, release := r.on.Ledger.Lasting(ctx)
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, PauseTime)
+	defer cancel()
+	id, provider := r.Task.Evaluation, r.Judge.Provider
+	why.At = time.Now().UTC()
+	first, err := r.Steering().PauseProvider(ctx, id, provider, why)
+	if first {
+		r.Emit(observe.Event{Event: observe.EventPaused, Class: why.Class, Message: why.String()})
+		r.on.Log.Warn().Str("evaluation", string(id)).Str("provider", provider).Str("class", string(why.Class)).
+			Msgf("provider %s is paused for this evaluation, %s; %s, then run `evalfleet resume`", provider, why, why.Remedy())
+	}
+	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
+		r.Log().Debug().Err(err).Msg("cannot pause provider; the next failure retries")
+	}
+	r.on.Halts.EndOf(evaluations.Halted{Evaluation: id, Provider: provider})
+}
+
+// Steering pauses and stops the run's evaluation for all workers.
+func (r *Run) Steering() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: r.on.Store, Limits: r.on.Admin, Log: r.on.Log}
+}

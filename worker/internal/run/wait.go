@@ -1,0 +1,168 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/share"
+	"github.com/evalfleet/evalfleet/worker/internal/stop"
+)
+
+// InPlace is the longest delay that a run waits out with the worker; longer
+// ones it spends in its queue, so that others may be pulled meanwhile.
+const InPlace = 10 * time.Second
+
+// ErrStopping is the cause with which waits of runs end when their worker stops.
+var ErrStopping = errors.New("the worker stops")
+
+// PutBack sends a task back to its queue for a while. It is no failure.
+type PutBack struct {
+	Delay time.Duration
+	Why   string // the same for many runs
+	Cause error  // in the place of Why, where the run was interrupted
+}
+
+func (p *PutBack) Error() string {
+	why := p.Why
+	if p.Cause != nil {
+		why = p.Cause.Error()
+	}
+	return fmt.Sprintf("back to the queue for %s: %s", p.Delay.Round(time.Millisecond), why)
+}
+
+// GaveUp means that the answer will not come: from this model, in this way, or at all. A run
+// fails with it; an interrupted run does not.
+type GaveUp struct {
+	Class   providers.Class
+	Message string
+	Status  int           // HTTP status of the last call; 0: none was answered
+	Wait    time.Duration // that the evaluation's fallback did not allow; 0: it was no wait
+	NoJSON  bool          // providers.ErrNoJSON
+}
+
+func (g *GaveUp) Error() string { return fmt.Sprintf("%s: %s", g.Class, g.Message) }
+
+// CutOff ends a run whose calls were cut off too often.
+func CutOff() *GaveUp {
+	return &GaveUp{Class: providers.Lost, Message: fmt.Sprintf("%d calls were cut off before they were answered, with their worker or with their lease", record.MaxCut)}
+}
+
+// Waiting returns a context for a wait for a call to begin: a child of ctx that also ends when
+// none may begin any more. release must be called at the end of the wait.
+func (r *Run) Waiting(ctx context.Context) (waiting context.Context, release func()) {
+	return stop.Context(ctx, r.on.Stopping, r.halted)
+}
+
+// MayBegin returns why no call of the run may begin any more; nil: one may.
+func (r *Run) MayBegin() error {
+	if err := r.on.Stopping.Given(); err != nil {
+		return err
+	}
+	return r.halted.Given()
+}
+
+// Halted reports whether the run's evaluation, or its provider for it, is not active.
+func (r *Run) Halted() bool { return r.halted.Given() != nil }
+
+// Pause waits a short delay in place and sends the run back for a long one, in
+// either case without a lease.
+func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error {
+	if delay <= 0 {
+		return nil
+	}
+	if delay > InPlace {
+		return r.GoBack(ctx, delay, why)
+	}
+	r.Move(share.Resting)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.on.Stopping.Done():
+	case <-r.halted.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return r.GoBack(ctx, delay, r.MayBegin().Error())
+}
+
+// GoBack keeps what the next worker must know and sends the task back.
+func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error {
+	r.Progress.NotBefore = time.Now().Add(delay)
+	if err := r.Save(ctx); err != nil {
+		return err
+	}
+	return &PutBack{Delay: delay, Why: why}
+}
+
+// Save keeps what the next worker must know, whenever it comes.
+func (r *Run) Save(ctx context.Context) error {
+	err := r.Persist(ctx, func(ctx context.Context) error {
+		return r.on.Store.SaveProgress(ctx, r.Task, r.Progress, r.calls)
+	})
+	if err == nil || errors.Is(err, store.ErrTaken) {
+		r.Saved()
+	}
+	return err
+}
+
+// SaveJob is Save of a run whose job was just submitted.
+func (r *Run) SaveJob(ctx context.Context) error {
+	err := r.Persist(ctx, func(ctx context.Context) error {
+		return r.on.Store.SaveJob(ctx, r.Task, r.Progress, r.calls)
+	})
+	if err == nil {
+		r.Saved()
+	}
+	return err
+}
+
+// SaveCalls stores the calls of a run that is dropped, where its evaluation is still there:
+// otherwise their cost is not needed.
+func (r *Run) SaveCalls(ctx context.Context) error {
+	err := r.on.Store.AppendCalls(ctx, r.Task.Evaluation, r.calls)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return nil
+	}
+	return err
+}
+
+// Saved notes that the calls made so far are stored.
+func (r *Run) Saved() {
+	if r.Evaluation != nil {
+		r.on.Ledger.PutCalls(r.Task.Evaluation, r.calls, r.Evaluation.Record.Created)
+	}
+	r.calls = nil
+}
+
+// Unsaved is the number of calls that are not stored yet.
+func (r *Run) Unsaved() int { return len(r.calls) }
+
+// Persist makes a write that must not be lost.
+func (r *Run) Persist(ctx context.Context, write func(context.Context) error) error {
+	return r.on.Ledger.Persist(ctx, write)
+}
+
+// Keep notes a call that is to be recorded, and tells of it.
+func (r *Run) Keep(call record.Call) {
+	r.Add(call)
+	r.on.Observer.Call(call)
+	r.hand.call(call)
+}
+
+// Add notes a call that is to be recorded.
+func (r *Run) Add(call record.Call) { r.calls = append(r.calls, call) }
+
+// summaryRunes is how much of a reason or an answer people are shown; the results store has it
+// all.
+const summaryRunes = 300
+
+// Shorten cuts a text to what people are shown.
+func Shorten(text string) string { return wording.Clip(text, summaryRunes) }

@@ -1,0 +1,286 @@
+// Package share divides the slots of a process among its queues: it decides how many tasks of
+// which queue may be pulled, so that those that cannot start soon stay where any worker can
+// take them.
+package share
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// Stage is how far a pulled task has come.
+type Stage int
+
+const (
+	Ready   Stage = iota // pulled, and waiting for admission or about to
+	Flying               // its call is in flight
+	Resting              // wants no slot now: waiting for a retry, or being recorded
+	stages
+)
+
+const (
+	// Batch is the most tasks that one pull takes.
+	Batch = 16
+	// mostReady is the maximum number of tasks waiting for admission when nothing delays them:
+	// while some are asked for, the next are pulled.
+	mostReady = 4 * Batch
+)
+
+// Shares decides when tasks may be pulled: only as many as may soon start, so that tasks stay
+// in their queue, where any worker can take them, and not with a worker that has no slot for
+// them.
+//
+// Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in
+// flight, and at least one. While runs are admitted without having to wait, and this process
+// has fewer in flight than their limits allow in all, the allowance doubles with each of them,
+// up to mostReady, so that queues are filled fast and unlimited ones are pulled in batches. A
+// pull is made once there is room for as many tasks as are ready, so that it takes several.
+//
+// # Shares
+//
+// Queues share the slots of the process by max-min fairness: while n queues have work, each may
+// hold an n-th of the slots, and unused slots go to the others. A queue alone uses all. Without
+// shares, a queue whose calls take long takes every slot that another gives back, and keeps it.
+//
+// A slot is not taken from a call that holds it, so shares alone would let a newcomer wait as
+// long as the longest call. So the part of its share that a queue does not hold at the moment
+// is kept for it, up to the share it used lately: its short calls end, and the next are pulled
+// a moment later. For a queue that has no work, one slot is kept for newcomerTime after it had
+// some or was first served, so that its next run starts at once and the others follow as slots
+// come free. That costs the busy queues one slot for each such queue, a tenth of all slots at
+// most. A queue that was alone, and holds every slot when another is first served, gives back a
+// slot with each call that ends.
+type Shares struct {
+	slots int // calls of this process at once
+	most  int // tasks held by this process in all
+	now   func() time.Time
+
+	mu      sync.Mutex // guards all below
+	queues  map[string]*load
+	held    int
+	changed chan struct{} // closed when room was given back; nil: no waiter
+}
+
+type load struct {
+	at        [stages]int
+	allowance int
+	most      int // calls in flight that the limits allow in all
+	coming    int // of those ready, reserved for a pull that has not answered
+	pending   int // tasks in the queue, as the last pull left them
+	asking    int // pulls that wait for room
+
+	used   [2]int    // the most that were held and asked for, in the time before and in this one
+	since  time.Time // when this time began
+	worked time.Time // when it had work last, or was first served
+}
+
+const (
+	// usedTime is the time for which the use of a share is remembered, once or twice.
+	usedTime = 5 * time.Second
+	// newcomerTime is the time for which a slot is kept for a queue without work.
+	newcomerTime = time.Minute
+)
+
+// New makes the shares of a process with a number of slots.
+func New(slots int) *Shares {
+	return &Shares{slots: slots, most: slots + max(1, slots/10), now: time.Now, queues: map[string]*load{}}
+}
+
+// Most is how many tasks the process may hold in all.
+func (s *Shares) Most() int { return s.most }
+
+// Reserve blocks until at least one task of queue may be pulled and reserves
+// room for as many as may, up to limit. Each is given back by Leave or Cancel.
+func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, error) {
+	s.mu.Lock()
+	s.of(queue).asking++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.of(queue).asking--
+		s.mu.Unlock()
+	}()
+	for {
+		s.mu.Lock()
+		l := s.of(queue)
+		waiting := l.at[Ready]
+		soon := min(l.allowance, l.most-l.at[Flying]) // may start at once, to this process's knowledge
+		room := max(soon, l.at[Flying]/10, 1) - waiting
+		if room >= waiting {
+			l.use(room, s.now())
+		}
+		room = min(room, s.share(queue))
+		if room > 0 && room >= waiting { // else it is not worth a pull yet
+			allowed := min(room, limit)
+			l.at[Ready] += allowed
+			l.coming += allowed
+			s.held += allowed
+			s.mu.Unlock()
+			return allowed, nil
+		}
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// share returns how many more tasks of a queue may be held.
+func (s *Shares) share(queue string) int {
+	now, busy, newcomers := s.now(), 0, 0
+	for name, l := range s.queues {
+		switch {
+		case name == queue, l.busy():
+			busy++
+		case now.Sub(l.worked) < newcomerTime:
+			newcomers++
+		}
+	}
+	newcomers = min(newcomers, s.slots/10)
+	fair, kept := max(1, (s.slots-newcomers)/busy), 0
+	for name, l := range s.queues {
+		if name != queue && l.busy() {
+			kept += max(0, min(fair, l.lately(now))-l.held())
+		}
+	}
+	all := s.slots // tasks that wait for a slot would be ahead of those of others
+	if busy == 1 && newcomers == 0 {
+		all = s.most
+	}
+	own := min(fair-s.of(queue).held(), s.most-s.held)
+	return max(own, all-s.held-kept-newcomers)
+}
+
+// held is how many tasks of the queue this process holds.
+func (l *load) held() int { return l.at[Ready] + l.at[Flying] + l.at[Resting] }
+
+// busy reports whether the queue has work, to this process's knowledge.
+func (l *load) busy() bool { return l.asking > 0 || l.pending > 0 || l.held() > 0 }
+
+// use notes that the queue holds tasks and could do with more.
+func (l *load) use(more int, now time.Time) {
+	l.worked = now
+	if gone := now.Sub(l.since); gone >= usedTime {
+		l.used[0], l.used[1], l.since = l.used[1], 0, now
+		if gone >= 2*usedTime {
+			l.used[0] = 0
+		}
+	}
+	l.used[1] = max(l.used[1], l.held()+more)
+}
+
+// lately is the most that the queue has used lately.
+func (l *load) lately(now time.Time) int {
+	if now.Sub(l.since) >= 2*usedTime {
+		return l.held()
+	}
+	return max(l.used[0], l.used[1])
+}
+
+// Pulled notes how many tasks a pull left in queue.
+func (s *Shares) Pulled(queue string, _ int, left int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	l.coming, l.pending = 0, int(left)
+}
+
+// Depth is how many pushed tasks of queue are waiting: those in the queue at this process's
+// last pull, and those of this process that wait for admission.
+func (s *Shares) Depth(queue string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	return l.pending + l.at[Ready] - l.coming
+}
+
+// Cancel gives n reservations back that no task came for.
+func (s *Shares) Cancel(queue string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	l.at[Ready] -= n
+	l.coming = max(0, l.coming-n)
+	s.held -= n
+	s.signal()
+}
+
+// Move notes that a task goes from one stage to another.
+func (s *Shares) Move(queue string, from, to Stage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	l.at[from]--
+	l.at[to]++
+	s.signal()
+}
+
+// Leave notes that a task is done with.
+func (s *Shares) Leave(queue string, from Stage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(queue).at[from]--
+	s.held--
+	s.signal()
+}
+
+// Admitted notes whether a run had to wait for its lease.
+func (s *Shares) Admitted(queue string, waited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	if waited {
+		l.allowance = 1
+	} else {
+		l.allowance = min(2*l.allowance, mostReady)
+	}
+}
+
+// Allow notes how many calls of a queue may be in flight in all.
+func (s *Shares) Allow(queue string, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(queue).most = most
+}
+
+// InFlight is how many calls are being made.
+func (s *Shares) InFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, l := range s.queues {
+		n += l.at[Flying]
+	}
+	return n
+}
+
+// Idle reports whether no task of a queue is held.
+func (s *Shares) Idle(queue string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of(queue).at == [stages]int{}
+}
+
+func (s *Shares) of(queue string) *load {
+	l, ok := s.queues[queue]
+	if !ok {
+		l = &load{allowance: 1, most: math.MaxInt, worked: s.now()}
+		s.queues[queue] = l
+	}
+	return l
+}
+
+func (s *Shares) signal() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}

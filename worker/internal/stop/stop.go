@@ -1,0 +1,81 @@
+// Package stop has signals that end contexts: a worker that stops, an evaluation that is
+// halted. A signal outlives the contexts that it ends, which belong to single waits.
+package stop
+
+import (
+	"context"
+	"sync"
+)
+
+// Signal is given at most once, with a cause. It is safe for concurrent use.
+type Signal struct {
+	done chan struct{}
+
+	mu    sync.Mutex // guards all below
+	cause error
+	waits map[*wait]struct{}
+}
+
+type wait struct{ end context.CancelCauseFunc }
+
+// NewSignal returns a signal that is not given yet.
+func NewSignal() *Signal {
+	return &Signal{done: make(chan struct{}), waits: map[*wait]struct{}{}}
+}
+
+// Give gives the signal, whose cause must not be nil. The first cause stays.
+func (s *Signal) Give(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return
+	}
+	s.cause = cause
+	close(s.done)
+	for w := range s.waits {
+		w.end(cause)
+	}
+	s.waits = nil
+}
+
+// Given returns the signal's cause, nil before it is given.
+func (s *Signal) Given() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// Done is closed when the signal is given.
+func (s *Signal) Done() <-chan struct{} { return s.done }
+
+// Context returns a child of ctx that also ends with the first of some signals. release must be
+// called when it is not needed any more.
+func Context(ctx context.Context, signals ...*Signal) (ended context.Context, release func()) {
+	ended, end := context.WithCancelCause(ctx)
+	w := &wait{end}
+	for _, s := range signals {
+		s.add(w)
+	}
+	return ended, func() {
+		for _, s := range signals {
+			s.remove(w)
+		}
+		end(context.Canceled)
+	}
+}
+
+func (s *Signal) add(w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		w.end(s.cause)
+		return
+	}
+	s.waits[w] = struct{}{}
+}
+
+func (s *Signal) remove(w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waits, w)
+}

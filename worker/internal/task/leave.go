@@ -1,0 +1,78 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+)
+
+// failedRun ends the task of a run that was recorded as failed: asynq archives it
+// under this error, where people look for what failed.
+type failedRun struct {
+	class    providers.Class
+	message  string
+	attempts int
+}
+
+func (f *failedRun) Error() string {
+	calls := "calls"
+	if f.attempts == 1 {
+		calls = "call"
+	}
+	return fmt.Sprintf("%s: %s (after %d %s)", f.class, f.message, f.attempts, calls)
+}
+
+// Unwrap makes asynq archive the task instead of trying it again.
+func (*failedRun) Unwrap() error { return asynq.SkipRetry }
+
+// Summary is what asynq shows as the result of a task that it keeps.
+type Summary struct {
+	Winner   string         `json:"winner,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Scores   []record.Score `json:"scores,omitempty"`
+	Answer   string         `json:"answer,omitempty"`
+	Attempts int            `json:"attempts"`
+}
+
+// lastAnswer is the answer of a run in prose, or the last of several.
+func lastAnswer(of record.Run) string {
+	if n := len(of.Answers); n > 0 {
+		return of.Answers[n-1]
+	}
+	return of.Answer
+}
+
+// leave ends the task of a run that was recorded, so that people find it in
+// asynq: a failed one in the archive, a succeeded one with its verdict as long as
+// asynq keeps it. Of a cancelled evaluation no task is kept.
+func (p *pull) leave(result *asynq.ResultWriter) error {
+	ended, cancelled := p.run.Ended()
+	if cancelled {
+		return asynq.RevokeTask
+	}
+	if ended.State == eval.StateFailed.String() {
+		return &failedRun{class: ended.Class, message: ended.Error, attempts: ended.Attempts}
+	}
+	if !p.run.Evaluation.Record.Keeps(p.run.Task.Index) {
+		return nil
+	}
+	short := Summary{Winner: ended.Winner, Reason: run.Shorten(ended.Reason), Answer: run.Shorten(lastAnswer(ended)), Attempts: ended.Attempts}
+	for _, score := range ended.Scores {
+		score.Reason = run.Shorten(score.Reason)
+		short.Scores = append(short.Scores, score)
+	}
+	raw, err := json.Marshal(short)
+	if err == nil {
+		_, err = result.Write(raw)
+	}
+	if err != nil {
+		p.run.Log().Debug().Err(err).Msg("cannot store the run's result for asynq")
+	}
+	return nil
+}

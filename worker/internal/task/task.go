@@ -1,0 +1,288 @@
+// Package task is the life of a task: it is checked, its run is asked, the outcome is recorded or
+// the task goes back to its queue.
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/worker/internal/ask"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
+	"github.com/evalfleet/evalfleet/worker/internal/fallback"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// notOurs is how long a task stays away that this program cannot work on: another
+// worker may be of a version that can.
+const notOurs = 15 * time.Second
+
+// ReasonIdentical is the reason of a tie between two identical texts.
+const ReasonIdentical = "identical"
+
+// Handler handles the tasks of a worker's session.
+type Handler struct {
+	Worker     *run.Worker
+	Caller     *call.Caller
+	Quarantine *quarantine.Quarantine
+
+	refusals  fallback.Refusals
+	newer     sync.Map // queues with tasks of a newer version, once that was said
+	wordsOnly sync.Map // models without a JSON mode, by provider:model, once that was said
+}
+
+// Keep forgets all evaluations that are not active.
+func (h *Handler) Keep(active map[eval.ID]bool) {
+	h.refusals.Keep(active)
+	h.Caller.Keep(active)
+}
+
+// pull is one task from its pull until it is let go of.
+type pull struct {
+	by       *Handler
+	run      *run.Run
+	calls    *call.Calls
+	asker    *ask.Asker
+	handedOn bool // the runs of its group were pushed, unless recorded
+}
+
+// Handle carries one task out. nil ends the task, which asynq then keeps for a
+// while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
+// *run.PutBack sends it back; a *failedRun puts it into asynq's archive.
+func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
+	grow()
+	queue, _ := asynq.GetQueueName(ctx)
+	r := run.New(h.Worker, queue)
+	defer r.Leave()
+	task, err := record.DecodeTask(t.Payload())
+	if errors.Is(err, record.ErrNewer) {
+		if _, said := h.newer.LoadOrStore(queue, true); !said {
+			h.Worker.Log.Warn().Err(err).Str("queue", queue).Msg("tasks of a newer version are left to workers of that version")
+		}
+		return &run.PutBack{Delay: notOurs, Why: "the task is of a newer version"}
+	}
+	if err != nil {
+		h.Worker.Log.Error().Err(err).Str("queue", queue).Msg("task cannot be read; archived")
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+	out := r.Take(task)
+	defer func() { r.LetGo(whyOf(err)) }()
+	defer out()
+	chain := fallback.New(h.Worker, &h.refusals, r)
+	calls := h.Caller.Of(r, chain)
+	defer calls.LeaveRoom()
+	p := &pull{by: h, run: r, calls: calls, asker: ask.New(h.Worker, h.Caller.Tokens, r, calls, chain)}
+	ctx = providers.WithReading(ctx, calls.Reading())
+	err = survive(func() error { return p.carryOut(ctx) })
+	if err = p.released(ctx, err); err == nil {
+		return p.leave(t.ResultWriter())
+	}
+	return err
+}
+
+// whyOf says, in a few words that hold for many runs, why a task was let go of that was not
+// recorded, and for how long.
+func whyOf(err error) (why string, delay time.Duration) {
+	var back *run.PutBack
+	switch {
+	case errors.As(err, &back):
+		return cmp.Or(back.Why, "interrupted"), back.Delay
+	case errors.Is(err, asynq.RevokeTask):
+		return "dropped", 0
+	}
+	return "recorded before", 0
+}
+
+// released decides what happens to the task of a run whose handler returned err. nil: the run
+// is recorded.
+func (p *pull) released(ctx context.Context, err error) error {
+	var back *run.PutBack
+	var panicked *panicked
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &back) || errors.Is(err, asynq.RevokeTask):
+		return err
+	case errors.Is(err, store.ErrNoEvaluation):
+		return asynq.RevokeTask // deleted
+	case errors.Is(err, store.ErrTaken):
+		return &run.PutBack{Why: "another worker has it"} // or had it: then read again
+	case errors.As(err, &panicked):
+		return p.faulted(ctx, err)
+	case ctx.Err() != nil || p.by.Worker.Stopping.Given() != nil || errors.Is(err, ratelimit.ErrFenced):
+		// Stopped, fenced, or asynq's lease is over. Where the task is still
+		// ours it goes back; where it is not, the gate changes nothing.
+		if p.calls.Made() {
+			if err := p.run.Save(ctx); err != nil && !errors.Is(err, store.ErrTaken) {
+				p.run.Log().Warn().Err(err).Int("calls", p.run.Unsaved()).Msg("calls of a stopped run are not recorded")
+			}
+		}
+		return &run.PutBack{Why: "the worker stops"}
+	case p.calls.Made():
+		return p.faulted(ctx, err)
+	case quarantine.Concerns(err):
+		p.by.Quarantine.Takes(p.run.Task.Evaluation, err)
+		return &run.PutBack{Delay: notOurs, Why: "its evaluation cannot be read"}
+	}
+	p.run.Log().WithLevel(outage.Level(err)).Err(err).Msg("run interrupted; it goes back to its queue")
+	return &run.PutBack{Delay: time.Second, Cause: err}
+}
+
+// carryOut takes the run to its record, or returns a *run.PutBack, or
+// asynq.RevokeTask for a task that is to be dropped.
+func (p *pull) carryOut(ctx context.Context) error {
+	if over, err := p.begun(ctx); over || err != nil {
+		return err
+	}
+	if p.leads() {
+		if over, err := p.askTogether(ctx); over || err != nil {
+			return err
+		}
+	}
+	outcome, err := p.asker.Ask(ctx)
+	var over *run.GaveUp
+	switch {
+	case errors.As(err, &over):
+		return p.fail(ctx, over)
+	case err != nil:
+		return err
+	}
+	return p.succeed(ctx, *outcome)
+}
+
+// begun determines the run's question and model, if the run is still wanted. over: it is
+// already recorded, and no call is needed.
+func (p *pull) begun(ctx context.Context) (over bool, err error) {
+	r, on := p.run, p.by.Worker
+	checked, err := on.Store.Check(ctx, r.Task)
+	if err != nil {
+		return false, err
+	}
+	r.Progress = checked.Progress
+	if checked.Verdict != store.VerdictRun {
+		if r.Progress.Job != nil {
+			return false, p.dropJob(ctx)
+		}
+		r.Log().Debug().Str("why", string(checked.Verdict)).Msg("task dropped")
+		return false, asynq.RevokeTask
+	}
+	r.Progress.Writer = on.Name()
+	if err = r.Find(ctx, checked.Revision); errors.Is(err, evaluations.ErrNoRun) {
+		r.Log().Error().Err(err).Msg("task dropped")
+		return false, asynq.RevokeTask
+	}
+	if err != nil {
+		return false, err
+	}
+	if r.Evaluation.Record.Phases[r.Task.Phase].JudgeQueues[r.Place.Judge] != r.Queue {
+		// Pushed for an evaluation that was deleted since, and submitted again with limits
+		// that give the run another queue. There it has a task, too.
+		r.Log().Debug().Str("why", "other queue").Msg("task dropped")
+		return false, asynq.RevokeTask
+	}
+	r.Emit(observe.Event{Event: observe.EventStarted})
+	switch {
+	case r.Progress.Deaths >= record.MaxDeaths:
+		return true, p.giveUp(ctx, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("%d workers died with this run", r.Progress.Deaths)})
+	case r.Progress.Faults >= record.MaxFaults:
+		return true, p.giveUp(ctx, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("evalfleet failed %d times at this run", r.Progress.Faults)})
+	case r.Progress.Cut >= record.MaxCut:
+		return true, p.giveUp(ctx, run.CutOff())
+	}
+	if r.Task.Kind == eval.KindPairwise && r.Documents[0].Hash == r.Documents[1].Hash {
+		return true, p.succeed(ctx, record.Run{Winner: eval.Tie, Reason: ReasonIdentical})
+	}
+	if _, able := on.Endpoints[r.Judge.Provider]; !able { // of a group whose queue has others' runs besides
+		return false, p.asker.Unable(ctx, r.Judge)
+	}
+	if err := r.Pause(ctx, time.Until(r.Progress.NotBefore), "held back before"); err != nil {
+		return false, err
+	}
+	if r.Progress.Started.IsZero() {
+		r.Progress.Started = time.Now()
+	}
+	return false, nil
+}
+
+// dropJob cancels the job of a run that is not to be made any more, and drops the
+// run's task.
+func (p *pull) dropJob(ctx context.Context) error {
+	if err := p.calls.Withdraw(ctx); err != nil {
+		return err
+	}
+	err := p.run.Persist(ctx, func(ctx context.Context) error {
+		if err := p.run.SaveCalls(ctx); err != nil {
+			return err
+		}
+		return p.by.Worker.Store.ForgetProgress(ctx, p.run.Task.RunID())
+	})
+	if err != nil {
+		return err
+	}
+	return asynq.RevokeTask
+}
+
+// giveUp is fail of a run that may have a job under way, which is cancelled.
+func (p *pull) giveUp(ctx context.Context, why *run.GaveUp) error {
+	if err := p.calls.Withdraw(ctx); err != nil {
+		return err
+	}
+	return p.fail(ctx, why)
+}
+
+func (p *pull) fail(ctx context.Context, why *run.GaveUp) error {
+	r := p.run
+	r.Emit(observe.Event{Event: observe.EventFailed, Class: why.Class, StatusCode: &why.Status, ElapsedS: r.Elapsed().Seconds()})
+	r.Log().Error().Str("event", observe.EventFailed).Str("provider", r.Judge.Provider).Str("model", r.Judge.Model).
+		Str("class", string(why.Class)).Int("attempts", r.Progress.Attempts).Int("status_code", why.Status).
+		Float64("elapsed_s", r.Elapsed().Seconds()).Msg("run failed: " + why.Message)
+	outcome := record.Run{Class: why.Class, Error: why.Message}
+	if r.Task.Kind == eval.KindPanel {
+		outcome.Reason = p.argumentOf(why.Class)
+	}
+	return p.record(ctx, eval.StateFailed, outcome)
+}
+
+// succeed records the run's outcome, and those of others that were asked together
+// with it.
+func (p *pull) succeed(ctx context.Context, outcome record.Run, others ...record.Run) error {
+	return p.record(ctx, eval.StateSucceeded, outcome, others...)
+}
+
+// record records the run's outcome, and those of runs asked together with it.
+func (p *pull) record(ctx context.Context, state eval.State, outcome record.Run, others ...record.Run) error {
+	r := p.run
+	r.Rest()
+	if p.leads() { // once it is recorded, the others are not looked after
+		err := r.Persist(ctx, func(ctx context.Context) error { return p.handOn(ctx, others) })
+		if err != nil {
+			return err
+		}
+	}
+	outcome.Index, outcome.Generation, outcome.Dimension = r.Task.Index, r.Task.Generation, r.Dimension
+	return r.Record(ctx, state, append([]record.Run{outcome}, others...))
+}
+
+// grow makes room on the stack of a goroutine that asynq made for one task. It
+// would be copied four times on the way to what encoding needs.
+//
+//go:noinline
+func grow() {
+	var frame [10 << 10]byte
+	runtime.KeepAlive(&frame)
+}

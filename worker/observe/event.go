@@ -1,0 +1,63 @@
+package observe
+
+import (
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+)
+
+// Names of events.
+const (
+	EventQueued    = "queued"    // a run was put into its queue
+	EventStarted   = "started"   // a pulled run begins
+	EventQueueing  = "queueing"  // a call waits for admission, however shortly
+	EventAcquired  = "acquired"  // it has its lease
+	EventReleased  = "released"  // the lease is given back
+	EventRetry     = "retry"     // another call will be made
+	EventTimeout   = "timeout"   // a call took too long
+	EventSucceeded = "succeeded" // the run ended well
+	EventFailed    = "failed"    // the run ended
+	EventPaused    = "paused"    // the run's provider is paused for its evaluation, after what the run met
+	EventStopped   = "stopped"   // the evaluation is, because its budget leaves no room for another call
+)
+
+// Event is one line of the event log.
+type Event struct {
+	Time       time.Time `json:"time"`
+	Event      string    `json:"event"`
+	Evaluation eval.ID   `json:"evaluation"`
+	RunID      string    `json:"run_id"` // record.Task.Shown
+	Provider   string    `json:"provider"`
+	Model      string    `json:"model"`
+	Agent      string    `json:"agent,omitempty"`     // of a panel
+	Dimension  string    `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
+	Worker     string    `json:"worker,omitempty"`    // none where a submission has queued the run
+	// QueueDepth, for queueing, is how many pushed runs of the run's queue are waiting,
+	// including this one: in the queue, for all workers, at this one's last pull, and with this
+	// worker.
+	QueueDepth int `json:"queue_depth,omitempty"`
+	// ActiveSlots, of acquired and released, is how many calls are in flight in all
+	// workers under the narrowest bound on them (ratelimit.Lease.InFlight), this one
+	// included or no more; 0 without a bound.
+	ActiveSlots  *int64          `json:"active_slots,omitempty"`
+	Attempt      int             `json:"attempt,omitempty"`
+	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
+	DelayS       float64         `json:"delay_s,omitempty"`
+	TimeoutS     float64         `json:"timeout_s,omitempty"`
+	ElapsedS     float64         `json:"elapsed_s,omitempty"`
+	Class        providers.Class `json:"class,omitempty"`
+	Message      string          `json:"message,omitempty"` // why, of paused and stopped, and of released after a kill
+	*record.Fell                 // of a fallback
+}
+
+// Queued is the event of a run that was put into its queue.
+func Queued(t record.Task, at time.Time) Event {
+	provider, model, _ := strings.Cut(t.Model, ":")
+	return Event{
+		Time: at.UTC(), Event: EventQueued, Evaluation: t.Evaluation, RunID: t.Shown(), Provider: provider, Model: model,
+		Agent: t.Agent, Dimension: t.Dimension,
+	}
+}

@@ -1,0 +1,92 @@
+// Package observe is how others watch a worker: what it tells of its runs, and to whom.
+//
+// It changes nothing. A worker works the same with and without observers.
+package observe
+
+import (
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/record"
+)
+
+// Observer is a set of functions that a worker calls, as in httptrace.ClientTrace. Each may be
+// nil; what no observer asks for is not collected. They are called by many goroutines at once
+// and must not block.
+type Observer struct {
+	// Event receives the events of every run.
+	Event func(Event)
+	// Call receives every call that was made, when it has ended.
+	Call func(record.Call)
+	// Handled receives every run that the worker handled, when it lets go of it.
+	Handled func(Handled)
+	// Wait receives every wait that a run makes instead of asking another model
+	// (record.Tally.RateLimitWaits).
+	Wait func(target eval.Judge)
+	// Reserved receives the reservation of token limits for each call whose usage the provider
+	// has reported.
+	Reserved func(Reserved)
+	// Spending receives the maximum cost of calls before they are sent, and how much less they
+	// cost when that is known.
+	Spending func(Spending)
+	// Stopping is told, once the worker stops, how many calls are in flight and how long they
+	// may continue.
+	Stopping func(inFlight int, grace time.Duration)
+}
+
+// Spending is by how much what an evaluation has spent and reserved has grown.
+type Spending struct {
+	Evaluation eval.ID
+	Nano       int64 // nano-USD
+}
+
+// Reserved is the reservation of a call, in tokens.
+type Reserved struct {
+	Provider, Model string
+	Input, Output   int64
+}
+
+// Join makes one observer of several.
+func Join(observers ...Observer) Observer {
+	var all Observer
+	for _, o := range observers {
+		all.Event = both(all.Event, o.Event)
+		all.Call = both(all.Call, o.Call)
+		all.Handled = both(all.Handled, o.Handled)
+		all.Wait = both(all.Wait, o.Wait)
+		all.Reserved = both(all.Reserved, o.Reserved)
+		all.Spending = both(all.Spending, o.Spending)
+		if before, then := all.Stopping, o.Stopping; before == nil {
+			all.Stopping = then
+		} else if then != nil {
+			all.Stopping = func(inFlight int, grace time.Duration) {
+				before(inFlight, grace)
+				then(inFlight, grace)
+			}
+		}
+	}
+	return all
+}
+
+// both calls two functions; either may be nil.
+func both[T any](first, second func(T)) func(T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(what T) {
+		first(what)
+		second(what)
+	}
+}
+
+// Complete returns the observer with functions that do nothing where it has none, but for
+// Event and Handled: what they are told is only made for a listener.
+func (o Observer) Complete() Observer {
+	return Join(o, Observer{
+		Call: func(record.Call) {}, Wait: func(eval.Judge) {}, Reserved: func(Reserved) {},
+		Spending: func(Spending) {}, Stopping: func(int, time.Duration) {},
+	})
+}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/record"
+)
+
+// idleTime is how long a queue is served after its last active evaluation.
+const idleTime = time.Minute
+
+// queues are those that a session serves and knows of. It is safe for concurrent use.
+type queues struct {
+	mu      sync.Mutex           // guards all below
+	served  map[string]time.Time // and when an active evaluation last had runs in them
+	known   []string             // of all active evaluations, served here or not
+	longest time.Duration        // call timeout seen
+}
+
+func newQueues() *queues {
+	return &queues{served: map[string]time.Time{}, longest: record.DefaultTimeout}
+}
+
+// serve notes that queues have runs of active evaluations, and returns those that were not
+// served before. known are all queues of active evaluations.
+func (q *queues) serve(wanted, known []string) (begun []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.known = known
+	for _, queue := range wanted {
+		if _, served := q.served[queue]; !served {
+			begun = append(begun, queue)
+		}
+		q.served[queue] = time.Now()
+	}
+	return begun
+}
+
+// dropIdle no longer serves queues without runs for a while that are idle, and returns them.
+func (q *queues) dropIdle(isIdle func(queue string) bool) (idle []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for queue, wanted := range q.served {
+		if time.Since(wanted) > idleTime && isIdle(queue) {
+			delete(q.served, queue)
+			idle = append(idle, queue)
+		}
+	}
+	return idle
+}
+
+// serving lists the queues that are served.
+func (q *queues) serving() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]string{}, slices.Sorted(maps.Keys(q.served))...)
+}
+
+// all lists the queues that are served or known.
+func (q *queues) all() []string {
+	served := q.serving()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := slices.Concat(q.known, served)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// met notes the call timeouts of an evaluation.
+func (q *queues) met(timeouts map[string]time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, timeout := range timeouts {
+		q.longest = max(q.longest, timeout)
+	}
+}
+
+// longestCall is the longest call timeout seen.
+func (q *queues) longestCall() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.longest
+}
