@@ -13,6 +13,7 @@ import (
 // Stage is how far a pulled task has come.
 type Stage int
 
+// The stages of a task.
 const (
 	Ready   Stage = iota // pulled, and waiting for admission or about to
 	Flying               // its call is in flight
