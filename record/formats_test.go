@@ -19,7 +19,7 @@ import (
 // page is docs/formats.md, whose examples are compared with the code here.
 func page(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/formats.md")
+	raw, err := os.ReadFile("../docs/formats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
