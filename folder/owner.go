@@ -35,8 +35,9 @@ func NewOwner(env func(string) (string, bool)) Owner {
 	return Owner{}
 }
 
-// Seal marks r.
+// Seal marks r, with the version that Save gives it.
 func (s Owner) Seal(r *Resumption) error {
+	r.Version = resumeVersion
 	key, err := s.key(true)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ const resumeVersion = 1
 
 // resumption is the content of the file.
 type Resumption struct {
-	Version    int                      `json:"v"` // Save sets it
+	Version    int                      `json:"v"` // Seal and Save set it
 	Evaluation eval.ID                  `json:"evaluation"`
 	Providers  map[string]catalog.Entry `json:"providers"` // of the judges
 	Lease      time.Duration            `json:"lease"`

@@ -90,7 +90,7 @@ func TestBadInputs(t *testing.T) {
 		{"log format", "run good.yaml --log-format xml", nil, "", 2, `--log-format: got "xml", want json or console`},
 		{"judge beside a file", "run good.yaml --judge simulator:careful", nil, "", 2, "--judge goes with a folder; good.yaml is a file"},
 		{"folder without a judge", "run docs", nil, "", 2, "--judge: a folder needs a judge; name one, for example --judge simulator:careful"},
-		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" names no model; write provider:model`},
+		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" names no provider; write provider:model`},
 		{"folder of one document", "run one --judge simulator:careful", map[string]string{"one/a.md": "A"}, "", 2, "one: the folder has documents to compare: 1; put at least two documents into it"},
 		{"report format", "report docs --format pdf", nil, "", 2, `--format: got "pdf", want one of html, csv, json, md`},
 		{"report ties", "report docs --ties win", nil, "", 2, `--ties: got "win", want davidson or half`},
@@ -122,8 +122,8 @@ func TestBadInputs(t *testing.T) {
 		{"key twice", "run eval.yaml", file(docsKey + docsKey + judgesKey + pairsKey), "", 2, "eval.yaml:2:1: documents: key given twice, first in line 1"},
 		{"every problem at once", "validate eval.yaml", file("documents: [dox/*.md]\njudges: [x]\npairwise: {order: bth}\n"), "", 2,
 			"eval.yaml:1:12: documents: no documents found: dox/*.md; paths are relative to the evaluation file's folder\n" +
-				"eval.yaml:2:10: judges[0]: \"x\" names no model; write provider:model\n" +
-				"eval.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed"},
+				"eval.yaml:2:10: judges[0]: \"x\" names no provider; write provider:model, for example openai:gpt-5-mini\n" +
+				"eval.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed; did you mean both?"},
 		{"unknown provider", "run eval.yaml", file(docsKey + "judges: [simulatro:careful]\n" + pairsKey), "", 2, "eval.yaml:2:10: judges[0]: no provider is called simulatro; did you mean simulator?"},
 		{"judge without model", "run eval.yaml", file(docsKey + "judges: [{name: strict}]\n" + pairsKey), "", 2, "eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model"},
 		{"judge twice", "run eval.yaml", file(docsKey + "judges: [simulator:a, simulator:a]\n" + pairsKey), "", 2, "eval.yaml:2:23: judges[1]: a second judge called simulator:a"},

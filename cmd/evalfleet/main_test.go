@@ -102,8 +102,8 @@ func TestBadInput(t *testing.T) {
 		{"no documents", nil, []string{"validate", at("empty.yaml")},
 			"evalfleet: DIR/empty.yaml:2:12: documents: no documents found: dox/*.md; paths are relative to the evaluation file's folder\n"},
 		{"several at once", nil, []string{"validate", at("many.yaml")},
-			"evalfleet: DIR/many.yaml:2:10: judges[0]: \"x\" names no model; write provider:model, for example simulator:careful\n" +
-				"evalfleet: DIR/many.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed\n"},
+			"evalfleet: DIR/many.yaml:2:10: judges[0]: \"x\" names no provider; write provider:model, for example openai:gpt-5-mini\n" +
+				"evalfleet: DIR/many.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed; did you mean both?\n"},
 		{"answers are no experiment", nil, []string{"validate", at("answers.jsonl")}, "evalfleet: DIR/answers.jsonl:1: prompt: the line has no prompt; …"},
 		{"two files", nil, []string{"run", good, "-f", good}, "evalfleet: --file names a file, and DIR/good.yaml is another: remove one of them\n"},
 		{"no such kind", nil, []string{"validate", good, "--kind", "yaml"}, "evalfleet: --kind: got \"yaml\", want evaluation, experiment, batch or runs\n"},

@@ -67,10 +67,10 @@ func TestReadRowRefuses(t *testing.T) {
 		`{"prompt": [{"role":"user","content":null}]}`:                                                    "prompt[0]: its content is neither",
 		`{"prompt": [{"role":"user","content":["a",{"type":"image_url","image_url":"a.jpg"}]}]}`:          `prompt[0]: a part of its content is of type "image_url"`,
 		`{"prompt": [{"role":"user","parts":[{"type":"image","media":"a.jpg"}]}]}`:                        `of type "image"`,
-		`{"prompt": [{"role":"system","content":"s"}]}`:                                                   "last message is the user's",
+		`{"prompt": [{"role":"system","content":"s"}]}`:                                                   "last message must be the user's",
 		`{"api":"gemini", "prompt": [{"role":"user","parts":"a"}, {"role":"system","parts":"s"}]}`:        "of gemini only the first message",
 		`{"api":"anthropic", "prompt": [{"role":"user","content":"a"}, {"role":"system","content":"s"}]}`: "of anthropic only the first message",
-		`{"api":"openai", "prompt": [{"role":"user","content":"a"}, {"role":"system","content":"s"}]}`:    "last message is the user's",
+		`{"api":"openai", "prompt": [{"role":"user","content":"a"}, {"role":"system","content":"s"}]}`:    "last message must be the user's",
 		`{"prompt": ["a"], "mode": "completion"}`:                                                         `mode "completion" takes one text`,
 		`{"prompt": "a", "mode": "poem"}`:                                                                 `mode is "poem"`,
 	} {
