@@ -123,7 +123,7 @@ func TestFactsAreRefused(t *testing.T) {
 		"another category":  {[]string{`"category": ["a", "b"]`, `"category": "z"`}, `item "q1" has another category here than in`},
 		"another reference": {[]string{`"text": "2",`, `"text": "2", "reference": "Due.",`}, `item "q1" has another reference here than in`},
 		"no such field":     {[]string{"pairwise: {}", "pairwise: {template: more.md}"}, "[[item.missing]], which no item has"},
-		"a field not met":   {[]string{"fields: [level]", "fields: [levle]"}, "no line of"},
+		"a field not met":   {[]string{"fields: [level]", "fields: [levels]"}, "no line of"},
 	} {
 		if _, text := problemsOf(t, itemFiles(c.replace...), Options{}); !strings.Contains(text, c.problem) {
 			t.Errorf("%s: got %q, want %q", name, text, c.problem)

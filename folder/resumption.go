@@ -17,14 +17,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// ResumeFile, in an output folder, contains the data that `run` needs to resume there and that
+// ResumeFile is in an output folder and contains the data that `run` needs to resume there and that
 // the results store does not have. It contains no key and no password.
 const ResumeFile = "resume.json"
 
 // resumeVersion is that of the file's form.
 const resumeVersion = 1
 
-// resumption is the content of the file.
+// Resumption is the content of the file.
 type Resumption struct {
 	Version    int                      `json:"v"` // Seal and Save set it
 	Evaluation eval.ID                  `json:"evaluation"`

@@ -16,7 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// LogsFolder, in an output folder, has a file for each listed run.
+// LogsFolder is in an output folder and has a file for each listed run.
 const LogsFolder = "logs"
 
 // runLogs writes of each listed run what `show --json` says of it, into a file called by

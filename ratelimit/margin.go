@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Measured, as the Jitter of a limit on requests, is replaced by the margin that its
+// Measured is a Jitter for limits on requests. It is replaced by the margin that its
 // provider's calls need, which the limiter measures and all processes share. A program that
 // does not know it takes it for what it is: half a second.
 const Measured = 500*time.Millisecond - 1

@@ -183,7 +183,7 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 		return "", err
 	}
 	var found *Pair
-	all := true
+	var all bool
 	if step == "next" {
 		pairs, more, err := c.after(r.Context(), &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
 		if err != nil {

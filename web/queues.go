@@ -48,7 +48,7 @@ type State struct {
 func (t *Tasks) States() []State {
 	var all []State
 	for _, name := range view.TaskStates {
-		all = append(all, State{name, stateNames[name], t.In(name), queueLink(t.Name, name), name == t.Tasks.State})
+		all = append(all, State{name, stateNames[name], t.In(name), queueLink(t.Name, name), name == t.State})
 	}
 	return all
 }
@@ -63,7 +63,7 @@ func (t *Tasks) at(page int) string {
 	if page < 1 || page > t.Pages {
 		return ""
 	}
-	return fmt.Sprintf("%s?page=%d", queueLink(t.Name, t.Tasks.State), page)
+	return fmt.Sprintf("%s?page=%d", queueLink(t.Name, t.State), page)
 }
 
 // queueLink is the page of a queue's tasks in a state.

@@ -5,24 +5,24 @@ import "github.com/evalfleet/evalfleet/internal/commandline"
 // flagGroups are in the order in which help shows them. Flags of no group are the common
 // ones, which come first.
 var flagGroups = []commandline.Group{
-	{"Limits", []string{
+	{Title: "Limits", Flags: []string{
 		"limit", "max-concurrency", "slots", "max-answer-mib", "grace",
 		"max-in-flight", "requests", "tokens", "input-tokens", "output-tokens", "charge", "retry-after", "hints", "without-limit-headers",
 		"other-requests", "other-tokens",
 	}},
-	{"Faults", []string{
+	{Title: "Faults", Flags: []string{
 		"throttle-rate", "throttle-every", "throttle-between", "fail-rate", "fail-status", "fail-every", "hang-rate", "cut-rate", "malformed-rate",
 		"without-schemas",
 	}},
-	{"Fleet", []string{
+	{Title: "Fleet", Flags: []string{
 		configFlag, "server", "wait", "queues", "metrics-addr", "events", "sink", allowSinkFlag, "cache", "drain", "max-upload-mib", "prometheus",
 	}},
-	{"Listed runs", []string{"runs-config", "runs-stdin", "file-a", "file-b", "provider", "model", "out", "batch"}},
-	{"Experiments", []string{
+	{Title: "Listed runs", Flags: []string{"runs-config", "runs-stdin", "file-a", "file-b", "provider", "model", "out", "batch"}},
+	{Title: "Experiments", Flags: []string{
 		"data-folder", "max-queries", "max-queries-json", "parallel", "max-attempts", "output-as-csv", "move-to-input", "judge-folder", "judge-templates",
 	}},
-	{"Ranking", []string{"fallbacks", "ties", "length", "position-effect", "flips", "judge-scale", "draws"}},
-	{"Redis", []string{redisFlag, redisPasswordFlag, redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, namespaceFlag}},
+	{Title: "Ranking", Flags: []string{"fallbacks", "ties", "length", "position-effect", "flips", "judge-scale", "draws"}},
+	{Title: "Redis", Flags: []string{redisFlag, redisPasswordFlag, redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, namespaceFlag}},
 }
 
 // examples are command lines that help shows, by command.

@@ -151,10 +151,11 @@ func (n *Notifier) post(ctx context.Context, id string, body []byte) (again bool
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
-	switch code := answer.StatusCode; {
-	case code/100 == 2:
+	code := answer.StatusCode
+	switch code / 100 {
+	case 2:
 		return false, nil
-	case code/100 == 3:
+	case 3:
 		return false, fmt.Errorf("the receiver at %s redirects (%s); redirects are not followed, correct notify.url", at, answer.Status)
 	default:
 		again = code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code/100 == 5
