@@ -270,27 +270,27 @@ const (
 // and downloads its files.
 func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on failOn) error {
 	path := "/api/evaluations/" + url.PathEscape(string(receipt.ID))
-	var now web.Detail
 	said, told := "", time.Time{}
 	for {
+		var now web.Detail // anew each time: an answer leaves out what is empty
 		err := s.get(c.Context, path, &now)
 		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
 		if err != nil {
 			line = err.Error() + "; trying again"
 		}
-		if line != said && (err != nil || time.Since(told) >= sayProgressEvery) {
+		complete := now.All.Done == now.All.Runs && (now.Status == record.StatusDone || now.Status == record.StatusCancelled)
+		ended := err == nil && now.Uncollected == 0 && (complete || now.Stopped != nil)
+		if line != said && (err != nil || ended || time.Since(told) >= sayProgressEvery) {
 			fmt.Fprintln(p.stderr, line)
 			said, told = line, time.Now()
 		}
 		switch {
-		case err == nil && now.Stopped != nil && now.Stopped.Known != nil && now.Uncollected == 0:
-			return p.download(c, s, path, receipt, now, on)
-		case err == nil && now.Stopped != nil && now.Uncollected == 0:
+		case ended && now.Stopped != nil && now.Stopped.Known == nil:
 			if err := p.download(c, s, path, receipt, now, failOnNever); err != nil {
 				return err
 			}
 			return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", collect.ErrStopped, harmless.OneLine(now.Stopped.String()), now.All.Done, now.All.Runs, howToResume(now.Stopped)))
-		case err == nil && now.All.Done == now.All.Runs && now.Uncollected == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled):
+		case ended:
 			return p.download(c, s, path, receipt, now, on)
 		case err != nil && codeOf(err) != exitUnreachable:
 			return err
