@@ -172,10 +172,13 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	case err != nil:
 		return outcome, err
 	}
-	if outcome, err = e.Outcome(ctx); err != nil {
-		return outcome, err
-	}
-	if err := e.End(ctx); err != nil {
+	err = outage.Through(ctx, func(ctx context.Context) (err error) {
+		if outcome, err = e.Outcome(ctx); err != nil {
+			return err
+		}
+		return e.End(ctx)
+	})
+	if err != nil {
 		return outcome, err
 	}
 	if f.Conclude != nil {
@@ -186,7 +189,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	if outcome.Early() {
 		return outcome, nil
 	}
-	return outcome, f.Store.Expire(ctx, id)
+	return outcome, outage.Through(ctx, func(ctx context.Context) error { return f.Store.Expire(ctx, id) })
 }
 
 // OpenEvaluation reads an evaluation from Redis and opens its results store, which has it

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/report"
@@ -103,11 +104,11 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		if d.place, err = placeOf(c, submission, ""); err != nil {
 			return nil, err
 		}
-		cancelled := d.stay(c.Context, submission, receipt.ID)
+		collected, cancelled := d.stay(c.Context, submission, receipt.ID)
 		if cancelled != nil && !collect.IsEnding(cancelled) {
 			return nil, goOnWith(cancelled, p.again(c))
 		}
-		if err := cmp.Or(cancelled, d.conclude(c.Context, receipt.ID, on)); err != nil {
+		if err := cmp.Or(cancelled, d.conclude(c.Context, collected, on)); err != nil {
 			return d.answers, err
 		}
 	}
@@ -166,8 +167,8 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 }
 
 // stay collects until the evaluation is complete, and submits it again when Redis has
-// lost it.
-func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
+// lost it. It returns the record of what was collected.
+func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
 	fleet := d.fleet()
 	fleet.Stops = true
 	var files *folder.EarlyFiles
@@ -182,22 +183,24 @@ func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) erro
 	err := collect.Resubmitting(ctx, d.log, id,
 		func(ctx context.Context) (err error) { outcome, err = fleet.Follow(ctx, id); return err },
 		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
-	return cmp.Or(d.failure(err), d.ended(outcome))
+	return outcome.Record, cmp.Or(d.failure(err), d.ended(outcome))
 }
 
-// conclude writes the exports of a complete evaluation from its results store.
-func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
-	r, sink, err := d.fleet().OpenEvaluation(ctx, id)
+// conclude writes the exports of a complete evaluation from its results store. Redis is only
+// told of the result: by now it may be unavailable, or have lost the evaluation.
+func (d *drain) conclude(ctx context.Context, r record.Evaluation, on failOn) error {
+	sink, err := d.open(ctx, r)
 	if err != nil {
 		return d.failure(err)
 	}
 	defer sink.Close()
+	id := r.ID
 	place := d.place
 	place.Dir = d.folderOf(r)
 	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, printing: d.printing, stdout: d.stdout, console: d.console,
 		ended: func(built *report.Report) error {
 			result := record.Result{At: time.Now().UTC().Truncate(time.Second), Headline: built.Headline(), Elsewhere: r.SinkURL == ""}
-			return withCode(exitUnreachable, d.store.Conclude(ctx, id, result))
+			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.store.Conclude(ctx, id, result) }))
 		}})
 }
 

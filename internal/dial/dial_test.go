@@ -234,7 +234,7 @@ func TestExamineOneServer(t *testing.T) {
 		{"another name", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "other.example"}, "--redis-server-name"},
 		{"the name of the certificate", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "redis.example"}, ""},
 		{"TLS where there is none", Settings{URL: "rediss://" + plain.Address()}, "answers no TLS handshake: "},
-		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "as a port does that speaks TLS: "},
+		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "if this port speaks TLS"},
 		{"a Sentinel's form", Settings{URL: "redis+sentinel://" + plain.Address() + "/mymaster"}, "this is no Sentinel: "},
 		{"a Cluster's form", Settings{URL: "redis+cluster://" + plain.Address()}, "this is no Cluster: "},
 	} {

@@ -46,7 +46,7 @@ func explain(err error) error {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("its user may not do what is needed: %w; the rights that evalfleet needs are in docs/redis.md", err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("closes the connection, as a port does that speaks TLS: %w; name it with rediss instead of redis", err)
+		return fmt.Errorf("closes the connection: %w; if this port speaks TLS, name it with rediss instead of redis, and if Redis is restarting, try again", err)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis brings its own)", err)
 	}

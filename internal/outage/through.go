@@ -1,0 +1,25 @@
+package outage
+
+import (
+	"context"
+	"time"
+)
+
+// awayFor is how long an unavailable Redis is left alone.
+const awayFor = 500 * time.Millisecond
+
+// Through calls do again every half second for as long as it fails because Redis is
+// unavailable, and returns any other result. It returns ctx's error if that ends first.
+func Through(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if !Is(err) {
+			return err
+		}
+		select {
+		case <-time.After(awayFor):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
