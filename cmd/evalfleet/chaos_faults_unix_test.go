@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // chaosFault is something that goes wrong in a fleet. begin lets it happen and
@@ -163,8 +166,13 @@ func onMember(chosen func(*member) bool, strike func(*chaos, *member) (end func(
 		if isWorker(m) {
 			c.deaths++
 			c.repeats += chaosLimit // its calls in flight
-			// If Redis forgets, what it was answered and no results store has yet is lost.
+			// If Redis forgets, what it was answered and no results store has yet is lost; if
+			// Redis has just forgotten, only this worker may have known it.
 			c.orphans += c.unstored()
+			if !c.restored() {
+				c.repeats += c.orphans
+				c.orphans = 0
+			}
 		}
 		m.struck = true
 		return m.name, func() {
@@ -209,6 +217,7 @@ func (c *chaos) forgets(memory bool) {
 		return
 	}
 	c.endPauses("a", "b")
+	c.forgot = true
 	c.repeats += chaosLimit
 	if c.copied > 0 {
 		c.repeats += c.stats().All.Answered - c.copied
@@ -216,6 +225,22 @@ func (c *chaos) forgets(memory bool) {
 	}
 	c.repeats += min(c.orphans, c.unstored())
 	c.orphans = 0
+}
+
+// restored reports whether workers have had the time to record again what Redis has forgotten:
+// both evaluations were submitted again some seconds ago, or nothing was forgotten.
+func (c *chaos) restored() bool {
+	c.t.Helper()
+	if !c.forgot {
+		return true
+	}
+	submitted := 0
+	for _, e := range c.evaluations() {
+		if string(e.ID) != c.ids["c"] && (e.Status == record.StatusDone || time.Since(e.Created) > 3*collect.SettleTime) {
+			submitted++
+		}
+	}
+	return submitted == 2
 }
 
 // unstored returns how many answers no results store has.

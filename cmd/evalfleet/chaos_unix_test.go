@@ -126,6 +126,7 @@ type chaos struct {
 
 	copied  int // answers that the provider had given when Redis last wrote a copy of its memory
 	repeats int // answers that faults may have lost, so that they are asked for again
+	forgot  bool // Redis has lost its memory before
 	orphans int // answers that no results store had when the workers that knew them were struck
 	deaths  int // of workers, which may have taken runs with them
 }

@@ -57,6 +57,7 @@ type drain struct {
 	client  redis.UniversalClient
 	store   *store.Store
 	retry   func(enqueue.Recorded) bool // failed runs that a submission retries; nil: none
+	waits   bool                        // it collects what it submits
 	again   string                      // the command that submits the evaluation once more
 	dir     string                      // of the output folder; empty: each evaluation's default one
 	place   results.Place               // of files besides the output folder

@@ -81,6 +81,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed
 	}
+	d.waits = c.Bool(waitFlag)
 	receipt, err := d.submit(c.Context, submission, false)
 	if errors.Is(err, store.ErrCancelled) {
 		return nil, usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
@@ -157,13 +158,35 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 	case !errors.Is(err, results.ErrNoSink):
 		return enqueue.Receipt{}, folder.StoreError(err)
 	}
+	sink, err := d.claim(ctx, e, id)
+	if err != nil {
+		return enqueue.Receipt{}, err
+	}
 	receipt, closed, err := d.fleet().Submit(ctx, enqueue.Submission{
-		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost,
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: d.retry, Lost: lost,
 	}, recorded)
 	if err == nil && closed {
 		return receipt, d.once(ctx, id) // results waiting in Redis were paid for as well
 	}
 	return receipt, collectError(err)
+}
+
+// claim makes the results store of an evaluation that this process is about to submit and to
+// collect, and returns its id. It is in the evaluation's record from the first, so that no
+// other process begins to collect, however late this one does. It is empty if another process
+// is to collect, or Redis has the evaluation.
+func (d *drain) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
+	if !d.waits {
+		return "", nil
+	}
+	if _, err := d.store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
+		return "", withCode(exitUnreachable, err)
+	}
+	sink, err := d.open(ctx, record.Evaluation{ID: id, Name: e.Name})
+	if err != nil {
+		return "", err
+	}
+	return sink.ID(), folder.StoreError(sink.Close())
 }
 
 // stay collects until the evaluation is complete, and submits it again when Redis has
