@@ -7,12 +7,9 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/openaibatch"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
-
-// batchProviders serve the endpoints that a Batch file may name, if --provider is omitted.
-var batchProviders = map[string]string{prompt.BatchChat: "openai-chat", prompt.BatchResponses: "openai"}
 
 // LoadBatch makes an evaluation of the requests of a file in OpenAI's Batch format.
 // Options.Provider and Model, if given, replace the models of the file. The evaluation is named
@@ -74,7 +71,7 @@ func (b *batch) line(at place, line []byte) {
 		return
 	}
 	b.ids[id] = at
-	if _, err := prompt.ReadRow(eval.PromptsBatch, string(line)); err != nil {
+	if _, err := openaibatch.Read(string(line)); err != nil {
 		b.refuse(values["body"].at, "", "%v", err)
 		return
 	}
@@ -107,8 +104,8 @@ func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	v := values["url"]
 	switch {
 	case url == "":
-	case batchProviders[url] == "":
-		b.refuse(v.at, "want "+prompt.BatchChat+" or "+prompt.BatchResponses, "%q is no endpoint that is served here", printable(url))
+	case openaibatch.Providers[url] == "":
+		b.refuse(v.at, "want "+openaibatch.Chat+" or "+openaibatch.Responses, "%q is no endpoint that is served here", printable(url))
 	case b.url == "":
 		b.url, b.urlAt = url, v.at
 	case b.url != url:
@@ -144,21 +141,15 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 // model is the position of a line's model, with its settings.
 func (b *batch) model(url string, body map[string]any, at place) int {
 	written, _ := body["model"].(string)
-	m := eval.Judge{
-		Provider: cmp.Or(catalog.Canonical(b.options.Provider), batchProviders[url]),
-		Model:    cmp.Or(b.options.Model, written),
-	}
-	settings, dropped := prompt.BatchSettings(url, b.known[m.Provider].Dialect, body)
+	provider := cmp.Or(catalog.Canonical(b.options.Provider), openaibatch.Providers[url])
+	settings, dropped := openaibatch.Settings(url, b.known[provider].Dialect, body)
 	for _, name := range dropped {
 		if !b.dropped[name] {
-			b.warn(at, "", "%s has no word for %s: left out of this and all requests", m.Provider, printable(name))
+			b.warn(at, "", "%s has no word for %s: left out of this and all requests", provider, printable(name))
 		}
 		b.dropped[name] = true
 	}
-	if m.Name = m.Target(); len(settings) > 0 {
-		m.Overrides = settings
-		m.Name += " " + string(encodeJSON(settings))
-	}
+	m := openaibatch.Judge(provider, cmp.Or(b.options.Model, written), settings)
 	i, ok := b.models[m.Name]
 	if !ok {
 		i = len(b.prompts.Models)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -90,7 +91,7 @@ type Submission struct {
 	File string
 	// Queues are those of an experiment, also those without a prompt, in the order in
 	// which they are listed. nil: it is none.
-	Queues []Queue
+	Queues []prompto.Queue
 	// Warnings do not stop the evaluation.
 	Warnings []Problem
 	// Dir is the folder of the evaluation file.

@@ -6,18 +6,14 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
-
-// DefaultMaxAttempts is how many calls an experiment makes for one prompt where
-// nothing else is said.
-const DefaultMaxAttempts = 5
 
 // Experiment are the flags of experiments. The zero value has none of them.
 type Experiment struct {
 	// MaxQueries is --max-queries: prompts a minute through each queue. nil:
-	// DefaultMaxQueries.
+	// prompto.DefaultMaxQueries.
 	MaxQueries *int
 	// MaxQueriesFile is --max-queries-json: paces of apis, groups and models. Empty:
 	// none.
@@ -25,7 +21,7 @@ type Experiment struct {
 	// Parallel is --parallel: a queue for each group or api, instead of one for all.
 	Parallel bool
 	// MaxAttempts is --max-attempts: calls in all for one prompt. nil:
-	// DefaultMaxAttempts.
+	// prompto.DefaultMaxAttempts.
 	MaxAttempts *int
 }
 
@@ -51,10 +47,10 @@ type experiment struct {
 	*draft
 	prompts eval.Prompts
 	item    int
-	rows    map[string]int  // positions in prompts.Rows, by hash
-	models  map[string]int  // positions in prompts.Models, by name
-	senders []countedSender // of each of prompts.Models
-	written []writtenID     // of each of prompts.List
+	rows    map[string]int      // positions in prompts.Rows, by hash
+	models  map[string]int      // positions in prompts.Models, by name
+	senders []countedSender     // of each of prompts.Models
+	written []prompto.WrittenID // of each of prompts.List
 	skipped skippedLines
 	judging bool // the prompts ask about the answers of another experiment
 }
@@ -63,12 +59,6 @@ type experiment struct {
 type skippedLines struct {
 	lines    int
 	problems Problems // of the first ones
-}
-
-// writtenID is the id of a prompt as its line says it.
-type writtenID struct {
-	id string // empty: none that can name a run
-	at place
 }
 
 func newExperiment(file, name string, o Options) (*experiment, error) {
@@ -146,17 +136,17 @@ func (x *experiment) add(l experimentLine) {
 		return
 	}
 	x.checkPrompt(l)
-	who := sender{api: x.needed(l, "api", `"openai"`), model: x.needed(l, "model_name", `"gpt-4o"`), group: x.group(l)}
-	parameters, filter := x.parameters(l), x.filter(l, who.api)
+	who := prompto.Sender{API: x.needed(l, "api", `"openai"`), Model: x.needed(l, "model_name", `"gpt-4o"`), Group: x.group(l)}
+	parameters, filter := x.parameters(l), x.filter(l, who.API)
 	if len(x.problems) > before {
 		return
 	}
-	if _, err := prompt.ReadRow(eval.PromptsExperiment, l.text); err != nil {
+	if _, err := prompto.Read(l.text); err != nil {
 		x.warn(l.values["prompt"].at, "", "%v; this line's run will fail", err)
 	}
 	at := l.values["api"].at
 	model := x.model(who, parameters, filter, at)
 	x.senders[model].prompts++
 	x.prompts.List = append(x.prompts.List, eval.Prompt{Model: model, Row: x.row(l)})
-	x.written = append(x.written, writtenID{idOf(l.values["id"].raw), l.at})
+	x.written = append(x.written, prompto.WrittenID{ID: idOf(l.values["id"].raw), Line: l.at.line})
 }

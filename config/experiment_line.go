@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -150,49 +150,32 @@ func (x *experiment) filter(l experimentLine, api string) string {
 		return ""
 	}
 	word, ok := textOf(v.raw)
-	if _, known := prompt.Settings(api, nil, word); !ok || !known {
-		x.refuse(v.at, didYouMean(word, slices.Collect(maps.Keys(prompt.SafetyFilters))), "%s is no safety filter", printable(string(v.raw)))
+	if _, known := prompto.Settings(api, nil, word); !ok || !known {
+		x.refuse(v.at, didYouMean(word, slices.Collect(maps.Keys(prompto.SafetyFilters))), "%s is no safety filter", printable(string(v.raw)))
 	}
 	return word
 }
 
 // model is the position of a line's model, with its settings. Models with queues of their own
 // are distinguished whatever the flags are, so flags are no part of the evaluation's identity.
-func (x *experiment) model(who sender, parameters map[string]any, filter string, at place) int {
-	m := eval.Judge{Provider: x.provider(who), Model: who.model}
-	m.Name = m.Target()
-	if len(parameters) > 0 {
-		m.Name += " " + string(encodeJSON(parameters))
-	}
-	if filter != "" {
-		m.Name += " safety_filter " + filter
-	}
-	if who.api != m.Provider {
-		m.Name += " as " + who.api
-	}
-	if who.group != "" {
-		m.Name += " in " + who.group
-	}
+func (x *experiment) model(who prompto.Sender, parameters map[string]any, filter string, at place) int {
+	m := who.Judge(x.provider(who), parameters, filter)
 	if i, ok := x.models[m.Name]; ok {
 		return i
 	}
-	m.Overrides, _ = prompt.Settings(who.api, parameters, filter)
-	if len(m.Overrides) == 0 {
-		m.Overrides = nil
-	}
 	x.models[m.Name] = len(x.prompts.Models)
 	x.prompts.Models = append(x.prompts.Models, m)
-	x.senders = append(x.senders, countedSender{sender: who, at: at})
+	x.senders = append(x.senders, countedSender{Sender: who, at: at})
 	return len(x.prompts.Models) - 1
 }
 
 // provider answers the lines of an api: the one that the group names, else that of
 // the api's name.
-func (x *experiment) provider(who sender) string {
-	if named, ok := x.fleet.groups[who.group]; ok && who.group != "" {
+func (x *experiment) provider(who prompto.Sender) string {
+	if named, ok := x.fleet.groups[who.Group]; ok && who.Group != "" {
 		return named.provider
 	}
-	return catalog.Canonical(who.api)
+	return catalog.Canonical(who.API)
 }
 
 // row is the position of a line's text, which is stored there once.

@@ -1,14 +1,11 @@
 package config
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -23,7 +20,7 @@ func (x *experiment) finish() (*Submission, error) {
 	x.asked.Prompts = &x.prompts
 	x.checkSenders()
 	if !x.fleet.attemptsSet {
-		x.settings.Retry.MaxAttempts = DefaultMaxAttempts
+		x.settings.Retry.MaxAttempts = prompto.DefaultMaxAttempts
 	}
 	queues, limits := x.queues()
 	x.own.limits = append(x.own.limits, limits...)
@@ -41,74 +38,23 @@ func (x *experiment) finish() (*Submission, error) {
 	return s, nil
 }
 
-// nameRuns gives every prompt a unique ID: the line's, if no earlier line has it, or else one
-// made of the line's number. Prompts for Ollama are then sorted by their models, so that a
-// server loads each model once.
+// nameRuns names the run of every prompt, and sorts the prompts for Ollama.
 func (x *experiment) nameRuns() {
-	taken := map[string]place{}
-	for i, w := range x.written {
-		if _, ok := taken[w.id]; w.id != "" && !ok {
-			taken[w.id] = w.at
-			x.prompts.List[i].ID = w.id
-		}
-	}
-	unnamed, repeated := idProblem{}, idProblem{}
-	for i, w := range x.written {
-		if x.prompts.List[i].ID != "" {
-			continue
-		}
-		name := fmt.Sprintf("line %d", w.at.line)
-		kind := &unnamed
-		if w.id != "" {
-			kind, name = &repeated, fmt.Sprintf("%s (%s)", w.id, name)
-		}
-		for _, ok := taken[name]; ok; _, ok = taken[name] {
-			name += "'"
-		}
-		kind.note(w, name)
-		taken[name] = w.at
+	names, unnamed, repeated := prompto.NameRuns(x.written)
+	for i, name := range names {
 		x.prompts.List[i].ID = name
 	}
-	if unnamed.lines > 0 {
-		x.warn(unnamed.at, "add one to refer to its answer by", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.lines, "line has", "lines have"), unnamed.name)
+	if unnamed.Lines > 0 {
+		x.warn(x.lineOf(unnamed), "add one to refer to its answer by", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.Lines, "line has", "lines have"), unnamed.Name)
 	}
-	if repeated.lines > 0 {
-		x.warn(repeated.at, "", "%s the id of a line before; the first, %q of line %d again, is run as %q",
-			wording.Either(repeated.lines, "line has", "lines have"), printable(repeated.id), taken[repeated.id].line, printable(repeated.name))
+	if repeated.Lines > 0 {
+		x.warn(x.lineOf(repeated), "", "%s the id of a line before; the first, %q of line %d again, is run as %q",
+			wording.Either(repeated.Lines, "line has", "lines have"), printable(repeated.ID), repeated.Taken, printable(repeated.Name))
 	}
-	x.byOllamaModel()
+	prompto.SortForOllama(x.prompts.List, func(model int) prompto.Sender { return x.senders[model].Sender })
 }
 
-// idProblem is the first of several lines, and how many there are.
-type idProblem struct {
-	writtenID
-	name  string
-	lines int
-}
-
-func (p *idProblem) note(w writtenID, name string) {
-	if p.lines++; p.lines == 1 {
-		p.writtenID, p.name = w, name
-	}
-}
-
-// byOllamaModel sorts prompts for Ollama by their models, among the places that they
-// have.
-func (x *experiment) byOllamaModel() {
-	var at []int
-	var sorted []eval.Prompt
-	for i, p := range x.prompts.List {
-		if x.senders[p.Model].api == "ollama" {
-			at, sorted = append(at, i), append(sorted, p)
-		}
-	}
-	slices.SortStableFunc(sorted, func(a, b eval.Prompt) int {
-		return cmp.Compare(x.senders[a.Model].model, x.senders[b.Model].model)
-	})
-	for i, p := range sorted {
-		x.prompts.List[at[i]] = p
-	}
-}
+func (x *experiment) lineOf(r prompto.Renamed) place { return place{file: x.top.file, line: r.Line} }
 
 // checkSenders wants providers that can be asked; each is reported once.
 func (x *experiment) checkSenders() {
@@ -116,12 +62,12 @@ func (x *experiment) checkSenders() {
 	apis := map[string]string{} // of groups that name a provider
 	for i, m := range x.prompts.Models {
 		who := x.senders[i]
-		if named := x.fleet.groups[who.group]; named.provider != "" {
-			if before, ok := apis[who.group]; ok && before != who.api {
+		if named := x.fleet.groups[who.Group]; named.provider != "" {
+			if before, ok := apis[who.Group]; ok && before != who.API {
 				x.refuse(who.at, "use another group, or name its provider as api in each line",
-					"group %s also has lines of api %s, and %s sends all of it to %s", who.group, before, named.at, named.provider)
+					"group %s also has lines of api %s, and %s sends all of it to %s", who.Group, before, named.at, named.provider)
 			}
-			apis[who.group] = who.api
+			apis[who.Group] = who.API
 		}
 		if told[m.Provider] {
 			continue
@@ -144,8 +90,8 @@ var unaddressed = map[string]string{
 
 // queues lays the prompts out, and limits the pace of each queue: one call at a
 // time, at even distances.
-func (x *experiment) queues() ([]Queue, []limit) {
-	o, most := x.options.Experiment, DefaultMaxQueries
+func (x *experiment) queues() ([]prompto.Queue, []limit) {
+	o, most := x.options.Experiment, prompto.DefaultMaxQueries
 	if o.MaxQueries != nil {
 		if most = *o.MaxQueries; most < 1 || most > math.MaxInt32 {
 			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts a minute, at least 1", "got %d", most)
@@ -161,15 +107,15 @@ func (x *experiment) queues() ([]Queue, []limit) {
 	case o.MaxQueriesFile != "":
 		x.warn(place{path: maxQueriesJSONFlag}, "add "+parallelFlag, "ignored: without %s all prompts go through one queue", parallelFlag)
 	}
-	layout := newQueuing(most, only, rates)
+	layout := prompto.NewQueues(most, only, ratesOf(rates))
 	for _, who := range x.senders {
-		x.settings.Groups = append(x.settings.Groups, layout.add(who.sender, who.prompts))
+		x.settings.Groups = append(x.settings.Groups, layout.Add(who.Sender, who.prompts))
 	}
 	if !x.judging {
 		x.unused(rates, x.senders)
 	}
 	var limits []limit
-	for _, q := range layout.queues {
+	for _, q := range layout.All() {
 		if q.Prompts > 0 {
 			limits = append(limits, limit{Limit: ratelimit.Limit{
 				Scope: ratelimit.Scope{Group: q.Name}, Kind: ratelimit.Requests,
@@ -177,5 +123,5 @@ func (x *experiment) queues() ([]Queue, []limit) {
 			}, at: place{path: maxQueriesFlag}})
 		}
 	}
-	return layout.queues, limits
+	return layout.All(), limits
 }

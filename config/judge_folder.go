@@ -1,12 +1,12 @@
 package config
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/prompto"
 )
 
 // judgeSettings is the file of a judge folder that maps names to models.
@@ -16,17 +16,12 @@ const judgeSettings = "settings.json"
 type JudgeFolder struct {
 	dir       string
 	judges    []folderJudge
-	templates []folderTemplate
+	templates []prompto.Template
 }
 
 type folderJudge struct {
 	name     string
-	settings []member // its api, model_name, parameters and what else goes into its lines
-}
-
-type folderTemplate struct {
-	name  string
-	parts []templatePart
+	settings prompto.Line // its api, model_name, parameters and what else goes into its lines
 }
 
 // LoadJudgeFolder reads settings.json and the templates of a folder, and checks the models. Its
@@ -89,8 +84,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 		x.refuse(at, "want an object with api, model_name and parameters", "got %s", printable(string(members[i].value)))
 		return
 	}
-	settings := membersOf(members[i].value, members[i].from)
-	l := experimentLine{at: at, values: j.values(settings, name+".")}
+	l := experimentLine{at: at, values: j.values(membersOf(members[i].value, members[i].from), name+".")}
 	if _, ok := l.values["prompt"]; !ok {
 		l.values["prompt"] = placedValue{raw: json.RawMessage(`""`)}
 	}
@@ -99,6 +93,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 	}
 	l.text = `{"prompt": ""}`
 	x.add(l)
+	settings, _ := prompto.ParseLine(string(members[i].value)) // it is part of a valid object
 	f.judges = append(f.judges, folderJudge{name, settings})
 }
 
@@ -109,10 +104,17 @@ func (f *JudgeFolder) template(x *experiment, name string) {
 		x.refuse(place{file: path}, "name a file of the folder that ends so", "a template's name ends with .txt")
 		return
 	}
-	if text, ok := x.readText(path, maxText); ok {
-		called, _, _ := strings.Cut(name, ".")
-		f.templates = append(f.templates, folderTemplate{called, x.templateParts(path, string(text))})
+	text, ok := x.readText(path, maxText)
+	if !ok {
+		return
 	}
+	called, _, _ := strings.Cut(name, ".")
+	template, problems := prompto.ParseTemplate(called, string(text))
+	j := jsonText{file: path, text: text}
+	for _, p := range problems {
+		x.refuse(j.place(p.Offset, ""), p.Fix, "%s %s", p.Message, printable(p.Found))
+	}
+	f.templates = append(f.templates, template)
 }
 
 // Experiment asks every judge, by every template, about every answer of an experiment
@@ -130,7 +132,8 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 		for _, template := range f.templates {
 			for _, answer := range answers {
 				line++
-				x.addJSON(place{file: completed, line: line}, judgeLine(judge, template, answer))
+				asked := prompto.JudgeLine(judge.name, judge.settings, template, answer)
+				x.addJSON(place{file: completed, line: line}, []byte(asked.String()))
 			}
 		}
 	}
@@ -142,63 +145,17 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 }
 
 // completed reads the lines of an experiment's completed file that have an answer.
-func (x *experiment) completed(path string) (answers [][]member, failed int) {
+func (x *experiment) completed(path string) (answers []prompto.Line, failed int) {
 	x.writtenLines(path, func(at place, line []byte) {
-		_, members, ok := x.writtenLine(at, line)
-		switch {
-		case !ok:
-		case !isNull(valueOf(members, "error")):
-			failed++
-		default:
-			answers = append(answers, members)
+		if _, _, ok := x.writtenLine(at, line); !ok {
+			return
 		}
+		answer, _ := prompto.ParseLine(string(line)) // it was read before
+		if !isNull(answer.Get("error")) {
+			failed++
+			return
+		}
+		answers = append(answers, answer)
 	})
 	return answers, failed
-}
-
-func valueOf(members []member, key string) json.RawMessage {
-	for _, m := range members {
-		if m.key == key {
-			return m.value
-		}
-	}
-	return nil
-}
-
-// judgeLine is the line that asks a judge about one answer.
-func judgeLine(judge folderJudge, template folderTemplate, answer []member) []byte {
-	id := pythonString(cmpRaw(valueOf(answer, "id"), `"NA"`))
-	question := template.fill(map[string]string{
-		inputPrompt:    pythonString(cmpRaw(valueOf(answer, "prompt"), `""`)),
-		outputResponse: pythonString(cmpRaw(valueOf(answer, "response"), `""`)),
-	})
-	all := []member{
-		{key: "id", value: encodeJSON(fmt.Sprintf("judge-%s-%s-%s", judge.name, template.name, id))},
-		{key: "template_name", value: encodeJSON(template.name)},
-		{key: "prompt", value: encodeJSON(question)},
-	}
-	for _, m := range judge.settings {
-		all = set(all, m.key, m.value)
-	}
-	for _, m := range answer {
-		all = set(all, "input-"+m.key, m.value)
-	}
-	var line object
-	for _, m := range all {
-		line.add(m.key, m.value)
-	}
-	return []byte(line.text())
-}
-
-func cmpRaw(raw json.RawMessage, otherwise string) json.RawMessage {
-	return json.RawMessage(cmp.Or(string(raw), otherwise))
-}
-
-// set replaces the value of a key, or adds it at the end.
-func set(all []member, key string, value json.RawMessage) []member {
-	if i := slices.IndexFunc(all, func(m member) bool { return m.key == key }); i >= 0 {
-		all[i].value = value
-		return all
-	}
-	return append(all, member{key: key, value: value})
 }

@@ -2,7 +2,10 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/evalfleet/evalfleet/eval/prompto"
 )
 
 // Flags of experiments.
@@ -13,25 +16,20 @@ const (
 	maxAttemptsFlag    = "--max-attempts"
 )
 
-// ownRate is a pace of a queue's own: an entry of the file of --max-queries-json.
+// ownRate is a rate in the file of --max-queries-json, and where it is.
 type ownRate struct {
-	key   string // an api or a group
-	model string // empty: all models that have none of their own
-	most  int    // prompts a minute
+	prompto.Rate
 	at    place
-	keyAt place // of key
+	keyAt place // of the key
 }
 
-// queue is the name of the queue that has the rate.
-func (r ownRate) queue() string {
-	if r.model == "" {
-		return r.key
+func ratesOf(own []ownRate) []prompto.Rate {
+	rates := make([]prompto.Rate, len(own))
+	for i, r := range own {
+		rates[i] = r.Rate
 	}
-	return r.key + "-" + r.model
+	return rates
 }
-
-// defaultKey is the key for models without a rate of their own.
-const defaultKey = "default"
 
 // ownRates reads the file of --max-queries-json: an object of whole numbers, or of
 // objects of them by model.
@@ -48,25 +46,25 @@ func (s *draft) ownRates(path string) []ownRate {
 	var rates []ownRate
 	first := map[string]ownRate{}
 	add := func(r ownRate, value member) {
-		if r.most, ok = j.rate(value, r.at.path); !ok {
+		if r.Most, ok = j.rate(value, r.at.path); !ok {
 			return
 		}
-		if before, twice := first[r.queue()]; twice && before.most != r.most {
-			s.refuse(r.at, "say it once", "queue %s has another rate in line %d", r.queue(), before.at.line)
+		if before, twice := first[r.Queue()]; twice && before.Most != r.Most {
+			s.refuse(r.at, "say it once", "queue %s has another rate in line %d", r.Queue(), before.at.line)
 		}
-		first[r.queue()] = r
+		first[r.Queue()] = r
 		rates = append(rates, r)
 	}
 	for _, m := range members {
 		if len(m.value) == 0 || m.value[0] != '{' {
 			at := j.place(m.at, m.key)
-			add(ownRate{key: m.key, at: at, keyAt: at}, m)
+			add(ownRate{Rate: prompto.Rate{Key: m.key}, at: at, keyAt: at}, m)
 			continue
 		}
 		for _, of := range membersOf(m.value, m.from) {
-			r := ownRate{key: m.key, model: of.key, at: j.place(of.at, m.key+"."+of.key), keyAt: j.place(m.at, m.key)}
-			if of.key == defaultKey {
-				r.model = ""
+			r := ownRate{Rate: prompto.Rate{Key: m.key, Model: of.key}, at: j.place(of.at, m.key+"."+of.key), keyAt: j.place(m.at, m.key)}
+			if of.key == prompto.DefaultKey {
+				r.Model = ""
 			}
 			add(r, of)
 		}
@@ -82,4 +80,36 @@ func (j jsonText) rate(m member, path string) (most int, ok bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// countedSender is a sender with its first position, and its number of prompts.
+type countedSender struct {
+	prompto.Sender
+	at      place
+	prompts int
+}
+
+// unused warns about own rates that apply to no prompt and are probably misspelt.
+func (f *findings) unused(rates []ownRate, senders []countedSender) {
+	var keys []string
+	models := map[string][]string{} // by key
+	for _, s := range senders {
+		if models[s.Key()] == nil {
+			keys = append(keys, s.Key())
+		}
+		if !slices.Contains(models[s.Key()], s.Model) {
+			models[s.Key()] = append(models[s.Key()], s.Model)
+		}
+	}
+	told := map[string]bool{}
+	for _, r := range rates {
+		asked := models[r.Key]
+		switch {
+		case asked == nil && !told[r.Key]:
+			told[r.Key] = true
+			f.warn(r.keyAt, didYouMean(r.Key, keys), "no line has this api or group")
+		case asked != nil && r.Model != "" && !slices.Contains(asked, r.Model):
+			f.warn(r.at, didYouMean(r.Model, asked), "no line of %s asks this model", r.Key)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -19,42 +20,42 @@ func TestQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, rates string
 		alone       bool // without --parallel
-		want        []Queue
+		want        []prompto.Queue
 		warnings    string
 	}{
 		"no parallel processing": {file: plain, alone: true,
-			want: []Queue{{"documentation_example", 12, 5}}},
+			want: []prompto.Queue{queue("documentation_example", 12, 5)}},
 		"no parallel processing, and a map": {file: plain, alone: true, rates: `{"openai": 20}`,
-			want:     []Queue{{"documentation_example", 12, 5}},
+			want:     []prompto.Queue{queue("documentation_example", 12, 5)},
 			warnings: "--max-queries-json: ignored: without --parallel all prompts go through one queue; add --parallel"},
 		"the same rate for all": {file: plain,
-			want: []Queue{{"gemini", 4, 5}, {"openai", 4, 5}, {"ollama", 4, 5}}},
+			want: []prompto.Queue{queue("gemini", 4, 5), queue("openai", 4, 5), queue("ollama", 4, 5)}},
 		"a rate for each api": {file: plain, rates: `{"openai": 20, "gemini": 10}`,
-			want: []Queue{{"openai", 4, 20}, {"gemini", 4, 10}, {"ollama", 4, 5}}},
+			want: []prompto.Queue{queue("openai", 4, 20), queue("gemini", 4, 10), queue("ollama", 4, 5)}},
 		"a misspelt api": {file: plain, rates: "{\n\t\"openaii\": 20\n}",
-			want:     []Queue{{"openaii", 0, 20}, {"gemini", 4, 5}, {"openai", 4, 5}, {"ollama", 4, 5}},
+			want:     []prompto.Queue{queue("openaii", 0, 20), queue("gemini", 4, 5), queue("openai", 4, 5), queue("ollama", 4, 5)},
 			warnings: "rates.json:2:2: openaii: no line has this api or group; did you mean openai?"},
 		"a rate for each model, which the text calls by another's name": {file: plain,
 			rates: `{"gemini": {"gemini-1.5-pro": 20}, "openai": {"gpt4": 10, "gpt3.5-turbo": 20}}`,
-			want: []Queue{{"gemini-gemini-1.5-pro", 2, 20}, {"openai-gpt4", 2, 10}, {"openai-gpt3.5-turbo", 2, 20},
-				{"gemini", 2, 5}, {"openai", 0, 5}, {"ollama", 4, 5}}},
+			want: []prompto.Queue{queue("gemini-gemini-1.5-pro", 2, 20), queue("openai-gpt4", 2, 10), queue("openai-gpt3.5-turbo", 2, 20),
+				queue("gemini", 2, 5), queue("openai", 0, 5), queue("ollama", 4, 5)}},
 		"defaults of apis": {file: plain,
 			rates: `{"gemini": {"default": 30, "gemini-1.5-pro": 20}, "openai": {"gpt4": 10, "gpt3.5-turbo": 20}, "ollama": 4}`,
-			want: []Queue{{"gemini", 2, 30}, {"gemini-gemini-1.5-pro", 2, 20}, {"openai-gpt4", 2, 10}, {"openai-gpt3.5-turbo", 2, 20},
-				{"ollama", 4, 4}, {"openai", 0, 5}}},
+			want: []prompto.Queue{queue("gemini", 2, 30), queue("gemini-gemini-1.5-pro", 2, 20), queue("openai-gpt4", 2, 10), queue("openai-gpt3.5-turbo", 2, 20),
+				queue("ollama", 4, 4), queue("openai", 0, 5)}},
 		"a default alone": {file: plain, rates: `{"ollama": {"default": 4}}`,
-			want: []Queue{{"ollama", 4, 4}, {"gemini", 4, 5}, {"openai", 4, 5}}},
+			want: []prompto.Queue{queue("ollama", 4, 4), queue("gemini", 4, 5), queue("openai", 4, 5)}},
 		"a misspelt model": {file: plain, rates: `{"openai": {"gpt-4": 10}}`,
-			want:     []Queue{{"openai-gpt-4", 0, 10}, {"gemini", 4, 5}, {"openai", 4, 5}, {"ollama", 4, 5}},
+			want:     []prompto.Queue{queue("openai-gpt-4", 0, 10), queue("gemini", 4, 5), queue("openai", 4, 5), queue("ollama", 4, 5)},
 			warnings: "rates.json:1:13: openai.gpt-4: no line of openai asks this model; did you mean gpt4?"},
 		"groups": {file: groups, rates: `{"group1": 5, "group2": 10, "group3": 15}`,
-			want: []Queue{{"group1", 4, 5}, {"group2", 4, 10}, {"group3", 4, 15}}},
+			want: []prompto.Queue{queue("group1", 4, 5), queue("group2", 4, 10), queue("group3", 4, 15)}},
 		"models of groups": {file: groups, rates: `{"group1": {"gpt4": 1, "default": 2}, "group3": {"llama3": 3}}`,
-			want: []Queue{{"group1-gpt4", 1, 1}, {"group1", 3, 2}, {"group3-llama3", 2, 3}, {"group2", 4, 5}, {"group3", 2, 5}}},
+			want: []prompto.Queue{queue("group1-gpt4", 1, 1), queue("group1", 3, 2), queue("group3-llama3", 2, 3), queue("group2", 4, 5), queue("group3", 2, 5)}},
 		"groups and apis": {file: mixed, rates: `{"group1": 5, "group2": 10}`,
-			want: []Queue{{"group1", 4, 5}, {"group2", 4, 10}, {"gemini", 4, 5}, {"openai", 4, 5}}},
+			want: []prompto.Queue{queue("group1", 4, 5), queue("group2", 4, 10), queue("gemini", 4, 5), queue("openai", 4, 5)}},
 		"apis with a group in every line": {file: groups, rates: `{"gemini": 7}`,
-			want:     []Queue{{"gemini", 0, 7}, {"group1", 4, 5}, {"group2", 4, 5}, {"group3", 4, 5}},
+			want:     []prompto.Queue{queue("gemini", 0, 7), queue("group1", 4, 5), queue("group2", 4, 5), queue("group3", 4, 5)},
 			warnings: "rates.json:1:2: gemini: no line has this api or group; known: group1, group2, group3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +79,10 @@ func TestQueues(t *testing.T) {
 			agrees(t, s)
 		})
 	}
+}
+
+func queue(name string, prompts, perMinute int) prompto.Queue {
+	return prompto.Queue{Name: name, Prompts: prompts, PerMinute: perMinute}
 }
 
 // agrees checks that each prompt's group is the queue that counts it, and that there is

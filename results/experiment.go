@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -30,9 +30,8 @@ type experiment struct {
 // are those of the others.
 func (x *experiment) write(ctx context.Context) (completed string, all []string, err error) {
 	folder, below := x.place.Dir, ""
-	name := eval.FileName(x.of.Plan.Name)
 	if x.place.Data != "" {
-		folder, below = x.place.Data, filepath.Join("output", name)
+		folder, below = x.place.Data, filepath.FromSlash(prompto.OutputFolder(x.of.Plan.Name))
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, explainFile(folder, err)
@@ -54,16 +53,16 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 		wanted       bool
 		write        func(context.Context, io.Writer) error
 	}{
-		{"input", ending, true, x.input},
-		{"log", ".txt", true, x.log},
-		{"completed", ".csv", x.place.CSV, x.csv},
-		{"completed", ".jsonl", true, x.lines},
+		{prompto.InputFile, ending, true, x.input},
+		{prompto.LogFile, ".txt", true, x.log},
+		{prompto.CompletedFile, ".csv", x.place.CSV, x.csv},
+		{prompto.CompletedFile, ".jsonl", true, x.lines},
 	}
 	for _, f := range files {
 		if !f.wanted {
 			continue
 		}
-		path := filepath.Join(below, fmt.Sprintf("%s-%s-%s%s", stampPython(x.of.Created), f.what, name, f.ending))
+		path := filepath.Join(below, prompto.FileName(x.of.Created.Local(), f.what, x.of.Plan.Name, f.ending))
 		if err := WriteFile(root, path, func(w io.Writer) error { return f.write(ctx, w) }); err != nil {
 			return "", all, err
 		}
@@ -72,9 +71,6 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 	last := len(all) - 1
 	return all[last], all[:last], nil
 }
-
-// stampPython is a time in the zone of this machine, as file names and lines have it.
-func stampPython(t time.Time) string { return t.Local().Format("02-01-2006-15-04-05") }
 
 // input copies the experiment's file, or writes its lines where it is not here.
 func (x *experiment) input(ctx context.Context, w io.Writer) error {
@@ -105,7 +101,7 @@ func (x *experiment) text(ctx context.Context, row int) (string, error) {
 
 // completed calls use for the line of each prompt that has ended, with its answer, in the
 // order in which they did.
-func (x *experiment) completed(ctx context.Context, use func(object) error) error {
+func (x *experiment) completed(ctx context.Context, use func(prompto.Line) error) error {
 	for row, err := range x.from.PromptRows(ctx, x.of.ID) {
 		if err != nil {
 			return err
@@ -114,86 +110,69 @@ func (x *experiment) completed(ctx context.Context, use func(object) error) erro
 		if err != nil {
 			return err
 		}
-		line, err := parseObject(text)
+		line, err := prompto.ParseLine(text)
 		if err != nil {
 			return fmt.Errorf("line of prompt %s: %w", row.Name, err)
 		}
-		sent := row.Sent
-		if sent.IsZero() {
-			sent = row.Ended
-		}
-		line.set("timestamp_sent", quoted(stampPython(sent)))
-		line.set("response", responseOfPrompt(row))
-		safety, err := x.safety(ctx, line, row)
-		if err != nil {
+		outcome := outcomeOf(row)
+		if outcome.Ratings, err = x.ratings(ctx, row, outcome.Rated(line)); err != nil {
 			return err
 		}
-		if safety != nil {
-			line.set("safety_attributes", safety)
-		}
-		if row.State == eval.StateFailed.String() {
-			line.set("error", quoted(fmt.Sprintf("%s: %s", row.Class, row.Error)))
-		}
-		if err := use(line); err != nil {
+		if err := use(prompto.Complete(line, outcome)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// responseOfPrompt is the value of the answer field: the answer, a list of answers, or an
-// explanation of why there is none.
-func responseOfPrompt(row PromptRow) json.RawMessage {
-	switch {
-	case row.State == eval.StateFailed.String():
-		return quoted(failureText(row.Run))
-	case row.Answers == nil:
-		return quoted(row.Answer)
+func outcomeOf(row PromptRow) prompto.Outcome {
+	sent := row.Sent
+	if sent.IsZero() {
+		sent = row.Ended
 	}
-	list := bytes.NewBufferString("[")
-	for i, answer := range row.Answers {
-		if i > 0 {
-			list.WriteString(", ")
+	provider, _, _ := strings.Cut(row.Model, ":")
+	return prompto.Outcome{
+		Provider: provider, Sent: sent.Local(), Answer: row.Answer, Answers: row.Answers, Attempts: row.Attempts,
+		Failed: row.State == eval.StateFailed.String(), Class: string(row.Class), Error: row.Error,
+	}
+}
+
+// ratings are those of the last n calls that answered a prompt; nil where not all are known,
+// or another model answered.
+func (x *experiment) ratings(ctx context.Context, row PromptRow, n int) ([]prompto.Ratings, error) {
+	if n == 0 || row.State != eval.StateSucceeded.String() || row.AnsweredBy != row.Model {
+		return nil, nil
+	}
+	var all []prompto.Ratings
+	for call, err := range x.from.Calls(ctx, row.RunID(x.of.ID)) {
+		if err != nil {
+			return nil, err
 		}
-		quotePython(list, answer)
+		if call.Class == "" && call.Model == row.AnsweredBy {
+			all = append(all, ratingsOf(call))
+		}
 	}
-	list.WriteByte(']')
-	return list.Bytes()
+	if len(all) < n {
+		return nil, nil
+	}
+	return all[len(all)-n:], nil
 }
 
-// pythonErrors are the names of errors, as OpenAI's library has them, that say what a
-// class of failures does.
-var pythonErrors = map[providers.Class]string{
-	providers.RateLimited: "RateLimitError", providers.QuotaDaily: "RateLimitError", providers.QuotaBilling: "RateLimitError",
-	providers.Overloaded: "InternalServerError", providers.Transient: "APIError", providers.Timeout: "APITimeoutError",
-	providers.ContextLength: "BadRequestError", providers.BadRequest: "BadRequestError", providers.Refused: "BadRequestError",
-	providers.Auth: "AuthenticationError", providers.ModelUnavailable: "NotFoundError",
-}
-
-// failureText replaces a missing answer. Readers of such files know it by its two forms: an
-// error of the line itself, and a failed call.
-func failureText(run record.Run) string {
-	provider, _, _ := strings.Cut(run.Model, ":")
-	name := pythonErrors[run.Class]
-	if name == "" {
-		name = "Exception"
+func ratingsOf(call record.Call) prompto.Ratings {
+	ratings := prompto.Ratings{Finish: call.Finish}
+	if call.Grounding != nil {
+		for _, r := range call.Grounding.Safety {
+			ratings.All = append(ratings.All, prompto.Rating{Category: r.Category, Probability: r.Probability, Blocked: r.Blocked})
+		}
 	}
-	switch {
-	case run.Attempts == 0:
-		return "TypeError - " + run.Error
-	case provider == "test" && run.Class == providers.BadRequest:
-		return "ValueError - " + run.Error
-	case provider == "test":
-		name = "Exception"
-	}
-	return fmt.Sprintf("An unexpected error occurred when querying the API: (%s - %s) after maximum %d attempts", name, run.Error, run.Attempts)
+	return ratings
 }
 
 func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 	var out bytes.Buffer
-	return x.completed(ctx, func(line object) error {
+	return x.completed(ctx, func(line prompto.Line) error {
 		out.Reset()
-		if err := line.python(&out); err != nil {
+		if err := line.Python(&out); err != nil {
 			return err
 		}
 		out.WriteByte('\n')
@@ -207,11 +186,11 @@ func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	var header []string
 	at := map[string]int{}
-	err := x.completed(ctx, func(line object) error {
+	err := x.completed(ctx, func(line prompto.Line) error {
 		for _, f := range line {
-			if _, known := at[f.name]; !known {
-				at[f.name] = len(header)
-				header = append(header, inert(f.name))
+			if _, known := at[f.Name]; !known {
+				at[f.Name] = len(header)
+				header = append(header, inert(f.Name))
 			}
 		}
 		return nil
@@ -223,14 +202,14 @@ func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	if err := out.Write(header); err != nil {
 		return err
 	}
-	err = x.completed(ctx, func(line object) error {
+	err = x.completed(ctx, func(line prompto.Line) error {
 		cells := make([]string, len(header))
 		for _, f := range line {
-			cell, err := cellOf(f.value)
+			cell, err := cellOf(f.Value)
 			if err != nil {
 				return err
 			}
-			cells[at[f.name]] = cell
+			cells[at[f.Name]] = cell
 		}
 		return out.Write(cells)
 	})
@@ -250,7 +229,7 @@ func cellOf(value json.RawMessage) (string, error) {
 		return inert(text), nil
 	}
 	var out bytes.Buffer
-	err := dumpPython(&out, value)
+	err := prompto.AppendPython(&out, value)
 	return harmless.Text(out.String()), err
 }
 
@@ -258,11 +237,6 @@ func cellOf(value json.RawMessage) (string, error) {
 func (x *experiment) log(ctx context.Context, w io.Writer) error {
 	var first, last time.Time
 	prompts := 0
-	say := func(at time.Time, format string, args ...any) error {
-		words := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
-		_, err := fmt.Fprintf(w, "%s: %s\n", at.Local().Format("02-01-2006, 15:04"), words)
-		return err
-	}
 	for row, err := range x.from.PromptRows(ctx, x.of.ID) {
 		if err != nil {
 			return err
@@ -274,18 +248,13 @@ func (x *experiment) log(ctx context.Context, w io.Writer) error {
 		if row.State != eval.StateFailed.String() {
 			continue
 		}
-		if err := say(row.Ended, "Error (i=%d, id=%s): %s", row.Index+1, row.Name, failureText(row.Run)); err != nil {
+		if _, err := io.WriteString(w, outcomeOf(row).LogFailed(row.Ended.Local(), row.Index, row.Name)); err != nil {
 			return err
 		}
 	}
 	if prompts == 0 {
 		return nil
 	}
-	took := last.Sub(first).Seconds()
-	words := "Completed experiment"
-	if prompts < len(x.of.Plan.Prompts.List) {
-		words = fmt.Sprintf("So far %d of %d prompts of experiment", prompts, len(x.of.Plan.Prompts.List))
-	}
-	return say(last, "%s: %s! Experiment processing time: %.3f seconds, Average time per query: %.3f seconds",
-		words, x.of.Plan.Name, took, took/float64(prompts))
+	_, err := io.WriteString(w, prompto.LogEnded(last.Local(), x.of.Plan.Name, prompts, len(x.of.Plan.Prompts.List), last.Sub(first)))
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -86,7 +87,7 @@ func exportedFiles(t *testing.T, place Place, sink Sink, e Evaluation) (files ma
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := strings.TrimPrefix(filepath.Base(path), stampPython(e.Created)+"-")
+		name := strings.TrimPrefix(filepath.Base(path), prompto.Stamp(e.Created.Local())+"-")
 		files[name] = string(raw)
 	}
 	return files, done
@@ -181,9 +182,9 @@ func TestExperimentFiles(t *testing.T) {
 
 	stamps := make([]string, 4)
 	for i := range stamps {
-		stamps[i] = stampPython(at(i))
+		stamps[i] = prompto.Stamp(at(i).Local())
 	}
-	none := stampPython(at(0).Add(time.Second)) // no call was made: when it ended
+	none := prompto.Stamp(at(0).Add(time.Second).Local()) // no call was made: when it ended
 	const failed = "An unexpected error occurred when querying the API: (RateLimitError - slow\\ndown) after maximum 5 attempts"
 	want := `{"id": 9, "prompt": 7, "timestamp_sent": "` + none + `", "response": "TypeError - no prompt", "error": "bad_request: no prompt"}
 {"response": ["1", ""], "prompt": ["a", "b"], "id": "=1+1", "error": null, "timestamp_sent": "` + stamps[1] + `"}
@@ -194,7 +195,7 @@ func TestExperimentFiles(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	folder := filepath.Join(data, "output", "my_.._exp")
-	if path := filepath.Join(folder, stampPython(e.Created)+"-completed-my_.._exp.jsonl"); !slices.Equal(done.Answers, []string{path}) {
+	if path := filepath.Join(folder, prompto.Stamp(e.Created.Local())+"-completed-my_.._exp.jsonl"); !slices.Equal(done.Answers, []string{path}) {
 		t.Errorf("answers are said to be in %q, want %s", done.Answers, path)
 	}
 	if diff := cmp.Diff(strings.Join(lines, "\n")+"\n", files["input-my_.._exp.jsonl"]); diff != "" {

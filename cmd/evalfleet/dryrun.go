@@ -164,7 +164,7 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	return err
 }
 
-func writeMessages(to io.Writer, messages []prompt.Message) {
+func writeMessages(to io.Writer, messages []eval.Message) {
 	for _, m := range messages {
 		fmt.Fprintf(to, "\n--- %s\n%s\n", m.Role, strings.TrimRight(m.Content, "\n"))
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// prompto holds experiment files of the tool that they are of, with its licence.
-var prompto = filepath.Join("..", "..", "config", "testdata", "prompto")
+// promptoFiles holds experiment files of the tool that they are of, with its licence.
+var promptoFiles = filepath.Join("..", "..", "config", "testdata", "prompto")
 
 // writtenLine is what of an experiment's line a test looks at.
 type writtenLine struct {
@@ -78,7 +78,7 @@ func completed(t *testing.T, data, name string) []writtenLine {
 func TestExperimentsOfAnotherTool(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(prompto, "*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(promptoFiles, "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
@@ -48,10 +49,10 @@ func inputFlags() []cli.Flag {
 func experimentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first"},
-		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: config.DefaultMaxQueries, Usage: "experiments: send `N` prompts per minute and queue"},
+		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: prompto.DefaultMaxQueries, Usage: "experiments: send `N` prompts per minute and queue"},
 		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "experiments: `FILE` with rates by api or group, and by model (default none)"},
 		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "experiments: use a queue for each group or api in parallel, instead of sending prompts one after another"},
-		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: config.DefaultMaxAttempts, Usage: "experiments: make at most `N` calls per prompt"},
+		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: prompto.DefaultMaxAttempts, Usage: "experiments: make at most `N` calls per prompt"},
 		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "experiments: also write answers as CSV"},
 		&cli.BoolFlag{Name: moveToInputFlag, Usage: "experiments: first move the file to the input folder"},
 		&cli.StringFlag{Name: judgeFolderFlag, Aliases: []string{"jf"}, Usage: "experiments: `DIR` with settings.json and templates of the judges named by --judge (default no judging)"},

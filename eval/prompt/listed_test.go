@@ -37,7 +37,7 @@ func TestListedRunsAreSentAsTheyAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := prompt.Prompt{Messages: []prompt.Message{{Role: "user", Content: test.want}}}
+			want := prompt.Prompt{Messages: []eval.Message{{Role: "user", Content: test.want}}}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(prompt.Prompt{})); diff != "" {
 				t.Errorf("prompt (-want +got):\n%s", diff)
 			}

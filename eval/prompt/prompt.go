@@ -17,15 +17,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Message is one turn of a conversation.
-type Message struct {
-	Role    string // "system", "user" or "assistant"
-	Content string
-}
-
 // Prompt is the question of one run.
 type Prompt struct {
-	Messages []Message // an optional system message, then a user message
+	Messages []eval.Message // an optional system message, then a user message
 	// Schema is the JSON schema of the answer, in the strict form that structured
 	// output needs: every property required, no others allowed. It is also in
 	// the messages, on the one line that begins "JSON schema: ", so that it holds
@@ -37,7 +31,7 @@ type Prompt struct {
 	Open bool
 	// Written is all that a prompt of eval.KindPrompts asks; Messages are its first turn.
 	// It is nil for other kinds.
-	Written *Written
+	Written *eval.Conversation
 
 	form form
 }
@@ -131,11 +125,11 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 
 // Repair returns the messages that follow the prompt after an invalid answer: the answer itself
 // and a turn that says what was wrong with it. problem is the text of a verdict.Problem.
-func Repair(previousAnswer, problem string) []Message {
+func Repair(previousAnswer, problem string) []eval.Message {
 	if strings.TrimSpace(previousAnswer) == "" {
 		previousAnswer = "(no text)" // providers refuse an empty turn
 	}
-	return []Message{
+	return []eval.Message{
 		{Role: "assistant", Content: previousAnswer},
 		{Role: "user", Content: "That answer cannot be used: " + problem + "\n\n" +
 			"Answer again and keep your judgement. Write one JSON object that fits the JSON schema above, with nothing before or after it."},

@@ -291,7 +291,7 @@ func TestBuildRefuses(t *testing.T) {
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	got := prompt.Repair("A wins.", "it is no JSON")
-	if len(got) != 2 || got[0] != (prompt.Message{Role: "assistant", Content: "A wins."}) ||
+	if len(got) != 2 || got[0] != (eval.Message{Role: "assistant", Content: "A wins."}) ||
 		got[1].Role != "user" || !strings.Contains(got[1].Content, "it is no JSON") {
 		t.Errorf("Repair = %+v, want the answer and a user turn that names the problem", got)
 	}

@@ -3,6 +3,8 @@ package prompt
 import (
 	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 // form is how a prompt asks for its answer. It keeps no texts besides the messages':
@@ -17,7 +19,7 @@ type form struct {
 // Prose are the messages that ask the same as the prompt's, and want the answer in
 // words: for a model that cannot search and write JSON in one call. It is nil of a
 // prompt without a schema.
-func (p Prompt) Prose() []Message {
+func (p Prompt) Prose() []eval.Message {
 	if p.Schema == nil {
 		return nil
 	}
@@ -36,14 +38,14 @@ func (p Prompt) Prose() []Message {
 // They show only the answer and not its subject, so that the model that writes the JSON cannot
 // judge again. It must not complete an incomplete answer: the reason is then empty, which is no
 // verdict.
-func (p Prompt) Jsonify(answer string) []Message {
+func (p Prompt) Jsonify(answer string) []eval.Message {
 	if p.Open {
 		return jsonifyListed(p.form.instructions, answer)
 	}
 	format := p.form.answer
 	format.search = false
 	fence := fenceFor(answer, []string{answer})
-	return []Message{{Role: "user", Content: "Somebody has given an answer, which follows in prose. Write down as JSON what it says.\n\n" +
+	return []eval.Message{{Role: "user", Content: "Somebody has given an answer, which follows in prose. Write down as JSON what it says.\n\n" +
 		"- Take every verdict, score and id over as the answer gives it. Do not judge anew, correct nothing and add nothing.\n" +
 		"- Take each reason over in the answer's own words, shortened where it is long.\n" +
 		"- Where the answer does not say which or how much, the reason stays empty, whatever is asked of it below.\n" +

@@ -80,7 +80,7 @@ func TestJsonifyShowsTheAnswerAlone(t *testing.T) {
 
 func TestNoProseOfAPromptWithoutSchema(t *testing.T) {
 	t.Parallel()
-	if got := (prompt.Prompt{Messages: []prompt.Message{{Role: "user", Content: "x"}}}).Prose(); got != nil {
+	if got := (prompt.Prompt{Messages: []eval.Message{{Role: "user", Content: "x"}}}).Prose(); got != nil {
 		t.Errorf("got %v, want nothing", got)
 	}
 }

@@ -211,16 +211,16 @@ func (t *template) trim() {
 
 // render fills in the values. An empty system message is left out. at says where the
 // answer format begins.
-func (t template) render(values map[string]string) (messages []Message, at position) {
+func (t template) render(values map[string]string) (messages []eval.Message, at position) {
 	if system, offset := fill(t.system, values); system != "" {
-		messages = append(messages, Message{Role: "system", Content: system})
+		messages = append(messages, eval.Message{Role: "system", Content: system})
 		at = position{0, offset}
 	}
 	user, offset := fill(t.user, values)
 	if offset >= 0 {
 		at = position{len(messages), offset}
 	}
-	return append(messages, Message{Role: "user", Content: user}), at
+	return append(messages, eval.Message{Role: "user", Content: user}), at
 }
 
 // position is an offset in the content of a message.

@@ -82,7 +82,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 	return found, nil
 }
 
-func length(messages []prompt.Message) (bytes int64) {
+func length(messages []eval.Message) (bytes int64) {
 	for _, m := range messages {
 		bytes += int64(len(m.Content))
 	}

@@ -49,7 +49,7 @@ func (f *reading) sent(run *Run, built prompt.Prompt) {
 
 // sentTurns shows the messages that each call of a prompt of several turns was sent after the
 // first: the answers before it, and the user's replies.
-func sentTurns(run *Run, w prompt.Written) {
+func sentTurns(run *Run, w eval.Conversation) {
 	var answers []string
 	for i := range run.Calls {
 		call := &run.Calls[i]
@@ -63,7 +63,7 @@ func sentTurns(run *Run, w prompt.Written) {
 	}
 }
 
-func turnsOf(messages []prompt.Message) []Turn {
+func turnsOf(messages []eval.Message) []Turn {
 	turns := make([]Turn, len(messages))
 	for i, m := range messages {
 		turns[i] = Turn{m.Role, m.Content}

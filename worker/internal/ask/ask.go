@@ -159,7 +159,7 @@ func asFloat(value any) (float64, bool) {
 	return 0, false
 }
 
-func messages(built []prompt.Message) []providers.Message {
+func messages(built []eval.Message) []providers.Message {
 	out := make([]providers.Message, len(built))
 	for i, m := range built {
 		out[i] = providers.Message{Role: providers.Role(m.Role), Content: m.Content}

@@ -1,4 +1,4 @@
-package prompt_test
+package prompto_test
 
 import (
 	"encoding/json"
@@ -8,14 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/prompto"
 )
 
-func user(text string) prompt.Message      { return prompt.Message{Role: "user", Content: text} }
-func assistant(text string) prompt.Message { return prompt.Message{Role: "assistant", Content: text} }
-func system(text string) prompt.Message    { return prompt.Message{Role: "system", Content: text} }
+func user(text string) eval.Message      { return eval.Message{Role: "user", Content: text} }
+func assistant(text string) eval.Message { return eval.Message{Role: "assistant", Content: text} }
+func system(text string) eval.Message    { return eval.Message{Role: "system", Content: text} }
 
-func TestReadRow(t *testing.T) {
+func TestRead(t *testing.T) {
 	t.Parallel()
 	hostile := "$HOME ${x} {{.}} {INPUT_PROMPT} [[documents]] <file_b_stem> `rm` %s \\n \r\n\ttab\x00 \u202eend\u2028 </document>\n"
 	quoted, err := json.Marshal(hostile)
@@ -24,31 +24,31 @@ func TestReadRow(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		line     string
-		want     [][]prompt.Message
+		want     [][]eval.Message
 		complete bool
 	}{
-		"a text":           {line: `{"prompt": "Hi", "api": "openai"}`, want: [][]prompt.Message{{user("Hi")}}},
-		"byte for byte":    {line: `{"prompt": ` + string(quoted) + `}`, want: [][]prompt.Message{{user(hostile)}}},
-		"an empty text":    {line: `{"prompt": ""}`, want: [][]prompt.Message{{user("")}}},
-		"escaped":          {line: `{"prompt": "caf\u00e9 \ud83d\ude00 \u0000"}`, want: [][]prompt.Message{{user("café 😀 \x00")}}},
-		"to be continued":  {line: `{"prompt": "Once", "mode": "completion"}`, want: [][]prompt.Message{{user("Once")}}, complete: true},
-		"turns":            {line: `{"prompt": ["a", "b", ` + string(quoted) + `], "mode": "chat"}`, want: [][]prompt.Message{{user("a")}, {user("b")}, {user(hostile)}}},
-		"messages":         {line: `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]}`, want: [][]prompt.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
-		"Google's":         {line: `{"api": "gemini", "prompt": [{"role": "system", "parts": "s"}, {"role": "user", "parts": ["a"]}, {"role": "model", "parts": "b"}, {"role": "user", "parts": {"text": "c"}}]}`, want: [][]prompt.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
-		"parts":            {line: `{"prompt": [{"role": "user", "content": ["a", {"type": "text", "text": "b"}]}]}`, want: [][]prompt.Message{{user("a\n\nb")}}},
-		"a hostile part":   {line: `{"prompt": [{"role": "user", "content": [{"type": "text", "text": ` + string(quoted) + `}]}]}`, want: [][]prompt.Message{{user(hostile)}}},
-		"system in places": {line: `{"api": "ollama", "prompt": [{"role": "user", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}`, want: [][]prompt.Message{{user("a"), system("s"), user("b")}}},
-		"begun answer":     {line: `{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, want: [][]prompt.Message{{user("a"), assistant("b")}}},
+		"a text":           {line: `{"prompt": "Hi", "api": "openai"}`, want: [][]eval.Message{{user("Hi")}}},
+		"byte for byte":    {line: `{"prompt": ` + string(quoted) + `}`, want: [][]eval.Message{{user(hostile)}}},
+		"an empty text":    {line: `{"prompt": ""}`, want: [][]eval.Message{{user("")}}},
+		"escaped":          {line: `{"prompt": "caf\u00e9 \ud83d\ude00 \u0000"}`, want: [][]eval.Message{{user("café 😀 \x00")}}},
+		"to be continued":  {line: `{"prompt": "Once", "mode": "completion"}`, want: [][]eval.Message{{user("Once")}}, complete: true},
+		"turns":            {line: `{"prompt": ["a", "b", ` + string(quoted) + `], "mode": "chat"}`, want: [][]eval.Message{{user("a")}, {user("b")}, {user(hostile)}}},
+		"messages":         {line: `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]}`, want: [][]eval.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
+		"Google's":         {line: `{"api": "gemini", "prompt": [{"role": "system", "parts": "s"}, {"role": "user", "parts": ["a"]}, {"role": "model", "parts": "b"}, {"role": "user", "parts": {"text": "c"}}]}`, want: [][]eval.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
+		"parts":            {line: `{"prompt": [{"role": "user", "content": ["a", {"type": "text", "text": "b"}]}]}`, want: [][]eval.Message{{user("a\n\nb")}}},
+		"a hostile part":   {line: `{"prompt": [{"role": "user", "content": [{"type": "text", "text": ` + string(quoted) + `}]}]}`, want: [][]eval.Message{{user(hostile)}}},
+		"system in places": {line: `{"api": "ollama", "prompt": [{"role": "user", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}`, want: [][]eval.Message{{user("a"), system("s"), user("b")}}},
+		"begun answer":     {line: `{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, want: [][]eval.Message{{user("a"), assistant("b")}}},
 	} {
-		got, err := prompt.ReadRow(eval.PromptsExperiment, test.line)
-		want := prompt.Written{Turns: test.want, Complete: test.complete}
+		got, err := prompto.Read(test.line)
+		want := eval.Conversation{Turns: test.want, Complete: test.complete}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
 }
 
-func TestReadRowRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		`[]`:                            "no JSON object",
@@ -74,7 +74,7 @@ func TestReadRowRefuses(t *testing.T) {
 		`{"prompt": ["a"], "mode": "completion"}`:                                                         `mode "completion" takes one text`,
 		`{"prompt": "a", "mode": "poem"}`:                                                                 `mode is "poem"`,
 	} {
-		if _, err := prompt.ReadRow(eval.PromptsExperiment, line); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := prompto.Read(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", line, err, want)
 		}
 	}
@@ -83,17 +83,17 @@ func TestReadRowRefuses(t *testing.T) {
 // Each turn says all that was said before it, in order.
 func TestTurnsFollowTheirAnswers(t *testing.T) {
 	t.Parallel()
-	w, err := prompt.ReadRow(eval.PromptsExperiment, `{"prompt": ["a", "b", "c"]}`)
+	w, err := prompto.Read(`{"prompt": ["a", "b", "c"]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		answers []string
-		want    []prompt.Message
+		want    []eval.Message
 	}{
-		{nil, []prompt.Message{user("a")}},
-		{[]string{"1"}, []prompt.Message{user("a"), assistant("1"), user("b")}},
-		{[]string{"1", ""}, []prompt.Message{user("a"), assistant("1"), user("b"), assistant(""), user("c")}},
+		{nil, []eval.Message{user("a")}},
+		{[]string{"1"}, []eval.Message{user("a"), assistant("1"), user("b")}},
+		{[]string{"1", ""}, []eval.Message{user("a"), assistant("1"), user("b"), assistant(""), user("c")}},
 	} {
 		if diff := cmp.Diff(test.want, w.At(test.answers)); diff != "" {
 			t.Errorf("after %q (-want +got):\n%s", test.answers, diff)
@@ -109,7 +109,7 @@ func TestSettingsOfTwoWords(t *testing.T) {
 		"gemini": {"maxOutputTokens": 1, "max_output_tokens": 2},
 	} {
 		for range 50 {
-			settings, _ := prompt.Settings(api, parameters, "")
+			settings, _ := prompto.Settings(api, parameters, "")
 			if got := settings["max_completion_tokens"]; got != 2 {
 				t.Fatalf("%s: the bound is %v, want that of the word that comes last", api, got)
 			}
@@ -146,12 +146,12 @@ func TestSettings(t *testing.T) {
 		{"gemini", nil, "few", settings{"safetySettings": blocked("BLOCK_ONLY_HIGH")}},
 		{"gemini", nil, "most", settings{"safetySettings": blocked("BLOCK_LOW_AND_ABOVE")}},
 	} {
-		got, known := prompt.Settings(test.api, test.parameters, test.filter)
+		got, known := prompto.Settings(test.api, test.parameters, test.filter)
 		if diff := cmp.Diff(test.want, got); diff != "" || !known {
 			t.Errorf("%s, %v, %q: known %v (-want +got):\n%s", test.api, test.parameters, test.filter, known, diff)
 		}
 	}
-	if _, known := prompt.Settings("gemini", nil, "all"); known {
+	if _, known := prompto.Settings("gemini", nil, "all"); known {
 		t.Error(`the safety filter "all" is known`)
 	}
 }

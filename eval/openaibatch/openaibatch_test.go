@@ -1,4 +1,4 @@
-package prompt
+package openaibatch
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-func TestBatchRow(t *testing.T) {
+func TestRead(t *testing.T) {
 	t.Parallel()
 	chat := func(messages string) string {
 		return `{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":` + messages + `}}`
@@ -17,16 +17,16 @@ func TestBatchRow(t *testing.T) {
 	responses := func(rest string) string {
 		return `{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"m"` + rest + `}}`
 	}
-	said := func(words ...string) []Message {
-		var all []Message
+	said := func(words ...string) []eval.Message {
+		var all []eval.Message
 		for i := 0; i < len(words); i += 2 {
-			all = append(all, Message{Role: words[i], Content: words[i+1]})
+			all = append(all, eval.Message{Role: words[i], Content: words[i+1]})
 		}
 		return all
 	}
 	for name, tt := range map[string]struct {
 		line string
-		want []Message
+		want []eval.Message
 		says string // an error
 	}{
 		"messages":     {chat(`[{"role":"developer","content":"D $x {} \u0000"},{"role":"user","content":"U"},{"role":"assistant","content":"A"},{"role":"user","content":"V"}]`), said("system", "D $x {} \x00", "user", "U", "assistant", "A", "user", "V"), ""},
@@ -45,7 +45,7 @@ func TestBatchRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, err := ReadRow(eval.PromptsBatch, tt.line)
+			w, err := Read(tt.line)
 			if tt.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("got %v, %v; want an error that says %q", w, err, tt.says)
@@ -62,7 +62,7 @@ func TestBatchRow(t *testing.T) {
 	}
 }
 
-func TestBatchSettings(t *testing.T) {
+func TestSettings(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
 	body := m{
@@ -81,7 +81,7 @@ func TestBatchSettings(t *testing.T) {
 		"ollama": {m{"max_completion_tokens": 20.0, "temperature": 0.5, "options": m{"top_p": 0.9, "stop": []any{"END"}, "seed": 7.0}}, []string{"logit_bias", "n"}},
 		"test":   {m{"max_completion_tokens": 20.0, "temperature": 0.5}, []string{"logit_bias", "n", "seed", "stop", "top_p"}},
 	} {
-		settings, dropped := BatchSettings(BatchChat, dialect, body)
+		settings, dropped := Settings(Chat, dialect, body)
 		if diff := cmp.Diff(want.settings, settings); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", dialect, diff)
 		}
@@ -89,11 +89,11 @@ func TestBatchSettings(t *testing.T) {
 			t.Errorf("%s: dropped (-want +got):\n%s", dialect, diff)
 		}
 	}
-	settings, dropped := BatchSettings(BatchResponses, "responses", m{"input": "x", "max_output_tokens": 9.0, "reasoning": m{"effort": "low"}, "store": false})
+	settings, dropped := Settings(Responses, "responses", m{"input": "x", "max_output_tokens": 9.0, "reasoning": m{"effort": "low"}, "store": false})
 	if diff := cmp.Diff(m{"max_completion_tokens": 9.0, "reasoning_effort": "low", "store": false}, settings); diff != "" || dropped != nil {
 		t.Errorf("responses: dropped %v (-want +got):\n%s", dropped, diff)
 	}
-	settings, dropped = BatchSettings(BatchResponses, "messages", m{"reasoning": m{"effort": "low", "summary": "auto"}})
+	settings, dropped = Settings(Responses, "messages", m{"reasoning": m{"effort": "low", "summary": "auto"}})
 	if len(settings) != 0 || !cmp.Equal(dropped, []string{"reasoning"}) {
 		t.Errorf("more about reasoning than its effort: got %v, dropped %v", settings, dropped)
 	}

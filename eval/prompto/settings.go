@@ -1,4 +1,4 @@
-package prompt
+package prompto
 
 import (
 	"cmp"
@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// Settings are the parameters of an experiment's line as the settings of its model
+// Settings returns the parameters of an experiment's line as the settings of its model
 // (eval.Judge.Overrides): the bound on the output, if any, gets our name for it, whatever its
 // api calls it, and the rest is placed where the dialect of its api expects it. Of two names
 // for one setting the later in the alphabet wins. filter is the line's safety_filter; known is
@@ -26,11 +28,11 @@ func Settings(api string, parameters map[string]any, filter string) (settings ma
 		}
 		switch name {
 		case written.bound:
-			settings[maxTokens] = value
+			settings[wire.MaxTokens] = value
 		case "temperature":
 			settings[name] = value
 		default:
-			put(settings, written.within, name, value)
+			wire.Put(settings, written.within, name, value)
 		}
 	}
 	if !written.google {
@@ -47,9 +49,6 @@ func Settings(api string, parameters map[string]any, filter string) (settings ma
 	settings["safetySettings"] = blocked
 	return settings, true
 }
-
-// maxTokens is our word for the bound on an answer's tokens.
-const maxTokens = "max_completion_tokens"
 
 // apiWords are how an api has parameters.
 type apiWords struct {

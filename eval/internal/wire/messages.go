@@ -1,0 +1,111 @@
+// Package wire reads and writes the JSON that foreign formats of prompts share: messages,
+// settings, and objects whose keys keep their order. It does not know the formats.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// roles are the names of roles, in all apis.
+var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "model": "assistant"}
+
+// Messages parses a list of messages, which is one turn that ends a conversation. name is the
+// list's name in errors. systemFirst is the api that accepts a system message only as the first
+// one; empty: it can be anywhere.
+func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Conversation, error) {
+	var turn []eval.Message
+	for i, part := range parts {
+		var m struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+			Parts   json.RawMessage `json:"parts"` // Google's word for it
+		}
+		at := fmt.Sprintf("%s[%d]", name, i)
+		if Kind(part) != '{' || json.Unmarshal(part, &m) != nil || (m.Content == nil) == (m.Parts == nil) {
+			return eval.Conversation{}, fmt.Errorf(`%s is no message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at)
+		}
+		role, known := roles[m.Role]
+		switch {
+		case !known:
+			return eval.Conversation{}, fmt.Errorf("%s has the role %q: want system, user or assistant (model for Google's models)", at, m.Role)
+		case role == "system" && i > 0 && systemFirst != "":
+			return eval.Conversation{}, fmt.Errorf("%s is the system's: of %s only the first message can be", at, systemFirst)
+		}
+		text, err := contentOf(m.Content, m.Parts)
+		if err != nil {
+			return eval.Conversation{}, fmt.Errorf("%s: %w", at, err)
+		}
+		turn = append(turn, eval.Message{Role: role, Content: text})
+	}
+	if turn[len(turn)-1].Role == "system" {
+		return eval.Conversation{}, fmt.Errorf("%s ends with the system's message: the last message must be the user's", name)
+	}
+	return eval.Conversation{Turns: [][]eval.Message{turn}}, nil
+}
+
+// contentOf is what a message says: a text, or the texts of its parts, one to a
+// paragraph.
+func contentOf(content, parts json.RawMessage) (string, error) {
+	raw := content
+	if raw == nil {
+		raw = parts
+	}
+	list := []json.RawMessage{raw}
+	if Kind(raw) == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return "", err
+		}
+	}
+	texts := make([]string, len(list))
+	for i, part := range list {
+		var err error
+		if texts[i], err = textPart(part); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(texts, "\n\n"), nil
+}
+
+func textPart(part json.RawMessage) (string, error) {
+	if Kind(part) == '"' {
+		return Text(part)
+	}
+	var typed struct {
+		Type string          `json:"type"`
+		Text json.RawMessage `json:"text"`
+	}
+	if Kind(part) != '{' || json.Unmarshal(part, &typed) != nil {
+		return "", errors.New("its content is neither a text nor a list of texts")
+	}
+	switch typed.Type {
+	case "", "text", "input_text", "output_text":
+		if typed.Text == nil {
+			return "", fmt.Errorf("a part of its content has no text")
+		}
+		return Text(typed.Text)
+	}
+	return "", fmt.Errorf("a part of its content is of type %q: only texts are sent, no images, sounds or films", typed.Type)
+}
+
+// Text returns the value of a JSON string.
+func Text(raw json.RawMessage) (text string, err error) {
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("no text: %w", err)
+	}
+	return text, nil
+}
+
+// Kind returns the first byte of a value: '"' of a text, '[' of a list, '{' of an object,
+// 0 where there is none.
+func Kind(raw json.RawMessage) byte {
+	if raw = bytes.TrimSpace(raw); len(raw) > 0 {
+		return raw[0]
+	}
+	return 0
+}

@@ -1,0 +1,198 @@
+package prompto
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Outcome is how the prompt of a line ended.
+type Outcome struct {
+	Provider string    // asked
+	Sent     time.Time // in the zone in which it is written
+	Answer   string
+	Answers  []string // of several turns, or to one; nil: there is one, Answer
+	Attempts int
+	Failed   bool // it has no answer, but Class (providers.Class) and Error
+	Class    string
+	Error    string
+	// Ratings are those of the calls that answered, one for each turn; nil: the line has none.
+	Ratings []Ratings
+}
+
+// Complete returns a line with its outcome, as it is in the file of completed prompts.
+func Complete(line Line, o Outcome) Line {
+	line.Set("timestamp_sent", Quoted(Stamp(o.Sent)))
+	line.Set("response", o.response())
+	if safety := o.safety(line); safety != nil {
+		line.Set("safety_attributes", safety)
+	}
+	if o.Failed {
+		line.Set("error", Quoted(fmt.Sprintf("%s: %s", o.Class, o.Error)))
+	}
+	return line
+}
+
+// response is the value of the answer field: the answer, a list of answers, or an
+// explanation of why there is none.
+func (o Outcome) response() json.RawMessage {
+	switch {
+	case o.Failed:
+		return Quoted(o.Failure())
+	case o.Answers == nil:
+		return Quoted(o.Answer)
+	}
+	list := bytes.NewBufferString("[")
+	for i, answer := range o.Answers {
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		appendQuoted(list, answer)
+	}
+	list.WriteByte(']')
+	return list.Bytes()
+}
+
+// exceptions are the names of errors, as OpenAI's library has them, that say what a class of
+// failures (providers.Class) does.
+var exceptions = map[string]string{
+	"rate_limited": "RateLimitError", "quota_daily": "RateLimitError", "quota_billing": "RateLimitError",
+	"overloaded": "InternalServerError", "transient": "APIError", "timeout": "APITimeoutError",
+	"context_length": "BadRequestError", "bad_request": "BadRequestError", "refused": "BadRequestError",
+	"auth": "AuthenticationError", "model_unavailable": "NotFoundError",
+}
+
+// Failure returns the text that replaces a missing answer. Readers of such files know it by its
+// two forms: an error of the line itself, and a failed call.
+func (o Outcome) Failure() string {
+	name := cmp.Or(exceptions[o.Class], "Exception")
+	switch {
+	case o.Attempts == 0:
+		return "TypeError - " + o.Error
+	case o.Provider == "test" && o.Class == "bad_request":
+		return "ValueError - " + o.Error
+	case o.Provider == "test":
+		name = "Exception"
+	}
+	return fmt.Sprintf("An unexpected error occurred when querying the API: (%s - %s) after maximum %d attempts", name, o.Error, o.Attempts)
+}
+
+// Ratings are what Google says about the safety of an answer.
+type Ratings struct {
+	All    []Rating
+	Finish string // providers.Finish, or the provider's word
+}
+
+// Rating is that of one category of harm.
+type Rating struct {
+	Category, Probability string
+	Blocked               bool
+}
+
+// rated are the APIs whose lines have the field safety_attributes.
+var rated = map[string]bool{"gemini": true, "vertexai": true}
+
+// probabilities are the numbers of Google's words, which prompto writes as text.
+var probabilities = map[string]string{"HARM_PROBABILITY_UNSPECIFIED": "0", "NEGLIGIBLE": "1", "LOW": "2", "MEDIUM": "3", "HIGH": "4"}
+
+// finishReasons are Google's words for how an answer of use ended (providers.Finish).
+var finishReasons = map[string]string{"stop": "STOP", "truncated": "MAX_TOKENS"}
+
+// Rated returns how many calls, the last ones that answered, have the ratings of an answered
+// line: one, or one for each of several turns; 0: its API has none.
+func (o Outcome) Rated(line Line) int {
+	var api string
+	_ = json.Unmarshal(line.Get("api"), &api)
+	if !rated[api] {
+		return 0
+	}
+	if turns, several := o.turns(line); several {
+		return turns
+	}
+	return 1
+}
+
+// turns are the texts of a prompt that are asked one after the other.
+func (o Outcome) turns(line Line) (n int, several bool) {
+	var turns []string
+	several = o.Answers != nil && json.Unmarshal(line.Get("prompt"), &turns) == nil
+	return len(turns), several
+}
+
+// safety is the value of safety_attributes: an object, or of a prompt of several turns a list
+// of one for each.
+func (o Outcome) safety(line Line) json.RawMessage {
+	if len(o.Ratings) == 0 {
+		return nil
+	}
+	all := make([]string, len(o.Ratings))
+	for i, call := range o.Ratings {
+		all[i] = call.attributes()
+	}
+	if _, several := o.turns(line); several {
+		return json.RawMessage("[" + strings.Join(all, ", ") + "]")
+	}
+	return json.RawMessage(all[0])
+}
+
+// attributes are a call's ratings: each category with its probability, then whether each
+// blocked the answer, as Python prints a list, and how the answer ended.
+func (r Ratings) attributes() string {
+	var out strings.Builder
+	blocked := make([]string, len(r.All))
+	for i, rating := range r.All {
+		fmt.Fprintf(&out, "%s: %s, ", Quoted(rating.Category), Quoted(cmp.Or(probabilities[rating.Probability], rating.Probability)))
+		word := strconv.FormatBool(rating.Blocked)
+		blocked[i] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	fmt.Fprintf(&out, "%s: %s, ", Quoted("blocked"), Quoted("["+strings.Join(blocked, ", ")+"]"))
+	fmt.Fprintf(&out, "%s: %s", Quoted("finish_reason"), Quoted(cmp.Or(finishReasons[r.Finish], r.Finish)))
+	return "{" + out.String() + "}"
+}
+
+// Stamp returns a time as file names and lines have it.
+func Stamp(t time.Time) string { return t.Format("02-01-2006-15-04-05") }
+
+// The kinds of files that are written for an experiment.
+const (
+	InputFile     = "input"
+	LogFile       = "log"
+	CompletedFile = "completed"
+)
+
+// OutputFolder returns the folder of an experiment's files in the data folder, with slashes.
+func OutputFolder(experiment string) string { return path.Join("output", eval.FileName(experiment)) }
+
+// FileName returns the name of an experiment's file of a kind. created is when the experiment
+// began, in the zone in which it is written.
+func FileName(created time.Time, kind, experiment, ending string) string {
+	return fmt.Sprintf("%s-%s-%s%s", Stamp(created), kind, eval.FileName(experiment), ending)
+}
+
+// LogFailed returns the line of the log about the failure of a prompt; index counts from 0.
+func (o Outcome) LogFailed(at time.Time, index int, id string) string {
+	return logLine(at, "Error (i=%d, id=%s): %s", index+1, id, o.Failure())
+}
+
+// LogEnded returns the last line of the log, of an experiment of which ended prompts of all
+// have ended.
+func LogEnded(at time.Time, experiment string, ended, all int, took time.Duration) string {
+	words := "Completed experiment"
+	if ended < all {
+		words = fmt.Sprintf("So far %d of %d prompts of experiment", ended, all)
+	}
+	return logLine(at, "%s: %s! Experiment processing time: %.3f seconds, Average time per query: %.3f seconds",
+		words, experiment, took.Seconds(), took.Seconds()/float64(ended))
+}
+
+func logLine(at time.Time, format string, args ...any) string {
+	words := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	return at.Format("02-01-2006, 15:04") + ": " + words + "\n"
+}
