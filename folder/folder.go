@@ -24,6 +24,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -174,4 +175,40 @@ func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 func Is(argument string) bool {
 	info, err := os.Stat(argument)
 	return err == nil && info.IsDir()
+}
+
+// Nearest ends a message with the output folder that may have been meant.
+func Nearest(argument string) string {
+	stores, _ := filepath.Glob(filepath.Join(Root, "*", ResultsFile))
+	folders := make([]string, len(stores))
+	for i, store := range stores {
+		folders[i] = filepath.Dir(store)
+	}
+	if near := wording.Nearest(argument, folders); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	newest := ""
+	var at int64
+	for _, store := range stores {
+		if info, err := os.Stat(store); err == nil && info.ModTime().UnixNano() > at {
+			newest, at = filepath.Dir(store), info.ModTime().UnixNano()
+		}
+	}
+	if newest != "" {
+		return "; the newest here is " + newest
+	}
+	return ""
+}
+
+// InUse reports whether a process holds an output folder.
+func InUse(dir string) bool {
+	if _, err := os.Stat(dir); err != nil {
+		return false
+	}
+	out, err := Open(dir)
+	if err != nil {
+		return true
+	}
+	_ = out.Close()
+	return false
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // budgeted writes an evaluation with a budget of so many calls.
-func (f *fleet) budgeted(calls int) {
+func (f *testFleet) budgeted(calls int) {
 	f.t.Helper()
 	f.write("evaluation.yaml", fmt.Sprintf(`name: budgeted
 documents: ["docs/*.md"]
@@ -35,13 +35,13 @@ budget: {usd: %v}
 
 // wantSpent wants that the provider has charged no more than a budget of so many
 // calls, and no less than leaves no room for another.
-func (f *fleet) wantSpent(calls int) {
+func (f *testFleet) wantSpent(calls int) {
 	f.t.Helper()
 	f.wantSpentWithin(calls, 0)
 }
 
 // wantSpentWithin is wantSpent of runs that lost so many calls.
-func (f *fleet) wantSpentWithin(calls, lost int) {
+func (f *testFleet) wantSpentWithin(calls, lost int) {
 	f.t.Helper()
 	charged := f.stats().All.OutputTokens * 10 * 1000 // nano-USD
 	budget := int64(calls) * callCosts
@@ -51,7 +51,7 @@ func (f *fleet) wantSpentWithin(calls, lost int) {
 	}
 }
 
-func newBudgeted(t *testing.T, latency string) *fleet {
+func newBudgeted(t *testing.T, latency string) *testFleet {
 	t.Helper()
 	f := newFleetWith(t, "--answer-tokens", "100", "--latency", latency)
 	f.priced(f.provider)
@@ -60,7 +60,7 @@ func newBudgeted(t *testing.T, latency string) *fleet {
 }
 
 // priced writes the fleet's file, by which calls go to a URL.
-func (f *fleet) priced(url string) {
+func (f *testFleet) priced(url string) {
 	f.t.Helper()
 	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
 prices: {"simulator:care*": {input: 0, output: 10}}

@@ -21,9 +21,9 @@ func cancelCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer t.client.Close()
+			defer t.Client.Close()
 			if !c.Bool(forceFlag) {
-				yes, asked, err := confirm(c.Context, p.stdin, t.console, fmt.Sprintf("Cancel %s? Its runs that have not ended are given up.", t.name))
+				yes, asked, err := confirm(c.Context, p.stdin, t.Screen, fmt.Sprintf("Cancel %s? Its runs that have not ended are given up.", t.Name))
 				if err != nil {
 					return withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
 				}
@@ -31,7 +31,8 @@ func cancelCommand(p *process) *cli.Command {
 					return usageError("nothing was cancelled")
 				}
 			}
-			return t.tell(t.cancel(c.Context))
+			said, err := t.Cancel(c.Context)
+			return tell(t, said, err)
 		},
 	}
 }

@@ -124,11 +124,11 @@ type chaos struct {
 	paused    map[string]int    // evaluations by folder, and how many of their calls had arrived by then
 	cancelled bool              // the third was
 
-	copied  int // answers that the provider had given when Redis last wrote a copy of its memory
-	repeats int // answers that faults may have lost, so that they are asked for again
+	copied  int  // answers that the provider had given when Redis last wrote a copy of its memory
+	repeats int  // answers that faults may have lost, so that they are asked for again
 	forgot  bool // Redis has lost its memory before
-	orphans int // answers that no results store had when the workers that knew them were struck
-	deaths  int // of workers, which may have taken runs with them
+	orphans int  // answers that no results store had when the workers that knew them were struck
+	deaths  int  // of workers, which may have taken runs with them
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -142,8 +142,8 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	if c.appendOnly {
 		options = []string{"--appendonly", "yes", "--appendfsync", "always"}
 	}
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t, options...)}
-	c.stand = &stand{fleet: f}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t, options...)}
+	c.stand = &stand{testFleet: f}
 	c.redisPID = c.redisPid()
 	f.simulate("--settings", f.write("simulator.json", chaosSimulator))
 	c.provider = newWire(t, f.provider)

@@ -14,7 +14,7 @@ import (
 // nothing.
 func TestAnotherServerIsNoticedByWorkers(t *testing.T) {
 	t.Parallel()
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.write("fleet.yaml", "concurrency: {lease: 40s}\n")
 	client := f.redis.Client()
 	before := map[string]string{"epoch": "before", "run": "another", "since": "0", "blind": "0"}

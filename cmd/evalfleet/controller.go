@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/dial"
 )
 
@@ -55,22 +56,22 @@ func (p *process) control(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.client.Close()
-	pages, err := newPages(c, d.log)
+	defer d.Client.Close()
+	pages, err := newPages(c, d.Log)
 	if err != nil {
 		return err
 	}
-	fleet, err := p.fleet(c.String(configFlag))
+	configured, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return err
 	}
-	config := controller.Config{Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log}
+	config := controller.Config{Client: d.Client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.Log}
 	if c.Bool(drainFlag) {
-		ends, err := p.endings(d, fleet.Notify)
+		ends, err := p.endings(d, configured.Notify)
 		if err != nil {
 			return err
 		}
-		config.Collect = d.fleet()
+		config.Collect = d.Collector()
 		config.Collect.Conclude = ends.conclude
 	}
 	keeper := controller.New(config)
@@ -83,12 +84,12 @@ func (p *process) control(c *cli.Context) error {
 		defer served.Close()
 		told = "metrics and " + scalePath + " on " + served.Address()
 	}
-	fmt.Fprintf(d.console, "keeping the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
+	fmt.Fprintf(d.Screen, "keeping the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if address := c.String(listenFlag); address != metricsOff {
 		pages.ofFleet(d)
-		pages.uploads(d, fleet, c.Int(maxUploadFlag))
+		pages.uploads(d, configured, c.Int(maxUploadFlag))
 		parts.Go(func() error { return p.serve(ctx, address, pages) })
 	}
 	if err := parts.Wait(); err != nil && c.Err() == nil {
@@ -98,13 +99,13 @@ func (p *process) control(c *cli.Context) error {
 }
 
 // controllerHandler answers /metrics, the health checks and /scale.
-func controllerHandler(d *drain, keeper *controller.Controller) http.Handler {
+func controllerHandler(d *fleet.Connection, keeper *controller.Controller) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(keeper, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := metrics.Handler(registry, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, healthcheckTime)
 		defer cancel()
-		if d.client.Ping(ctx).Err() != nil {
+		if d.Client.Ping(ctx).Err() != nil {
 			return metrics.ErrRedisAway
 		}
 		return nil

@@ -67,7 +67,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 }
 
 // scale is what a controller says, once it listens.
-func (f *fleet) scale(address string) (said controller.Scale) {
+func (f *testFleet) scale(address string) (said controller.Scale) {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, "the controller answers", func() (string, bool) {
 		err := getJSON(f.t.Context(), "http://"+address+"/scale", &said)

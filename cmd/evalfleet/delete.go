@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
@@ -37,64 +36,34 @@ func deleteCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer t.client.Close()
-			waiting, err := t.uncollected(c.Context)
+			defer t.Client.Close()
+			waiting, err := t.Uncollected(c.Context)
 			if err != nil {
 				return err
 			}
 			if waiting > 0 && !c.Bool(forceFlag) {
-				if err := t.mayLose(c.Context, p.stdin, waiting); err != nil {
+				if err := mayLose(c.Context, t, p.stdin, waiting); err != nil {
 					return err
 				}
 			}
-			alive, err := t.limiter().Alive(c.Context)
-			if err != nil {
-				return withCode(exitUnreachable, err)
+			if err := t.Delete(c.Context); err != nil {
+				return err
 			}
-			if err := t.enqueuer().Delete(c.Context, t.id, anyAlive(alive)); err != nil {
-				return t.failure(c.Context, err)
-			}
-			_, err = fmt.Fprintf(t.console, "%s is deleted\n", t.id)
+			_, err = fmt.Fprintf(t.Screen, "%s is deleted\n", t.ID)
 			return err
 		},
 	}
 }
 
-func anyAlive(workers map[string]bool) bool {
-	for _, alive := range workers {
-		if alive {
-			return true
-		}
-	}
-	return false
-}
-
-// uncollected is how many results of an evaluation that is there wait to be
-// collected.
-func (t *target) uncollected(ctx context.Context) (int64, error) {
-	standings, err := t.store.Standings(ctx, []eval.ID{t.id})
-	if err != nil {
-		return 0, withCode(exitUnreachable, err)
-	}
-	standing := standings[t.id]
-	if standing.Status == "" {
-		// What an interrupted deletion left may be deleted on.
-		if ids, err := t.store.Evaluations(ctx); err != nil || !slices.Contains(ids, t.id) {
-			return 0, unknownEvaluation(ctx, t.store, t.id)
-		}
-	}
-	return standing.Waiting, nil
-}
-
 // mayLose asks before deleting results that were not collected.
-func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
-	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.id)
-	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete anyway?")
+func mayLose(ctx context.Context, t *fleet.Target, stdin io.Reader, waiting int64) error {
+	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.ID)
+	yes, asked, err := confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))
 	case !asked:
-		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.id, forceFlag)
+		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.ID, forceFlag)
 	case !yes:
 		return usageError("nothing was deleted")
 	}

@@ -72,7 +72,7 @@ func TestDeleteAsks(t *testing.T) {
 // onTerminal runs a command on a terminal of its own and types once it is asked
 // something. said is what came after the question, with the lines of a terminal
 // made plain.
-func (f *fleet) onTerminal(typed string, args ...string) (asked, said string, code exit) {
+func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string, code exit) {
 	f.t.Helper()
 	path, err := binary()
 	if err != nil {

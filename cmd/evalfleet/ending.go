@@ -12,8 +12,10 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/notify"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
@@ -22,15 +24,15 @@ import (
 // endings handles the ends of evaluations that a controller collects: it writes their files
 // beside the results store, notes in Redis who won, and tells the receiver of fleet.yaml.
 type endings struct {
-	drain    *drain
+	fleet    *fleet.Connection
 	notifier *notify.Notifier // nil: nobody is told
 	pages    string           // address of the pages; empty: unknown
 
 	one sync.Mutex // a report may take all of a core and much memory
 }
 
-func (p *process) endings(d *drain, to config.Notify) (*endings, error) {
-	e := &endings{drain: d, pages: strings.TrimRight(to.Pages, "/")}
+func (p *process) endings(d *fleet.Connection, to config.Notify) (*endings, error) {
+	e := &endings{fleet: d, pages: strings.TrimRight(to.Pages, "/")}
 	if to.URL == "" {
 		return e, nil
 	}
@@ -49,7 +51,7 @@ func (p *process) endings(d *drain, to config.Notify) (*endings, error) {
 // fail: what cannot be written or sent is logged, since results remain and `evalfleet report`
 // writes the files.
 func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
-	log := e.drain.log.With().Str("evaluation", string(o.Record.ID)).Logger()
+	log := e.fleet.Log.With().Str("evaluation", string(o.Record.ID)).Logger()
 	built, err := e.write(ctx, o, sink)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -71,7 +73,7 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 		return nil
 	}
 	log.Info().Str("result", result.Headline).Msg("evaluation ended")
-	return e.drain.store.Conclude(ctx, o.Record.ID, result)
+	return e.fleet.Store.Conclude(ctx, o.Record.ID, result)
 }
 
 // write makes the report and writes all files.
@@ -82,8 +84,8 @@ func (e *endings) write(ctx context.Context, o collect.Outcome, sink results.Sin
 	if err != nil {
 		return nil, err
 	}
-	place := results.Place{Dir: e.drain.folderOf(o.Record)}
-	_, err = export(ctx, place, sink, built, "evalfleet report "+quoted(place.Dir))
+	place := results.Place{Dir: e.fleet.FolderOf(o.Record)}
+	_, err = export(ctx, place, sink, built, "evalfleet report "+wording.ShellWord(place.Dir))
 	_, page := writeForms(place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, built.WriteHTML}})
 	return built, errors.Join(err, page)
 }
@@ -128,12 +130,12 @@ func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 	}
 	hash := sha256.Sum256([]byte(string(o.Record.ID) + "\x00" + string(event.Type) + "\x00" + about))
 	notice := hex.EncodeToString(hash[:12])
-	if mine, err := e.drain.store.ClaimNotice(ctx, o.Record.ID, notice); err != nil || !mine {
+	if mine, err := e.fleet.Store.ClaimNotice(ctx, o.Record.ID, notice); err != nil || !mine {
 		return err
 	}
 	sent := e.notifier.Send(ctx, "msg_"+notice, event)
 	if ctx.Err() != nil { // the claim expires, and the next controller sends it
 		return sent
 	}
-	return errors.Join(sent, e.drain.store.KeepNotice(ctx, o.Record.ID, notice))
+	return errors.Join(sent, e.fleet.Store.KeepNotice(ctx, o.Record.ID, notice))
 }

@@ -90,7 +90,7 @@ func (r *receiver) until(t *testing.T, id string, want ...notify.Type) notify.Ev
 }
 
 // notified adds a results store and a receiver to the fleet's settings.
-func (f *fleet) notified(to *receiver) {
+func (f *testFleet) notified(to *receiver) {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.dir, "fleet.yaml"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *fleet) notified(to *receiver) {
 	f.write(".env", "HOOK_SECRET="+notifySecret+"\nLOCKED_KEY=wrong\nOPEN_KEY=right\n")
 }
 
-func (f *fleet) submitted(file string) (id string) {
+func (f *testFleet) submitted(file string) (id string) {
 	f.t.Helper()
 	return strings.TrimSpace(f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml").stdout.String())
 }

@@ -5,24 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/report"
-	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 )
 
@@ -72,17 +66,17 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if err != nil {
 		return nil, err
 	}
-	defer d.client.Close()
-	d.dir = outDir(c, submission)
-	d.sinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	if err := p.own.NoteStore(d.sinkURL); err != nil {
-		d.log.Debug().Err(err).Msg("the results store is not noted: other commands need --" + allowSinkFlag)
+	defer d.Client.Close()
+	d.Dir = outDir(c, submission)
+	d.SinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
+	if err := p.own.NoteStore(d.SinkURL); err != nil {
+		d.Log.Debug().Err(err).Msg("the results store is not noted: other commands need --" + allowSinkFlag)
 	}
 	if c.Bool(retryFailedFlag) {
-		d.retry = everyFailed
+		d.Retry = fleet.EveryFailed
 	}
-	d.waits = c.Bool(waitFlag)
-	receipt, err := d.submit(c.Context, submission, false)
+	d.Waits = c.Bool(waitFlag)
+	receipt, err := d.Submit(c.Context, submission, false)
 	if errors.Is(err, store.ErrCancelled) {
 		return nil, usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
 	}
@@ -90,146 +84,57 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		return nil, err
 	}
 	if receipt.Kept {
-		fmt.Fprintf(d.console, "%s is active with other settings, which stay in force: `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
+		fmt.Fprintf(d.Screen, "%s is active with other settings, which stay in force: `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
 	}
 	verb := "enqueued"
 	if !receipt.Created {
 		verb = "already in Redis, resumed"
 	}
-	fmt.Fprintf(d.console, "%s: %s in queues %v\n", verb, wording.Counted(receipt.Runs, "run"), receipt.Queues)
-	if warning := d.unserved(c.Context, submission); warning != "" {
-		fmt.Fprintln(d.console, warning)
+	fmt.Fprintf(d.Screen, "%s: %s in queues %v\n", verb, wording.Counted(receipt.Runs, "run"), receipt.Queues)
+	if warning := d.Unserved(c.Context, submission); warning != "" {
+		fmt.Fprintln(d.Screen, warning)
 	}
 	if c.Bool(waitFlag) {
-		d.again = p.again(c)
-		if d.place, err = placeOf(c, submission, ""); err != nil {
+		d.Again = p.again(c)
+		if d.Place, err = placeOf(c, submission, ""); err != nil {
 			return nil, err
 		}
-		collected, cancelled := d.stay(c.Context, submission, receipt.ID)
+		collected, cancelled := d.Stay(c.Context, submission, receipt.ID)
 		if cancelled != nil && !collect.IsEnding(cancelled) {
 			return nil, goOnWith(cancelled, p.again(c))
 		}
-		if err := cmp.Or(cancelled, d.conclude(c.Context, collected, on)); err != nil {
-			return d.answers, err
+		answers, err = p.concludeIn(c, d, collected, on)
+		if err = cmp.Or(cancelled, err); err != nil {
+			return answers, err
 		}
 	}
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
-	return d.answers, err
+	return answers, err
 }
 
-// unserved names the judges' providers that no live worker can call, because no worker
-// has their key or address. Their runs wait for one. It is empty if there are none.
-func (d *drain) unserved(ctx context.Context, s *config.Submission) string {
-	offered, err := d.store.Offered(ctx)
+// concludeIn writes the exports of a complete evaluation from its results store. Redis is only
+// told of the result: by now it may be unavailable, or have lost the evaluation. answers are
+// the paths of files with answers.
+func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evaluation, on failOn) (answers []string, err error) {
+	ctx := c.Context
+	sink, err := d.Open(ctx, r)
 	if err != nil {
-		d.log.Warn().Err(err).Msg("cannot determine whether a worker can call the judges")
-		return ""
-	}
-	var unserved []string
-	for _, judge := range s.Settings.Everyone(s.Evaluation) {
-		if !slices.Contains(offered, judge.Provider) && !slices.Contains(unserved, judge.Provider) {
-			unserved = append(unserved, judge.Provider)
-		}
-	}
-	if len(unserved) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in", strings.Join(unserved, " or "))
-}
-
-// submit stores the evaluation, with the runs that its results store may have recorded before.
-// lost: Redis knew it.
-func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
-	public, err := results.Public(d.sinkURL)
-	if err != nil {
-		return enqueue.Receipt{}, folder.StoreError(err)
-	}
-	e := s.Evaluation
-	id := e.ID()
-	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
-		return enqueue.Receipt{}, withCode(exitUsage, err)
-	}
-	var recorded results.Reader
-	stored, err := results.OpenReadOnly(ctx, cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, folder.Default(e.Name, id)), folder.ResultsFile)))
-	switch {
-	case err == nil:
-		recorded = stored
-		defer stored.Close()
-	case !errors.Is(err, results.ErrNoSink):
-		return enqueue.Receipt{}, folder.StoreError(err)
-	}
-	sink, err := d.claim(ctx, e, id)
-	if err != nil {
-		return enqueue.Receipt{}, err
-	}
-	receipt, closed, err := d.fleet().Submit(ctx, enqueue.Submission{
-		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: d.retry, Lost: lost,
-	}, recorded)
-	if err == nil && closed {
-		return receipt, d.once(ctx, id) // results waiting in Redis were paid for as well
-	}
-	return receipt, collectError(err)
-}
-
-// claim makes the results store of an evaluation that this process is about to submit and to
-// collect, and returns its id. It is in the evaluation's record from the first, so that no
-// other process begins to collect, however late this one does. It is empty if another process
-// is to collect, or Redis has the evaluation.
-func (d *drain) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
-	if !d.waits {
-		return "", nil
-	}
-	if _, err := d.store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
-		return "", withCode(exitUnreachable, err)
-	}
-	sink, err := d.open(ctx, record.Evaluation{ID: id, Name: e.Name})
-	if err != nil {
-		return "", err
-	}
-	return sink.ID(), folder.StoreError(sink.Close())
-}
-
-// stay collects until the evaluation is complete, and submits it again when Redis has
-// lost it. It returns the record of what was collected.
-func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
-	fleet := d.fleet()
-	fleet.Stops = true
-	var files *folder.EarlyFiles
-	fleet.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
-		sink, err := d.open(ctx, r)
-		files = &folder.EarlyFiles{Reader: sink, ID: id, Place: d.place, Log: d.log}
-		files.Place.Dir = d.folderOf(r)
-		return sink, err
-	}
-	fleet.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
-	var outcome collect.Outcome
-	err := collect.Resubmitting(ctx, d.log, id,
-		func(ctx context.Context) (err error) { outcome, err = fleet.Follow(ctx, id); return err },
-		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
-	return outcome.Record, cmp.Or(d.failure(err), d.ended(outcome))
-}
-
-// conclude writes the exports of a complete evaluation from its results store. Redis is only
-// told of the result: by now it may be unavailable, or have lost the evaluation.
-func (d *drain) conclude(ctx context.Context, r record.Evaluation, on failOn) error {
-	sink, err := d.open(ctx, r)
-	if err != nil {
-		return d.failure(err)
+		return nil, d.Failure(err)
 	}
 	defer sink.Close()
-	id := r.ID
-	place := d.place
-	place.Dir = d.folderOf(r)
-	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, printing: d.printing, stdout: d.stdout, console: d.console,
+	place := d.Place
+	place.Dir = d.FolderOf(r)
+	err = conclude(ctx, conclusion{reader: sink, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
 			result := record.Result{At: time.Now().UTC().Truncate(time.Second), Headline: built.Headline(), Elsewhere: r.SinkURL == ""}
-			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.store.Conclude(ctx, id, result) }))
+			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
+	return answers, err
 }
 
 // openDrain connects to the fleet's Redis, for those who stay or look in; lease is as
 // in connect.
-func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*drain, error) {
+func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err
@@ -249,8 +154,8 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*d
 	if err != nil {
 		return nil, err
 	}
-	return &drain{
-		client: client, store: store.New(client, c.String(namespaceFlag)),
-		dir: c.String(outDirFlag), allowed: allowed, printing: p.printing(c), stdout: p.stdout, console: out, log: log,
+	return &fleet.Connection{
+		Client: client, Store: store.New(client, c.String(namespaceFlag)),
+		Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log,
 	}, nil
 }

@@ -33,8 +33,8 @@ func sizedFleet[T any](small, whole T) T {
 	return small
 }
 
-// fleet is one test's Redis, simulated provider, workers and evaluation.
-type fleet struct {
+// testFleet is one test's Redis, simulated provider, workers and evaluation.
+type testFleet struct {
 	t         *testing.T
 	dir       string
 	redis     *redistest.Server
@@ -53,7 +53,7 @@ const fleetLimit = 16
 // newFleet is a fleet whose evaluation compares documents in
 // documents·(documents−1)·2 runs, under a provider that answers 429 above 16 in
 // flight and takes 500 ms a call.
-func newFleet(t *testing.T, documents int) *fleet {
+func newFleet(t *testing.T, documents int) *testFleet {
 	t.Helper()
 	f := newFleetLimited(t, fleetLimit)
 	f.compare(documents)
@@ -61,7 +61,7 @@ func newFleet(t *testing.T, documents int) *fleet {
 }
 
 // newFleetLimited starts Redis and the provider.
-func newFleetLimited(t *testing.T, limit int) *fleet {
+func newFleetLimited(t *testing.T, limit int) *testFleet {
 	t.Helper()
 	f := newFleetWith(t, "--max-in-flight", fmt.Sprint(limit), "--latency", "500ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
@@ -70,15 +70,15 @@ func newFleetLimited(t *testing.T, limit int) *fleet {
 
 // newFleetWith starts Redis and a simulator with flags; the fleet's file is still
 // to be written.
-func newFleetWith(t *testing.T, flags ...string) *fleet {
+func newFleetWith(t *testing.T, flags ...string) *testFleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.simulate(flags...)
 	return f
 }
 
 // simulate starts the provider, a simulator with flags.
-func (f *fleet) simulate(flags ...string) {
+func (f *testFleet) simulate(flags ...string) {
 	f.t.Helper()
 	f.simulator = launch(f.t, f.dir, append([]string{"simulate", "--listen", "127.0.0.1:0"}, flags...)...)
 	f.provider = f.simulator.line()
@@ -86,7 +86,7 @@ func (f *fleet) simulate(flags ...string) {
 
 // newGated is a fleet as of newFleet, with a turnstile that is closed and a
 // provider that answers soon.
-func newGated(t *testing.T, documents int) (*fleet, *turnstile) {
+func newGated(t *testing.T, documents int) (*testFleet, *turnstile) {
 	t.Helper()
 	f := newFleetWith(t, "--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "10ms")
 	f.compare(documents)
@@ -95,7 +95,7 @@ func newGated(t *testing.T, documents int) (*fleet, *turnstile) {
 
 // gate puts a turnstile, closed, between the workers that read fleet.yaml and the
 // provider.
-func (f *fleet) gate() *turnstile {
+func (f *testFleet) gate() *turnstile {
 	f.t.Helper()
 	s := newTurnstile(f.t, f.provider)
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", s.URL+"/v1"))
@@ -103,7 +103,7 @@ func (f *fleet) gate() *turnstile {
 }
 
 // untilHeld waits until so many calls wait at a turnstile.
-func (f *fleet) untilHeld(s *turnstile, calls int) {
+func (f *testFleet) untilHeld(s *turnstile, calls int) {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, fmt.Sprint(calls, " calls are held"), func() (string, bool) {
 		held := int(s.held.Load())
@@ -112,7 +112,7 @@ func (f *fleet) untilHeld(s *turnstile, calls int) {
 }
 
 // compare writes documents, and the evaluation of newFleet that compares them.
-func (f *fleet) compare(documents int) {
+func (f *testFleet) compare(documents int) {
 	f.t.Helper()
 	f.documents(documents)
 	f.runs = documents * (documents - 1) * 2
@@ -120,7 +120,7 @@ func (f *fleet) compare(documents int) {
 }
 
 // documents writes documents that all differ.
-func (f *fleet) documents(n int) {
+func (f *testFleet) documents(n int) {
 	f.t.Helper()
 	if err := os.Mkdir(filepath.Join(f.dir, "docs"), 0o755); err != nil {
 		f.t.Fatal(err)
@@ -132,7 +132,7 @@ func (f *fleet) documents(n int) {
 
 // evaluation writes an evaluation of the documents, with the account's limit and
 // one of its own.
-func (f *fleet) evaluation(name, judges string, account, own int) (path string) {
+func (f *testFleet) evaluation(name, judges string, account, own int) (path string) {
 	return f.write(name+".yaml", fmt.Sprintf(`name: %s
 documents: ["docs/*.md"]
 judges: [%s]
@@ -141,7 +141,7 @@ concurrency: {max_concurrency: %d, per_provider: {simulator: {max_concurrency: %
 `, name, judges, own, account))
 }
 
-func (f *fleet) write(name, content string) string {
+func (f *testFleet) write(name, content string) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, name)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -150,18 +150,18 @@ func (f *fleet) write(name, content string) string {
 	return path
 }
 
-func (f *fleet) startWorkers(n int) {
+func (f *testFleet) startWorkers(n int) {
 	for range n {
 		f.workers = append(f.workers, f.program("worker", "--config", "fleet.yaml"))
 	}
 }
 
-func (f *fleet) enqueueAndWait() *program {
+func (f *testFleet) enqueueAndWait() *program {
 	return f.program("enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
 }
 
 // program starts evalfleet on the fleet's Redis.
-func (f *fleet) program(args ...string) *program {
+func (f *testFleet) program(args ...string) *program {
 	f.t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *fleet) program(args ...string) *program {
 }
 
 // programBy starts a build of evalfleet on the fleet's Redis.
-func (f *fleet) programBy(path string, args ...string) *program {
+func (f *testFleet) programBy(path string, args ...string) *program {
 	f.t.Helper()
 	access := f.access
 	if access == nil {
@@ -209,7 +209,7 @@ type arrivals struct {
 	} `json:"limits"`
 }
 
-func (f *fleet) stats() seen {
+func (f *testFleet) stats() seen {
 	f.t.Helper()
 	var stats seen
 	f.get("/stats", &stats)
@@ -217,7 +217,7 @@ func (f *fleet) stats() seen {
 }
 
 // get asks the simulator.
-func (f *fleet) get(path string, into any) {
+func (f *testFleet) get(path string, into any) {
 	f.t.Helper()
 	if err := getJSONBy(testrun.Context(f.t), cmp.Or(f.client, http.DefaultClient), f.provider+path, into); err != nil {
 		f.t.Fatal(err)
@@ -246,7 +246,7 @@ func getJSONBy(ctx context.Context, client *http.Client, url string, into any) e
 }
 
 // until polls the simulator until a condition holds.
-func (f *fleet) until(what string, holds func(seen) bool) (s seen) {
+func (f *testFleet) until(what string, holds func(seen) bool) (s seen) {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, what, func() (string, bool) {
 		s = f.stats()
@@ -256,7 +256,7 @@ func (f *fleet) until(what string, holds func(seen) bool) (s seen) {
 }
 
 // wantRowsOnce wants a row of each run in the sink, all succeeded.
-func (f *fleet) wantRowsOnce() {
+func (f *testFleet) wantRowsOnce() {
 	f.t.Helper()
 	if failed := f.wantRows("out", f.runs); failed != 0 {
 		f.t.Errorf("%d of %d runs have not succeeded", failed, f.runs)
@@ -265,7 +265,7 @@ func (f *fleet) wantRowsOnce() {
 
 // wantRows opens a folder's sink with a driver of its own and wants a row of each
 // run, once, and a verdict of each that succeeded. It returns how many have not.
-func (f *fleet) wantRows(folder string, runs int) (failed int) {
+func (f *testFleet) wantRows(folder string, runs int) (failed int) {
 	f.t.Helper()
 	// A collector may just be storing the end.
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, folder, "results.db")+"?_pragma=busy_timeout(60000)")
@@ -289,11 +289,11 @@ func (f *fleet) wantRows(folder string, runs int) (failed int) {
 }
 
 // inUse returns the share of the fleet's slots that was in use between two looks.
-func (f *fleet) inUse(first, last seen) float64 {
+func (f *testFleet) inUse(first, last seen) float64 {
 	return (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds() / fleetLimit
 }
 
-func (f *fleet) wantNeverOver(s seen) {
+func (f *testFleet) wantNeverOver(s seen) {
 	f.t.Helper()
 	if s.All.MaxInFlight > fleetLimit || s.All.Rejected > 0 {
 		f.t.Errorf("the simulator saw %d calls in flight and rejected %d; want at most %d and none", s.All.MaxInFlight, s.All.Rejected, fleetLimit)

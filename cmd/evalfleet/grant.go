@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
@@ -74,7 +75,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	}
 	flags := ""
 	for _, e := range open {
-		flags += fmt.Sprintf(" --%s %s", allowKeysFlag, quoted(e.Name+"="+e.KeyEnv))
+		flags += fmt.Sprintf(" --%s %s", allowKeysFlag, wording.ShellWord(e.Name+"="+e.KeyEnv))
 	}
 	return usageError("an evaluation file gets no key by itself:%s\nto send them there, add%s; or move the providers to a file for --%s", wanted, flags, configFlag)
 }

@@ -122,7 +122,7 @@ func TestHostileFleet(t *testing.T) {
 	url, provider := newHostileProvider(t)
 	documents := sizedFleet(12, 40)
 	runs := documents * (documents - 1)
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.write("fleet.yaml", fmt.Sprintf("providers: {hostile: {base_url: %q}}\nconcurrency: {timeout_seconds: 10}\n", url+"/v1"))
 	f.file = f.write("hostile.yaml", "name: hostile\ndocuments: [docs/*.md]\njudges: [hostile:m]\npairwise: {pairs: all, order: both}\n"+
 		"retry: {max_attempts: 2, initial_delay: 100ms, max_delay: 100ms}\nconcurrency: {max_concurrency: 400}\n")
@@ -169,7 +169,7 @@ func TestHostileFleet(t *testing.T) {
 }
 
 // wantHarmless checks what a hostile evaluation has left in its folder.
-func (f *fleet) wantHarmless(dir string, runs int) {
+func (f *testFleet) wantHarmless(dir string, runs int) {
 	f.t.Helper()
 	reader, err := results.OpenReadOnly(f.t.Context(), filepath.Join(dir, folder.ResultsFile))
 	if err != nil {
@@ -231,7 +231,7 @@ func (f *fleet) wantHarmless(dir string, runs int) {
 	}
 }
 
-func (f *fleet) wantPrintable(path, text string) {
+func (f *testFleet) wantPrintable(path, text string) {
 	f.t.Helper()
 	for _, r := range text {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {

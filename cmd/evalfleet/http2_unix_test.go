@@ -16,10 +16,10 @@ import (
 )
 
 // newFleetOverHTTP2 is newFleetWith, with a simulator that speaks HTTPS and HTTP/2.
-func newFleetOverHTTP2(t *testing.T, flags ...string) *fleet {
+func newFleetOverHTTP2(t *testing.T, flags ...string) *testFleet {
 	t.Helper()
 	dir := t.TempDir()
-	f := &fleet{t: t, dir: dir, redis: redistest.NewTCP(t), trusts: filepath.Join(dir, "simulator.pem")}
+	f := &testFleet{t: t, dir: dir, redis: redistest.NewTCP(t), trusts: filepath.Join(dir, "simulator.pem")}
 	f.simulate(append([]string{"--certificate", f.trusts}, flags...)...)
 	certificate, err := os.ReadFile(f.trusts)
 	if err != nil {

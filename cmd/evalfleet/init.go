@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 //go:embed starter
@@ -93,7 +94,7 @@ func (p *process) init(dir string) error {
 	}
 	into := ""
 	if dir != "." {
-		into = fmt.Sprintf("  cd %s\n", quoted(dir))
+		into = fmt.Sprintf("  cd %s\n", wording.ShellWord(dir))
 	}
 	_, err = fmt.Fprintf(p.stderr, `Next:
 %s  evalfleet run evaluation.yaml        ranks the two samples with simulated judges

@@ -174,7 +174,7 @@ func wantWayOn(t *testing.T, last string, args []string) {
 
 // stand is a fleet with one interrupted command.
 type stand struct {
-	*fleet
+	*testFleet
 	turnstile *turnstile
 	victim    *program
 	enqueue   *program // that waits, where the victim is a worker
@@ -186,7 +186,7 @@ func newStand(t *testing.T, c interruption) *stand {
 	if c.blocks > roomForNothing {
 		documents = 14 // 364 runs, whose results do not fit
 	}
-	s := &stand{fleet: &fleet{t: t, dir: t.TempDir(), runs: documents * (documents - 1) * 2}}
+	s := &stand{testFleet: &testFleet{t: t, dir: t.TempDir(), runs: documents * (documents - 1) * 2}}
 	if c.redis != nil {
 		s.redis = redistest.NewTCP(t, c.redis...)
 	}

@@ -186,7 +186,7 @@ func TestKeysGoNowhereElse(t *testing.T) {
 
 // monitor listens to every command that Redis gets from now on; what it returns
 // ends that and tells them.
-func (f *fleet) monitor() (seen func() string) {
+func (f *testFleet) monitor() (seen func() string) {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.redis.URL(), "redis://"))
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *fleet) monitor() (seen func() string) {
 }
 
 // dump is everything that Redis holds.
-func (f *fleet) dump() string {
+func (f *testFleet) dump() string {
 	f.t.Helper()
 	ctx, client := f.t.Context(), f.redis.Client()
 	var all []any
@@ -244,7 +244,7 @@ func (f *fleet) dump() string {
 
 // processes are the command lines and environments of programs and their
 // children, where the machine shows them.
-func (f *fleet) processes(programs ...*program) map[string]string {
+func (f *testFleet) processes(programs ...*program) map[string]string {
 	told := map[string]string{}
 	ours := map[string]bool{}
 	for _, p := range programs {

@@ -6,10 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/view/plain"
 )
 
@@ -32,9 +29,9 @@ func limitsCommand(p *process) *cli.Command {
 				return err
 			}
 			defer s.Close()
-			watched := &limitsLook{source: s, looks: view.NewLooks(s.log)}
+			watched := fleet.NewLimits(s)
 			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
-				limits, err := watched.look(ctx, now)
+				limits, err := watched.Read(ctx, now)
 				if err != nil {
 					return "", false, err
 				}
@@ -46,59 +43,4 @@ func limitsCommand(p *process) *cli.Command {
 			})
 		},
 	}
-}
-
-// limitsLook looks at limits, again and again where they are watched.
-type limitsLook struct {
-	source *source
-	looks  *view.Looks
-}
-
-// look reads the limits in force, or those that were.
-func (l *limitsLook) look(ctx context.Context, now time.Time) (view.Limits, error) {
-	if redis := l.source.fleet(ctx); redis != nil {
-		limits, err := l.inRedis(ctx, redis, now)
-		if err == nil || l.source.dir == "" {
-			return limits, err
-		}
-	}
-	reader, id, err := l.source.readFolder(ctx)
-	if err != nil {
-		return view.Limits{}, err
-	}
-	return endedLimits(ctx, reader, id)
-}
-
-func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (view.Limits, error) {
-	var only record.Evaluation
-	kept := view.AllLimits
-	if l.source.only != "" || l.source.dir != "" {
-		ids, err := l.source.evaluations(ctx, redis)
-		if err != nil {
-			return view.Limits{}, err
-		}
-		if len(ids) == 1 { // a run's own Redis has none at its very beginning
-			if only, err = redis.store.Evaluation(ctx, ids[0]); err != nil {
-				return view.Limits{}, withCode(exitUnreachable, err)
-			}
-			if only.Status == record.StatusDone || only.Status == record.StatusCancelled {
-				if sink := l.source.sink(ctx, only); sink != nil {
-					return endedLimits(ctx, sink, only.ID)
-				}
-			}
-			if kept, err = l.looks.Kept(ctx, redis.view(), only); err != nil {
-				return view.Limits{}, withCode(exitUnreachable, err)
-			}
-		}
-	}
-	limits, err := redis.view().LimitsInForce(ctx, kept, now)
-	limits.Evaluation, limits.Name = only.ID, only.Name
-	return limits, withCode(exitUnreachable, err)
-}
-
-// endedLimits reads the limits that applied to an evaluation, and closes the reader.
-func endedLimits(ctx context.Context, reader results.Reader, id eval.ID) (view.Limits, error) {
-	defer reader.Close()
-	limits, err := view.EndedLimits(ctx, reader, id)
-	return limits, withCode(exitUnreachable, err)
 }

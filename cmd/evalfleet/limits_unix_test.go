@@ -57,16 +57,16 @@ concurrency:
 )
 
 // newAccount starts Redis, and a simulator that counts for itself.
-func newAccount(t *testing.T, simulator, fleetFile string, values ...any) *fleet {
+func newAccount(t *testing.T, simulator, fleetFile string, values ...any) *testFleet {
 	t.Helper()
-	f := newFleetWith(t, "--settings", (&fleet{t: t, dir: t.TempDir()}).write("simulator.json", simulator))
+	f := newFleetWith(t, "--settings", (&testFleet{t: t, dir: t.TempDir()}).write("simulator.json", simulator))
 	f.write("fleet.yaml", fmt.Sprintf(fleetFile, append([]any{f.provider + "/v1"}, values...)...))
 	return f
 }
 
 // ask writes an evaluation by one judge, and submits the first runs of it. With a
 // folder it waits for the end.
-func (f *fleet) ask(judge string, runs int, folder string) *program {
+func (f *testFleet) ask(judge string, runs int, folder string) *program {
 	f.t.Helper()
 	f.write(judge+folder+".yaml", fmt.Sprintf(`name: %s
 documents: ["docs/*.md"]
@@ -104,7 +104,7 @@ func (s seen) wantKept(t *testing.T) {
 
 // refused tells of each call that the simulator rejected, for which it must keep
 // arrivals.
-func (f *fleet) refused() (told []string) {
+func (f *testFleet) refused() (told []string) {
 	f.t.Helper()
 	for _, a := range f.arrivals() {
 		if a.RejectedBy != "" {
@@ -121,7 +121,7 @@ type arrival struct {
 }
 
 // arrivals are those that the simulator keeps, the oldest first.
-func (f *fleet) arrivals() (all []arrival) {
+func (f *testFleet) arrivals() (all []arrival) {
 	f.t.Helper()
 	f.get("/stats/arrivals", &all)
 	return all
@@ -129,7 +129,7 @@ func (f *fleet) arrivals() (all []arrival) {
 
 // wantAllFree waits until no lease and no waiter is left, as `evalfleet limits`
 // tells.
-func (f *fleet) wantAllFree() {
+func (f *testFleet) wantAllFree() {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, "no lease and no waiter is left", func() (string, bool) {
 		code, out, stderr := evalfleet(f.t, nil, "limits", "--json", "--redis", f.redis.URL())
@@ -150,7 +150,7 @@ func (f *fleet) wantAllFree() {
 // storm is a fleet of four, two of them behind wires, that meets one fault after
 // the other.
 type storm struct {
-	*fleet
+	*testFleet
 	*rand.Rand
 	wires   []*wire // of the first workers
 	mending sync.WaitGroup
@@ -226,9 +226,9 @@ func TestLimitsUnderFaults(t *testing.T) {
 	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
 	t.Logf("-fault-seed %d", seed)
 	s := &storm{
-		fleet:   newAccount(t, accountSimulator, accountFleet, lease),
-		Rand:    rand.New(rand.NewPCG(seed, 0)),
-		longest: longest,
+		testFleet: newAccount(t, accountSimulator, accountFleet, lease),
+		Rand:      rand.New(rand.NewPCG(seed, 0)),
+		longest:   longest,
 	}
 	s.runs = careful + average
 	s.documents(50) // more runs than either is asked

@@ -17,8 +17,9 @@ func pauseCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer t.client.Close()
-			return t.tell(t.pause(c.Context))
+			defer t.Client.Close()
+			said, err := t.Pause(c.Context)
+			return tell(t, said, err)
 		},
 	}
 }

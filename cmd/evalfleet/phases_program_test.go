@@ -77,7 +77,7 @@ func TestRoundsAfterKill9(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const verdicts = `SELECT id || ' ' || doc_id_1 || ' ' || doc_id_2 || ' ' || winner_doc_id FROM pairwise_results ORDER BY id`
-	f := &fleet{t: t, dir: t.TempDir()}
+	f := &testFleet{t: t, dir: t.TempDir()}
 	f.simulate("--latency", "1ms")
 	dir := f.dir
 	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\nconcurrency: {max_concurrency: 2}\n")

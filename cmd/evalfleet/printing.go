@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
 )
 
@@ -65,7 +66,7 @@ func (p printing) print(out io.Writer, r *report.Report, dir string, files []str
 		_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(files, "\n"))
 		return err
 	}
-	card := report.CardOptions{TextOptions: p.on(out), Details: "evalfleet report " + quoted(dir) + " --" + detailsFlag}
+	card := report.CardOptions{TextOptions: p.on(out), Details: "evalfleet report " + wording.ShellWord(dir) + " --" + detailsFlag}
 	page := slices.IndexFunc(files, func(path string) bool { return filepath.Ext(path) == ".html" })
 	if page >= 0 {
 		card.Page = files[page]

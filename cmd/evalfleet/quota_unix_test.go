@@ -18,7 +18,7 @@ func TestDailyQuotaOutlivesTheRun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const quota = 5
-	f := &fleet{t: t, dir: t.TempDir()}
+	f := &testFleet{t: t, dir: t.TempDir()}
 	f.simulate()
 	f.documents(6) // 30 runs
 	zone := "UTC"

@@ -2,11 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,33 +248,6 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 	if err != nil {
 		return nil, "", "", err
 	}
-	defer d.client.Close()
-	return d.reader(c.Context, eval.ID(argument))
-}
-
-// reader opens the sink of an evaluation in Redis for reading.
-func (d *drain) reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID, string, error) {
-	r, err := d.store.Evaluation(ctx, id)
-	if err != nil {
-		return nil, "", "", withCode(exitUsage, err)
-	}
-	dir := d.dir
-	if dir == "" {
-		dir = folder.Default(r.Name, id)
-	}
-	url, err := d.allowed.of(r)
-	if err != nil {
-		return nil, "", "", withCode(exitUsage, err)
-	}
-	if url == "" {
-		url = filepath.Join(dir, folder.ResultsFile)
-		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
-			return nil, "", "", otherStore(r)
-		}
-	}
-	reader, err := results.OpenReadOnly(ctx, url)
-	if err != nil {
-		return nil, "", "", withCode(exitUnreachable, fmt.Errorf("%w; `evalfleet collect %s` brings its results here", err, id))
-	}
-	return reader, id, dir, nil
+	defer d.Client.Close()
+	return d.Reader(c.Context, eval.ID(argument))
 }

@@ -17,7 +17,7 @@ func TestDeepResearchOutlivesAKill(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const researcher = "o3-deep-research"
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.write("simulator.json", fmt.Sprintf(`{"models": {%q: {"behaviour": {"latency": "3s"}}, "gpt-4.1-mini": {}}}`, researcher))
 	f.simulate("--settings", "simulator.json")
 	f.documents(2)

@@ -31,7 +31,7 @@ func TestFleetRollingRestart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, sizedFleet(8, 32)) // 112 or 1,984 runs
-			r := &restart{fleet: f, surge: c.surge}
+			r := &restart{testFleet: f, surge: c.surge}
 			for range c.controllers {
 				r.controllers = append(r.controllers, r.controller())
 			}
@@ -80,7 +80,7 @@ func TestFleetRollingRestart(t *testing.T) {
 
 // restart is a fleet whose processes are replaced.
 type restart struct {
-	*fleet
+	*testFleet
 	surge       bool
 	controllers []*program
 }

@@ -14,9 +14,11 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -42,8 +44,9 @@ func resumeCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer t.client.Close()
-			return t.tell(t.resume(c.Context))
+			defer t.Client.Close()
+			said, err := t.Resume(c.Context)
+			return tell(t, said, err)
 		},
 	}
 }
@@ -71,12 +74,12 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := p.fleet(c.String(configFlag))
+	configured, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return err
 	}
 	if !p.own.Sealed(saved) {
-		if err := p.adopt(c, dir, &saved, fleet, out); err != nil {
+		if err := p.adopt(c, dir, &saved, configured, out); err != nil {
 			return err
 		}
 	}
@@ -90,21 +93,21 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		return err
 	}
 	if c.String(configFlag) != "" {
-		maps.Copy(submission.Providers, fleet.Providers)
+		maps.Copy(submission.Providers, configured.Providers)
 	}
 	var retry func(enqueue.Recorded) bool
 	if classes != nil {
 		if none, err := p.nothingFailed(c.Context, reader, saved.Evaluation, classes); none || err != nil {
 			return err
 		}
-		if retry, err = failedIn(c.Context, reader, saved.Evaluation, classes); err != nil {
+		if retry, err = fleet.FailedIn(c.Context, reader, saved.Evaluation, classes); err != nil {
 			return err
 		}
 	}
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
 	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.Sink, retry
-	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+quoted(dir)
+	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+wording.ShellWord(dir)
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)
 	}
@@ -180,7 +183,7 @@ func calledAt(e catalog.Entry) string {
 
 // resumeWith is the command that resumes a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
-	line := "evalfleet resume " + quoted(dir)
+	line := "evalfleet resume " + wording.ShellWord(dir)
 	for _, name := range slices.Concat([]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag}) {
 		value := c.String(name)
 		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // as without it
@@ -192,7 +195,7 @@ func resumeWith(c *cli.Context, dir string) string {
 		case queuesFlag:
 			value = strings.Join(c.StringSlice(name), ",")
 		}
-		line += fmt.Sprintf(" --%s %s", name, quoted(value))
+		line += fmt.Sprintf(" --%s %s", name, wording.ShellWord(value))
 	}
 	return line
 }

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -47,44 +40,11 @@ func retryCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer t.client.Close()
-			return t.tell(t.retry(c.Context, classes, c.String(sinkFlagName)))
+			defer t.Client.Close()
+			said, err := t.Retry(c.Context, classes, c.String(sinkFlagName))
+			return tell(t, said, err)
 		},
 	}
-}
-
-// retry makes failed runs of an evaluation in Redis again, and says how many.
-func (t *target) retry(ctx context.Context, classes []string, sinkURL string) (string, error) {
-	r, err := t.store.Evaluation(ctx, t.id)
-	if err != nil {
-		return "", t.failure(ctx, err)
-	}
-	pick := everyFailed
-	if len(classes) > 0 {
-		if pick, err = t.failedIn(ctx, r, classes, sinkURL); err != nil {
-			return "", err
-		}
-	}
-	retried, err := t.enqueuer().Retry(ctx, t.id, pick)
-	if err != nil {
-		return "", t.failure(ctx, err)
-	}
-	said := fmt.Sprintf("%s: retrying %s", t.name, wording.Counted(retried.Runs, "failed run"))
-	if retried.Runs == 0 {
-		said = fmt.Sprintf("%s: %s", t.name, nothingToRetry(classes))
-	}
-	if retried.Exhausted > 0 {
-		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
-			wording.Counted(retried.Exhausted, "run"), record.MaxGeneration+1, said)
-	}
-	return said, nil
-}
-
-func nothingToRetry(classes []string) string {
-	if len(classes) > 0 {
-		return "no run failed with " + strings.Join(classes, " or ") + ": nothing to retry"
-	}
-	return "no run failed: nothing to retry"
 }
 
 // nothingFailed reports whether an evaluation is complete without a failed run of the
@@ -110,56 +70,12 @@ func (p *process) nothingFailed(ctx context.Context, reader results.Reader, id e
 			return false, nil
 		}
 	}
-	_, err = fmt.Fprintln(p.stderr, nothingToRetry(classes))
+	_, err = fmt.Fprintln(p.stderr, fleet.NothingToRetry(classes))
 	return true, err
-}
-
-// failedIn picks failed runs by class from the evaluation's sink, which must be
-// here.
-func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []string, sinkURL string) (func(enqueue.Recorded) bool, error) {
-	dir := cmp.Or(t.dir, folder.Default(r.Name, r.ID))
-	if folder.Is(t.name) {
-		dir = t.name
-	}
-	named := ""
-	if sinkURL == "" {
-		var err error
-		if named, err = t.allowed.of(r); err != nil {
-			return nil, withCode(exitUsage, err)
-		}
-	}
-	url := cmp.Or(sinkURL, named, filepath.Join(dir, folder.ResultsFile))
-	reader, err := results.OpenReadOnly(ctx, url)
-	if err != nil {
-		return nil, withCode(codeOf(folder.StoreError(err)), fmt.Errorf("classes of failed runs are in the results store: %w; name it with --%s, or retry without --%s", err, sinkFlagName, classFlag))
-	}
-	defer reader.Close()
-	if r.Sink != "" && reader.ID() != r.Sink {
-		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", folder.PublicURL(url), r.ID, sinkFlagName, classFlag)
-	}
-	return failedIn(ctx, reader, r.ID, classes)
 }
 
 // classesOf are the error classes asked for; none is not nil.
 func classesOf(c *cli.Context) ([]string, error) {
 	classes := append([]string{}, c.StringSlice(classFlag)...)
-	return classes, checkClasses(classes)
-}
-
-// checkClasses refuses anything but error classes.
-func checkClasses(classes []string) error {
-	var known []string
-	for _, class := range providers.Classes {
-		known = append(known, string(class))
-	}
-	for _, class := range classes {
-		if slices.Contains(known, class) {
-			continue
-		}
-		if near := wording.Nearest(class, known); near != "" {
-			return usageError("--%s: no error class is called %s; did you mean %s?", classFlag, class, near)
-		}
-		return usageError("--%s: no error class is called %s; there are %s", classFlag, class, strings.Join(known, ", "))
-	}
-	return nil
+	return classes, fleet.CheckClasses(classes)
 }

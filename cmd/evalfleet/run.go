@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/terminal"
@@ -87,7 +88,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 		j.Resume = j.Again
 	}
 	if c.Bool(retryFailedFlag) {
-		j.Retry = everyFailed
+		j.Retry = fleet.EveryFailed
 	}
 	return j, nil
 }
@@ -155,7 +156,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		})
 		return withCode(codeOf(err), err)
 	}
-	return collectError(local.Run(ctx, j.Config))
+	return fleet.Coded(local.Run(ctx, j.Config))
 }
 
 // sayStopping tells the user who asked for a stop what the command waits for, and how not to

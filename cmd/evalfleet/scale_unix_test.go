@@ -26,7 +26,7 @@ import (
 // queues are asked for alone.
 func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 	t.Parallel()
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.documents(101)
 	providers, limits := "", ""
 	for name, allowed := range map[string]int{"due": 1000, "capped": 1000, "allows": 35, "paused": 1000} {
@@ -106,7 +106,7 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 }
 
 // inFlight begins calls of an evaluation, some as background calls.
-func (f *fleet) inFlight(client *redis.Client, id eval.ID, provider string, calls, jobs int) (end func()) {
+func (f *testFleet) inFlight(client *redis.Client, id eval.ID, provider string, calls, jobs int) (end func()) {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
 	limiter := ratelimit.New(client, ratelimit.Config{Worker: "w"})

@@ -26,7 +26,7 @@ func TestWaitAtAServerEndsWhenTheFleetStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	f := &fleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
 	f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nprices: {\"locked:*\": {input: 1000, output: 1000}}\n", server.URL+"/v1"))
 	f.documents(2)
 	f.write("locked.yaml", "documents: [\"docs/*.md\"]\njudges: [\"locked:careful\"]\npairwise: {}\n")

@@ -20,7 +20,7 @@ import (
 
 // served is a fleet whose controller takes evaluations over HTTP; url is that of its
 // pages. The folder tmp in f.dir is the controller's alone for temporary files.
-func served(t *testing.T, flags ...string) (f *fleet, url string) {
+func served(t *testing.T, flags ...string) (f *testFleet, url string) {
 	t.Helper()
 	f = newFleetWith(t, "--latency", "10ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {local: {dialect: chat, base_url: %q}}\n", f.provider+"/v1"))

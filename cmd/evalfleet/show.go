@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -11,13 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/view/plain"
-	"github.com/evalfleet/evalfleet/view/show"
 )
 
 func showCommand(p *process) *cli.Command {
@@ -40,7 +32,7 @@ func showCommand(p *process) *cli.Command {
 				return err
 			}
 			defer s.Close()
-			run, err := s.show(c.Context, id, own)
+			run, err := s.Run(c.Context, id, own)
 			if err != nil {
 				return err
 			}
@@ -82,84 +74,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	}
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
 		return id, "", "", usageError("run %s of which evaluation? write evalfleet show %s ID, or its output folder instead of the id%s",
-			argument, argument, nearestFolder(""))
+			argument, argument, folder.Nearest(""))
 	}
 	return id, own, where, nil
-}
-
-// show gathers what Redis and the sink know of a run.
-// own, where it is not empty, is the listed run's own id.
-func (s *source) show(ctx context.Context, id eval.RunID, own string) (*show.Run, error) {
-	e, err := s.find(ctx, id.Evaluation)
-	if err != nil {
-		return nil, err
-	}
-	if e.Sink != nil {
-		defer e.Sink.Close()
-	}
-	if own != "" {
-		if id, err = listed(e, own); err != nil {
-			return nil, err
-		}
-	}
-	run, err := e.Run(ctx, id.Phase, id.Index)
-	if errors.Is(err, show.ErrUnknown) {
-		return nil, usageError("%w", err)
-	}
-	return run, withCode(exitUnreachable, err)
-}
-
-// listed is the listed run, or the prompt, that has an id of its own.
-func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
-	var known []string
-	for phase, kind := range plan.Phases(e.Asked) {
-		for index, id := range show.OwnIDs(e.Asked, kind) {
-			if id == own {
-				return eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}, nil
-			}
-			known = append(known, id)
-		}
-	}
-	if near := wording.Nearest(own, known); near != "" {
-		return id, usageError("%s has no run %s; did you mean %s?", e.ID, own, near)
-	}
-	return id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run or a prompt", own, e.ID)
-}
-
-// find opens what there is to read of an evaluation, where none is named the one that
-// the source is of.
-func (s *source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
-	var from show.Source
-	defer func() {
-		if err != nil && from.Sink != nil {
-			_ = from.Sink.Close()
-		}
-	}()
-	if s.dir != "" {
-		var newest eval.ID
-		if from.Sink, newest, err = s.readFolder(ctx); err != nil {
-			return nil, err
-		}
-		id = cmp.Or(id, newest)
-	}
-	id = cmp.Or(id, s.only)
-	if redis := s.fleet(ctx); redis != nil {
-		r, err := redis.store.WithChoices(ctx, id)
-		switch {
-		case err == nil:
-			from.Store, from.Limits, from.Record = redis.store, redis.limiter(), r
-			if from.Sink == nil {
-				from.Sink = s.sink(ctx, r)
-			}
-		case !errors.Is(err, store.ErrNoEvaluation):
-			return nil, withCode(exitUnreachable, err)
-		case from.Sink == nil:
-			return nil, unknownEvaluation(ctx, redis.store, id)
-		}
-	}
-	e, err := show.Open(ctx, id, from)
-	if errors.Is(err, results.ErrNoEvaluation) {
-		return nil, usageError("%w", err)
-	}
-	return e, withCode(exitUnreachable, err)
 }

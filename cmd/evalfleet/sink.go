@@ -26,7 +26,7 @@ func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, 
 	saved, err := folder.ReadResumption(dir)
 	switch {
 	case err != nil || saved.Sink == "":
-		return "", "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", dir, folder.ResultsFile, nearestFolder(dir))
+		return "", "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", dir, folder.ResultsFile, folder.Nearest(dir))
 	case p.own.Sealed(saved):
 		return saved.Sink, saved.Evaluation, nil
 	}

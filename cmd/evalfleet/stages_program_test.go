@@ -21,7 +21,7 @@ func TestKilledBetweenTheCalls(t *testing.T) {
 	t.Parallel()
 	const judge, writer, runs = "gemini-2.5-flash", "gpt-4.1-mini", 6
 	settings := filepath.Join(t.TempDir(), "simulator.json")
-	f := &fleet{t: t, dir: filepath.Dir(settings)}
+	f := &testFleet{t: t, dir: filepath.Dir(settings)}
 	f.write("simulator.json", fmt.Sprintf(`{"models": {%q: {"behaviour": {"latency": "50ms"}}, %q: {"behaviour": {"latency": "3s"}}}}`, judge, writer))
 	f = newFleetWith(t, "--settings", settings)
 	f.runs = runs
@@ -61,7 +61,7 @@ func TestKilledBetweenTheCalls(t *testing.T) {
 }
 
 // answeredStages counts the answered calls in the sink.
-func (f *fleet) answeredStages() map[string]int {
+func (f *testFleet) answeredStages() map[string]int {
 	f.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(f.dir, "out", "results.db"))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // do runs a command to its end and wants its exit code.
-func (f *fleet) do(code exit, args ...string) *program {
+func (f *testFleet) do(code exit, args ...string) *program {
 	f.t.Helper()
 	p := launch(f.t, f.dir, args...)
 	if got := p.wait(); got != int(code) {
@@ -31,13 +31,13 @@ func (f *fleet) do(code exit, args ...string) *program {
 }
 
 // onFleet is do with the fleet's Redis.
-func (f *fleet) onFleet(code exit, args ...string) *program {
+func (f *testFleet) onFleet(code exit, args ...string) *program {
 	f.t.Helper()
 	return f.do(code, append(args, "--redis", f.redis.URL())...)
 }
 
 // untilQuiet waits until nothing has been called for a second.
-func (f *fleet) untilQuiet(s *turnstile) {
+func (f *testFleet) untilQuiet(s *turnstile) {
 	f.t.Helper()
 	last, since := -1, time.Time{}
 	testrun.EventuallyGot(f.t, "no call is begun", func() (string, bool) {
@@ -50,7 +50,7 @@ func (f *fleet) untilQuiet(s *turnstile) {
 }
 
 // statuses returns what `status --json` says of each evaluation.
-func (f *fleet) statuses() map[eval.ID]view.Evaluation {
+func (f *testFleet) statuses() map[eval.ID]view.Evaluation {
 	f.t.Helper()
 	list := looked[[]view.Evaluation](f.t, f.dir, "status", "--redis", f.redis.URL())
 	of := map[eval.ID]view.Evaluation{}
@@ -64,7 +64,7 @@ func (f *fleet) statuses() map[eval.ID]view.Evaluation {
 }
 
 // standing returns what `status --json` says of the only evaluation.
-func (f *fleet) standing() view.Evaluation {
+func (f *testFleet) standing() view.Evaluation {
 	f.t.Helper()
 	all := f.statuses()
 	if len(all) != 1 {
@@ -194,7 +194,7 @@ func TestFailedRunsAreRetriedByClass(t *testing.T) {
 }
 
 // inFolder is what status says of an output folder's evaluation.
-func (f *fleet) inFolder(dir string) view.Evaluation {
+func (f *testFleet) inFolder(dir string) view.Evaluation {
 	f.t.Helper()
 	var list []view.Evaluation
 	if err := json.Unmarshal([]byte(f.do(exitOK, "status", "--json", dir).stdout.String()), &list); err != nil || len(list) != 1 {
@@ -204,7 +204,7 @@ func (f *fleet) inFolder(dir string) view.Evaluation {
 }
 
 // untilStanding polls `status --json` until a condition holds.
-func (f *fleet) untilStanding(what string, holds func(view.Evaluation) bool) {
+func (f *testFleet) untilStanding(what string, holds func(view.Evaluation) bool) {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, what, func() (string, bool) {
 		now := f.standing()

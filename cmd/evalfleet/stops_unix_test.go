@@ -25,9 +25,9 @@ const (
 	keyedInFlight = 4
 )
 
-func newKeyed(t *testing.T) *fleet {
+func newKeyed(t *testing.T) *testFleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir()}
+	f := &testFleet{t: t, dir: t.TempDir()}
 	f.write("simulator.json", `{"keys": ["right"], "latency": "20ms"}`)
 	f.simulate("--settings", "simulator.json")
 	f.documents(12)
@@ -44,12 +44,12 @@ concurrency: {max_concurrency: 16, per_provider: {locked: {max_concurrency: %d}}
 	return f
 }
 
-func (f *fleet) keys(locked string) {
+func (f *testFleet) keys(locked string) {
 	f.write(".env", "LOCKED_KEY="+locked+"\nOPEN_KEY=right\n")
 }
 
 // counts is what the simulator saw.
-func (f *fleet) counts() simulator.Stats {
+func (f *testFleet) counts() simulator.Stats {
 	f.t.Helper()
 	answer, err := http.Get(f.provider + "/stats")
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *fleet) counts() simulator.Stats {
 // wantPaused wants that a command ended because the provider with the wrong key is
 // paused, that no more calls had that key than were in flight at once, and that the
 // other provider's runs are all done.
-func (f *fleet) wantPaused(p *program, goOn string) {
+func (f *testFleet) wantPaused(p *program, goOn string) {
 	f.t.Helper()
 	if code := p.wait(); code != int(exitRunsFailed) {
 		f.t.Fatalf("it ended with %d, want %d", code, exitRunsFailed)
@@ -82,7 +82,7 @@ func (f *fleet) wantPaused(p *program, goOn string) {
 
 // wantStopSaid wants what is in the output folder to say why the evaluation stopped, or
 // that it did not.
-func (f *fleet) wantStopSaid(stopped bool) {
+func (f *testFleet) wantStopSaid(stopped bool) {
 	f.t.Helper()
 	for _, command := range []string{"status", "report"} {
 		p := launch(f.t, f.dir, command, "out", "--config", "fleet.yaml")
@@ -97,7 +97,7 @@ func (f *fleet) wantStopSaid(stopped bool) {
 	}
 }
 
-func (f *fleet) wantAllAnswered() {
+func (f *testFleet) wantAllAnswered() {
 	f.t.Helper()
 	for model, got := range f.stats().Models {
 		if got.Answered != keyedRuns || got.Retaken > 0 {
@@ -176,7 +176,7 @@ func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	f := &fleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
+	f := &testFleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
 	f.documents(2)
 	f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nsink: \"sqlite:%s/out/results.db\"\n", server.URL+"/v1", f.dir))
 	if err := os.Mkdir(filepath.Join(f.dir, "out"), 0o755); err != nil {
@@ -207,7 +207,7 @@ func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
 }
 
 // onlyID is the id of the fleet's only evaluation.
-func (f *fleet) onlyID() string {
+func (f *testFleet) onlyID() string {
 	f.t.Helper()
 	for id := range f.statuses() {
 		return string(id)
@@ -236,7 +236,7 @@ func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fleet{t: t, dir: t.TempDir()}
+			f := &testFleet{t: t, dir: t.TempDir()}
 			f.documents(8)
 			f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nretry: {initial_delay: 50ms}\n", c.address))
 			f.write("evaluation.yaml", "documents: [\"docs/*.md\"]\njudges: [\"locked:careful\"]\npairwise: {pairs: all, order: both}\n")

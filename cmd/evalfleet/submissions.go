@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/web"
 )
@@ -20,10 +21,10 @@ const maxUploadFlag = "max-upload-mib"
 // receive returns the function that stores evaluations sent to the pages. Their authors
 // are trusted like those of evaluation files: they name providers of fleet, and neither
 // keys, addresses nor files of this machine.
-func (d *drain) receive(fleet *config.Fleet) web.Submit {
+func receive(d *fleet.Connection, known *config.Fleet) web.Submit {
 	return func(ctx context.Context, sent web.Submission) (web.Receipt, error) {
 		options := config.Options{
-			Fleet: fleet, ForFleet: true, Again: sent.Again, Limit: sent.Limit, MaxConcurrency: sent.MaxConcurrency,
+			Fleet: known, ForFleet: true, Again: sent.Again, Limit: sent.Limit, MaxConcurrency: sent.MaxConcurrency,
 			JSON: eval.JSONMode(sent.JSON), Provider: sent.Provider, Model: sent.Model, Batch: sent.Batch,
 		}
 		in := inputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
@@ -38,11 +39,11 @@ func (d *drain) receive(fleet *config.Fleet) web.Submit {
 			return web.Receipt{}, invalid(sent.Folder, err)
 		}
 		each := *d
-		each.sinkURL = s.Sink
+		each.SinkURL = s.Sink
 		if sent.RetryFailed {
-			each.retry = everyFailed
+			each.Retry = fleet.EveryFailed
 		}
-		receipt, err := each.submit(ctx, s, false)
+		receipt, err := each.Submit(ctx, s, false)
 		switch {
 		case errors.Is(err, store.ErrCancelled):
 			return web.Receipt{}, fmt.Errorf("%w: %w; `evalfleet delete %s` lets it be submitted again", web.ErrConflict, err, s.Evaluation.ID())
@@ -58,7 +59,7 @@ func (d *drain) receive(fleet *config.Fleet) web.Submit {
 		for _, w := range s.Warnings {
 			answer.Warnings = append(answer.Warnings, within(sent.Folder, w.String()))
 		}
-		if warning := each.unserved(ctx, s); warning != "" {
+		if warning := each.Unserved(ctx, s); warning != "" {
 			answer.Warnings = append(answer.Warnings, warning)
 		}
 		return answer, nil
@@ -86,8 +87,8 @@ func within(folder, text string) string {
 }
 
 // uploads has the pages accept evaluations of up to so many MiB.
-func (p *pages) uploads(d *drain, fleet *config.Fleet, mib int) {
+func (p *pages) uploads(d *fleet.Connection, known *config.Fleet, mib int) {
 	if p.allowed {
-		p.config.Submit, p.config.MaxUpload = d.receive(fleet), int64(mib)<<20
+		p.config.Submit, p.config.MaxUpload = receive(d, known), int64(mib)<<20
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -217,7 +218,7 @@ func failOnOf(c *cli.Context) (failOn, error) {
 func (p *process) again(c *cli.Context) string {
 	words := []string{"evalfleet", c.Command.Name}
 	for _, argument := range c.Args().Slice() {
-		words = append(words, quoted(argument))
+		words = append(words, wording.ShellWord(argument))
 	}
 	for _, f := range c.Command.Flags {
 		name := f.Names()[0]
@@ -239,16 +240,8 @@ func (p *process) again(c *cli.Context) string {
 			case sinkFlagName, cacheFlag:
 				value = folder.PublicURL(value)
 			}
-			words = append(words, "--"+name, quoted(value))
+			words = append(words, "--"+name, wording.ShellWord(value))
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-// quoted makes a word safe to paste into a shell.
-func quoted(word string) string {
-	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

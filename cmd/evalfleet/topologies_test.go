@@ -24,9 +24,9 @@ func guarded(certificates redistest.Certificates) []string {
 }
 
 // newFleetAt is a fleet as of newFleet, on guarded servers.
-func newFleetAt(t *testing.T, url string, certificates redistest.Certificates, documents int) *fleet {
+func newFleetAt(t *testing.T, url string, certificates redistest.Certificates, documents int) *testFleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir()}
+	f := &testFleet{t: t, dir: t.TempDir()}
 	f.access = []string{"--redis", url, "--redis-ca", certificates.CA, "--redis-password-file", f.write("password", "secret\n")}
 	f.simulate("--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "500ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 8s}\n", f.provider+"/v1"))
@@ -119,7 +119,7 @@ func TestFleetOnACluster(t *testing.T) {
 }
 
 // looks has commands and pages read while the fleet works.
-func (f *fleet) looks(pages string) {
+func (f *testFleet) looks(pages string) {
 	f.t.Helper()
 	for _, args := range [][]string{{"status", "--json"}, {"limits", "--json"}} {
 		if code := f.program(args...).wait(); code != 0 {
@@ -133,7 +133,7 @@ func (f *fleet) looks(pages string) {
 
 // steers has commands change an evaluation that has not ended, and asynqmon its
 // queue and tasks.
-func (f *fleet) steers(pages string) {
+func (f *testFleet) steers(pages string) {
 	f.t.Helper()
 	file := f.evaluation("more", "simulator:careful", fleetLimit, 1)
 	enqueue := f.program("enqueue", file, "--config", "fleet.yaml")
@@ -152,7 +152,7 @@ func (f *fleet) steers(pages string) {
 }
 
 // askQueues sends a request to asynqmon.
-func (f *fleet) askQueues(method, pages, path string) {
+func (f *testFleet) askQueues(method, pages, path string) {
 	f.t.Helper()
 	request, err := http.NewRequestWithContext(f.t.Context(), method, "http://"+pages+"/asynqmon/api/"+path, nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *fleet) askQueues(method, pages, path string) {
 }
 
 // wantRights wants that nothing was refused for want of rights.
-func (f *fleet) wantRights(servers ...*redistest.Server) {
+func (f *testFleet) wantRights(servers ...*redistest.Server) {
 	f.t.Helper()
 	for _, s := range servers {
 		refused, err := s.Client().ACLLog(f.t.Context(), 10).Result()

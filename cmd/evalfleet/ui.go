@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
@@ -133,7 +134,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		if err == nil {
 			if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, log); err == nil {
 				of.client = client
-				of.steered(&drain{client: client, store: store.New(client, c.String(namespaceFlag)), dir: dir, log: log}, dir)
+				of.steered(&fleet.Connection{Client: client, Store: store.New(client, c.String(namespaceFlag)), Dir: dir, Log: log}, dir)
 				return of, nil
 			}
 			log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
@@ -150,13 +151,13 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if err != nil {
 		return nil, err
 	}
-	of.client = d.client
+	of.client = d.Client
 	of.ofFleet(d)
 	if argument != "" {
 		of.start = "/evaluations/" + argument
-		if _, err := d.store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
+		if _, err := d.Store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
 			defer of.close()
-			return nil, unknownEvaluation(c.Context, d.store, eval.ID(argument))
+			return nil, d.Unknown(c.Context, eval.ID(argument))
 		}
 	}
 	return of, nil
@@ -184,21 +185,21 @@ func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
 	return of, nil
 }
 
-// steered makes the pages show the Redis of a drain, and change it if that is allowed. folder
+// steered makes the pages show a Redis, and change it if that is allowed. folder
 // is that of the run that the Redis belongs to, if any.
-func (p *pages) steered(d *drain, folder string) {
-	p.config.Store, p.config.Limits = d.store, d.limiter()
+func (p *pages) steered(d *fleet.Connection, folder string) {
+	p.config.Store, p.config.Limits = d.Store, d.Limits()
 	if p.allowed {
-		p.config.Actions = actions{d, folder}
+		p.config.Actions = fleet.Actions{Connection: d, Folder: folder}
 	}
 }
 
-// ofFleet has the pages show the fleet of a drain, and reports from its evaluations'
+// ofFleet has the pages show a fleet, and reports from its evaluations'
 // stores.
-func (p *pages) ofFleet(d *drain) {
+func (p *pages) ofFleet(d *fleet.Connection) {
 	p.steered(d, "")
 	p.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
-		reader, _, _, err := d.reader(ctx, id)
+		reader, _, _, err := d.Reader(ctx, id)
 		return reader, err
 	}
 }
@@ -213,7 +214,7 @@ func (p *process) folderPages(c *cli.Context, dir string) *web.Folder {
 			reader, _, err := folder.ReadStore(ctx, url, only)
 			return reader, err
 		},
-		Status: func(of results.Listed) record.Status { return statusInFolder(dir, of) },
+		Status: func(of results.Listed) record.Status { return fleet.StatusInFolder(dir, of) },
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 const untilRuns = 4 * 3 / 2 * 2 * 30 // pairs of four candidates in both orders, of 30 items
 
 // untilTop writes an evaluation of four candidates, of which one is clearly the best.
-func untilTop(f *fleet, until string) {
+func untilTop(f *testFleet, until string) {
 	f.t.Helper()
 	slips := []string{"", " the the", " the the on on", " the the on on a a"}
 	answers := ""
@@ -57,7 +57,7 @@ func stopNote(t *testing.T, dir string) *results.Stop {
 func TestUntilTheBestIsKnown(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	want := func(f *fleet, why *results.Stop) {
+	want := func(f *testFleet, why *results.Stop) {
 		f.t.Helper()
 		if why == nil || why.Known == nil || strings.Join(why.Known.Best, " ") != "best" || why.Known.Pairs >= untilRuns/2 || why.Known.Confidence != 0.95 {
 			f.t.Errorf("it stopped because of %+v", why)
@@ -66,7 +66,7 @@ func TestUntilTheBestIsKnown(t *testing.T) {
 			f.t.Errorf("%d calls were made of %d", got, untilRuns)
 		}
 	}
-	newFleet := func(t *testing.T) *fleet {
+	newFleet := func(t *testing.T) *testFleet {
 		f := newFleetWith(t, "--latency", "100ms")
 		untilTop(f, "until: {top: 1}\n")
 		return f

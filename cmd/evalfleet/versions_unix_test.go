@@ -211,7 +211,7 @@ func TestLimitsOfTheNextVersion(t *testing.T) {
 }
 
 // nameDocuments has judges see the documents' ids, as they did before they were blind.
-func (f *fleet) nameDocuments() {
+func (f *testFleet) nameDocuments() {
 	text, err := os.ReadFile(f.file)
 	if err != nil {
 		f.t.Fatal(err)
@@ -220,7 +220,7 @@ func (f *fleet) nameDocuments() {
 }
 
 // limitModel writes the evaluation of compare anew, with a limit for one of its models.
-func (f *fleet) limitModel(model string, most int) (path string) {
+func (f *testFleet) limitModel(model string, most int) (path string) {
 	return f.write("limited.yaml", fmt.Sprintf(`name: limited
 documents: ["docs/*.md"]
 judges: [simulator:careful, simulator:average]

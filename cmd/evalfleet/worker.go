@@ -52,17 +52,17 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer d.client.Close()
+	defer d.Client.Close()
 	callable, err := endpoints.Open(fleet.Providers, p.env, p.keys, how.slots, endpoints.Servable)
 	if err != nil {
 		return err
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
-		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.log,
+		Client: d.Client, Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
+		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.Log,
 		Observer: observe.Observer{
-			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
+			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.Screen, inFlight, grace) },
 		},
 	}
 	if url := c.String(cacheFlag); url != "" {
@@ -73,15 +73,15 @@ func (p *process) work(c *cli.Context) (err error) {
 		defer cache.Close()
 		settings.Cache = cache
 	}
-	open, err := how.open(c.Context, &settings, p.env, callable, d.log)
+	open, err := how.open(c.Context, &settings, p.env, callable, d.Log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
 	names := slices.Sorted(maps.Keys(callable.ByName))
-	fmt.Fprintf(d.console, "serving %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
+	fmt.Fprintf(d.Screen, "serving %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
 	if len(callable.Keyless) > 0 {
-		fmt.Fprintf(d.console, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
+		fmt.Fprintf(d.Screen, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
 	}
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)

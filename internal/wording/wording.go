@@ -4,6 +4,7 @@ package wording
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/mattn/go-runewidth"
 )
@@ -43,4 +44,12 @@ func Clip(s string, characters int) string {
 		n++
 	}
 	return s
+}
+
+// ShellWord makes a word safe to paste into a shell.
+func ShellWord(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -35,15 +35,15 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 		if err := client.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		d := &drain{
-			client: client, store: store.New(client, ""), waits: waits, dir: filepath.Join(dir, "out"),
-			console: terminal.New(io.Discard), log: zerolog.Nop(),
+		d := &Connection{
+			Client: client, Store: store.New(client, ""), Waits: waits, Dir: filepath.Join(dir, "out"),
+			Screen: terminal.New(io.Discard), Log: zerolog.Nop(),
 		}
-		receipt, err := d.submit(ctx, s, false)
+		receipt, err := d.Submit(ctx, s, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := d.store.Evaluation(ctx, receipt.ID)
+		r, err := d.Store.Evaluation(ctx, receipt.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 		if !waits {
 			continue
 		}
-		own, err := d.open(context.WithoutCancel(ctx), r)
+		own, err := d.Open(context.WithoutCancel(ctx), r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Actions is web.Actions: it steers evaluations for the pages as the commands do.
+type Actions struct {
+	*Connection
+	Folder string // of the active run; empty: a fleet's evaluations
+}
+
+func (a Actions) target(id eval.ID) *Target {
+	return &Target{Connection: a.Connection, ID: id, Name: cmp.Or(a.Folder, string(id))}
+}
+
+// Pause is web.Actions.
+func (a Actions) Pause(ctx context.Context, id eval.ID) (string, error) {
+	return a.target(id).Pause(ctx)
+}
+
+// Resume is web.Actions.
+func (a Actions) Resume(ctx context.Context, id eval.ID) (string, error) {
+	return a.target(id).Resume(ctx)
+}
+
+// Cancel is web.Actions.
+func (a Actions) Cancel(ctx context.Context, id eval.ID) (string, error) {
+	return a.target(id).Cancel(ctx)
+}
+
+// Retry is web.Actions.
+func (a Actions) Retry(ctx context.Context, id eval.ID, classes []string) (string, error) {
+	if err := CheckClasses(classes); err != nil {
+		return "", err
+	}
+	return a.target(id).Retry(ctx, classes, "")
+}
+
+// CheckClasses refuses anything but error classes.
+func CheckClasses(classes []string) error {
+	var known []string
+	for _, class := range providers.Classes {
+		known = append(known, string(class))
+	}
+	for _, class := range classes {
+		if slices.Contains(known, class) {
+			continue
+		}
+		if near := wording.Nearest(class, known); near != "" {
+			return exitcode.Usagef("--class: no error class is called %s; did you mean %s?", class, near)
+		}
+		return exitcode.Usagef("--class: no error class is called %s; there are %s", class, strings.Join(known, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+// Collect drains one evaluation, or every one that Redis knows.
+func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error {
+	switch {
+	case follow && id == "":
+		return f.Failure(f.Collector().FollowAll(ctx))
+	case follow:
+		outcome, err := f.Collector().Follow(ctx, id)
+		if errors.Is(err, store.ErrNoEvaluation) {
+			return f.Unknown(ctx, id)
+		}
+		return cmp.Or(f.lost(outcome, err), f.ended(outcome))
+	case id != "":
+		return f.once(ctx, id)
+	}
+	ids, err := f.Store.Evaluations(ctx)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	if len(ids) == 0 {
+		fmt.Fprintln(f.Screen, "no evaluation in Redis: nothing to collect")
+	}
+	var unreadable []error
+	for _, id := range ids {
+		err := f.once(ctx, id)
+		switch {
+		case err == nil:
+		case errors.Is(err, store.ErrUnreadable), errors.Is(err, ErrForeignStore): // the others can be collected
+			unreadable = append(unreadable, err)
+		default:
+			return err
+		}
+	}
+	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
+}
+
+// once drains everything now in Redis.
+func (f *Connection) once(ctx context.Context, id eval.ID) error {
+	drained, err := f.Collector().Once(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return f.Unknown(ctx, id)
+	}
+	if r := drained.Record; r.ID != "" {
+		fmt.Fprintf(f.Screen, "%s: %d entries collected into %s\n", id, drained.Entries, cmp.Or(r.SinkURL, filepath.Join(f.FolderOf(r), folder.ResultsFile)))
+	}
+	return f.Failure(err)
+}
+
+// lost adds to the error of following an evaluation that Redis has lost how to submit it
+// again.
+func (f *Connection) lost(o collect.Outcome, err error) error {
+	if !errors.Is(err, results.ErrNoEvaluation) {
+		return f.Failure(err)
+	}
+	dir := f.FolderOf(o.Record)
+	return exitcode.With(exitcode.Unreachable, fmt.Errorf("%w in %s; submit it again, with the same --redis: evalfleet enqueue FILE --wait --out-dir %s",
+		err, dir, wording.ShellWord(dir)))
+}
+
+// ended is the error for an evaluation that has ended before all its runs had; nil for
+// any other.
+func (f *Connection) ended(o collect.Outcome) error {
+	switch {
+	case o.Cancelled:
+		return o.CancelledError("they are in " + f.FolderOf(o.Record))
+	case o.Known != nil:
+		return nil
+	case o.Early():
+		return o.StoppedError(f.Again, f.Again)
+	}
+	return nil
+}
+
+// Failure gives an error of package collect its exit code and its words.
+func (f *Connection) Failure(err error) error {
+	var interrupted *collect.InterruptedError
+	if errors.As(err, &interrupted) && interrupted.Cause == nil {
+		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis",
+			interrupted.Ended, interrupted.Planned, interrupted.Record.ID, f.FolderOf(interrupted.Record)))
+	}
+	return Coded(err)
+}
+
+// Coded gives an error of package collect its exit code.
+func Coded(err error) error {
+	_, coded := exitcode.Of(err)
+	var interrupted *collect.InterruptedError
+	var unpriced *collect.UnpricedError
+	switch {
+	case coded, errors.Is(err, context.Canceled):
+		return err
+	case collect.IsEnding(err):
+		return exitcode.With(exitcode.RunsFailed, err)
+	case errors.As(err, &interrupted):
+		return exitcode.With(exitcode.Interrupted, err)
+	case errors.As(err, &unpriced):
+		return exitcode.Usagef("the cost of %s of %s is unknown, because they were made without prices; leave budget out, or submit it anew with --again",
+			wording.Counted(unpriced.Calls, "recorded call"), unpriced.Evaluation)
+	}
+	return folder.StoreError(err)
+}
+
+// Unknown returns the error for an id that Redis does not know.
+func (f *Connection) Unknown(ctx context.Context, id eval.ID) error {
+	known, err := f.Store.Evaluations(ctx)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	err = fmt.Errorf("%s: %w", id, store.ErrNoEvaluation)
+	if near := wording.Nearest(string(id), names); near != "" {
+		return exitcode.Usagef("%w; did you mean %s?", err, near)
+	}
+	return exitcode.Usagef("%w; `evalfleet status` lists those that there are", err)
+}

@@ -1,0 +1,173 @@
+// Package fleet is evaluations in the Redis of a fleet, as commands and pages use them: it
+// submits, collects, steers and reads them. Package local runs an evaluation in one process
+// instead.
+//
+// It does not read command lines: connections, folders and results stores that this user may
+// open are passed in.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/plain"
+)
+
+// Connection is a connection to a fleet's Redis, and where results of its evaluations go.
+type Connection struct {
+	Client redis.UniversalClient
+	Store  *store.Store
+	// Retry picks the failed runs that a submission retries; nil: none.
+	Retry func(enqueue.Recorded) bool
+	// Waits says that this process collects what it submits.
+	Waits bool
+	// Again is the command that submits the evaluation once more.
+	Again string
+	// Dir is the output folder; empty: each evaluation's default one.
+	Dir string
+	// Place is where files besides those of the output folder are written.
+	Place results.Place
+	// SinkURL is the results store as it was named here, with its password; empty: as the
+	// record says.
+	SinkURL string
+	Allowed Stores
+	Screen  plain.Screen // shows progress
+	Log     zerolog.Logger
+}
+
+// Collector collects evaluations, each into the results store of its output folder.
+func (f *Connection) Collector() *collect.Fleet {
+	return &collect.Fleet{
+		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
+		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return exitcode.With(exitcode.Usage, err) },
+		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) },
+	}
+}
+
+// Enqueuer submits and steers evaluations.
+func (f *Connection) Enqueuer() *enqueue.Enqueuer { return f.Collector().Enqueuer() }
+
+// Limits administers the limits of evaluations.
+func (f *Connection) Limits() *ratelimit.Admin { return f.Collector().Limits() }
+
+// View is the fleet as it is looked at.
+func (f *Connection) View() view.Fleet { return view.Fleet{Store: f.Store, Limits: f.Limits()} }
+
+// FolderOf returns the output folder of an evaluation.
+func (f *Connection) FolderOf(r record.Evaluation) string {
+	return cmp.Or(f.Dir, folder.Default(r.Name, r.ID))
+}
+
+// Open opens the results store of an evaluation and holds its output folder.
+func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+	named, err := f.Allowed.Of(r)
+	if err != nil {
+		return nil, exitcode.With(exitcode.Usage, err)
+	}
+	out, err := folder.Open(f.FolderOf(r))
+	if err != nil {
+		return nil, err
+	}
+	url := cmp.Or(f.SinkURL, named)
+	if _, err := os.Stat(out.Path(folder.ResultsFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+		out.Undo()
+		_ = out.Close()
+		return nil, otherStore(r)
+	}
+	sink, err := out.OpenStore(ctx, url)
+	if err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	return folder.Store{Sink: sink, Folder: out}, nil
+}
+
+// otherStore is the error for an evaluation whose results another results store has.
+func otherStore(r record.Evaluation) error {
+	where := "use the folder of the command that collects them, or name the results store with --sink"
+	if r.SinkURL != "" {
+		where = "name that one with --sink: " + folder.PublicURL(r.SinkURL)
+	}
+	return exitcode.Usagef("%w of %s has its results: %s", results.ErrOtherSink, r.ID, where)
+}
+
+// watch shows an evaluation's progress until the function that it returns is called.
+func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
+	watch := plain.NewProgress(f.Screen, r)
+	ctx, stop := context.WithCancel(context.Background())
+	var shown sync.WaitGroup
+	shown.Go(func() { watch.Show(ctx) })
+	return watch, func() {
+		stop()
+		shown.Wait()
+	}
+}
+
+// Reader opens the sink of an evaluation in Redis for reading.
+func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID, string, error) {
+	r, err := f.Store.Evaluation(ctx, id)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Usage, err)
+	}
+	dir := f.Dir
+	if dir == "" {
+		dir = folder.Default(r.Name, id)
+	}
+	url, err := f.Allowed.Of(r)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Usage, err)
+	}
+	if url == "" {
+		url = filepath.Join(dir, folder.ResultsFile)
+		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+			return nil, "", "", otherStore(r)
+		}
+	}
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; `evalfleet collect %s` brings its results here", err, id))
+	}
+	return reader, id, dir, nil
+}
+
+// ErrForeignStore means that an evaluation in Redis names a results store that the local user
+// has not named. Anyone who may enqueue can write that name, and opening the store would give
+// it this user's password.
+var ErrForeignStore = errors.New("its results store is not one that was named here")
+
+// Stores are the results stores, as folder.SavedURL writes them, that evaluations in Redis may
+// name.
+type Stores []string
+
+// Of returns the results store that an evaluation's record names; empty: none. The error is
+// ErrForeignStore.
+func (a Stores) Of(r record.Evaluation) (string, error) {
+	if r.SinkURL == "" {
+		return "", nil
+	}
+	if saved, err := folder.SavedURL(r.SinkURL); err == nil && slices.Contains(a, saved) {
+		return r.SinkURL, nil
+	}
+	return "", fmt.Errorf("%s: %w: %q; --allow-sink %s opens it", r.ID, ErrForeignStore, folder.PublicURL(r.SinkURL), wording.ShellWord(folder.PublicURL(r.SinkURL)))
+}

@@ -1,0 +1,101 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Retry makes failed runs again, those of the error classes where there are any, and says how
+// many. storeURL is where the classes are read, if it is named here.
+func (t *Target) Retry(ctx context.Context, classes []string, storeURL string) (string, error) {
+	r, err := t.Store.Evaluation(ctx, t.ID)
+	if err != nil {
+		return "", t.failed(ctx, err)
+	}
+	pick := EveryFailed
+	if len(classes) > 0 {
+		if pick, err = t.failedIn(ctx, r, classes, storeURL); err != nil {
+			return "", err
+		}
+	}
+	retried, err := t.Enqueuer().Retry(ctx, t.ID, pick)
+	if err != nil {
+		return "", t.failed(ctx, err)
+	}
+	said := fmt.Sprintf("%s: retrying %s", t.Name, wording.Counted(retried.Runs, "failed run"))
+	if retried.Runs == 0 {
+		said = fmt.Sprintf("%s: %s", t.Name, NothingToRetry(classes))
+	}
+	if retried.Exhausted > 0 {
+		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
+			wording.Counted(retried.Exhausted, "run"), record.MaxGeneration+1, said)
+	}
+	return said, nil
+}
+
+// NothingToRetry says that no run failed, or none with one of the classes.
+func NothingToRetry(classes []string) string {
+	if len(classes) > 0 {
+		return "no run failed with " + strings.Join(classes, " or ") + ": nothing to retry"
+	}
+	return "no run failed: nothing to retry"
+}
+
+// failedIn picks failed runs by class from the evaluation's results store, which must be here.
+func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []string, storeURL string) (func(enqueue.Recorded) bool, error) {
+	dir := cmp.Or(t.Dir, folder.Default(r.Name, r.ID))
+	if folder.Is(t.Name) {
+		dir = t.Name
+	}
+	named := ""
+	if storeURL == "" {
+		var err error
+		if named, err = t.Allowed.Of(r); err != nil {
+			return nil, exitcode.With(exitcode.Usage, err)
+		}
+	}
+	url := cmp.Or(storeURL, named, filepath.Join(dir, folder.ResultsFile))
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		code, _ := exitcode.Of(folder.StoreError(err))
+		return nil, exitcode.With(code, fmt.Errorf("classes of failed runs are in the results store: %w; name it with --sink, or retry without --class", err))
+	}
+	defer reader.Close()
+	if r.Sink != "" && reader.ID() != r.Sink {
+		return nil, exitcode.Usagef("%s is not the results store of %s: name that one with --sink, or retry without --class", folder.PublicURL(url), r.ID)
+	}
+	return FailedIn(ctx, reader, r.ID, classes)
+}
+
+// FailedIn picks the failed runs of some error classes, or of any when there are
+// none, as a results store has them.
+func FailedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []string) (func(enqueue.Recorded) bool, error) {
+	if len(classes) == 0 {
+		return EveryFailed, nil
+	}
+	meant := map[enqueue.Recorded]bool{}
+	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
+		if err != nil {
+			return nil, folder.StoreError(err)
+		}
+		if slices.Contains(classes, string(run.Class)) {
+			meant[enqueue.Recorded{Phase: run.Phase, Index: run.Index, State: eval.StateFailed, Generation: run.Generation}] = true
+		}
+	}
+	return func(run enqueue.Recorded) bool { return meant[run] }, nil
+}
+
+// EveryFailed picks all failed runs.
+func EveryFailed(enqueue.Recorded) bool { return true }

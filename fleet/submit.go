@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+// Submit stores the evaluation, with the runs that its results store may have recorded before.
+// lost: Redis knew it.
+func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
+	public, err := results.Public(f.SinkURL)
+	if err != nil {
+		return enqueue.Receipt{}, folder.StoreError(err)
+	}
+	e := s.Evaluation
+	id := e.ID()
+	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
+		return enqueue.Receipt{}, exitcode.With(exitcode.Usage, err)
+	}
+	var recorded results.Reader
+	stored, err := results.OpenReadOnly(ctx, cmp.Or(f.SinkURL, filepath.Join(cmp.Or(f.Dir, folder.Default(e.Name, id)), folder.ResultsFile)))
+	switch {
+	case err == nil:
+		recorded = stored
+		defer stored.Close()
+	case !errors.Is(err, results.ErrNoSink):
+		return enqueue.Receipt{}, folder.StoreError(err)
+	}
+	sink, err := f.claim(ctx, e, id)
+	if err != nil {
+		return enqueue.Receipt{}, err
+	}
+	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: f.Retry, Lost: lost,
+	}, recorded)
+	if err == nil && closed {
+		return receipt, f.once(ctx, id) // results waiting in Redis were paid for as well
+	}
+	return receipt, Coded(err)
+}
+
+// claim makes the results store of an evaluation that this process is about to submit and to
+// collect, and returns its id. It is in the evaluation's record from the first, so that no
+// other process begins to collect, however late this one does. It is empty if another process
+// is to collect, or Redis has the evaluation.
+func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
+	if !f.Waits {
+		return "", nil
+	}
+	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
+		return "", exitcode.With(exitcode.Unreachable, err)
+	}
+	sink, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
+	if err != nil {
+		return "", err
+	}
+	return sink.ID(), folder.StoreError(sink.Close())
+}
+
+// Stay collects until the evaluation is complete, and submits it again when Redis has
+// lost it. It returns the record of what was collected.
+func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
+	collector := f.Collector()
+	collector.Stops = true
+	var files *folder.EarlyFiles
+	collector.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+		sink, err := f.Open(ctx, r)
+		files = &folder.EarlyFiles{Reader: sink, ID: id, Place: f.Place, Log: f.Log}
+		files.Place.Dir = f.FolderOf(r)
+		return sink, err
+	}
+	collector.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
+	var outcome collect.Outcome
+	err := collect.Resubmitting(ctx, f.Log, id,
+		func(ctx context.Context) (err error) { outcome, err = collector.Follow(ctx, id); return err },
+		func(ctx context.Context) error { _, err := f.Submit(ctx, s, true); return err })
+	return outcome.Record, cmp.Or(f.Failure(err), f.ended(outcome))
+}
+
+// Unserved names the judges' providers that no live worker can call, because no worker
+// has their key or address. Their runs wait for one. It is empty if there are none.
+func (f *Connection) Unserved(ctx context.Context, s *config.Submission) string {
+	offered, err := f.Store.Offered(ctx)
+	if err != nil {
+		f.Log.Warn().Err(err).Msg("cannot determine whether a worker can call the judges")
+		return ""
+	}
+	var unserved []string
+	for _, judge := range s.Settings.Everyone(s.Evaluation) {
+		if !slices.Contains(offered, judge.Provider) && !slices.Contains(unserved, judge.Provider) {
+			unserved = append(unserved, judge.Provider)
+		}
+	}
+	if len(unserved) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in", strings.Join(unserved, " or "))
+}
