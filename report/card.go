@@ -40,6 +40,9 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	if t := r.Reliance(); t != nil {
 		out.entry("Trust", t.String(), map[Level]string{Sound: green, Caution: yellow, Unsound: red}[t.Level])
 	}
+	if words := r.enough(); words != "" {
+		out.entry("Enough?", words, plain)
+	}
 	out.entry("Runs", r.runWords(), plain)
 	u := r.total()
 	out.entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), plain)

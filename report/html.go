@@ -63,7 +63,8 @@ type page struct {
 	Tiles    []tile
 	Sections []pageSection
 	Rankings []rankingView
-	Hidden   int // ranked candidates beyond pageRows
+	Hidden   int          // ranked candidates beyond pageRows
+	Enough   *sectionView // nil: there are no abilities
 	Missing  []missingRow
 	Scores   *scoreView
 	Panel    *panelView
@@ -146,6 +147,10 @@ func (r *Report) page() *page {
 		p.Missing = r.missingRows(mostMissing)
 	}
 	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
+	if s, ok := r.enoughSection(openRows); ok {
+		view := s.view()
+		view.Title, p.Enough = "Candidates and the next in the ranking", &view
+	}
 	allFailed := 0
 	for _, c := range r.Calls {
 		failed := 0
@@ -169,6 +174,7 @@ func (p *page) sections() []pageSection {
 		}
 	}
 	add(p.Ranks(), "ranking", "Ranking")
+	add(p.Enough != nil, "enough", "Is it enough?")
 	add(len(p.Kinds) > 0, "categories", "Categories")
 	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")

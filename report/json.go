@@ -104,7 +104,7 @@ func (r *Report) evaluationJSON() evaluationJSON {
 }
 
 func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
-	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised}
+	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised, Neighbours: r.neighboursJSON(g)}
 	none := number(math.NaN())
 	for k, c := range g.Ranked {
 		one := candidateJSON{

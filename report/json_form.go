@@ -100,6 +100,7 @@ type (
 		Separable   bool                 `json:"separable"`
 		Regularised bool                 `json:"regularised"`
 		Candidates  array[candidateJSON] `json:"candidates"`
+		Neighbours  []neighbourJSON      `json:"neighbours,omitempty"`
 		Beats       array[[]number]      `json:"beats"`
 	}
 	candidateJSON struct {

@@ -56,6 +56,7 @@ func (b *builder) finish(ctx context.Context) error {
 	}
 	r.Groups, r.Unranked = b.groups(all, b.ranked)
 	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
+	b.compareNeighbours(all)
 	for k := range r.Judges {
 		judge := &r.Judges[k]
 		judge.Effect = all.fit.Judges[k]

@@ -122,6 +122,7 @@ type Report struct {
 	candidates []string
 	tallies    []*rank.Tally // of each judge
 	unfitted   error         // why there are win rates but no abilities
+	exhausted  bool          // every pair of documents is compared, and each candidate has one
 }
 
 // Intervals says how the limits of abilities and ranks were found.
@@ -170,6 +171,9 @@ type Group struct {
 	Ranked []Ranked // best first
 	// Separable and Regularised are those of rank.Component.
 	Separable, Regularised bool
+	// Neighbours say of each candidate but the last how sure it is that it is better than the
+	// next; nil of a ranking by one judge or person alone, and without abilities.
+	Neighbours []Neighbour
 
 	uncertainty *rank.Uncertainty // nil: there are no abilities
 }

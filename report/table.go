@@ -94,10 +94,15 @@ func (t table) fitted(width int) (fits table, left []string) {
 func (t table) write(out *textWriter) {
 	t, left := t.fitted(out.width)
 	t, widths := slices.Clone(t), make([]int, len(t))
+	rest, names := out.width-t.fixedWidth(), 0
 	for k, c := range t {
 		widths[k] = c.width()
+		names += one(c.flexible)
+	}
+	for k, c := range t { // names share the rest, and leave what they do not need to the next
 		if c.flexible {
-			widths[k] = max(min(widths[k], out.width-t.fixedWidth()), 1)
+			widths[k] = max(min(widths[k], rest/names), 1)
+			rest, names = rest-widths[k], names-1
 			t[k].cells = harmless.Apart(c.cells, widths[k])
 		}
 	}

@@ -123,6 +123,9 @@ func (s section) write(out *textWriter) {
 // and the panel said.
 func (r *Report) sections(candidates, width int) []section {
 	sections := r.rankings(candidates, width)
+	if s, ok := r.enoughSection(candidates); ok {
+		sections = append(sections, s)
+	}
 	if r.Missing != nil {
 		sections = append(sections, r.missingSection(mostMissing))
 	}

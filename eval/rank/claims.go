@@ -105,10 +105,11 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	return nil
 }
 
-// inOrder are the candidates of a component, the best first.
+// inOrder are the candidates of a component, the best first, equal ones in the order of their
+// numbers.
 func (f *Fit) inOrder(c int) []int {
 	candidates := slices.Clone(f.Components[c].Candidates)
-	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.Abilities[j], f.Abilities[i]) })
+	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.rounded(j), f.rounded(i)) })
 	return candidates
 }
 

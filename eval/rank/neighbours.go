@@ -13,13 +13,21 @@ type Neighbours struct {
 	// Uncertainty.Best, and NaN where that is.
 	Right float64
 	// More is about how many more clusters of verdicts, each like those that there are, would
-	// tell the two apart, if the difference is as large as it can be expected to be under the
-	// same assumptions. With so many, it is claimed in at least every other evaluation. 0 if
+	// tell the two apart at 95 %, if the difference is as large as it can be expected to be under
+	// the same assumptions. With so many, it is claimed in at least every other evaluation. 0 if
 	// it is claimed already; +Inf if no difference can be expected; NaN where Right is.
+	//
+	// It is the n at which the expected difference d is as many standard errors as a claim
+	// needs, s·√(N/n)·t(n−1) = d, with s the standard error from the N clusters that there are
+	// (sample size for the difference of two means with a power of one half: Lachin 1981,
+	// "Introduction to sample size determination and power analysis for clinical trials").
+	// Where no verdict contradicts the order, it is the n that a sign test needs.
 	More float64
+	// Clusters is N.
+	Clusters int
 }
 
-// Neighbours are those of each component, the best first.
+// Neighbours are those of each component, in the order of Fit.Standings.
 func (u *Uncertainty) Neighbours() []Neighbours {
 	var all []Neighbours
 	for c := range u.fit.Components {
@@ -34,11 +42,11 @@ func (u *Uncertainty) Neighbours() []Neighbours {
 func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 	part := &u.parts[c]
 	if part.freedom == 0 || u.fit.confounded(i, j) {
-		return Neighbours{i, j, math.NaN(), math.NaN()}
+		return Neighbours{i, j, math.NaN(), math.NaN(), int(part.freedom) + 1}
 	}
 	difference, limits, _ := u.Contrast(i, j)
 	right, expected := u.spread[c].order(difference, limits.SE*limits.SE)
-	out := Neighbours{Better: i, Worse: j, Right: right}
+	out := Neighbours{Better: i, Worse: j, Right: right, Clusters: int(part.freedom) + 1}
 	switch clusters := part.freedom + 1; {
 	case u.ahead(i, j, ofPair) != 0:
 	case u.fit.strong[i] != u.fit.strong[j]:

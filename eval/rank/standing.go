@@ -1,9 +1,7 @@
 package rank
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -32,11 +30,7 @@ type Standing struct {
 func (f *Fit) Standings() []Standing {
 	standings := make([]Standing, 0, len(f.Abilities))
 	for c, part := range f.Components {
-		ordered := slices.Clone(part.Candidates)
-		slices.SortStableFunc(ordered, func(i, j int) int {
-			return cmp.Compare(f.rounded(j), f.rounded(i))
-		})
-		rank := 1
+		ordered, rank := f.inOrder(c), 1
 		for k, i := range ordered {
 			if k > 0 && f.rounded(i) < f.rounded(ordered[k-1]) {
 				rank = k + 1
