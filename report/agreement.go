@@ -85,7 +85,7 @@ func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
 func (b *builder) agreement(first int, raters []string) *Agreement {
 	a := rank.NewClusteredAgreement(len(raters))
 	cluster := b.clusters()
-	b.verdicts.units(first, len(raters), math.NaN(), func(document int, values []float64) { a.Add(cluster(document), values) })
+	b.verdicts.units(first, len(raters), math.NaN(), func(document, _ int, values []float64) { a.Add(cluster(document), values) })
 	return agreed("", raters, a)
 }
 

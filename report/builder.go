@@ -37,7 +37,8 @@ type builder struct {
 	own     map[int]bool // annotators with a propensity to tie of their own
 
 	readings readings
-	items    []Item // in the order of the plan
+	repeats  []repeats // of each judge
+	items    []Item    // in the order of the plan
 
 	documentScores []Score                // by document
 	waiting        map[shown]rank.Outcome // verdicts whose other order has not come yet
@@ -95,7 +96,7 @@ func newBuilder(r *Report) *builder {
 		b.readings = readings{size: max(1, planned.RunsOfPair(plan)), votes: map[[2]int][3]int{}}
 	}
 	r.Listed, r.ListedRuns = newListed(plan), newListedRuns(r.Evaluation, r.Phases)
-	b.reasons = make([]reasons, len(r.candidates))
+	b.reasons, b.repeats = make([]reasons, len(r.candidates)), make([]repeats, len(r.Judges))
 	return b
 }
 

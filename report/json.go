@@ -146,7 +146,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 func (r *Report) judgeJSON(j Judge) judgeJSON {
 	p := j.Positions
 	out := judgeJSON{
-		Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
+		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
 		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency()), number(j.Swaps.Flipped())},

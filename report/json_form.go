@@ -196,6 +196,7 @@ type (
 		Length     lengthJSON           `json:"length"`
 		Cycles     cyclesJSON           `json:"cycles"`
 		Scores     map[string]scoreJSON `json:"scores,omitempty"`
+		Card       *cardJSON            `json:"scorecard"`
 		Rankings   array[groupJSON]     `json:"rankings"`
 	}
 	swapsJSON struct {

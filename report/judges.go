@@ -8,6 +8,7 @@ import (
 
 // judgeView is what the judges did and how far each can be trusted.
 type judgeView struct {
+	Cards  *sectionView // nil: no pairs were compared
 	Rows   []judgeRow
 	Bars   *bars // nil where nothing was asked in both orders
 	Keys   []barKey
@@ -78,6 +79,10 @@ func (r *Report) judgeView() *judgeView {
 			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: wording.Count(j.Identical), Fallback: wording.Count(j.Fallback), Failed: wording.Count(j.Failed),
 			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)), Scale: j.scale(),
 		})
+	}
+	if s, ok := r.cardSection(); ok {
+		cards := s.view()
+		v.Cards = &cards
 	}
 	v.Bars = r.swapBars()
 	v.Own = r.ownView()

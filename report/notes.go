@@ -62,6 +62,9 @@ func (r *Report) Notes() []string {
 	notes = append(notes, r.listedNotes()...)
 	for _, j := range r.Judges {
 		notes = append(notes, j.notes(r.Options)...)
+		if j.Card != nil && j.Card.Drop != "" {
+			notes = append(notes, "Leave judge "+called(j.Name)+" out: "+j.Card.Drop+".")
+		}
 	}
 	return notes
 }

@@ -177,6 +177,7 @@ func (b *builder) shelve() {
 	}
 	b.readings.current = nil
 	b.report.Pairs++
+	b.repeat(p.all)
 	p.Marks, p.all = MarksOf(p.all, p.People), nil
 	b.mark(p)
 	shelf := &b.readings.kept[p.shelf()]

@@ -257,6 +257,8 @@ type Judge struct {
 	Cycles      rank.Cycles
 	Scores      []Score // by criterion
 	Failed      int     // runs
+	// Card sums up how far it can be trusted; nil where no pairs were compared.
+	Card *Scorecard
 	// Groups are the ranking by this judge alone, as Report.Groups but without scores
 	// and reasons; nil where it is the only judge, or gave no verdict.
 	Groups []Group
@@ -346,6 +348,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.finish(ctx); err != nil {
 		return nil, err
 	}
+	b.scoreJudges()
 	if err := b.finishItems(ctx); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,12 @@ type sectionView struct {
 
 type sectionRow struct {
 	Name  string
-	Cells []string
+	Cells []sectionCell
+}
+
+type sectionCell struct {
+	Text string
+	Bad  bool
 }
 
 func (s section) view() sectionView {
@@ -27,7 +32,7 @@ func (s section) view() sectionView {
 	for k, name := range s.table[0].cells {
 		row := sectionRow{Name: name}
 		for _, c := range s.table[1:] {
-			row.Cells = append(row.Cells, c.cells[k])
+			row.Cells = append(row.Cells, sectionCell{c.cells[k], c.bad != nil && c.bad[k]})
 		}
 		v.Rows = append(v.Rows, row)
 	}

@@ -16,8 +16,9 @@ const separator = "  "
 type column struct {
 	head     string
 	cells    []string
-	right    bool // aligned right
-	flexible bool // of names, which are shortened where the table is too wide
+	right    bool   // aligned right
+	flexible bool   // of names, which are shortened where the table is too wide
+	bad      []bool // cells that the page shows as a warning; nil: none
 }
 
 func (c column) width() int {

@@ -15,7 +15,11 @@ func (r *Report) judgeSections(candidates, width int) []section {
 	if len(r.Judges) == 0 {
 		return nil
 	}
-	sections := []section{r.saidSection()}
+	var sections []section
+	if s, ok := r.cardSection(); ok {
+		sections = append(sections, s)
+	}
+	sections = append(sections, r.saidSection())
 	if r.Verdicts > 0 {
 		sections = append(sections, r.trustSection())
 	}

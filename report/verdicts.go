@@ -94,9 +94,9 @@ func (v *verdicts) merge() {
 // units calls do with every pair of documents that at least one of the raters
 // from first on said something: the text that each preferred more often, over orders
 // and trials, as 0 for the one, 1 for the other and ½ for a tie, NaN where it was not
-// asked, and flip where it preferred each as often as the other. document is one of the
-// two; values is used again.
-func (v *verdicts) units(first, raters int, flip float64, do func(document int, values []float64)) {
+// asked, and flip where it preferred each as often as the other. one and other are the documents;
+// values is used again.
+func (v *verdicts) units(first, raters int, flip float64, do func(one, other int, values []float64)) {
 	v.merge()
 	values, lead, decided := make([]float64, raters), make([]int32, raters), make([]int32, raters)
 	for rest := v.cells; len(rest) > 0; {
@@ -134,7 +134,7 @@ func (v *verdicts) units(first, raters int, flip float64, do func(document int, 
 			}
 		}
 		if any {
-			do(int(low), values)
+			do(int(low), int(high), values)
 		}
 	}
 }

@@ -233,7 +233,7 @@ func (b *builder) compareWithPeople() {
 	}
 	people.Agreement = b.agreement(len(judges), names)
 	if len(judges) == 0 {
-		b.verdicts.units(0, len(names), 0.5, func(_ int, values []float64) { people.count(values) })
+		b.verdicts.units(0, len(names), 0.5, func(_, _ int, values []float64) { people.count(values) })
 		return
 	}
 	people.Everyone = b.agreement(0, append(judges, names...))
@@ -242,7 +242,7 @@ func (b *builder) compareWithPeople() {
 	for k := range kappas {
 		kappas[k] = rank.NewClusteredAgreement(2)
 	}
-	b.verdicts.units(0, len(judges)+len(names), 0.5, func(document int, values []float64) {
+	b.verdicts.units(0, len(judges)+len(names), 0.5, func(document, _ int, values []float64) {
 		said := people.count(values[len(judges):])
 		if math.IsNaN(said) {
 			return
