@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -29,6 +31,7 @@ type Reading struct {
 	Query    Query  `json:"-"`
 	Previous string `json:"-"` // addresses; empty: there is none
 	Next     string `json:"-"`
+	End      string `json:"-"` // a step led here because there is no other pair; empty: it did not
 }
 
 // Text is a document as it was shown.
@@ -46,17 +49,17 @@ func (p *Reading) Title() string { return "Pair " + p.Pair.Short() + " of " + p.
 func (p Pair) Short() string { return eval.RunID{Phase: p.Phase, Index: p.Number}.Short() }
 
 // Address is that of the pair's page among pairs like those that a query asks for.
-func (p Pair) Address(id eval.ID, q Query) string { return pairAddress(id, p.Short(), q, "") }
+func (p Pair) Address(id eval.ID, q Query) string { return pairAddress(id, p.Short(), q, nil) }
 
-func pairAddress(id eval.ID, short string, q Query, step string) string {
+func pairAddress(id eval.ID, short string, q Query, more map[string]string) string {
 	values := url.Values{}
 	for name, of := range q.values {
-		if name != "n" {
+		if name != "n" && name != "end" {
 			values[name] = of
 		}
 	}
-	if step != "" {
-		values.Set("step", step)
+	for name, value := range more {
+		values.Set(name, value)
 	}
 	to := url.URL{Path: "/evaluations/" + string(id) + "/pairs/" + short, RawQuery: values.Encode()}
 	return to.String()
@@ -67,7 +70,7 @@ func (s *Server) pairPage(w http.ResponseWriter, r *http.Request) {
 	switch step := r.URL.Query().Get("step"); step {
 	case "":
 		still(s, "pair", s.pair)(w, r)
-	case "next", "previous":
+	case stepNext, stepPrevious:
 		to, err := s.step(r, step)
 		if err != nil {
 			s.fail(w, r, err)
@@ -79,9 +82,28 @@ func (s *Server) pairPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// The steps from a pair, and why a step led nowhere.
+const (
+	stepNext     = "next"
+	stepPrevious = "previous"
+	nearest      = "-nearest" // behind a step: farther pairs were not looked at
+)
+
+// ofPair is what the address of one pair may say.
+var ofPair = func() map[string]setting {
+	all := maps.Clone(ofPairs)
+	all["end"] = func(_ *results.Search, value string) error {
+		if !slices.Contains([]string{stepNext, stepPrevious}, strings.TrimSuffix(value, nearest)) {
+			return errors.New("want next or previous")
+		}
+		return nil
+	}
+	return all
+}()
+
 // opened is the evaluation and the pair that an address is about.
 func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluation, at eval.RunID, q Query, err error) {
-	if q, err = parse(r, ofPairs); err != nil {
+	if q, err = parse(r, ofPair); err != nil {
 		return nil, e, at, q, err
 	}
 	at, ok := eval.ParseShort(r.PathValue("pair"))
@@ -117,17 +139,52 @@ func (s *Server) pair(r *http.Request) (*Reading, error) {
 	if len(pairs) == 0 || pairs[0].Number != at.Index {
 		return nil, fmt.Errorf("%w: no run of this pair is recorded", errNotFound)
 	}
-	of := &Reading{Part: partOf(e.ID, e.Plan.Name, r), Pair: pairs[0], Query: q}
+	of := &Reading{Part: partOf(e.ID, e.Plan.Name, r), Pair: pairs[0], Query: q, End: q.values.Get("end")}
+	q.values.Del("end")
 	if err := of.read(ctx, sink, e); err != nil {
 		return nil, err
 	}
-	if at.Index > 0 || at.Phase > firstPairs(e) {
-		of.Previous = pairAddress(e.ID, at.Short(), q, "previous")
+	return of, of.addSteps(ctx, c, e, at)
+}
+
+// addSteps adds the links to pairs before and after. To tell whether a filter selects any may
+// take long, so it is told when a link is followed.
+func (p *Reading) addSteps(ctx context.Context, c *scan, e results.Evaluation, at eval.RunID) error {
+	before, after := at.Index > 0 || at.Phase > firstPairs(e), !strings.HasPrefix(p.End, stepNext)
+	if !p.Query.Filtered() {
+		c.asks.Phase = nil
+		pairs, _, err := c.after(ctx, &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
+		if err != nil {
+			return err
+		}
+		after = len(pairs) > 0
 	}
-	if (at.Index+1)*c.size < e.Phases[at.Phase].Runs || at.Phase+1 < len(e.Phases) {
-		of.Next = pairAddress(e.ID, at.Short(), q, "next")
+	step := func(name string) string {
+		return pairAddress(e.ID, at.Short(), p.Query, map[string]string{"step": name})
 	}
-	return of, nil
+	if before && !strings.HasPrefix(p.End, stepPrevious) {
+		p.Previous = step(stepPrevious)
+	}
+	if after {
+		p.Next = step(stepNext)
+	}
+	return nil
+}
+
+// EndWords say that there is no other pair in a direction; empty: there may be one.
+func (p *Reading) EndWords() string {
+	step, near := strings.CutSuffix(p.End, nearest)
+	like := ""
+	if p.Query.Filtered() {
+		like = " like this"
+	}
+	switch {
+	case near:
+		return "No " + step + " pair" + like + " among the nearest ones. The list of pairs looks further."
+	case step != "":
+		return "There is no " + step + " pair" + like + "."
+	}
+	return ""
 }
 
 // markBefore is the place before a pair's first run; nil: the beginning.
@@ -167,7 +224,8 @@ func (p *Reading) read(ctx context.Context, sink results.Reader, e results.Evalu
 	return nil
 }
 
-// step is the address of the next or the previous pair that a query asks for.
+// step is the address of the next or the previous pair that a query asks for; of the same pair
+// where there is none.
 func (s *Server) step(r *http.Request, step string) (string, error) {
 	values := r.URL.Query()
 	values.Del("step")
@@ -184,7 +242,7 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	}
 	var found *Pair
 	var all bool
-	if step == "next" {
+	if step == stepNext {
 		pairs, more, err := c.after(r.Context(), &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
 		if err != nil {
 			return "", err
@@ -195,13 +253,13 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	} else if found, all, err = c.before(r.Context(), at.Phase, at.Index); err != nil {
 		return "", err
 	}
-	switch {
-	case found != nil:
+	if found != nil {
 		return found.Address(e.ID, q), nil
-	case all:
-		return "", fmt.Errorf("%w: there is no %s pair like this", errNotFound, step)
 	}
-	return "", fmt.Errorf("%w: no pair like this among the nearest ones; use the list of pairs to look further", errNotFound)
+	if !all {
+		step += nearest
+	}
+	return pairAddress(e.ID, at.Short(), q, map[string]string{"end": step}), nil
 }
 
 // Voted reports whether people said something of the pair.

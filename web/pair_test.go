@@ -129,17 +129,37 @@ func TestPairPage(t *testing.T) {
 	for path, want := range map[string]string{
 		"0.0?step=next": "0.1", "0.5?step=previous": "0.4", "0.3?only=disagree&step=previous": "0.0?only=disagree",
 		"0.0?only=people&step=next": "0.2?only=people", "0.5?text=answer+of+x+to+q1&step=previous": "0.1?text=answer+of+x+to+q1",
+		// Where there is none, to the same pair.
+		"0.0?step=previous": "0.0?end=previous", "0.5?step=next": "0.5?end=next", "0.2?only=people&step=next": "0.2?end=next&only=people", "0.2?only=people&end=next&step=next": "0.2?end=next&only=people",
 	} {
 		if got := s.redirect(of + path); got != of+want {
 			t.Errorf("%s leads to %q, want %q", path, got, of+want)
 		}
 	}
 	for path, want := range map[string]int{
-		"0.0?step=previous": http.StatusNotFound, "0.2?only=people&step=next": http.StatusNotFound, "0.6": http.StatusNotFound, "1.0": http.StatusNotFound,
+		"0.6": http.StatusNotFound, "1.0": http.StatusNotFound, "0.2?end=on": http.StatusBadRequest,
 		"0.-1": http.StatusBadRequest, "x": http.StatusBadRequest, "0.0?step=on": http.StatusBadRequest, "0.0?judge=j1": http.StatusBadRequest,
 	} {
 		if got, text := s.ask(http.MethodGet, of+path); got.code != want {
 			t.Errorf("%s answers %d, want %d\n%.500s", path, got.code, want, text)
+		}
+	}
+}
+
+// TestStepsEnd: the first and the last pair have no link beyond, also when runs of later pairs
+// are not recorded, and a filtered one says so once a step has found none.
+func TestStepsEnd(t *testing.T) {
+	t.Parallel()
+	e, texts, entries := disputed()
+	s := explored(t, sinks["sqlite"](t), e, texts, entries[:20]) // pair 0.5 has no run yet
+	const next, previous = `rel="next"`, `rel="prev"`
+	for path, want := range map[string][3]bool{ // next, previous, no other
+		"0.0": {true, false, false}, "0.3": {true, true, false}, "0.4": {false, true, false},
+		"0.2?only=people": {true, true, false}, "0.2?end=next&only=people": {false, true, true}, "0.2?end=previous-nearest&only=people": {true, false, true},
+	} {
+		got, page := s.ask(http.MethodGet, "/evaluations/"+string(s.done)+"/pairs/"+path)
+		if has := [3]bool{strings.Contains(page, next), strings.Contains(page, previous), strings.Contains(page, " pair like this")}; got.code != http.StatusOK || has != want {
+			t.Errorf("%s answers %d with next, previous, no other %v; want %v", path, got.code, has, want)
 		}
 	}
 }
