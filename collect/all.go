@@ -171,7 +171,7 @@ func (f *followers) unconcluded(ctx context.Context, standings map[eval.ID]store
 	f.mu.Lock()
 	for id, now := range standings {
 		_, met := f.ended[id]
-		if (now.Status == record.StatusDone || now.Status == record.StatusCancelled) && now.Waiting == 0 && f.busy[id] == nil && !met {
+		if record.HasEnded(now.Status, now.Stopped) && now.Waiting == 0 && f.busy[id] == nil && !met {
 			ended = append(ended, id)
 		}
 	}
@@ -272,7 +272,7 @@ func (f *followers) end(ctx context.Context, id eval.ID, stopped bool) {
 func (f *followers) drained(ctx context.Context, id eval.ID) bool {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	now := standings[id]
-	return err == nil && now.Waiting == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled)
+	return err == nil && now.Waiting == 0 && record.HasEnded(now.Status, now.Stopped)
 }
 
 // say logs once, until it is over, that an evaluation cannot be drained.

@@ -186,7 +186,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 			return outcome, err
 		}
 	}
-	if outcome.Early() {
+	if outcome.Early() && outcome.Known == nil { // it may resume any time
 		return outcome, nil
 	}
 	return outcome, outage.Through(ctx, func(ctx context.Context) error { return f.Store.Expire(ctx, id) })

@@ -192,7 +192,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 		return r, false, err
 	}
 	if old.Status == record.StatusActive && len(old.Paused) > 0 {
-		if _, err := q.Store.Resume(ctx, r.ID); err != nil {
+		if _, err := q.Store.Resume(ctx, old); err != nil {
 			return r, false, err
 		}
 	}

@@ -176,7 +176,7 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 			return "", err
 		}
 	}
-	status, err := q.Store.Resume(ctx, id)
+	status, err := q.Store.Resume(ctx, r)
 	if err != nil || status != record.StatusActive {
 		return status, err
 	}

@@ -219,7 +219,11 @@ func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 					}
 				}
 				pause() // so that there is a closure to open
-				if _, err := b.store.Resume(t.Context(), id); err != nil {
+				r, err := b.store.Evaluation(t.Context(), id)
+				if err == nil {
+					_, err = b.store.Resume(t.Context(), r)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				raced := pausing{Limits: limiter, before: func() {}, after: func() {}, open: func() {}}
@@ -234,7 +238,7 @@ func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 				if err := tt.open(&Enqueuer{Store: b.store, Limits: raced, Log: zerolog.Nop()}, s); err != nil {
 					t.Fatal(err)
 				}
-				r, err := b.store.Evaluation(t.Context(), id)
+				r, err = b.store.Evaluation(t.Context(), id)
 				if err != nil || r.Status != record.StatusPaused {
 					t.Errorf("the evaluation is %s, %v; want paused", r.Status, err)
 				}

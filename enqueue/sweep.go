@@ -217,7 +217,7 @@ func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State
 	case use.Status == record.StatusCancelled || !slices.Contains(use.Queues, queue):
 		return true
 	}
-	return use.Status == record.StatusDone && waiting
+	return hasEnded(use) && waiting
 }
 
 // sweepEvaluations removes the lists of evaluations that have no record, and sets the end of
@@ -241,9 +241,7 @@ func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.U
 	return nil
 }
 
-func hasEnded(use store.Use) bool {
-	return use.Status == record.StatusDone || use.Status == record.StatusCancelled
-}
+func hasEnded(use store.Use) bool { return record.HasEnded(use.Status, use.Stopped) }
 
 // vacate removes the leftovers of an evaluation without a record.
 func (s *Sweeper) vacate(ctx context.Context, id eval.ID) error {

@@ -30,9 +30,9 @@ const (
 	lookTimeEach = 10 * time.Millisecond
 )
 
-// unpinAfter is how long the limits of a deleted or cancelled evaluation stay pinned: workers
-// check every two seconds whether the evaluations they hold are active, also when they missed
-// the announcement.
+// unpinAfter is how long the limits of an evaluation that was deleted or cancelled, or ended
+// early, stay pinned: workers check every two seconds whether the evaluations they hold are
+// active, also when they missed the announcement.
 const unpinAfter = 5 * time.Second
 
 // TopUp keeps the queues of active evaluations filled. Any number of processes
@@ -56,7 +56,7 @@ type TopUp struct {
 	full       map[eval.ID]bool      // results wait to be collected, said once
 	short      bool                  // Redis is short of memory, said once
 	failed     map[eval.ID]bool      // in this tick
-	dropped    map[eval.ID]time.Time // deleted or cancelled, and since when that is known
+	dropped    map[eval.ID]time.Time // deleted, cancelled or ended early, and since when that is known
 	looks      map[eval.ID]*look     // the last at each active evaluation
 	beside     int                   // active evaluations that are never looked at
 	next       time.Duration         // between the last two looks at busy evaluations
@@ -127,6 +127,8 @@ func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standi
 		return nil, standing.Unreadable
 	case standing.Status == "" || standing.Status == record.StatusCancelled:
 		return nil, t.drop(ctx, id)
+	case standing.Status == record.StatusPaused && record.HasEnded(standing.Status, standing.Stopped):
+		return nil, t.retire(ctx, id)
 	}
 	delete(t.dropped, id) // submitted again
 	if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
@@ -168,22 +170,33 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 	return shares, nil
 }
 
-// drop ends the part in the fleet of an evaluation that was deleted or
-// cancelled. Its limits go last: a call that still waits for admission must not
-// be admitted without them.
+// drop ends the part in the fleet of an evaluation that was deleted or cancelled.
 func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
-	delete(t.known, id)
-	since, known := t.dropped[id]
-	switch {
-	case !known:
-		t.dropped[id] = time.Now()
-		return nil
-	case time.Since(since) < unpinAfter:
+	if !t.inactive(id) {
 		return nil
 	}
 	// Its calls in flight still count; the next tick asks again.
 	if done, err := t.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
 		return err
+	}
+	return t.retire(ctx, id)
+}
+
+// inactive reports whether workers know by now that an evaluation is not active any more.
+func (t *TopUp) inactive(id eval.ID) bool {
+	delete(t.known, id)
+	since, known := t.dropped[id]
+	if !known {
+		t.dropped[id] = time.Now()
+	}
+	return known && time.Since(since) >= unpinAfter
+}
+
+// retire removes the tasks and limits of an evaluation that is not active any more. Its limits
+// go last: a call that still waits for admission must not be admitted without them.
+func (t *TopUp) retire(ctx context.Context, id eval.ID) error {
+	if !t.inactive(id) {
+		return nil
 	}
 	// Again: workers held some of its tasks, and another process may have been pushing others.
 	if err := remove(ctx, t.store, id, true); err != nil {

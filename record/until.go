@@ -7,8 +7,15 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// StoppedByUntil is an evaluation's Stopped whose best candidates are known.
+// StoppedByUntil is an evaluation's Stopped whose best candidates are known. It is paused, so
+// that it can be resumed or submitted with other settings, but it has ended.
 const StoppedByUntil = "until"
+
+// HasEnded reports whether an evaluation with a status, which the fleet stopped for a reason, or
+// "", has ended: nothing of it is executed unless a person asks for more.
+func HasEnded(status Status, stopped string) bool {
+	return status == StatusDone || status == StatusCancelled || status == StatusPaused && stopped == StoppedByUntil
+}
 
 // Until ends an evaluation as soon as its best candidates are known.
 type Until struct {

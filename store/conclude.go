@@ -17,7 +17,7 @@ var (
 	//go:embed lua/conclude.lua
 	concludeSource string
 
-	concludeScript = redis.NewScript(concludeSource)
+	concludeScript = redis.NewScript(endedSource + concludeSource)
 )
 
 // Conclude notes how an ended evaluation ended. It does nothing for one that is active.

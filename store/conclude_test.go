@@ -31,10 +31,20 @@ func TestConclude(t *testing.T) {
 	if err := s.Conclude(ctx, id, want); err != nil || s.client.Exists(ctx, key).Val() != 0 {
 		t.Fatalf("without a record: %v, want none to be made", err)
 	}
-	for _, status := range []record.Status{record.StatusActive, record.StatusPaused, record.StatusDone, record.StatusCancelled} {
-		ended := status == record.StatusDone || status == record.StatusCancelled
+	for _, tt := range []struct {
+		status  record.Status
+		stopped string
+		ended   bool
+	}{
+		{record.StatusActive, "", false}, {record.StatusPaused, "", false}, {record.StatusPaused, record.StoppedByBudget, false},
+		{record.StatusPaused, record.StoppedByUntil, true}, {record.StatusDone, "", true}, {record.StatusCancelled, "", true},
+	} {
+		status, ended := tt.status, tt.ended
+		if record.HasEnded(status, tt.stopped) != ended {
+			t.Errorf("%s, stopped by %q: HasEnded is %t", status, tt.stopped, !ended)
+		}
 		s.client.Del(ctx, key)
-		s.client.HSet(ctx, key, fieldVersion, record.EvaluationVersion, fieldName, "x", fieldCreated, 1, fieldStatus, string(status),
+		s.client.HSet(ctx, key, fieldVersion, record.EvaluationVersion, fieldName, "x", fieldCreated, 1, fieldStatus, string(status), fieldStopped, tt.stopped,
 			fieldSettings, `{"priority":1,"retry":{"max_attempts":1}}`, fieldPhases, "[]")
 		s.client.Expire(ctx, key, time.Hour)
 		if err := s.Conclude(ctx, id, want); err != nil {
@@ -42,14 +52,14 @@ func TestConclude(t *testing.T) {
 		}
 		concluded, err := s.Concluded(ctx, []eval.ID{id, "ev-bbbbbbbbbbbb"})
 		if err != nil || concluded[id] != ended || concluded["ev-bbbbbbbbbbbb"] {
-			t.Errorf("%s: concluded %v, %v", status, concluded, err)
+			t.Errorf("%s %s: concluded %v, %v", status, tt.stopped, concluded, err)
 		}
 		var expected *record.Result
 		if ended {
 			expected = &want
 		}
 		if diff := cmp.Diff(expected, read()); diff != "" {
-			t.Errorf("%s: %s", status, diff)
+			t.Errorf("%s %s: %s", status, tt.stopped, diff)
 		}
 		if left := s.client.TTL(ctx, key).Val(); left <= 0 {
 			t.Errorf("%s: the record stays for %s", status, left)

@@ -19,12 +19,14 @@ var (
 	againSource string
 	//go:embed lua/vacate.lua
 	vacateSource string
+	//go:embed lua/ended.lua
+	endedSource string // in front of the scripts about evaluations that have ended
 	//go:embed lua/expire.lua
 	expireSource string
 
 	againScript  = redis.NewScript(againSource)
 	vacateScript = redis.NewScript(vacateSource)
-	expireScript = redis.NewScript(expireSource)
+	expireScript = redis.NewScript(endedSource + expireSource)
 )
 
 // Queues lists the queues that runs were pushed to, until they are dropped.
@@ -59,6 +61,7 @@ func (s *Store) DropQueue(ctx context.Context, queue string) error {
 // Use says whether an evaluation may have tasks, and in which queues.
 type Use struct {
 	Status     record.Status // empty: it has no record, or none that can be read
+	Stopped    string        // as record.Evaluation.Stopped
 	Unreadable bool          // it has a record that this program cannot read
 	Queues     []string
 }
@@ -73,7 +76,7 @@ func (s *Store) Uses(ctx context.Context, ids []eval.ID) (map[eval.ID]Use, error
 		asked := make([]*redis.SliceCmd, len(some))
 		pipe := s.client.Pipeline()
 		for i, id := range some {
-			asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldVersion, fieldStatus, fieldPhases)
+			asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldVersion, fieldStatus, fieldPhases, fieldStopped)
 		}
 		ask(ctx, pipe)
 		for i, id := range some {
@@ -87,12 +90,12 @@ func (s *Store) Uses(ctx context.Context, ids []eval.ID) (map[eval.ID]Use, error
 	return uses, nil
 }
 
-// useOf reads version, status and phases of a record; nil: Redis cannot read them.
+// useOf reads version, status, phases and Stopped of a record; nil: Redis cannot read them.
 func useOf(values []any) Use {
 	if values != nil && !slices.ContainsFunc(values, func(v any) bool { return v != nil }) {
 		return Use{}
 	}
-	var words [3]string
+	var words [4]string
 	for i, value := range values {
 		words[i], _ = value.(string)
 	}
@@ -100,7 +103,7 @@ func useOf(values []any) Use {
 	if versionKnown(words[0]) != nil || words[1] == "" || json.Unmarshal([]byte(words[2]), &phases) != nil {
 		return Use{Unreadable: true}
 	}
-	return Use{Status: record.Status(words[1]), Queues: record.Evaluation{Phases: phases}.QueueNames()}
+	return Use{Status: record.Status(words[1]), Stopped: words[3], Queues: record.Evaluation{Phases: phases}.QueueNames()}
 }
 
 // PushAgain makes all unfinished runs of an evaluation be pushed again, if it is active or

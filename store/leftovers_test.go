@@ -84,6 +84,38 @@ func TestExpire(t *testing.T) {
 	})
 }
 
+// An evaluation whose best candidates are known has ended, too; resumed, it is kept again. One
+// that is paused for another reason is kept all along.
+func TestExpireEndedEarly(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		r := create(t, s)
+		for _, tt := range []struct {
+			why  string
+			ends bool
+		}{{"", false}, {record.StoppedByBudget, false}, {record.StoppedByUntil, true}} {
+			if status, err := s.Pause(t.Context(), r.ID, tt.why); err != nil || status != record.StatusPaused {
+				t.Fatalf("Pause = %s, %v", status, err)
+			}
+			if ends, err := s.ExpireEnded(t.Context(), r.ID); err != nil || ends != tt.ends {
+				t.Errorf("stopped by %q: %v, %v; want an end: %t", tt.why, ends, err, tt.ends)
+			}
+			uses, err := s.Uses(t.Context(), []eval.ID{r.ID})
+			if err != nil || uses[r.ID].Stopped != tt.why || uses[r.ID].Status != record.StatusPaused {
+				t.Errorf("Uses = %+v, %v", uses[r.ID], err)
+			}
+			if status, err := s.Resume(t.Context(), r); err != nil || status != record.StatusActive {
+				t.Fatalf("Resume = %s, %v", status, err)
+			}
+			for _, key := range s.keysOf(r) {
+				if s.client.Exists(t.Context(), key).Val() > 0 && s.client.PTTL(t.Context(), key).Val() > 0 {
+					t.Errorf("stopped by %q and resumed: %s has an end", tt.why, key)
+				}
+			}
+		}
+	})
+}
+
 // What Vacate removes has no record; where there is one, all stays and is listed.
 func TestVacate(t *testing.T) {
 	t.Parallel()

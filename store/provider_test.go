@@ -51,7 +51,7 @@ func TestPausedProvider(t *testing.T) {
 		if going, err := s.Going(ctx, []eval.ID{r.ID}); err != nil || going[r.ID].Begins("a") || !going[r.ID].Begins("c") {
 			t.Errorf("Going = %v, %v; want that a does not and c does", going, err)
 		}
-		if status, err := s.Resume(ctx, r.ID); err != nil || status != record.StatusActive {
+		if status, err := s.Resume(ctx, r); err != nil || status != record.StatusActive {
 			t.Fatalf("Resume = %s, %v", status, err)
 		}
 		if got := s.standing(t, r.ID); verdict("a:m") != VerdictRun || len(got.Paused) != 0 || got.Pushed(0, queue) != 0 {
@@ -112,7 +112,7 @@ func TestStreaksOfFailures(t *testing.T) {
 		if _, _, err := s.PauseProvider(ctx, r.ID, "a", record.Pause{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Resume(ctx, r.ID); err != nil {
+		if _, err := s.Resume(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 		if got := end("a", providers.Timeout); got != 1 {

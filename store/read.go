@@ -49,7 +49,7 @@ func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
-	if text := values[fieldResult]; text != "" && (r.Status == record.StatusDone || r.Status == record.StatusCancelled) {
+	if text := values[fieldResult]; text != "" && record.HasEnded(r.Status, r.Stopped) {
 		if err := json.Unmarshal([]byte(text), &r.Result); err != nil {
 			return record.Evaluation{}, fmt.Errorf("result: %w", err)
 		}

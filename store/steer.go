@@ -73,8 +73,9 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 
 // Resume resumes a paused evaluation once it is activated, and the paused providers of an
 // active one. It returns the status afterwards.
-func (s *Store) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
-	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)}, rand.Text())
+func (s *Store) Resume(ctx context.Context, r record.Evaluation) (record.Status, error) {
+	keys := append([]string{s.keys.Record(r.ID), s.keys.Cursors(r.ID)}, s.keysOf(r)...)
+	return s.steer(ctx, "resume", r.ID, resumeScript, keys, rand.Text())
 }
 
 // Cancel ends every unfinished run of an evaluation, and returns the evaluation's status

@@ -58,9 +58,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
 			t.Fatal(err)
 		}
-		status := func(f func(context.Context, eval.ID) (record.Status, error)) func() (any, error) {
-			return func() (any, error) { return f(ctx, r.ID) }
-		}
+		resume := func() (any, error) { return s.Resume(ctx, r) }
 		task := record.Task{Evaluation: r.ID, Index: 0, Kind: eval.KindPairwise}
 		for _, step := range []struct {
 			name string
@@ -69,12 +67,12 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 		}{
 			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil) }, [2]any{nil, nil}},
 			{"pause", func() (any, error) { return s.Pause(ctx, r.ID, record.StoppedByBudget) }, [2]any{record.StatusPaused, record.StatusPaused}},
-			{"resume", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
+			{"resume", resume, [2]any{record.StatusActive, record.StatusActive}},
 			{"pause a provider", func() (any, error) {
 				paused, first, err := s.PauseProvider(ctx, r.ID, "p", record.Pause{Class: providers.Auth})
 				return [2]bool{paused, first}, err
 			}, [2]any{[2]bool{true, true}, [2]bool{true, false}}},
-			{"resume it", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
+			{"resume it", resume, [2]any{record.StatusActive, record.StatusActive}},
 			{"retry", func() (any, error) { return s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}}) }, [2]any{1, 0}},
 			{"cancel", func() (any, error) { return s.Cancel(ctx, r) }, [2]any{record.StatusCancelled, record.StatusCancelled}},
 			{"delete", func() (any, error) { return nil, s.Delete(ctx, r.ID) }, [2]any{nil, nil}},
@@ -109,7 +107,7 @@ func TestResumePushesAnew(t *testing.T) {
 		if _, err := s.Pause(ctx, r.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Resume(ctx, r.ID); err != nil {
+		if _, err := s.Resume(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 		standing := s.standing(t, r.ID)
@@ -248,11 +246,11 @@ func TestCancelCountsWhatHadNotEnded(t *testing.T) {
 		if standing.Total(eval.StateSucceeded) != 1 || standing.Total(eval.StateCancelled) != 1 {
 			t.Errorf("after the cancellation: %+v; want 1 succeeded, 1 cancelled", standing)
 		}
-		for what, steer := range map[string]func(context.Context, eval.ID) (record.Status, error){
-			"Pause":  func(ctx context.Context, id eval.ID) (record.Status, error) { return s.Pause(ctx, id, "") },
+		for what, steer := range map[string]func(context.Context, record.Evaluation) (record.Status, error){
+			"Pause":  func(ctx context.Context, r record.Evaluation) (record.Status, error) { return s.Pause(ctx, r.ID, "") },
 			"Resume": s.Resume,
 		} {
-			if status, err := steer(ctx, r.ID); err != nil || status != record.StatusCancelled {
+			if status, err := steer(ctx, r); err != nil || status != record.StatusCancelled {
 				t.Errorf("%s afterwards = %s, %v; want cancelled", what, status, err)
 			}
 		}

@@ -51,7 +51,7 @@ func TestCommandDeliveredTwice(t *testing.T) {
 		return err
 	}
 	resume := func(ctx context.Context, s *Store, r record.Evaluation) error {
-		_, err := s.Resume(ctx, r.ID)
+		_, err := s.Resume(ctx, r)
 		return err
 	}
 	submit := func(ctx context.Context, s *Store, r record.Evaluation) error {

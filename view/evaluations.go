@@ -180,6 +180,9 @@ func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.I
 // inRecord says how far an evaluation is by its record in Redis.
 func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 	e := Evaluation{ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting, Paused: at.Paused}
+	if e.Status == record.StatusPaused && record.HasEnded(at.Status, at.Stopped) {
+		e.Status = StatusStopped
+	}
 	if r.Result != nil {
 		e.Result = &Result{At: r.Result.At, Headline: r.Result.Headline, Elsewhere: r.Result.Elsewhere}
 	}

@@ -25,7 +25,8 @@ import (
 // this program cannot read.
 const (
 	StatusInterrupted record.Status = "interrupted"
-	// StatusStopped is that of one in a folder which the fleet stopped before its end.
+	// StatusStopped is that of one that ended early, because its best candidates are known, or,
+	// in a folder, because the fleet stopped it for any reason.
 	StatusStopped    record.Status = "stopped"
 	StatusRunning    record.Status = "running"
 	StatusUnreadable record.Status = "unreadable"

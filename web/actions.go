@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // Actions steer an evaluation as the commands of these names do. Each returns a sentence that
@@ -38,7 +39,7 @@ const actTime = 30 * time.Second
 func (e Evaluation) can() []string {
 	var can []string
 	switch {
-	case e.Status == record.StatusPaused || len(e.Paused) > 0:
+	case e.Status == record.StatusPaused || e.Status == view.StatusStopped || len(e.Paused) > 0:
 		can = append(can, doResume)
 	case e.Status == record.StatusActive:
 		can = append(can, doPause)

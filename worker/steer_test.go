@@ -100,7 +100,11 @@ func TestPauseEndsWaitsInPlace(t *testing.T) {
 	if calls, _ := b.provider.count(); calls != 2 {
 		t.Errorf("%d calls, want that the waits ended without another", calls)
 	}
-	if _, err := b.store.Resume(t.Context(), b.id); err != nil {
+	r, err := b.store.Evaluation(t.Context(), b.id)
+	if err == nil {
+		_, err = b.store.Resume(t.Context(), r)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	task := record.Task{Evaluation: b.id, Kind: eval.KindPairwise}

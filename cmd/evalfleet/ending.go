@@ -69,7 +69,7 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 		}
 		log.Warn().Err(err).Msg("the receiver of notify.url was not told")
 	}
-	if o.Early() {
+	if o.Early() && o.Known == nil {
 		return nil
 	}
 	log.Info().Str("result", result.Headline).Msg("evaluation ended")
@@ -113,13 +113,17 @@ func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 		}
 		about = fmt.Sprint(event.Data.Runs, used.Calls) // other numbers are another end
 	}
+	if o.Known != nil {
+		event.Data.Why = o.Why().String()
+		about = event.Data.Why // calls in flight may still end
+	}
 	switch {
 	case o.Cancelled:
 		event.Type = notify.Cancelled
-	case o.Stopped != "":
+	case o.Stopped != "" && o.Known == nil:
 		event.Type, event.Data.Why = notify.Spent, o.Why().String()
 		about = fmt.Sprint(o.Budget, o.Spent)
-	case o.Early():
+	case o.Early() && o.Known == nil:
 		event.Type, event.Data.Why = notify.Paused, o.Why().String()
 		about = fmt.Sprint(o.Why().Paused)
 	case event.Data.Runs.Failed > 0:

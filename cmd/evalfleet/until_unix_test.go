@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 const untilRuns = 4 * 3 / 2 * 2 * 30 // pairs of four candidates in both orders, of 30 items
@@ -100,7 +100,7 @@ func TestUntilTheBestIsKnown(t *testing.T) {
 		f.startWorkers(1)
 		launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0")
 		f.onFleet(exitOK, "enqueue", "until.yaml", "--config", "fleet.yaml")
-		f.until("the evaluation has stopped", func(seen) bool { return f.standing().Status == record.StatusPaused })
+		f.until("the evaluation has stopped", func(seen) bool { return f.standing().Status == view.StatusStopped })
 		testrun.Eventually(t, "the reason is stored", func() bool { s := f.standing().Stopped; return s != nil && s.Known != nil })
 		want(f, f.standing().Stopped)
 	})

@@ -4,8 +4,7 @@
 -- ARGV[1] the result, JSON
 -- Returns 1; 0 if there is no record, or it is active again.
 -- Twice: the last result holds.
-local status = redis.call("HGET", KEYS[1], "status")
-if status ~= "done" and status ~= "cancelled" then
+if not hasEnded(KEYS[1]) then
   return 0
 end
 redis.call("HSET", KEYS[1], "result", ARGV[1])

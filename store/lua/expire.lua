@@ -5,8 +5,7 @@
 -- Returns 1 if a time is set now; 0 if none is: it has not ended, or is active
 -- again, or with ARGV[2] = 1 results wait.
 -- Twice: the time starts again, or with ARGV[2] = 1 it is unchanged.
-local status = redis.call("HGET", KEYS[1], "status")
-if status ~= "done" and status ~= "cancelled" then
+if not hasEnded(KEYS[1]) then
   return 0
 end
 if ARGV[2] == "1" then

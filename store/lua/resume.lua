@@ -1,11 +1,12 @@
 -- resume: resumes a paused evaluation, and the paused providers of an active one.
 --
--- KEYS[1] record   KEYS[2] cursors
+-- KEYS[1] record   KEYS[2] cursors   KEYS[3…] the evaluation's other keys
 -- ARGV[1] the command's token
 -- Returns the evaluation's status afterwards: "active", or "done" or
 -- "cancelled" if it cannot be resumed; "" when it is gone. Cursors restart,
 -- because tasks that were pulled during the pause were dropped: recorded runs
--- are skipped when runs are pushed, and existing tasks conflict.
+-- are skipped when runs are pushed, and existing tasks conflict. Keys persist again, which
+-- had an end if the evaluation had ended because its best candidates were known.
 -- The revision is raised, so that no push begun before moves them.
 -- Twice: the second time finds its token, and also leaves alone a pause that came
 -- between.
@@ -22,4 +23,7 @@ redis.call("HSET", KEYS[1], "status", "active", "stopped", "")
 redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
+for i = 1, #KEYS do
+  redis.call("PERSIST", KEYS[i])
+end
 return "active"

@@ -59,7 +59,9 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	}
 	if s.Stopped != nil {
 		out.WriteString(detail(harmless.OneLine(s.Stopped.String())))
-		out.WriteString(detail("resume with `evalfleet resume`"))
+		if s.Stopped.Known == nil {
+			out.WriteString(detail("resume with `evalfleet resume`"))
+		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
