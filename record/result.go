@@ -9,4 +9,12 @@ type Result struct {
 	Headline string    `json:"headline"` // who won, and how certain that is
 	// Elsewhere is set unless a controller has the results: its pages have no report then.
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Reliance says whether its judges can be relied on; nil: no judge compared two texts.
+	Reliance *Reliance `json:"reliance,omitempty"`
+}
+
+// Reliance is a report's line of trust.
+type Reliance struct {
+	Level string `json:"level"` // unknown, sound, caution or unsound
+	Text  string `json:"text"`
 }

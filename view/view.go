@@ -75,6 +75,8 @@ type Result struct {
 	// Elsewhere: the results are where `enqueue --wait` or `collect` put them, and not with a
 	// controller.
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Reliance says whether its judges can be relied on; absent: no judge compared two texts.
+	Reliance *record.Reliance `json:"reliance,omitempty"`
 }
 
 // Phase says how far a phase is, in runs.

@@ -38,6 +38,8 @@ type Shown struct {
 	Failed  string   `json:"failed"`  // runs by error class
 	Classes []string `json:"classes"` // of failed runs, by name
 	Result  string   `json:"result"`  // who won
+	Trust   string   `json:"trust"`   // whether the judges can be relied on
+	Level   string   `json:"level"`   // of trust: unknown, sound, caution or unsound
 	Report  bool     `json:"report"`  // it is known that a controller has written one
 }
 
@@ -147,6 +149,9 @@ func shown(e view.Evaluation) Evaluation {
 	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
 	if r := e.Result; r != nil {
 		of.Shown.Result, of.Shown.Report = r.Headline, !r.Elsewhere
+		if r.Reliance != nil {
+			of.Shown.Trust, of.Shown.Level = r.Reliance.Text, r.Reliance.Level
+		}
 	}
 	if rate > 0 {
 		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))

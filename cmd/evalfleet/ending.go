@@ -59,10 +59,7 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 	if err != nil {
 		log.Warn().Err(err).Msg("cannot write all files of the evaluation")
 	}
-	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
-	if built != nil {
-		result.Headline = built.Headline()
-	}
+	result := resultOf(built)
 	if err := e.tell(ctx, o, built, result); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -74,6 +71,19 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 	}
 	log.Info().Str("result", result.Headline).Msg("evaluation ended")
 	return e.fleet.Store.Conclude(ctx, o.Record.ID, result)
+}
+
+// resultOf is what a report says of an evaluation that has just ended; nil: there is no report.
+func resultOf(built *report.Report) record.Result {
+	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
+	if built == nil {
+		return result
+	}
+	result.Headline = built.Headline()
+	if trust := built.Reliance(); trust != nil {
+		result.Reliance = &record.Reliance{Level: string(trust.Level), Text: trust.String()}
+	}
+	return result
 }
 
 // write makes the report and writes all files.

@@ -29,7 +29,8 @@ func enqueueCommand(p *process) *cli.Command {
 		ArgsUsage: "FILE|FOLDER",
 		Description: "Stores the plan, the documents and the first runs in Redis for the workers, and prints the evaluation's id as " +
 			"the last line. Submitting the same evaluation again resumes it. With --wait, the command stays until all " +
-			"results are in the results store, and then writes the output files.",
+			"results are in the results store, and then writes the output files. With until in the file, the evaluation ends as " +
+			"soon as its best candidates are known: --wait, `evalfleet collect --follow` or a controller checks this.",
 		Flags: append(submitFlags(), sinkFlag(),
 			&cli.StringFlag{Name: serverFlag, Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as https://ann@evals.example.org (default --redis)"},
 			&cli.BoolFlag{Name: waitFlag, Usage: "wait until all runs have ended, collect the results and write the output files"}),
@@ -126,7 +127,8 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	place.Dir = d.FolderOf(r)
 	err = conclude(ctx, conclusion{reader: sink, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
-			result := record.Result{At: time.Now().UTC().Truncate(time.Second), Headline: built.Headline(), Elsewhere: r.SinkURL == ""}
+			result := resultOf(built)
+			result.Elsewhere = r.SinkURL == ""
 			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
 	return answers, err

@@ -45,6 +45,11 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		for part := range strings.SplitAfterSeq(r.Headline, "; ") {
 			out.WriteString(detail(harmless.OneLine(part)))
 		}
+		if r.Reliance != nil {
+			for part := range strings.SplitAfterSeq(r.Reliance.Text, ". ") {
+				out.WriteString(detail(harmless.OneLine(part)))
+			}
+		}
 	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
 		out.WriteString(detail(usedText(*u)))
