@@ -33,7 +33,7 @@ func estimateCommand(p *process) *cli.Command {
 		ArgsUsage: "FILE|FOLDER",
 		Description: "Makes no calls. The number of calls is a minimum; retries and repairs are extra. Input tokens are counted on a " +
 			"sample of prompts. The duration is the shortest that the slowest limit permits, with --latency per call, else " +
-			"the median recorded in the output folder, else 10s.",
+			"the median recorded in the output folder, else 10s. With until in the file, the evaluation may end earlier: the estimate says when this is checked first.",
 		Flags: append(questionFlags(), slotsOption(),
 			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` per call, such as 8s (default the recorded median, else 10s)"},
 			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens per answer (default by the form of the answer)"},
@@ -136,6 +136,7 @@ func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut i
 		text.line("cost      %s", view.Dollars(*e.CostUSD))
 	}
 	text.duration(e, source)
+	text.until(e.Until, e.Total.Runs)
 	text.savings(e)
 	_, err := text.WriteTo(to)
 	return err

@@ -54,6 +54,18 @@ func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
 	}
 }
 
+// until says when the evaluation may end early.
+func (t *estimateText) until(u *estimate.Until, runs int) {
+	switch {
+	case u == nil:
+	case u.Runs >= runs:
+		t.line("until     all runs come before the first check whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
+	default:
+		t.line("until     may end from %s (%s) on, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
+			wording.Either(u.Top, "candidate is", "candidates are"))
+	}
+}
+
 // savings name the settings that ask less.
 func (t *estimateText) savings(e estimate.Estimate) {
 	name := "fewer"

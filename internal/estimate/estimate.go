@@ -59,6 +59,16 @@ type Estimate struct {
 	Bounds []Bound `json:"bounds"`
 	// Savings are settings that ask fewer calls of the same documents.
 	Savings []Saving `json:"savings"`
+	// Until says when the evaluation may end before all its calls are made; absent: it does not.
+	Until *Until `json:"until,omitempty"`
+}
+
+// Until is when it is checked first whether the best candidates are known.
+type Until struct {
+	Top        int     `json:"top"` // candidates
+	Confidence float64 `json:"confidence"`
+	Pairs      int     `json:"first_check_pairs"`
+	Runs       int     `json:"first_check_runs"` // until then
 }
 
 // Part is one judge's work in one phase.
@@ -135,8 +145,26 @@ func Of(q Question) (Estimate, error) {
 	} else if estimate.Total.Calls > 0 {
 		estimate.Seconds = estimate.Latency
 	}
-	estimate.Savings = savings(e, estimate)
+	estimate.Savings, estimate.Until = savings(e, estimate), until(q)
 	return estimate, nil
+}
+
+func until(q Question) *Until {
+	how := q.Settings.Until
+	if how == nil {
+		return nil
+	}
+	rule := how.Rule(q.Evaluation)
+	u := &Until{Top: rule.Top, Confidence: rule.Sure(), Pairs: rule.Pairs(1)}
+	for _, p := range q.Plans {
+		if p.Kind() != eval.KindPairwise {
+			u.Runs += p.Runs()
+			continue
+		}
+		u.Runs += u.Pairs * plan.RunsOfPair(q.Evaluation)
+		break
+	}
+	return u
 }
 
 // together reports whether an agent is asked for all dimensions in one call.

@@ -366,3 +366,19 @@ func TestTwoCalls(t *testing.T) {
 		t.Errorf("cost %v, want %v", two.CostUSD, want)
 	}
 }
+
+// TestUntilIsEstimated: an evaluation that may end early says when this is checked first, with
+// the runs of the phases before.
+func TestUntilIsEstimated(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "one", "two", "three", "four", "five", "six")
+	if made := mustEstimate(t, q); made.Until != nil {
+		t.Errorf("without until: %+v", made.Until)
+	}
+	q.Settings.Until = &record.Until{Top: 2}
+	got := mustEstimate(t, q).Until
+	want := estimate.Until{Top: 2, Confidence: 0.95, Pairs: 18, Runs: 6*2 + 18*2*2*3}
+	if got == nil || *got != want {
+		t.Errorf("until: %+v, want %+v", got, want)
+	}
+}
