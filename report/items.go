@@ -7,9 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // Bounds of what is computed and shown by category and item.
@@ -29,6 +31,7 @@ type Item struct {
 	// Disagree, Flipped and Unlike count the pairs with each of the marks, and Marked those
 	// with any.
 	Disagree, Flipped, Unlike, Marked int
+	Score                             Score // of all scores: the lower the mean, the harder
 	// Results are the candidates' on it: win rates, or mean scores where there are no
 	// verdicts on pairs.
 	Results []ItemResult
@@ -64,6 +67,25 @@ func (i Item) Spread() float64 {
 		return math.NaN()
 	}
 	return math.Sqrt(max(0, squares-sum*sum/n) / (n - 1))
+}
+
+// meanScore is NaN without scores.
+func (i Item) meanScore() float64 {
+	if i.Score.N == 0 {
+		return math.NaN()
+	}
+	return i.Score.Mean()
+}
+
+// itemRows are the rows of items.csv.
+func (r *Report) itemRows() (rows []results.ItemRow) {
+	for _, i := range r.Items {
+		rows = append(rows, results.ItemRow{
+			Item: i.ID, Categories: strings.Join(i.Categories, "; "), Pairs: i.Pairs, Disagree: i.Disagree, Flipped: i.Flipped, Unlike: i.Unlike,
+			Contested: i.Marked, Share: i.Contested(), Spread: i.Spread(), Score: i.meanScore(),
+		})
+	}
+	return rows
 }
 
 // Category is the ranking of candidates on the items of one category.
@@ -109,6 +131,10 @@ func (b *builder) finishItems(ctx context.Context) error {
 	at := func(document int32) *ItemResult {
 		d := plan.Documents[document]
 		return &b.items[d.Item].Results[b.candidate[d.Candidate]]
+	}
+	for d, score := range b.documentScores {
+		item := &b.items[plan.Documents[d].Item]
+		item.Score.N, item.Score.sum = item.Score.N+score.N, item.Score.sum+score.sum
 	}
 	if r.Verdicts == 0 {
 		for d, score := range b.documentScores {
@@ -408,6 +434,7 @@ type (
 		Unlike     int           `json:"unlike_people"`
 		Contested  int           `json:"contested"`
 		Spread     number        `json:"spread"`
+		Score      number        `json:"mean_score"`
 	}
 	categoriesJSON struct {
 		All          array[categoryJSON] `json:"all"`
@@ -424,7 +451,7 @@ type (
 
 func (r *Report) itemsJSON() (out []itemJSON) {
 	for _, i := range r.Items {
-		out = append(out, itemJSON{i.ID, i.Categories, i.Pairs, i.Disagree, i.Flipped, i.Unlike, i.Marked, number(i.Spread())})
+		out = append(out, itemJSON{i.ID, i.Categories, i.Pairs, i.Disagree, i.Flipped, i.Unlike, i.Marked, number(i.Spread()), number(i.meanScore())})
 	}
 	return out
 }

@@ -102,3 +102,27 @@ func TestContestedItems(t *testing.T) {
 		t.Errorf("the spread is %v, want 0.5", spread)
 	}
 }
+
+// TestItemRows: items.csv has what the report says of each item, with mean scores where there
+// are any.
+func TestItemRows(t *testing.T) {
+	t.Parallel()
+	m := inCategories(3, false)
+	if rows := built(t, m, Options{}).Rankings().Items; len(rows) != 6 || rows[0].Item != "q00" || rows[5].Categories != "verse <i>" || rows[0].Pairs != 3 || !math.IsNaN(rows[0].Score) || !(rows[0].Spread > 0) {
+		t.Errorf("rows %+v", rows)
+	}
+	scored := inCategories(3, false).withScores("style")
+	for k := range scored.singles {
+		scored.singles[k].Score = 2
+		if strings.HasPrefix(scored.singles[k].Document, "q05/") {
+			scored.singles[k].Score = 4
+		}
+	}
+	if rows := built(t, scored, Options{}).Rankings().Items; rows[0].Score != 2 || rows[5].Score != 4 {
+		t.Errorf("mean scores of %+v", rows)
+	}
+	scored.pairwise, scored.counts = nil, scored.counts[:1]
+	if rows := built(t, scored, Options{}).Rankings(); len(rows.Items) != 6 || rows.Ranking != nil || rows.Items[5].Score != 4 || rows.Items[0].Pairs != 0 {
+		t.Errorf("of scores alone: %+v", rows.Items)
+	}
+}

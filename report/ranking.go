@@ -268,10 +268,10 @@ func (b *builder) nameGroups(groups []Group) {
 	}
 }
 
-// Rankings are the rows of ranking.csv and elo_summary.csv. A number that was not estimated is
+// Rankings are the rows of ranking.csv, elo_summary.csv and items.csv. A number that was not estimated is
 // NaN. Ranks restart in every group.
 func (r *Report) Rankings() results.Rankings {
-	out := results.Rankings{Elo: r.elo}
+	out := results.Rankings{Elo: r.elo, Items: r.itemRows()}
 	if r.Verdicts == 0 {
 		return out
 	}

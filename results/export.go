@@ -23,6 +23,7 @@ const (
 	ResponsesFile = "responses.jsonl"
 	EloFile       = "elo_summary.csv"
 	RankingFile   = "ranking.csv"
+	ItemsFile     = "items.csv"
 	ManifestFile  = "manifest.json"
 
 	// AnswersFile, below Place.Working, records the answers that were written there.
@@ -68,11 +69,25 @@ type EloRow struct {
 	Elo   float64
 }
 
+// ItemRow is a line of items.csv. A number that is not defined is NaN, and becomes an empty cell.
+type ItemRow struct {
+	Item       string
+	Categories string // separated by "; "
+	Pairs      int    // of texts, with verdicts of judges
+	// Disagree, Flipped and Unlike are the pairs on which judges disagree, follow the order, or
+	// differ from people, and Contested those with any of these.
+	Disagree, Flipped, Unlike, Contested int
+	Share                                float64 // of pairs that are contested
+	Spread                               float64 // standard deviation of the candidates' results
+	Score                                float64 // mean of all scores on it: the lower, the harder
+}
+
 // Rankings are the finished rows of the files that results does not compute, in
 // the order in which they are to be written. A nil list writes no file.
 type Rankings struct {
 	Elo     []EloRow
 	Ranking []RankingRow
+	Items   []ItemRow
 	Choices *Choices // nil: candidates have no abilities
 }
 
@@ -228,6 +243,9 @@ func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, ans
 	if rankings.Ranking != nil {
 		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
 	}
+	if rankings.Items != nil {
+		files = append(files, both(ItemsFile, itemTable, all(rankings.Items))...)
+	}
 	return append(files, manifestFile(ctx, r, e, rankings.Choices, answers))
 }
 
@@ -265,6 +283,19 @@ func both[T any](name string, t table[T], rows iter.Seq2[T, error]) []file {
 		{name, func(w io.Writer) error { return t.csv(w, rows) }},
 		{strings.TrimSuffix(name, ".csv") + ".jsonl", func(w io.Writer) error { return t.jsonl(w, rows) }},
 	}
+}
+
+var itemTable = table[ItemRow]{
+	{"item", func(r ItemRow) any { return r.Item }},
+	{"categories", func(r ItemRow) any { return r.Categories }},
+	{"pairs", func(r ItemRow) any { return r.Pairs }},
+	{"disagree", func(r ItemRow) any { return r.Disagree }},
+	{"flipped", func(r ItemRow) any { return r.Flipped }},
+	{"unlike_people", func(r ItemRow) any { return r.Unlike }},
+	{"contested", func(r ItemRow) any { return r.Contested }},
+	{"contested_share", func(r ItemRow) any { return r.Share }},
+	{"spread", func(r ItemRow) any { return r.Spread }},
+	{"mean_score", func(r ItemRow) any { return r.Score }},
 }
 
 var pairwiseTable = table[PairwiseRow]{

@@ -48,6 +48,10 @@ func exported(t testing.TB) (Sink, eval.ID, Rankings) {
 			{Candidate: "b", Rank: 2, RankLow: 1, RankHigh: 2, Ability: -0.5, SE: math.Inf(1), Low: math.Inf(-1), High: 0, Losses: 3, Ties: 2, WinRate: 0.2, Group: 1, ModelSE: 0.2, BeatsNext: math.NaN(), MarginalLow: 2, MarginalHigh: 2, Best: 0.025, Elo: 913.5, EloLow: math.Inf(-1), EloHigh: 1000, Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
 			{Candidate: "d, the last", Ability: math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(), ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(), Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(), Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
 		},
+		Items: []ItemRow{
+			{Item: "q1", Categories: "sums; verse", Pairs: 4, Disagree: 1, Flipped: 2, Unlike: 1, Contested: 3, Share: 0.75, Spread: 0.25, Score: 3.5},
+			{Item: "q,2", Share: math.NaN(), Spread: math.NaN(), Score: math.NaN()},
+		},
 	}
 }
 
@@ -66,15 +70,15 @@ func TestExport(t *testing.T) {
 		}
 		want := []string{
 			PairwiseFile, "pairwise_results.jsonl", SingleFile, "single_doc_results.jsonl",
-			EloFile, "elo_summary.jsonl", RankingFile, "ranking.jsonl", ManifestFile,
+			EloFile, "elo_summary.jsonl", RankingFile, "ranking.jsonl", ItemsFile, "items.jsonl", ManifestFile,
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
 	}
 	written, err := os.ReadDir(dir)
-	if err != nil || len(written) != 9 {
-		t.Errorf("the folder holds %v, %v, want 9 files", written, err)
+	if err != nil || len(written) != 11 {
+		t.Errorf("the folder holds %v, %v, want 11 files", written, err)
 	}
 	for _, file := range written {
 		got, err := os.ReadFile(filepath.Join(dir, file.Name()))

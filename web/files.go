@@ -57,6 +57,10 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 	if verdicts || e.Settings.Votes != "" {
 		ranked = results.Rankings{Elo: []results.EloRow{}, Ranking: []results.RankingRow{}}
 	}
+	scores := slices.ContainsFunc(counts, func(p results.PhaseCounts) bool { return p.Kind == eval.KindSingle && p.Succeeded > 0 })
+	if len(e.Plan.Items) > 1 && (ranked.Ranking != nil || scores) {
+		ranked.Items = []results.ItemRow{}
+	}
 	names := results.ExportNames(ctx, reader, e, ranked)
 	for name := range reportFiles {
 		names = append(names, name)
@@ -127,5 +131,5 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 // ofReport reports whether a file contains what only the report computes.
 func ofReport(name string) bool {
 	table := strings.TrimSuffix(name, path.Ext(name)) + ".csv" // each table is also JSON Lines
-	return name == results.ManifestFile || table == results.EloFile || table == results.RankingFile
+	return name == results.ManifestFile || table == results.EloFile || table == results.RankingFile || table == results.ItemsFile
 }
