@@ -50,7 +50,7 @@ type placeView struct {
 // Report.WriteHTML does.
 func (c *Comparison) WriteHTML(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	if err := pageTemplate().ExecuteTemplate(out, "compare", c.page()); err != nil {
+	if err := fileTemplate().ExecuteTemplate(out, "compare", c.page()); err != nil {
 		return fmt.Errorf("write page of a comparison: %w", err)
 	}
 	if err := out.Flush(); err != nil {

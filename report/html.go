@@ -35,9 +35,19 @@ var pageFiles embed.FS
 //go:embed page/page.css
 var pageStyle string
 
-// pageTemplate is parsed when a page is first made: a worker makes none.
-var pageTemplate = sync.OnceValue(func() *template.Template {
+// The templates of a page that is a file, and of one that the pages serve. They are parsed when a
+// page is first made: a worker makes none.
+var (
+	fileTemplate   = sync.OnceValue(func() *template.Template { return pageTemplate(false) })
+	servedTemplate = sync.OnceValue(func() *template.Template { return pageTemplate(true) })
+)
+
+// pageTemplate is the template of a page. A served one links to its evaluation and to runs, by
+// addresses that are relative to /evaluations/ID/report.
+func pageTemplate(served bool) *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
+		"served":       func() bool { return served },
+		"at":           func(r results.RunRow) string { return fmt.Sprintf("%d.%d", r.Phase, r.Index) },
 		"text":         harmless.Line,
 		"prose":        harmless.Text,
 		"name":         func(s string) string { return named(s) },
@@ -52,7 +62,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 			return scoreTable{rows, columns, of, caption}
 		},
 	}).ParseFS(pageFiles, "page/*.html"))
-})
+}
 
 // page is what the template shows; its numbers are texts already.
 type page struct {
@@ -102,9 +112,15 @@ type tile struct {
 // WriteHTML writes the report as one page that needs nothing else: no network, no
 // script, no font. Everything recorded is escaped, and a content security policy
 // forbids the page to load or run anything.
-func (r *Report) WriteHTML(w io.Writer) error {
+func (r *Report) WriteHTML(w io.Writer) error { return r.writePage(w, fileTemplate()) }
+
+// WriteServedHTML is WriteHTML for /evaluations/ID/report of the pages: it links to the
+// evaluation and to its runs there.
+func (r *Report) WriteServedHTML(w io.Writer) error { return r.writePage(w, servedTemplate()) }
+
+func (r *Report) writePage(w io.Writer, form *template.Template) error {
 	out := bufio.NewWriter(w)
-	if err := pageTemplate().Execute(out, r.page()); err != nil {
+	if err := form.Execute(out, r.page()); err != nil {
 		return fmt.Errorf("write page of %s: %w", r.Evaluation.ID, err)
 	}
 	if err := out.Flush(); err != nil {
