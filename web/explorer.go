@@ -13,7 +13,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // explorer adds the pages of an evaluation's recorded runs, of its pairs, and of one run. They
@@ -46,11 +45,8 @@ func partOf(id eval.ID, name string, r *http.Request) Part {
 // closes the sink.
 func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results.Evaluation, error) {
 	sink, err := s.results(ctx, id)
-	switch {
-	case errors.Is(err, store.ErrNoEvaluation):
-		return nil, results.Evaluation{}, fmt.Errorf("%w: no evaluation has this id", errNotFound)
-	case err != nil:
-		return nil, results.Evaluation{}, fmt.Errorf("the results cannot be read from here: %w", err)
+	if err != nil {
+		return nil, results.Evaluation{}, noResults(err)
 	}
 	e, err := sink.Evaluation(ctx, id)
 	if errors.Is(err, results.ErrNoEvaluation) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -348,6 +350,35 @@ func testRefusals(t *testing.T, s *site) {
 	} {
 		if got, text := s.ask(http.MethodGet, path); got.code != want.code || !strings.Contains(text, want.words) {
 			t.Errorf("%s answers %d without %q:\n%s", path, got.code, want.words, text)
+		}
+	}
+}
+
+// Where results are elsewhere, no page of them is found; a store that does not answer is another
+// matter.
+func TestResultsElsewhere(t *testing.T) {
+	t.Parallel()
+	var failure atomic.Value
+	s := newSite(t, func(cfg *Config) {
+		cfg.Results = func(context.Context, eval.ID) (results.Reader, error) { return nil, failure.Load().(error) }
+	})
+	of := "/evaluations/" + string(s.done)
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{fmt.Errorf("%w: in a store that was not named", ErrNotHere), http.StatusNotFound},
+		{fmt.Errorf("open x: %w", results.ErrNoSink), http.StatusNotFound},
+		{fmt.Errorf("open x: %w", io.ErrUnexpectedEOF), http.StatusServiceUnavailable},
+	} {
+		failure.Store(fmt.Errorf("%w", c.err)) // of one type
+		for _, path := range []string{of + "/report", of + "/results", of + "/pairs", of + "/files", "/api" + of + "/results", "/api" + of + "/pairs", "/api" + of + "/files", "/api" + of + "/files/report.html"} {
+			if got, text := s.ask(http.MethodGet, path); got.code != c.code || !strings.Contains(text, "results") {
+				t.Errorf("%v: %s answers %d, want %d:\n%.2000s", c.err, path, got.code, c.code, text)
+			}
+		}
+		if got, text := s.ask(http.MethodGet, of); got.code != http.StatusOK || strings.Contains(text, `href="`+of+`/files"`) {
+			t.Errorf("%v: the evaluation's page answers %d, or links to what is not here", c.err, got.code)
 		}
 	}
 }

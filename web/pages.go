@@ -152,7 +152,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // Redis.
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, errNotFound):
+	case errors.Is(err, errNotFound), errors.Is(err, ErrNotHere):
 		return http.StatusNotFound
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest

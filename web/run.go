@@ -102,7 +102,7 @@ func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err erro
 	}
 	from.Sink, err = s.results(r.Context(), id)
 	if err != nil && from.Store == nil {
-		return from, fmt.Errorf("the results cannot be read from here: %w", err)
+		return from, noResults(err)
 	}
 	return from, nil
 }

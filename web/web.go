@@ -169,6 +169,20 @@ func payload(taskType string, raw []byte) string {
 
 var errNotFound = errors.New("page not found")
 
+// ErrNotHere means that an evaluation's results are in a store that these pages do not read.
+var ErrNotHere = errors.New("the results of this evaluation are not here")
+
+// noResults is an error of opening results as pages show it.
+func noResults(err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation):
+		return fmt.Errorf("%w: no evaluation has this id", errNotFound)
+	case errors.Is(err, ErrNotHere), errors.Is(err, errNotFound):
+		return err
+	}
+	return fmt.Errorf("the results cannot be read from here: %w", err)
+}
+
 func (s *Server) overview(r *http.Request) (o *Overview, err error) {
 	if s.fleet != nil {
 		o, err = s.fleet.overview(r.Context())
@@ -218,12 +232,17 @@ func (s *Server) limits(r *http.Request) (*Limits, error) {
 	return s.fleet.allLimits(r.Context())
 }
 
-// results opens what an evaluation's report is made of.
+// results opens what an evaluation's report is made of. The error is ErrNotHere where another
+// place has it.
 func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error) {
 	if s.cfg.Results == nil {
 		return nil, errNotFound
 	}
-	return s.cfg.Results(ctx, id)
+	reader, err := s.cfg.Results(ctx, id)
+	if errors.Is(err, results.ErrNoSink) || errors.Is(err, results.ErrOtherSink) {
+		err = fmt.Errorf("%w: %w", ErrNotHere, err)
+	}
+	return reader, err
 }
 
 // A report of many verdicts takes tens of seconds and all of a core.
@@ -265,8 +284,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	id := eval.ID(r.PathValue("id"))
 	reader, err := s.results(r.Context(), id)
 	if err != nil {
-		s.cfg.Log.Debug().Err(err).Msg("no results to report on")
-		s.fail(w, r, fmt.Errorf("%w: the results of this evaluation are not here", errNotFound))
+		s.fail(w, r, noResults(err))
 		return
 	}
 	_ = reader.Close()

@@ -200,6 +200,9 @@ func (p *pages) ofFleet(d *fleet.Connection) {
 	p.steered(d, "")
 	p.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := d.Reader(ctx, id)
+		if codeOf(err) == exitUsage && !errors.Is(err, store.ErrNoEvaluation) { // in a store that was not named here
+			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
+		}
 		return reader, err
 	}
 }
