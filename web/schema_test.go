@@ -28,7 +28,7 @@ const (
 // apiAnswers are the answers of the API, by the name of their definition.
 var apiAnswers = map[string]any{
 	"evaluations": Overview{}, "evaluation": Detail{}, "limits": Limits{}, "workers": Workers{}, "results": Results{}, "pairs": Pairs{}, "pair": Reading{},
-	"run": Run{}, "files": Files{}, "receipt": Receipt{}, "refusal": refusal{},
+	"run": Run{}, "files": Files{}, "queues": Queues{}, "tasks": Tasks{}, "receipt": Receipt{}, "refusal": refusal{},
 }
 
 // apiSchema is the JSON Schema of all answers.
@@ -50,7 +50,7 @@ func apiSchema(t *testing.T) []byte {
 	}
 	text, err := json.MarshalIndent(&jsonschema.Schema{
 		Version: jsonschema.Version, ID: apiSchemaURL, Title: "Answers of evalfleet's pages under /api",
-		Description: "Each answer has a definition: evaluations, evaluation, limits, workers, results, pairs, pair, run, files; receipt and refusal for submissions. New fields may be added.",
+		Description: "Each answer has a definition: evaluations, evaluation, limits, workers, queues, tasks, results, pairs, pair, run, files; receipt and refusal for submissions. New fields may be added.",
 		Definitions: definitions,
 	}, "", "  ")
 	if err != nil {
@@ -108,6 +108,7 @@ func TestAPISchema(t *testing.T) {
 	fleet := newSite(t, nil)
 	answers(fleet, map[string]string{
 		"/api/evaluations": "evaluations", "/api/evaluations/" + string(fleet.idle): "evaluation", "/api/limits": "limits", "/api/workers": "workers",
+		"/api/queues": "queues", "/api/queues/p/pending": "tasks", "/api/queues/p/active": "tasks", "/api/queues/p/archived": "tasks", "/api/queues/p/completed": "tasks",
 	})
 	e, texts, entries := compared()
 	recorded := explored(t, sinks["sqlite"](t), e, texts, entries)
