@@ -67,7 +67,7 @@ func TestWorkers(t *testing.T) {
 		}
 	}
 	_, page = s.ask(http.MethodGet, "/queues/p/active")
-	if n := strings.Count(page, `<td class="name">`+id+"<"); n != 4 {
+	if n := strings.Count(page, `<td class="name" data-h="Worker">`+id+"<"); n != 4 {
 		t.Errorf("the queue's page has %d tasks of worker %s, want 4:\n%s", n, id, page)
 	}
 	close(slow.held)
