@@ -139,7 +139,7 @@ func TestLimitsAreCombined(t *testing.T) {
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 20},
 			[]string{
 				"eval.yaml:4:59: concurrency.per_provider.simulator.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always binds first; remove it, or make it tighter",
-				"eval.yaml:4:84: concurrency.per_provider.simulator.requests_per_minute: never reached: provider simulator: 600 requests per 1m0s (fleet.yaml:4) always binds first; remove it, or make it tighter",
+				"eval.yaml:4:84: concurrency.per_provider.simulator.requests_per_minute: never reached: provider simulator: 600 requests/min (fleet.yaml:4) always binds first; remove it, or make it tighter",
 				"eval.yaml:4:108: concurrency.max_concurrency: never reached: fleet: 16 in flight (fleet.yaml:2) always binds first; remove it, or make it tighter",
 			}},
 		{"the same in both", "{per_provider: {simulator: {max_concurrency: 9}}, max_concurrency: 2}",

@@ -137,7 +137,7 @@ func (l Limit) String() string {
 	case l.Kind == Cost:
 		return fmt.Sprintf("%s: budget of %s", where, Dollars(l.Max))
 	case l.Resets != "":
-		return fmt.Sprintf("%s: %d %s a day (%s)", where, l.Max, what, l.Resets)
+		return fmt.Sprintf("%s: %s %s a day (%s)", where, Amount(l.Max), what, l.Resets)
 	}
-	return fmt.Sprintf("%s: %d %s per %s", where, l.Max, what, l.Period)
+	return fmt.Sprintf("%s: %s %s%s", where, Amount(l.Max), what, Per(l.Period))
 }

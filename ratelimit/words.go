@@ -1,6 +1,10 @@
 package ratelimit
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // String says whose calls the scope holds: "provider openai", or "fleet".
 func (s Scope) String() string {
@@ -44,4 +48,37 @@ func CooldownScope(id string) (scope Scope, ok bool) {
 	name, ok = strings.CutPrefix(name, "provider/")
 	scope.Provider, scope.Model, _ = strings.Cut(name, "/model/")
 	return scope, ok
+}
+
+// Amount writes what a limit allows, exactly: "600", "12,500", "1.5 M".
+func Amount(n int64) string {
+	const million, hundredth = 1_000_000, 10_000
+	if n >= million && n%hundredth == 0 {
+		return strconv.FormatFloat(float64(n)/million, 'f', -1, 64) + " M"
+	}
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// Per writes the period behind what a rate allows: "/min", or " per 10s".
+func Per(period time.Duration) string {
+	switch period {
+	case time.Second:
+		return "/s"
+	case time.Minute:
+		return "/min"
+	case time.Hour:
+		return "/h"
+	}
+	text := period.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return " per " + text
 }

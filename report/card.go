@@ -1,12 +1,12 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -26,49 +26,49 @@ type CardOptions struct {
 // fits the width as WriteText does.
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
-	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
-	out.line(r.Headline())
-	out.blank()
+	out := lines.New(w, options.Width, options.Colour)
+	out.Heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
+	out.Line(r.Headline())
+	out.Blank()
 	if s, ok := r.cardTable(); ok {
-		s.table.write(out)
+		s.table.Write(out)
 		for _, line := range s.lines {
-			out.line(line)
+			out.Line(line)
 		}
-		out.blank()
+		out.Blank()
 	}
 	if t := r.Reliance(); t != nil {
-		out.entry("Trust", t.String(), map[Level]string{Sound: green, Caution: yellow, Unsound: red}[t.Level])
+		out.Entry("Trust", t.String(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
 	}
 	if words := r.enough(); words != "" {
-		out.entry("Enough?", words, plain)
+		out.Entry("Enough?", words, lines.Plain)
 	}
-	out.entry("Runs", r.runWords(), plain)
+	out.Entry("Runs", r.runWords(), lines.Plain)
 	u := r.total()
-	out.entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), plain)
+	out.Entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), lines.Plain)
 	if budget := r.budget(); budget != "" {
-		out.entry("Budget", budget, plain)
+		out.Entry("Budget", budget, lines.Plain)
 	}
 	if why := r.Evaluation.Stopped; why != nil {
-		colour := red
+		colour := lines.Red
 		if r.known() {
-			colour = green
+			colour = lines.Green
 		}
-		out.entry("Stopped", harmless.Line(why.String()), colour)
+		out.Entry("Stopped", harmless.Line(why.String()), colour)
 	}
 	if n := len(r.Notes()); n > 0 {
-		out.entry("Notes", wording.Count(n)+" to read in the report before you rely on this", plain)
+		out.Entry("Notes", wording.Count(n)+" to read in the report before you rely on this", lines.Plain)
 	}
 	if options.Page != "" {
-		out.path("Report", options.Page)
+		out.Path("Report", options.Page)
 	}
 	if options.Beside > 0 {
-		out.entry("Files", wording.Counted(options.Beside, "more file")+" beside the report", plain)
+		out.Entry("Files", wording.Counted(options.Beside, "more file")+" beside the report", lines.Plain)
 	}
 	if options.Details != "" {
-		out.path("Details", options.Details)
+		out.Path("Details", options.Details)
 	}
-	return out.w.Flush()
+	return out.Flush()
 }
 
 // cardTable is the top of the ranking, or the panel's means. ok is false where there is
@@ -82,9 +82,9 @@ func (r *Report) cardTable() (s section, ok bool) {
 	case len(r.Groups) == 0:
 		return section{}, false
 	case len(r.Groups) > 1:
-		t := table{{head: "first of each group", flexible: true}, {head: "candidates", right: true}}
+		t := lines.Table{{Head: "first of each group", Flexible: true}, {Head: "candidates", Right: true}}
 		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
-			t.add(harmless.Line(g.Ranked[0].Name), wording.Count(len(g.Ranked)))
+			t.Add(harmless.Line(g.Ranked[0].Name), wording.Count(len(g.Ranked)))
 		}
 		s = section{table: t}
 		if hidden := len(r.Groups) - cardCandidates; hidden > 0 {
@@ -94,15 +94,15 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 	group := r.Groups[0]
 	shown := min(cardCandidates, len(group.Ranked))
-	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
+	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
 	if r.Verdicts > 0 {
-		t = append(t, heads("win rate")...)
+		t = append(t, lines.Heads("win rate")...)
 	}
 	if r.abilities() {
-		t = append(t, heads("P(best)")...)
+		t = append(t, lines.Heads("P(best)")...)
 	}
 	if r.Scored > 0 {
-		t = append(t, heads("mean")...)
+		t = append(t, lines.Heads("mean")...)
 	}
 	for _, c := range group.Ranked[:shown] {
 		cells := []string{r.ranks(c), harmless.Line(c.Name)}
@@ -115,7 +115,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 		if r.Scored > 0 {
 			cells = append(cells, mean(c.Overall))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
 	s = section{table: t}
 	if hidden := len(group.Ranked) - shown; hidden > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
@@ -31,11 +32,11 @@ func TestCard(t *testing.T) {
 	r := built(t, typical(), Options{})
 	for _, width := range []int{60, 80, 100, 140} {
 		text := card(t, r, CardOptions{TextOptions: TextOptions{Width: width}, Page: "out/report.html", Beside: 9, Details: "evalfleet report out --details"})
-		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		if len(lines) > 27 || width >= 100 && len(lines) > 22 {
-			t.Errorf("%d columns: %d lines\n%s", width, len(lines), text)
+		all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if len(all) > 27 || width >= 100 && len(all) > 22 {
+			t.Errorf("%d columns: %d lines\n%s", width, len(all), text)
 		}
-		for _, line := range lines {
+		for _, line := range all {
 			if n := wording.Columns.StringWidth(line); n > width {
 				t.Errorf("%d columns: a line of %d: %s", width, n, line)
 			}
@@ -50,7 +51,7 @@ func TestCard(t *testing.T) {
 			t.Errorf("%d columns: colour without being asked", width)
 		}
 	}
-	if text := card(t, r, CardOptions{TextOptions: TextOptions{Colour: true}}); !strings.Contains(text, "\x1b["+yellow+"m"+"Trust") {
+	if text := card(t, r, CardOptions{TextOptions: TextOptions{Colour: true}}); !strings.Contains(text, "\x1b["+lines.Yellow+"m"+"Trust") {
 		t.Errorf("the line of trust is not yellow:\n%q", text)
 	}
 }

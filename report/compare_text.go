@@ -1,29 +1,29 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // WriteText writes the comparison as tables for a terminal, as Report.WriteText does.
 func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
 	options = options.withDefaults()
-	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
+	out := lines.New(w, options.Width, options.Colour)
 	for k, line := range c.Head() {
 		if k > 0 {
-			out.blank()
+			out.Blank()
 		}
-		out.line(line)
+		out.Line(line)
 	}
 	for _, s := range c.sections(options.Candidates, options.Width) {
-		out.blank()
+		out.Blank()
 		s.write(out)
 	}
-	return out.w.Flush()
+	return out.Flush()
 }
 
 // Head names the evaluations, and says what changed.
@@ -39,15 +39,15 @@ func (c *Comparison) Head() []string {
 // that do not fit the width are left out and counted.
 func (c *Comparison) sections(most, width int) []section {
 	shown := c.Candidates[:min(most, len(c.Candidates))]
-	t := table{{head: "candidate", flexible: true}}
+	t := lines.Table{{Head: "candidate", Flexible: true}}
 	for _, one := range shown {
-		t.add(harmless.Line(one.Name))
+		t.Add(harmless.Line(one.Name))
 	}
 	left := 0
 	for k := range c.Reports {
 		next := c.columns(k, shown)
 		const readable = 16
-		if wide := append(t[:len(t):len(t)], next...); left == 0 && (k == 0 || wide.fixedWidth()+readable <= width) {
+		if wide := append(t[:len(t):len(t)], next...); left == 0 && (k == 0 || wide.FixedWidth()+readable <= width) {
 			t = wide
 			continue
 		}
@@ -65,11 +65,11 @@ func (c *Comparison) sections(most, width int) []section {
 	if len(c.Settings) == 0 {
 		return append(sections, section{title: "Settings", lines: []string{"No setting differs."}})
 	}
-	different := append(table{{head: "setting", flexible: true}}, make(table, len(c.Reports))...)
+	different := append(lines.Table{{Head: "setting", Flexible: true}}, make(lines.Table, len(c.Reports))...)
 	for k := range c.Reports {
-		different[k+1] = column{head: fmt.Sprint(k + 1)}
+		different[k+1] = lines.Column{Head: fmt.Sprint(k + 1)}
 	}
-	each := max(12, (width-24)/len(c.Reports)-len(separator))
+	each := max(12, (width-24)/len(c.Reports)-len(lines.Separator))
 	for _, d := range c.Settings {
 		cells := []string{harmless.Line(d.Name)}
 		for _, value := range d.Values {
@@ -78,17 +78,17 @@ func (c *Comparison) sections(most, width int) []section {
 			}
 			cells = append(cells, wording.Clip(harmless.Line(value), each))
 		}
-		different.add(cells...)
+		different.Add(cells...)
 	}
 	return append(sections, section{title: "Settings that differ", table: different})
 }
 
 // columns are one evaluation's ranks and abilities, and what changed since the first.
-func (c *Comparison) columns(k int, shown []Compared) table {
+func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	r := c.Reports[k]
-	t := heads(fmt.Sprintf("rank %d", k+1), valueName(r))
+	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(r))
 	if k > 0 {
-		t = append(t, column{head: fmt.Sprintf("from 1 to %d", k+1)})
+		t = append(t, lines.Column{Head: fmt.Sprintf("from 1 to %d", k+1)})
 	}
 	for _, one := range shown {
 		cells := []string{"–", "–"}
@@ -98,7 +98,7 @@ func (c *Comparison) columns(k int, shown []Compared) table {
 		if k > 0 {
 			cells = append(cells, one.Moves[k].meaning(one.Places[0], one.Places[k]))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
 	return t
 }

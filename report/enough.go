@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -124,18 +125,18 @@ func dollars(usd float64) string {
 // enoughSection says of so many neighbours how sure their order is, and what would settle
 // it. ok is false without abilities.
 func (r *Report) enoughSection(most int) (s section, ok bool) {
-	t := append(table{{head: "candidate", flexible: true}, {head: "before", flexible: true}}, heads("right", "more items", "more pairs", "cost")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true}}, lines.Heads("right", "more items", "more pairs", "cost")...)
 	left := 0
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
-			if len(t[0].cells) == most {
+			if len(t[0].Cells) == most {
 				left++
 				continue
 			}
-			t.add(append([]string{named(g.Ranked[k].Name), named(g.Ranked[k+1].Name), probability(n.Right)}, r.furtherCells(n)...)...)
+			t.Add(append([]string{named(g.Ranked[k].Name), named(g.Ranked[k+1].Name), probability(n.Right)}, r.furtherCells(n)...)...)
 		}
 	}
-	if len(t[0].cells) == 0 {
+	if len(t[0].Cells) == 0 {
 		return section{}, false
 	}
 	if r.Intervals.By == ByPair {

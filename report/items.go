@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -295,24 +296,24 @@ func (r *Report) categorySection(candidates, width int) (section, bool) {
 		return section{}, false
 	}
 	ranked := r.Groups[0].Ranked[:min(candidates, len(r.Groups[0].Ranked))]
-	t := append(table{{head: "candidate", flexible: true}}, heads("all")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("all")...)
 	for _, c := range ranked {
-		t.add(harmless.Line(c.Name), r.ranks(c))
+		t.Add(harmless.Line(c.Name), r.ranks(c))
 	}
-	var columns []column
+	var columns []lines.Column
 	names := namedApart(r.Categories.All, func(c Category) string { return c.Name }, 16)
 	for k, category := range r.Categories.All {
-		next := column{head: names[k] + " (" + wording.Count(category.Items) + ")", right: true}
+		next := lines.Column{Head: names[k] + " (" + wording.Count(category.Items) + ")", Right: true}
 		if category.Groups != nil {
-			next.cells = rankColumn("", ranked, category.Groups).cells
+			next.Cells = rankColumn("", ranked, category.Groups).Cells
 		} else {
 			for _, c := range ranked {
-				next.cells = append(next.cells, r.categoryMean(category.Name, c.Candidate))
+				next.Cells = append(next.Cells, r.categoryMean(category.Name, c.Candidate))
 			}
 		}
 		columns = append(columns, next)
 	}
-	t, left := t.widened(columns, width)
+	t, left := t.Widened(columns, width)
 	what := "Rank"
 	if !r.abilities() {
 		what = "Result"
@@ -358,9 +359,9 @@ func (r *Report) itemSection() (section, bool) {
 	if len(items) == 0 {
 		return section{}, false
 	}
-	t := append(table{{head: "item", flexible: true}}, heads("contested", "disagree", "flipped", "unlike people", "spread")...)
+	t := append(lines.Table{{Head: "item", Flexible: true}}, lines.Heads("contested", "disagree", "flipped", "unlike people", "spread")...)
 	for _, i := range items {
-		t.add(harmless.Line(i.ID), percentOf(i.Marked, i.Pairs), percentOf(i.Disagree, i.Pairs), percentOf(i.Flipped, i.Pairs), percentOf(i.Unlike, i.Pairs), fmt.Sprintf("%.2f", i.Spread()))
+		t.Add(harmless.Line(i.ID), percentOf(i.Marked, i.Pairs), percentOf(i.Disagree, i.Pairs), percentOf(i.Flipped, i.Pairs), percentOf(i.Unlike, i.Pairs), fmt.Sprintf("%.2f", i.Spread()))
 	}
 	s := section{title: "Most contested items", table: t, lines: []string{
 		"Contested: pairs of texts on which judges disagree, follow the order, or differ from people. Spread: standard deviation of the candidates' results; an item near 0 does not tell them apart.",

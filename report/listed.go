@@ -5,6 +5,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
@@ -136,9 +137,9 @@ func (r *Report) ListedTitle() string {
 }
 
 func (r *Report) listedSection() section {
-	t := append(table{{head: "model", flexible: true}}, heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
+	t := append(lines.Table{{Head: "model", Flexible: true}}, lines.Heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
 	for _, row := range r.listedRows() {
-		t.add(harmless.Line(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
+		t.Add(harmless.Line(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
 	}
 	return section{title: r.ListedTitle(), table: t}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -79,11 +80,11 @@ func (r *Report) listedRunRows() (rows []listedRunRow, more int) {
 }
 
 func (r *Report) listedRunsSection() section {
-	t := table{{head: "run"}, {head: "model", flexible: true}, {head: "result"}}
-	t = append(t, heads("attempts", "time", "cost")...)
+	t := lines.Table{{Head: "run"}, {Head: "model", Flexible: true}, {Head: "result"}}
+	t = append(t, lines.Heads("attempts", "time", "cost")...)
 	rows, more := r.listedRunRows()
 	for _, row := range rows {
-		t.add(row.ID, row.Model, row.Result, row.Attempts, row.Time, row.Cost)
+		t.Add(row.ID, row.Model, row.Result, row.Attempts, row.Time, row.Cost)
 	}
 	s := section{title: "Each run", table: t}
 	if more > 0 {

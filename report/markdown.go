@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -35,7 +36,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	sections := r.sections(markdownCandidates, unbounded)
 	if r.Panel != nil {
-		if s := r.panelCandidates(); len(s.table[0].cells) > 0 {
+		if s := r.panelCandidates(); len(s.table[0].Cells) > 0 {
 			sections = append(sections, s)
 		}
 	}
@@ -53,9 +54,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	r.writeFailures(out)
 	out.heading(2, "Totals")
 	out.items(compact(r.totals()))
-	settings := table{{head: "setting"}, {head: "value"}}
+	settings := lines.Table{{Head: "setting"}, {Head: "value"}}
 	for _, s := range r.settings() {
-		settings.add(named(s.Name), wording.Clip(harmless.Line(s.Value), 2*reasonRunes))
+		settings.Add(named(s.Name), wording.Clip(harmless.Line(s.Value), 2*reasonRunes))
 	}
 	out.section(section{title: "Settings in force", table: settings})
 	if method := r.method(); len(method) > 0 {
@@ -87,11 +88,11 @@ func compact(lines []string) []string {
 
 // panelCandidates are the mean scores that candidates were given on each dimension.
 func (r *Report) panelCandidates() section {
-	t := table{{head: "candidate"}}
+	t := lines.Table{{Head: "candidate"}}
 	for _, d := range r.Panel.Dimensions {
-		t = append(t, heads(named(d.ID))...)
+		t = append(t, lines.Heads(named(d.ID))...)
 	}
-	t = append(t, heads("all")...)
+	t = append(t, lines.Heads("all")...)
 	for i, scores := range r.Panel.candidates {
 		if scores[len(scores)-1].N == 0 {
 			continue
@@ -100,17 +101,17 @@ func (r *Report) panelCandidates() section {
 		for _, s := range scores {
 			cells = append(cells, mean(s))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
 	return section{title: "Panel: mean score of each candidate", table: t}
 }
 
 // progressSection shows the planned and the recorded runs.
 func (r *Report) progressSection() section {
-	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
+	t := append(lines.Table{{Head: "phase"}, {Head: "asked"}}, lines.Heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), wording.Count(j.Planned), wording.Count(j.Succeeded), wording.Count(j.Failed), wording.Count(j.Cancelled),
+			t.Add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), wording.Count(j.Planned), wording.Count(j.Succeeded), wording.Count(j.Failed), wording.Count(j.Cancelled),
 				wording.Count(j.Missing), wording.Count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}
@@ -152,9 +153,9 @@ func (r *Report) writeFailures(out *markdownWriter) {
 	out.heading(2, "Failures")
 	for _, f := range r.Failures {
 		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), wording.Counted(f.Runs, "run")))
-		t := table{{head: "run"}, {head: "judge"}, {head: "error"}}
+		t := lines.Table{{Head: "run"}, {Head: "judge"}, {Head: "error"}}
 		for _, run := range f.Examples {
-			t.add(named(shortRun(run)), named(run.Judge), wording.Clip(harmless.Line(run.Error), reasonRunes))
+			t.Add(named(shortRun(run)), named(run.Judge), wording.Clip(harmless.Line(run.Error), reasonRunes))
 		}
 		out.table(t)
 	}
@@ -187,25 +188,25 @@ func (o *markdownWriter) section(s section) {
 	}
 }
 
-func (o *markdownWriter) table(t table) {
+func (o *markdownWriter) table(t lines.Table) {
 	if len(t) == 0 {
 		return
 	}
-	row := func(cell func(column) string) {
+	row := func(cell func(lines.Column) string) {
 		for _, c := range t {
 			o.print("| %s ", cell(c))
 		}
 		o.print("|\n")
 	}
-	row(func(c column) string { return escaped(harmless.Short(c.head, nameRunes)) })
-	row(func(c column) string {
-		if c.right {
+	row(func(c lines.Column) string { return escaped(harmless.Short(c.Head, nameRunes)) })
+	row(func(c lines.Column) string {
+		if c.Right {
 			return "---:"
 		}
 		return "---"
 	})
-	for i := range t[0].cells {
-		row(func(c column) string { return escaped(wording.Clip(c.cells[i], 2*reasonRunes)) })
+	for i := range t[0].Cells {
+		row(func(c lines.Column) string { return escaped(wording.Clip(c.Cells[i], 2*reasonRunes)) })
 	}
 	o.print("\n")
 }

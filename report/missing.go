@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -198,10 +199,10 @@ func (r *Report) missingNotes() []string {
 
 // missingSection lists the missing verdicts, and how they could change the result.
 func (r *Report) missingSection(most int) section {
-	t := append(table{{head: "candidate", flexible: true}}, heads("missing", "given", "lost", "won", "tied", "rank", "rank if all lost–won", "95 % bounds")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("missing", "given", "lost", "won", "tied", "rank", "rank if all lost–won", "95 % bounds")...)
 	rows := r.missingRows(most)
 	for _, m := range rows {
-		t.add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
+		t.Add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
 	}
 	s := section{title: "Missing verdicts", table: t, lines: []string{missingWords}}
 	if left := len(r.Missing.Candidates) - len(rows); left > 0 {

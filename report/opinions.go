@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -96,7 +97,7 @@ func (r *Report) panelHeadline() string {
 func (r *Report) panelMeans(most int) section {
 	p := r.Panel
 	dimensions := namedApart(p.Dimensions, func(d PanelDimension) string { return d.ID }, 16)
-	t := append(append(table{{head: "candidate", flexible: true}}, heads("mean")...), heads(dimensions...)...)
+	t := append(append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("mean")...), lines.Heads(dimensions...)...)
 	all := r.byPanel()
 	for _, c := range all[:min(most, len(all))] {
 		scores := p.candidates[c.Candidate]
@@ -104,7 +105,7 @@ func (r *Report) panelMeans(most int) section {
 		for _, s := range scores[:len(scores)-1] {
 			cells = append(cells, mean(s))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
 	s := section{title: "Panel: mean score by dimension", table: t}
 	if left := len(all) - most; left > 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -95,9 +96,9 @@ func meanOf(s Score) string {
 
 func (r *Report) panelSection() section {
 	p := r.Panel
-	t := table{{head: "dimension", flexible: true}}
-	t = append(append(t, heads(namedApart(p.Agents, itself, 16)...)...), heads("all")...)
-	row := func(name string, scores []Score) { t.add(append([]string{name}, meansOf(scores)...)...) }
+	t := lines.Table{{Head: "dimension", Flexible: true}}
+	t = append(append(t, lines.Heads(namedApart(p.Agents, itself, 16)...)...), lines.Heads("all")...)
+	row := func(name string, scores []Score) { t.Add(append([]string{name}, meansOf(scores)...)...) }
 	for _, d := range p.Dimensions {
 		row(harmless.Line(d.ID), d.Scores)
 	}

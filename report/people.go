@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -14,10 +15,10 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	if people == nil {
 		return nil
 	}
-	t := append(table{{head: "annotator", flexible: true}}, heads("votes", "ties")...)
+	t := append(lines.Table{{Head: "annotator", Flexible: true}}, lines.Heads("votes", "ties")...)
 	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
 	for _, a := range shown {
-		t.add(harmless.Line(a.Name), wording.Count(a.Votes), wording.Count(a.Ties))
+		t.Add(harmless.Line(a.Name), wording.Count(a.Votes), wording.Count(a.Ties))
 	}
 	said := section{title: "People", table: t}
 	if left := len(people.Annotators) - len(shown); left > 0 {
@@ -55,9 +56,9 @@ func (p *People) said() string {
 
 // judgesSection compares each judge with the majority of people.
 func (p *People) judgesSection() section {
-	t := append(table{{head: "judge", flexible: true}}, heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
+	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
 	for _, j := range p.Judges {
-		t.add(harmless.Line(j.Judge), wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
+		t.Add(harmless.Line(j.Judge), wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
 		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
@@ -72,15 +73,15 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 		return section{}, false
 	}
 	shown := people.Groups[0].Ranked[:min(candidates, len(people.Groups[0].Ranked))]
-	t := table{{head: "candidate", flexible: true}, rankColumn("all people", shown, people.Groups)}
+	t := lines.Table{{Head: "candidate", Flexible: true}, rankColumn("all people", shown, people.Groups)}
 	for _, c := range shown {
-		t[0].cells = append(t[0].cells, harmless.Line(c.Name))
+		t[0].Cells = append(t[0].Cells, harmless.Line(c.Name))
 	}
-	var others []column
+	var others []lines.Column
 	if len(r.Judges) > 0 { // else it is the ranking above
-		ability := column{head: "ability ± SE", right: true}
+		ability := lines.Column{Head: "ability ± SE", Right: true}
 		for _, c := range shown {
-			ability.cells = append(ability.cells, plusMinus(c.Ability, c.SE))
+			ability.Cells = append(ability.Cells, plusMinus(c.Ability, c.SE))
 		}
 		others = append(others, ability)
 		if r.Fit != nil {
@@ -96,7 +97,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	if len(others) == 0 {
 		return section{}, false
 	}
-	t, left := t.widened(others, width)
+	t, left := t.Widened(others, width)
 	s := section{title: "Rank by people", table: t}
 	if left > 0 {
 		s.lines = append(s.lines, wording.Counted(left, "more ranking")+" by one of them in report.json.")
@@ -105,10 +106,10 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 }
 
 // rankColumn are the ranks of candidates in another ranking.
-func rankColumn(head string, shown []Ranked, groups []Group) column {
-	c := column{head: head, right: true}
+func rankColumn(head string, shown []Ranked, groups []Group) lines.Column {
+	c := lines.Column{Head: head, Right: true}
 	for _, one := range shown {
-		c.cells = append(c.cells, rankIn(groups, one.Name))
+		c.Cells = append(c.Cells, rankIn(groups, one.Name))
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 )
 
 // dropWords say which judges to drop; empty where there is nothing to choose from, or to judge
@@ -44,13 +45,13 @@ func (r *Report) cardSection() (s section, ok bool) {
 	if r.Verdicts == 0 || len(r.Judges) == 0 || r.Judges[0].Card == nil {
 		return section{}, false
 	}
-	t := table{{head: "judge", flexible: true}}
+	t := lines.Table{{Head: "judge", Flexible: true}}
 	var legend []string
 	add := func(head, means string, cell func(*Scorecard) (text string, bad bool)) {
-		c, some := column{head: head, right: true}, false
+		c, some := lines.Column{Head: head, Right: true}, false
 		for _, j := range r.Judges {
 			text, bad := cell(j.Card)
-			c.cells, c.bad = append(c.cells, text), append(c.bad, bad)
+			c.Cells, c.Bad = append(c.Cells, text), append(c.Bad, bad)
 			some = some || text != "–"
 		}
 		if some {
@@ -67,7 +68,7 @@ func (r *Report) cardSection() (s section, ok bool) {
 		return outOfHundred(x) + " %"
 	}
 	for _, j := range r.Judges {
-		t[0].cells = append(t[0].cells, harmless.Line(j.Name))
+		t[0].Cells = append(t[0].Cells, harmless.Line(j.Name))
 	}
 	add("people", "People: Cohen's kappa with most people; 0 is chance.", func(c *Scorecard) (string, bool) { return coefficient(c.PeopleKappa), c.PeopleKappa <= 0 })
 	judges := "Judges: the same with other judges."

@@ -24,15 +24,15 @@ type sectionCell struct {
 func (s section) view() sectionView {
 	v := sectionView{Title: s.title, Lines: s.lines}
 	for _, c := range s.table {
-		v.Heads = append(v.Heads, c.head)
+		v.Heads = append(v.Heads, c.Head)
 	}
 	if len(s.table) == 0 {
 		return v
 	}
-	for k, name := range s.table[0].cells {
+	for k, name := range s.table[0].Cells {
 		row := sectionRow{Name: name}
 		for _, c := range s.table[1:] {
-			row.Cells = append(row.Cells, sectionCell{c.cells[k], c.bad != nil && c.bad[k]})
+			row.Cells = append(row.Cells, sectionCell{c.Cells[k], c.Bad != nil && c.Bad[k]})
 		}
 		v.Rows = append(v.Rows, row)
 	}

@@ -1,13 +1,13 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -31,12 +31,12 @@ func (o TextOptions) withDefaults() TextOptions {
 // steer the terminal.
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	options = options.withDefaults()
-	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
-	out.line(r.asked())
-	out.line(r.Headline())
+	out := lines.New(w, options.Width, options.Colour)
+	out.Heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
+	out.Line(r.asked())
+	out.Line(r.Headline())
 	if t := r.Reliance(); t != nil {
-		out.line(t.String())
+		out.Line(t.String())
 	}
 	sections := r.sections(options.Candidates, options.Width)
 	if len(r.Listed) > 0 {
@@ -46,20 +46,20 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 		sections = append(sections, r.listedRunsSection())
 	}
 	for _, s := range sections {
-		out.blank()
+		out.Blank()
 		s.write(out)
 	}
-	out.blank()
+	out.Blank()
 	for _, line := range r.totals() {
-		out.line(line)
+		out.Line(line)
 	}
 	if notes := r.Notes(); len(notes) > 0 {
-		out.blank()
+		out.Blank()
 		for _, note := range notes {
-			out.item(note)
+			out.Item(note)
 		}
 	}
-	return out.w.Flush()
+	return out.Flush()
 }
 
 // asked says which judges compared what, how often and when.
@@ -102,20 +102,20 @@ func (r *Report) asked() string {
 // Markdown.
 type section struct {
 	title string
-	table table
+	table lines.Table
 	lines []string
 }
 
 // mostMissing bounds the candidates with missing verdicts that are shown.
 const mostMissing = 20
 
-func (s section) write(out *textWriter) {
-	out.heading(s.title)
+func (s section) write(out *lines.Writer) {
+	out.Heading(s.title)
 	if len(s.table) > 0 {
-		s.table.write(out)
+		s.table.Write(out)
 	}
 	for _, line := range s.lines {
-		out.line(line)
+		out.Line(line)
 	}
 }
 
@@ -187,17 +187,17 @@ func (r *Report) groupTitle(g int) string {
 }
 
 // rankingTable leaves out the columns that do not fit.
-func (r *Report) rankingTable(group Group, most, width int) table {
+func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	ranked := group.Ranked[:most]
-	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
+	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
 	if r.abilities() {
-		t = append(t, heads("ability ± SE", "95 % interval")...)
+		t = append(t, lines.Heads("ability ± SE", "95 % interval")...)
 	}
 	if r.Verdicts > 0 {
-		t = append(t, heads("win rate", "W–L–T")...)
+		t = append(t, lines.Heads("win rate", "W–L–T")...)
 	}
 	if r.Scored > 0 {
-		t = append(t, heads("mean")...)
+		t = append(t, lines.Heads("mean")...)
 	}
 	for _, c := range ranked {
 		cells := []string{r.ranks(c), harmless.Line(c.Name)}
@@ -210,28 +210,28 @@ func (r *Report) rankingTable(group Group, most, width int) table {
 		if r.Scored > 0 {
 			cells = append(cells, mean(c.Overall))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
-	var more []column
+	var more []lines.Column
 	if r.abilities() {
-		best, lead, elo := column{head: "P(best)", right: true}, column{head: "lead over next", right: true}, column{head: "Elo", right: true}
+		best, lead, elo := lines.Column{Head: "P(best)", Right: true}, lines.Column{Head: "lead over next", Right: true}, lines.Column{Head: "Elo", Right: true}
 		for k, c := range ranked {
-			best.cells, lead.cells, elo.cells = append(best.cells, probability(c.Best)), append(lead.cells, group.leadWords(k)), append(elo.cells, eloOf(c))
+			best.Cells, lead.Cells, elo.Cells = append(best.Cells, probability(c.Best)), append(lead.Cells, group.leadWords(k)), append(elo.Cells, eloOf(c))
 		}
 		more = append(more, best, lead, elo)
 	}
 	if r.Scored == 0 {
-		t, _ = t.widened(more, width)
+		t, _ = t.Widened(more, width)
 		return t
 	}
 	for k, name := range namedApart(r.Criteria, itself, 12) {
-		next := column{head: name, right: true}
+		next := lines.Column{Head: name, Right: true}
 		for _, c := range ranked {
-			next.cells = append(next.cells, mean(c.Scores[k]))
+			next.Cells = append(next.Cells, mean(c.Scores[k]))
 		}
 		more = append(more, next)
 	}
-	t, _ = t.widened(more, width)
+	t, _ = t.Widened(more, width)
 	return t
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -42,15 +43,15 @@ func (r *Report) judgeSections(candidates, width int) []section {
 
 // saidSection is how many answers judges gave, and which.
 func (r *Report) saidSection() section {
-	t := table{{head: "judge", flexible: true}}
+	t := lines.Table{{Head: "judge", Flexible: true}}
 	pairs, scores := r.Evaluation.Plan.Pairwise != nil, r.Evaluation.Plan.Single != nil
 	if pairs {
-		t = append(t, heads("verdicts", "first won", "second won", "ties", "identical")...)
+		t = append(t, lines.Heads("verdicts", "first won", "second won", "ties", "identical")...)
 	}
 	if scores {
-		t = append(t, heads("scores")...)
+		t = append(t, lines.Heads("scores")...)
 	}
-	t = append(t, heads("by fallback", "failed")...)
+	t = append(t, lines.Heads("by fallback", "failed")...)
 	for _, j := range r.Judges {
 		cells := []string{harmless.Line(j.Name)}
 		if pairs {
@@ -64,14 +65,14 @@ func (r *Report) saidSection() section {
 			}
 			cells = append(cells, wording.Count(n))
 		}
-		t.add(append(cells, wording.Count(j.Fallback), wording.Count(j.Failed))...)
+		t.Add(append(cells, wording.Count(j.Fallback), wording.Count(j.Failed))...)
 	}
 	return section{title: "Judges", table: t}
 }
 
 // trustSection is how far verdicts follow something else than the texts' worth.
 func (r *Report) trustSection() section {
-	t := append(table{{head: "judge", flexible: true}}, heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
+	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
@@ -79,13 +80,13 @@ func (r *Report) trustSection() section {
 			}
 			return wording.Count(n)
 		}
-		t.add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+		t.Add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 	if r.Unweighed != nil {
-		scale := column{head: "scale", right: true}
+		scale := lines.Column{Head: "scale", Right: true}
 		for _, j := range r.Judges {
-			scale.cells = append(scale.cells, j.scale())
+			scale.Cells = append(scale.Cells, j.scale())
 		}
 		t = append(t, scale)
 	}
@@ -140,18 +141,18 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 		return section{}, false
 	}
 	shown := r.Groups[0].Ranked[:min(candidates, len(r.Groups[0].Ranked))]
-	t := append(table{{head: "candidate", flexible: true}}, heads("all judges")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("all judges")...)
 	for _, c := range shown {
-		t.add(harmless.Line(c.Name), r.ranks(c))
+		t.Add(harmless.Line(c.Name), r.ranks(c))
 	}
-	var own []column
+	var own []lines.Column
 	names := namedApart(r.Judges, func(j Judge) string { return j.Name }, 20)
 	for k, j := range r.Judges {
 		if len(j.Groups) > 0 {
 			own = append(own, rankColumn(names[k], shown, j.Groups))
 		}
 	}
-	t, left := t.widened(own, width)
+	t, left := t.Widened(own, width)
 	if len(t) == 2 {
 		return section{}, false
 	}
@@ -186,7 +187,7 @@ const mostPairs = 15
 // agreementSection compares raters two by two: every two, or one of the first with
 // one of the others.
 func agreementSection(title, raters string, a *Agreement, first int) section {
-	t := append(table{{head: raters, flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
+	t := append(lines.Table{{Head: raters, Flexible: true}}, lines.Heads("pairs of texts", "same", "Cohen's kappa")...)
 	pairs := raterViewOf(title, a, first, mostPairs)
 	var names []string
 	for _, p := range pairs.Rows {
@@ -194,7 +195,7 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	}
 	names = namedApart(names, itself, 30)
 	for k, p := range pairs.Rows {
-		t.add(names[2*k]+" and "+names[2*k+1], p.Units, p.Raw, p.Cohen)
+		t.Add(names[2*k]+" and "+names[2*k+1], p.Units, p.Raw, p.Cohen)
 	}
 	s := section{title: title, table: t}
 	if pairs.Left > 0 {
@@ -206,9 +207,9 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 }
 
 func scoreAgreement(title string, all []*Agreement) section {
-	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
+	t := append(lines.Table{{Head: "on", Flexible: true}}, lines.Heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
 	for _, a := range all {
-		t.add(harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
+		t.Add(harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
 }

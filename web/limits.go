@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view"
 )
@@ -42,15 +43,15 @@ func shownLimits(of view.Limits, now time.Time) ([]Limit, []Cooldown) {
 func used(u ratelimit.Usage) (words string, share int) {
 	switch {
 	case u.Limit.Kind == ratelimit.Concurrency && u.Allowed == 0:
-		return fmt.Sprintf("%d in flight", u.InUse), 100
+		return wording.Count(u.InUse) + " in flight", 100
 	case u.Limit.Kind == ratelimit.Cost && u.Closed:
 		return "unknown of " + ratelimit.Dollars(u.Allowed), 100
 	case u.Limit.Kind == ratelimit.Cost:
 		return ratelimit.Dollars(u.Spent) + " of " + ratelimit.Dollars(u.Allowed), int(min(100, 100*u.Spent/u.Allowed))
 	case u.Allowed > 0:
-		words = fmt.Sprintf("%d of %d", u.InUse, u.Allowed)
+		words = wording.Short(int64(u.InUse)) + " of " + ratelimit.Amount(u.Allowed)
 		if u.Limit.Window.Length > 0 {
-			words += " in " + u.Limit.Window.Length.String()
+			words += ratelimit.Per(u.Limit.Window.Length)
 		}
 		return words, int(min(100, 100*int64(u.InUse)/u.Allowed))
 	case u.Wait > 0: // a rate knows only when it admits the next call

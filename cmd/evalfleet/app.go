@@ -61,9 +61,7 @@ func withCommonFlags(all []*cli.Command) []*cli.Command {
 
 const appHelp = `evalfleet ranks documents with LLM judges.
 
-An evaluation file defines documents, judges and questions. Each question to one judge is a run.
-evalfleet executes runs within all provider limits, retries failures, records each run once, and
-ranks the results.
+{{wrap "An evaluation file defines documents, judges and questions. Each question to one judge is a run. evalfleet executes runs within all provider limits, retries failures, records each run once, and ranks the results." 0}}
 
 Usage: evalfleet COMMAND [FLAGS] [ARGUMENTS]
 
@@ -71,7 +69,8 @@ Commands:
 {{range .}}  {{.Name}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
       {{wrap .Usage 6}}
 {{end}}
-` + commandline.FlagHelp + `
+{{wrap "` + commandline.FlagHelp + `" 0}}
+
 Run evalfleet COMMAND --help for details.
 `
 
@@ -136,6 +135,7 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 // an argument, and reads the environment of the process itself instead of ours.
 func (p *process) run(ctx context.Context, args []string) error {
 	all := appOf(p)
+	all.Width = p.columns(p.stdout)
 	for _, command := range all.Commands {
 		command.HideHelp = true // --help is ours
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
@@ -155,7 +155,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		return usageError("no command given")
 	}
 	p.own = folder.NewOwner(p.env)
-	if p.env, p.keys, err = config.WithEnvFile(p.env, line.EnvFile(envFileFlag, p.env)); err != nil {
+	if p.env, p.keys, err = config.WithEnvFile(p.env, line.Value(envFileFlag, p.env)); err != nil {
 		return err
 	}
 	if err := line.Complete(p.env); err != nil {

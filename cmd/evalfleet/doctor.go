@@ -60,7 +60,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 			verdict, result = "FAIL", err.Error()
 			failed++
 		}
-		fmt.Fprintf(p.stdout, "%s  %s: %s\n", verdict, name, harmless.OneLine(result))
+		fmt.Fprint(p.stdout, p.folded(fmt.Sprintf("%s  %s: %s\n", verdict, name, harmless.OneLine(result))))
 	}
 	say("evaluation", text, nil)
 	at, err := p.fleetRedis(c)

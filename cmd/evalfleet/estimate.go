@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
@@ -89,7 +92,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(made)
 	}
-	return writeEstimate(p.stdout, made, source, tokensOut)
+	return writeEstimate(p.stdout, p.columns(p.stdout), made, source, tokensOut)
 }
 
 // recordedLatency is the median of the calls that an earlier run of the
@@ -117,27 +120,26 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 	return latency, "median in " + dir, nil
 }
 
-// writeEstimate writes an estimate for people; source is the origin of its latency, tokensOut
-// the assumption about answers.
-func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut int) error {
-	text := &estimateText{}
-	text.line("%s (%s): %s, at least %s, plus retries and repairs", wording.Clip(e.Name, 29), e.Evaluation,
-		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call"))
-	text.line("")
+// writeEstimate writes an estimate for people, in lines of at most so many columns; source is
+// the origin of its latency, tokensOut the assumption about answers.
+func writeEstimate(to io.Writer, columns int, e estimate.Estimate, source string, tokensOut int) error {
+	text := estimateText{lines.New(to, columns, false)}
+	text.Line(fmt.Sprintf("%s (%s): %s, at least %s, plus retries and repairs", harmless.Short(e.Name, 29), e.Evaluation,
+		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call")))
+	text.Blank()
 	text.table(e)
-	text.line("")
+	text.Blank()
 	text.assumptions(e, tokensOut)
 	switch {
 	case e.CostUSD == nil:
-		text.line("cost      unknown: not every judge has a price")
+		text.entry("cost", "unknown: not every judge has a price")
 	case e.PricesAsOf != "":
-		text.line("cost      %s, by list prices of %s where none were written", view.Dollars(*e.CostUSD), e.PricesAsOf)
+		text.entry("cost", "%s, by list prices of %s where none were written", view.Dollars(*e.CostUSD), e.PricesAsOf)
 	default:
-		text.line("cost      %s", view.Dollars(*e.CostUSD))
+		text.entry("cost", "%s", view.Dollars(*e.CostUSD))
 	}
 	text.duration(e, source)
 	text.until(e.Until, e.Total.Runs)
 	text.savings(e)
-	_, err := text.WriteTo(to)
-	return err
+	return text.Flush()
 }

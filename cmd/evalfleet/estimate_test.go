@@ -116,19 +116,19 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
 	want := `: 12,006 runs, at least 8,006 calls, plus retries and repairs
 
-phase     judge                               runs  identical      calls     tokens in    tokens out
-single    simulator:careful                      3          0          3         2,084           210
-single    a judge whose name is longer…          3          0          3         2,084           210
-pairwise  simulator:careful                  6,000      2,000      4,000     2,647,500       360,000
-pairwise  a judge whose name is longer…      6,000      2,000      4,000     2,647,500       360,000
-all                                         12,006      4,000      8,006     5,299,168       720,420
+phase     judge                                        runs  identical  calls  tokens in  tokens out
+single    simulator:careful                               3          0      3      2,084         210
+single    a judge whose name i… column has room for       3          0      3      2,084         210
+pairwise  simulator:careful                           6,000      2,000  4,000  2,647,500     360,000
+pairwise  a judge whose name i… column has room for   6,000      2,000  4,000  2,647,500     360,000
+all                                                  12,006      4,000  8,006  5,299,168     720,420
 
 tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them
 identical 4,000 runs on two equal texts: ties without a call
 cost      $0.00
 duration  at least 22h15m53s, at 10s a call (by default; --latency)
-bound by  provider simulator: 6 requests per 1m0s
+bound by  provider simulator: 6 requests/min
           set by concurrency.per_provider.simulator.requests_per_minute
           then 4h27m0s by this evaluation: 5 in flight
           then 13m30s by one process: 100 in flight
@@ -177,11 +177,11 @@ concurrency: {per_provider: {simulator: {output_tokens_per_minute: 1000, request
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--tokens-out", "200")
 	want := `
 duration  at least 19m39s, at 10s a call (by default; --latency)
-bound by  provider simulator: 1000 output tokens per 1m0s
+bound by  provider simulator: 1,000 output tokens/min
           which counts about 20,000 tokens of these calls
           set by concurrency.per_provider.simulator.output_tokens_per_minute
           then 3m20s by this evaluation: 5 in flight
-          then 10s by provider simulator: 1000 requests a day (UTC)
+          then 10s by provider simulator: 1,000 requests a day (UTC)
 `
 	if code != int(exitOK) || !strings.Contains(stdout, want) {
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant in it\n%s", code, stderr, stdout, want)

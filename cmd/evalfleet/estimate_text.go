@@ -1,42 +1,42 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// estimateText is an estimate being written, in lines of at most 100 columns.
-type estimateText struct{ bytes.Buffer }
+// estimateText is an estimate being written.
+type estimateText struct{ *lines.Writer }
 
-func (t *estimateText) line(format string, args ...any) {
-	t.WriteString(wording.Columns.Truncate(fmt.Sprintf(format, args...), commandline.HelpWidth, "…") + "\n")
+// entry is a labelled text; without a label, it belongs to the entry above.
+func (t estimateText) entry(label, format string, args ...any) {
+	t.Wrap(fmt.Sprintf("%-10s", label), fmt.Sprintf(format, args...))
 }
 
 // table lists the parts and their sum.
-func (t *estimateText) table(e estimate.Estimate) {
-	row := func(cells ...any) { t.line("%-9s %-29s %10s %10s %10s %13s %13s", cells...) }
-	row("phase", "judge", "runs", "identical", "calls", "tokens in", "tokens out")
+func (t estimateText) table(e estimate.Estimate) {
+	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical", "calls", "tokens in", "tokens out")...)
 	part := func(phase, judge string, p estimate.Part) {
-		row(phase, wording.Columns.Truncate(judge, 29, "…"), wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls),
-			wording.Count(p.Input), wording.Count(p.Output))
+		rows.Add(phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input), wording.Count(p.Output))
 	}
 	for _, p := range e.Parts {
-		part(string(p.Kind), p.Judge, p)
+		part(string(p.Kind), harmless.OneLine(p.Judge), p)
 	}
 	part("all", "", e.Total)
+	rows.WriteStacked(t.Writer, func(int) {})
 }
 
 // assumptions say where the numbers of tokens come from.
-func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
-	t.line("tokens    in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, wording.Counted(e.Prompts, "prompt"))
+func (t estimateText) assumptions(e estimate.Estimate, tokensOut int) {
+	t.entry("tokens", "in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, wording.Counted(e.Prompts, "prompt"))
 	from := "as short verdicts have"
 	if slices.ContainsFunc(e.Parts, func(p estimate.Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
 		from = fmt.Sprintf("%s for an answer in prose", wording.Count(estimate.TokensPerListedRun))
@@ -48,54 +48,54 @@ func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
 	if e.Total.OutputBound > 0 {
 		bound = fmt.Sprintf("max_completion_tokens allows %s", wording.Count(e.Total.OutputBound))
 	}
-	t.line("          out: %s, without reasoning; %s", from, bound)
+	t.entry("", "out: %s, without reasoning; %s", from, bound)
 	if e.Total.Identical > 0 {
-		t.line("identical %s on two equal texts: ties without a call", wording.Counted(e.Total.Identical, "run"))
+		t.entry("identical", "%s on two equal texts: ties without a call", wording.Counted(e.Total.Identical, "run"))
 	}
 }
 
 // until says when the evaluation may end early.
-func (t *estimateText) until(u *estimate.Until, runs int) {
+func (t estimateText) until(u *estimate.Until, runs int) {
 	switch {
 	case u == nil:
 	case u.Runs >= runs:
-		t.line("until     all runs come before the first check whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
+		t.entry("until", "all runs come before the first check whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
 	default:
-		t.line("until     may end from %s (%s) on, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
+		t.entry("until", "may end from %s (%s) on, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
 			wording.Either(u.Top, "candidate is", "candidates are"))
 	}
 }
 
 // savings name the settings that ask less.
-func (t *estimateText) savings(e estimate.Estimate) {
+func (t estimateText) savings(e estimate.Estimate) {
 	name := "fewer"
 	for _, saving := range e.Savings {
 		words := ""
 		if saving.Setting == estimate.OneOrder {
 			words = " (order: both doubles them)"
 		}
-		t.line("%-9s %s saves %s calls%s", name, saving.Setting, wording.Count(e.Total.Calls-saving.Calls), words)
+		t.entry(name, "%s saves %s calls%s", saving.Setting, wording.Count(e.Total.Calls-saving.Calls), words)
 		name = ""
 	}
 }
 
 // duration names the shortest time, the limit that binds, and the next ones.
-func (t *estimateText) duration(e estimate.Estimate, source string) {
+func (t estimateText) duration(e estimate.Estimate, source string) {
 	if e.Total.Calls == 0 {
-		t.line("duration  none: no call is needed")
+		t.entry("duration", "none: no call is needed")
 		return
 	}
-	t.line("duration  at least %s, at %s a call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
+	t.entry("duration", "at least %s, at %s a call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
 	for i, b := range e.Bounds[:min(4, len(e.Bounds))] {
 		if i > 0 {
-			t.line("          then %s by %s", roundTime(b.Seconds), b.Limit)
+			t.entry("", "then %s by %s", roundTime(b.Seconds), b.Limit)
 			continue
 		}
-		t.line("bound by  %s", b.Limit)
+		t.entry("bound by", "%s", b.Limit)
 		if b.Tokens > 0 {
-			t.line("          which counts about %s tokens of these calls", wording.Count(b.Tokens))
+			t.entry("", "which counts about %s tokens of these calls", wording.Count(b.Tokens))
 		}
-		t.line("          set by %s", b.Setting)
+		t.entry("", "set by %s", b.Setting)
 	}
 }
 

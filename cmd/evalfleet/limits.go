@@ -39,7 +39,7 @@ func limitsCommand(p *process) *cli.Command {
 					text, err := asJSON(limits, c.Bool(watchFlag))
 					return text, limits.Ended, err
 				}
-				return plain.Limits(limits, now), limits.Ended, nil
+				return plain.Limits(limits, now, p.columns(p.stdout)), limits.Ended, nil
 			})
 		},
 	}

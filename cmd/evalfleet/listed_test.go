@@ -344,7 +344,7 @@ func TestLookingAtListedRuns(t *testing.T) {
 		want []string // of stdout
 	}{
 		{"validate eval.yaml --config fleet.yaml", []string{"batch (ev-", "): 2 listed runs of 2 files (2 different texts, 31 bytes), answered by simulator:careful, simulator:average {\"seed\":7}. 1 phase: runs of 2 runs, 2 runs in all."}},
-		{"estimate eval.yaml --config fleet.yaml", []string{"2 runs, at least 2 calls", "runs      simulator:careful", "1,000 for an answer in prose"}},
+		{"estimate eval.yaml --config fleet.yaml", []string{"2 runs, at least 2 calls", "runs   simulator:careful", "1,000 for an answer in prose"}},
 		{"run eval.yaml --config fleet.yaml --out-dir out", []string{"out/b.careful.first.fpf.response.md", "out/b.average.second.fpf.response.md"}},
 		{"status out", []string{"batch", "2"}},
 		{"show 0.1 out", []string{"run ev-", "second", "b.md", "simulator:average", "It rained in $HOME."}},

@@ -136,8 +136,8 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		words = append(words, l.Words)
 	}
 	want := []string{"evaluation " + id + ": 9 in flight", "fleet: 99 in flight", slots.Words,
-		"provider simulator: 1000000000 output tokens per 1m0s", rate.Words, "provider simulator: 1000000 requests a day (UTC)",
-		"provider simulator: 1000000000 tokens per 1m0s"}
+		"provider simulator: 1000 M output tokens/min", rate.Words, "provider simulator: 1 M requests a day (UTC)",
+		"provider simulator: 1000 M tokens/min"}
 	if kept.Evaluation != eval.ID(id) || kept.Name != "slow" || !cmp.Equal(words, want) {
 		t.Errorf("limits of %s: %s %s, %q; want %q", id, kept.Evaluation, kept.Name, words, want)
 	}

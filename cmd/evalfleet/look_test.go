@@ -18,16 +18,22 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// golden compares a text with testdata/look/<name>.txt, and wants no line to be
-// wider than columns (0: any width) or to end in a blank.
-func golden(t *testing.T, name, got string, columns int) {
+// fits wants no line to be wider than columns (0: any width) or to end in a blank.
+func fits(t *testing.T, name, got string, columns int) {
 	t.Helper()
 	for line := range strings.Lines(got) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := wording.Columns.StringWidth(line); columns > 0 && n > columns || strings.HasSuffix(line, " ") || strings.ContainsRune(line, '\x1b') {
-			t.Errorf("line of %d columns: %q, want at most %d, no blank at its end and no control character", n, line, columns)
+			t.Errorf("%s: line of %d columns: %q, want at most %d, no blank at its end and no control character", name, n, line, columns)
 		}
 	}
+}
+
+// golden compares a text with testdata/look/<name>.txt, and wants no line to be
+// wider than columns (0: any width) or to end in a blank.
+func golden(t *testing.T, name, got string, columns int) {
+	t.Helper()
+	fits(t, name, got, columns)
 	path := filepath.Join("testdata", "look", name+".txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -104,7 +110,10 @@ func TestStatusText(t *testing.T) {
 	for name, list := range map[string][]view.Evaluation{
 		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty}, "status-paused": {paused},
 	} {
-		golden(t, name, plain.Status(list, lookedAt), plain.Width)
+		golden(t, name, plain.Status(list, lookedAt, plain.Width), plain.Width)
+		for _, columns := range []int{60, 80, 140} {
+			fits(t, name, plain.Status(list, lookedAt, columns), columns)
+		}
 	}
 }
 
@@ -164,23 +173,30 @@ func TestLimitsText(t *testing.T) {
 		{ID: "provider/google/cooldown", Wait: 5 * time.Hour, Parked: true},
 		{ID: "provider/openai/model/gpt-5/cooldown", Wait: 900 * time.Millisecond, Probe: true},
 	}, func(ratelimit.Limit) bool { return true })}
-	golden(t, "limits", plain.Limits(running, lookedAt), plain.Width)
-	golden(t, "limits-none", plain.Limits(view.Limits{}, lookedAt), plain.Width)
+	golden(t, "limits", plain.Limits(running, lookedAt, plain.Width), plain.Width)
+	for _, columns := range []int{60, 80, 140} {
+		text := plain.Limits(running, lookedAt, columns)
+		fits(t, "limits", text, columns)
+		if n := strings.Count(text, "binds"); n != 7 {
+			t.Errorf("%d columns: %d limits bind, want 7: none is left out:\n%s", columns, n, text)
+		}
+	}
+	golden(t, "limits-none", plain.Limits(view.Limits{}, lookedAt, plain.Width), plain.Width)
 	of := view.Limits{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
-	golden(t, "limits-evaluation", plain.Limits(of, lookedAt), plain.Width)
+	golden(t, "limits-evaluation", plain.Limits(of, lookedAt, plain.Width), plain.Width)
 	of.Name, of.Limits = "essays", nil
-	golden(t, "limits-evaluation-none", plain.Limits(of, lookedAt), plain.Width)
+	golden(t, "limits-evaluation-none", plain.Limits(of, lookedAt, plain.Width), plain.Width)
 
 	e := results.Evaluation{
 		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},
 		Settings: record.Settings{Limits: []ratelimit.Limit{minute, wide, slots}},
 	}
-	golden(t, "limits-no-calls", plain.Limits(view.LimitsOf(e, nil), lookedAt), plain.Width)
+	golden(t, "limits-no-calls", plain.Limits(view.LimitsOf(e, nil), lookedAt, plain.Width), plain.Width)
 	golden(t, "limits-ended", plain.Limits(view.LimitsOf(e, []results.Wait{
 		{Limit: slots.ID(), Calls: 12_000_912, Total: 1_000_000 * time.Hour}, {Limit: "", Calls: 190, Total: time.Second},
 		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
 		{Limit: "provider/openai/model/gpt-5/cooldown", Calls: 3, Total: time.Minute}, {Limit: "redis/memory", Calls: 1, Total: 10 * time.Second},
-	}), lookedAt), plain.Width)
+	}), lookedAt, plain.Width), plain.Width)
 }
 
 func TestShowText(t *testing.T) {
@@ -255,7 +271,7 @@ func TestShowText(t *testing.T) {
 	for name, run := range map[string]*show.Run{
 		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused, "show-held": &held, "show-left": &left,
 	} {
-		golden(t, name, plain.Run(run, lookedAt), 0)
+		golden(t, name, plain.Run(run, lookedAt, 0), 0)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,9 +12,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/view/plain"
 )
 
 const detailsFlag = "details"
@@ -50,6 +53,20 @@ func (p printing) on(out io.Writer) report.TextOptions {
 		options.Width = max(columns, leastColumns)
 	}
 	return options
+}
+
+// columns is the width of texts on a writer: that of its terminal, 100 elsewhere.
+func (p *process) columns(out io.Writer) int {
+	return cmp.Or(printing{env: p.env}.on(out).Width, plain.Width)
+}
+
+// folded is a text as it is printed: on a terminal, lines that are too wide are broken between
+// words.
+func (p *process) folded(text string) string {
+	if width := (printing{env: p.env}).on(p.stdout).Width; width > 0 {
+		return lines.Fold(text, width)
+	}
+	return text
 }
 
 func (p printing) set(variable string) bool {

@@ -36,7 +36,7 @@ func showCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			text := plain.Run(run, time.Now())
+			text := plain.Run(run, time.Now(), printing{env: p.env}.on(p.stdout).Width)
 			if c.Bool(jsonFlag) {
 				if text, err = asJSON(run, false); err != nil {
 					return err

@@ -22,7 +22,8 @@ func statusCommand(p *process) *cli.Command {
 		Usage:     "Show progress",
 		ArgsUsage: "[ID|DIR]",
 		Description: "Lists the evaluations in Redis, or shows one: progress by phase, pace, binding limits and queues. With an " +
-			"output folder, it shows the run in progress there, or the recorded results. Tokens, cost and error classes are " +
+			"output folder, it shows the run in progress there, or the recorded results. The newest evaluation is last, next to the " +
+			"prompt; the page of evaluations has it first. Tokens, cost and error classes are " +
 			"shown if the results store can be read from this machine.",
 		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
@@ -46,7 +47,7 @@ func statusCommand(p *process) *cli.Command {
 					text, err := asJSON(list, c.Bool(watchFlag))
 					return text, last, err
 				}
-				return plain.Status(list, now), last, nil
+				return plain.Status(list, now, p.columns(p.stdout)), last, nil
 			})
 		},
 	}

@@ -78,7 +78,7 @@ func listFlags() []cli.Flag {
 }
 
 func sinkFlag() cli.Flag {
-	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA] (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too"}
+	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if needed (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too"}
 }
 
 // request is what a command line asks: one evaluation, or each experiment of a folder.

@@ -38,7 +38,7 @@ func (p *process) validate(s *config.Submission) error {
 		return withCode(exitUsage, err)
 	}
 	p.sayQueues(s)
-	_, err = fmt.Fprintln(p.stdout, text)
+	_, err = fmt.Fprint(p.stdout, p.folded(text+"\n"))
 	return err
 }
 

@@ -25,6 +25,7 @@ type App struct {
 	Examples  map[string][]string    // command lines that help shows, by command
 	Elsewhere map[string]string      // commands of other tools, and what to use here
 	Arguments map[string][]Candidate // words that can be a command's argument, by command
+	Width     int                    // of help, in columns; 0: HelpWidth, which it never exceeds
 }
 
 // Line is a parsed command line.
@@ -174,16 +175,16 @@ func Variables(name string) []string {
 	return all
 }
 
-// EnvFile is the value of a flag that names a file of variables: it must be known before the rest
-// of the environment is.
-func (line *Line) EnvFile(flag string, env func(string) (string, bool)) string {
-	path, _ := env(Variables(flag)[0])
+// Value is the value of a flag before the line is complete: the last one given, or that of the
+// environment.
+func (line *Line) Value(flag string, env func(string) (string, bool)) string {
+	value, _ := env(Variables(flag)[0])
 	for _, s := range line.flags {
 		if s.flag.Names()[0] == flag {
-			path = s.value
+			value = s.value
 		}
 	}
-	return path
+	return value
 }
 
 // check tries the value on a flag set of its own, so that a bad one is reported with its

@@ -12,28 +12,28 @@ import (
 
 // Widths of help, in columns, and the most lines that --help prints.
 const (
-	HelpWidth = 100
-	HelpLines = 40
-	nameWidth = 30 // of flags
+	HelpWidth  = 100
+	HelpLines  = 40
+	nameWidth  = 30 // of flags
+	usageBelow = 6  // indent of what a flag does, where it has a line of its own
+	narrow     = 80 // below so many columns, it has
 )
 
 const commandHelp = `{{wrap .Command.Description 0}}
 
-Usage: evalfleet {{.Command.Name}} [FLAGS]{{if .Command.ArgsUsage}} {{.Command.ArgsUsage}}{{end}}
+{{wrap (synopsis .Command) 0}}
 {{if .Examples}}
 Examples:
-{{range .Examples}}  {{.}}
-{{end}}{{end}}{{range .Groups}}
+{{range .Examples}}{{example .}}{{end}}{{end}}{{range .Groups}}
 {{.Title}}:
-{{range .Flags}}{{names .}}{{wrap (usage .) 32}}
+{{range .Flags}}{{names .}}{{wrap (usage .) usageIndent}}
 {{end}}{{end}}
 {{if .More}}{{wrap .More 0}}
-{{else}}` + FlagHelp + `{{end}}`
+{{else}}{{wrap "` + FlagHelp + `" 0}}
+{{end}}`
 
 // FlagHelp says how flags are written.
-const FlagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment
-variable: --out-dir by EVALFLEET_OUT_DIR.
-`
+const FlagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment variable: --out-dir by EVALFLEET_OUT_DIR.`
 
 // commandPage is what the help of a command shows.
 type commandPage struct {
@@ -67,7 +67,7 @@ func (a App) WriteCommandHelp(to io.Writer, command *cli.Command, all bool) erro
 			page.More = "More flags with --help-all: " + strings.Join(titles, ", ") + "."
 		}
 		var text strings.Builder
-		if err := printHelp(&text, commandHelp, page); err != nil {
+		if err := a.print(&text, commandHelp, page); err != nil {
 			return err
 		}
 		if all || len(page.Groups) == 1 || strings.Count(text.String(), "\n") <= HelpLines {
@@ -101,16 +101,29 @@ func (a App) groupsOf(flags []cli.Flag) []shownGroup {
 
 // WriteHelp writes the program's help from a template for its commands.
 func (a App) WriteHelp(to io.Writer, template string) error {
-	return printHelp(to, template, a.Commands)
+	return a.print(to, template, a.Commands)
 }
 
-// printHelp fills a template.
-func printHelp(to io.Writer, template string, data any) error {
+// print fills a template.
+func (a App) print(to io.Writer, template string, data any) error {
+	width := a.Width
+	if width == 0 || width > HelpWidth {
+		width = HelpWidth
+	}
+	indent := nameWidth + 2
+	if width < narrow {
+		indent = usageBelow
+	}
 	var text strings.Builder
 	cli.HelpPrinterCustom(&text, template, data, map[string]any{
-		"wrapAt": func() int { return HelpWidth },
-		"names":  namesColumn,
-		"usage":  Usage,
+		"wrapAt":      func() int { return width },
+		"usageIndent": func() int { return indent },
+		"names":       func(f cli.Flag) string { return namesColumn(f, indent) },
+		"usage":       Usage,
+		"example":     func(line string) string { return example(line, width) },
+		"synopsis": func(c *cli.Command) string {
+			return strings.TrimSpace("Usage: evalfleet " + c.Name + " [FLAGS] " + c.ArgsUsage)
+		},
 	})
 	if text.Len() == 0 { // the library keeps a template's error to itself
 		return errors.New("print help: the template failed")
@@ -121,13 +134,34 @@ func printHelp(to io.Writer, template string, data any) error {
 
 // namesColumn is a flag's names, up to the column in which its usage begins: on the same line
 // or, below long names, on the next.
-func namesColumn(f cli.Flag) string {
+func namesColumn(f cli.Flag, indent int) string {
 	names := "  " + Names(f)
-	if len(names) > nameWidth {
-		names += "\n"
-		return names + strings.Repeat(" ", nameWidth+2)
+	if len(names)+2 > indent {
+		return names + "\n" + strings.Repeat(" ", indent)
 	}
-	return fmt.Sprintf("%-*s", nameWidth+2, names)
+	return fmt.Sprintf("%-*s", indent, names)
+}
+
+// example is a command line as lines to copy: a long one goes on after a backslash, never within
+// quotes.
+func example(line string, width int) string {
+	var out strings.Builder
+	current, quoted := "  ", false
+	for k, word := range strings.Split(line, " ") {
+		switch {
+		case k == 0:
+		case !quoted && len(current)+1+len(word)+len(` \`) > width:
+			out.WriteString(current + " \\\n")
+			current = "      "
+		default:
+			current += " "
+		}
+		current += word
+		if strings.Count(word, "'")%2 == 1 {
+			quoted = !quoted
+		}
+	}
+	return out.String() + current + "\n"
 }
 
 // Names is a flag as it is written: "--judge MODEL, -j MODEL".

@@ -177,8 +177,8 @@ func TestBounds(t *testing.T) {
 	want := []estimate.Bound{
 		{Limit: "this evaluation: 4 in flight", Setting: "concurrency.max_concurrency", Calls: 42, Seconds: 11},
 		{Limit: "provider one: 2 in flight", Setting: "concurrency.per_provider.one.max_concurrency", Calls: 21, Seconds: 11},
-		{Limit: "provider one: 120 requests per 1m0s", Setting: "concurrency.per_provider.one.requests_per_minute", Calls: 21, Seconds: 11},
-		{Limit: "model two:m: 2 requests per 1s", Setting: "concurrency.per_provider.two.models.m.rate_limit", Calls: 21, Seconds: 10},
+		{Limit: "provider one: 120 requests/min", Setting: "concurrency.per_provider.one.requests_per_minute", Calls: 21, Seconds: 11},
+		{Limit: "model two:m: 2 requests/s", Setting: "concurrency.per_provider.two.models.m.rate_limit", Calls: 21, Seconds: 10},
 		{Limit: "fleet: 40 in flight", Setting: "concurrency.max_concurrency of --config", Calls: 42, Seconds: 2},
 		{Limit: "one process: 100 in flight", Setting: "--slots", Calls: 42, Seconds: 1},
 	}
@@ -218,10 +218,10 @@ func TestBoundsOfTokensAndDays(t *testing.T) {
 	want := []estimate.Bound{
 		{Limit: "provider one: 10 requests a day (UTC)", Setting: "concurrency.per_provider.one.requests_per_day", Calls: 21, Seconds: 25*3600 + 1},
 		// The bound of 50 is reserved, and 2 fit into a window; of 20 there fit 5.
-		{Limit: "provider two: 100 output tokens per 1m0s", Setting: "concurrency.per_provider.two.output_tokens_per_minute", Calls: 21, Tokens: 21 * 50, Seconds: windows(10)},
-		{Limit: "provider one: 100 output tokens per 1m0s", Setting: "concurrency.per_provider.one.output_tokens_per_minute", Calls: 21, Tokens: 21 * 20, Seconds: windows(4)},
-		{Limit: "fleet: 1000000 input tokens per 1m0s", Setting: "concurrency.input_tokens_per_minute of --config", Calls: 42, Tokens: made.Total.Input, Seconds: 1},
-		{Limit: "fleet: 1000000 tokens per 1m0s", Setting: "concurrency.tokens_per_minute of --config", Calls: 42,
+		{Limit: "provider two: 100 output tokens/min", Setting: "concurrency.per_provider.two.output_tokens_per_minute", Calls: 21, Tokens: 21 * 50, Seconds: windows(10)},
+		{Limit: "provider one: 100 output tokens/min", Setting: "concurrency.per_provider.one.output_tokens_per_minute", Calls: 21, Tokens: 21 * 20, Seconds: windows(4)},
+		{Limit: "fleet: 1 M input tokens/min", Setting: "concurrency.input_tokens_per_minute of --config", Calls: 42, Tokens: made.Total.Input, Seconds: 1},
+		{Limit: "fleet: 1 M tokens/min", Setting: "concurrency.tokens_per_minute of --config", Calls: 42,
 			Tokens: made.Total.Input + 21*20 + 21*50, Seconds: 1},
 	}
 	if diff := cmp.Diff(want, made.Bounds); diff != "" {

@@ -23,6 +23,14 @@ func Count[I integer](n I) string {
 	return digits
 }
 
+// Short is a number that changes too fast for its last digits to matter: "12,345", "1.23 M".
+func Short(n int64) string {
+	if n < 1_000_000 {
+		return Count(n)
+	}
+	return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + " M"
+}
+
 // Counted is a number of things: "1 run", "2,000 runs".
 func Counted[I integer](n I, one string) string { return Either(n, one, one+"s") }
 

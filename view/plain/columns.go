@@ -1,31 +1,51 @@
 // Package plain writes what package view reads as plain text for a terminal: tables and lines of
-// up to Width columns, and the progress of an evaluation on one line. It reads nothing itself.
+// at most a number of columns, and the progress of an evaluation on one line. It reads nothing
+// itself.
 package plain
 
 import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Width is the widest line of what Status and Limits return.
+// Width is the number of columns of texts that go to no terminal.
 const Width = 100
 
-// left fills a cell up on its right, right on its left; longer ones are clipped
-// in the middle.
-func left(cell string, columns int) string {
-	return wording.Columns.FillRight(harmless.Short(cell, columns), columns)
+// detailLines bounds what others wrote, such as a provider's message.
+const detailLines = 3
+
+// left fills a cell up on its right, right on its left.
+func left(cell string, columns int) string { return wording.Columns.FillRight(cell, columns) }
+
+func right(cell string, columns int) string { return wording.Columns.FillLeft(cell, columns) }
+
+// written returns what a function writes in lines of so many columns.
+func written(columns int, write func(*lines.Writer)) string {
+	var text strings.Builder
+	out := lines.New(&text, columns, false)
+	write(out)
+	_ = out.Flush() // to memory
+	return text.String()
 }
 
-func right(cell string, columns int) string {
-	return wording.Columns.FillLeft(harmless.Short(cell, columns), columns)
+// title is a name and what follows it on the same line; the name is shortened, or has a line of
+// its own where too little of it would be left.
+func title(out *lines.Writer, name, behind string) {
+	const readable = 20
+	name = harmless.OneLine(name)
+	room := out.Width - len(lines.Separator) - wording.Columns.StringWidth(behind)
+	if room < min(readable, wording.Columns.StringWidth(name)) {
+		out.Print(lines.Plain, harmless.Short(name, out.Width))
+		out.Wrap("  ", behind)
+		return
+	}
+	out.Print(lines.Plain, harmless.Short(name, room)+lines.Separator+behind)
 }
 
-// row joins cells to a line without blanks at its end.
-func row(cells ...string) string {
-	return strings.TrimRight(strings.Join(cells, "  "), " ") + "\n"
+// detail is an indented text below another.
+func detail(out *lines.Writer, text string) {
+	out.Wrap("  ", harmless.Short(harmless.OneLine(text), detailLines*(out.Width-2)))
 }
-
-// detail is an indented line below another.
-func detail(text string) string { return "  " + harmless.Short(text, Width-2) + "\n" }

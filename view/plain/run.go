@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // Run is a run for reading. Texts of documents and judges are complete, with their own
-// line breaks.
-func Run(r *show.Run, now time.Time) string {
+// line breaks; lines are folded at so many columns, with 0 not at all.
+func Run(r *show.Run, now time.Time, columns int) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %s of %s\n", r.ID, harmless.OneLine(r.Name))
 	for _, fact := range r.Facts(now) {
@@ -20,6 +21,9 @@ func Run(r *show.Run, now time.Time) string {
 	writeRebuilt(&out, r)
 	for i, call := range r.Calls {
 		writeCall(&out, i+1, call)
+	}
+	if columns > 0 {
+		return lines.Fold(out.String(), columns)
 	}
 	return out.String()
 }

@@ -8,94 +8,98 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Status is a list as lines of at most Width columns.
-func Status(list []view.Evaluation, now time.Time) string {
-	if len(list) == 0 {
-		return "no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one\n"
-	}
-	var out strings.Builder
-	for i, line := range list {
-		if i > 0 {
-			out.WriteByte('\n')
+// Status is a list in lines of at most so many columns.
+func Status(list []view.Evaluation, now time.Time, columns int) string {
+	return written(columns, func(out *lines.Writer) {
+		if len(list) == 0 {
+			out.Line("no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one")
+			return
 		}
-		writeEvaluation(&out, line, now)
-	}
-	writeFleet(&out, list)
-	return out.String()
+		for i, line := range list {
+			if i > 0 {
+				out.Blank()
+			}
+			writeEvaluation(out, line, now)
+		}
+		writeFleet(out, list)
+	})
 }
 
-func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
-	behind := fmt.Sprintf("  %s  %s", s.ID, s.Status)
+func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
+	behind := fmt.Sprintf("%s  %s", s.ID, s.Status)
 	if !s.Created.IsZero() {
 		behind += fmt.Sprintf(", submitted %s ago", ago(now.Sub(s.Created)))
 	}
-	out.WriteString(harmless.Short(harmless.OneLine(s.Name), Width-len(behind)) + behind + "\n")
+	title(out, s.Name, behind)
 	if s.Unreadable != "" {
-		out.WriteString(detail(harmless.OneLine(s.Unreadable)))
-		out.WriteString(detail("workers and controllers of this version leave it alone; see that all are of the version that wrote it"))
+		detail(out, s.Unreadable)
+		detail(out, "workers and controllers of this version leave it alone; see that all are of the version that wrote it")
 	}
 	for _, phase := range s.Phases {
-		out.WriteString(phaseText(phase))
+		writePhase(out, phase)
 	}
 	if r := s.Result; r != nil {
 		for part := range strings.SplitAfterSeq(r.Headline, "; ") {
-			out.WriteString(detail(harmless.OneLine(part)))
+			detail(out, part)
 		}
 		if r.Reliance != nil {
 			for part := range strings.SplitAfterSeq(r.Reliance.Text, ". ") {
-				out.WriteString(detail(harmless.OneLine(part)))
+				detail(out, part)
 			}
 		}
 	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
-		out.WriteString(detail(usedText(*u)))
+		detail(out, usedText(*u))
 		if len(u.Stages) > 1 {
 			for _, stage := range u.Stages {
-				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", harmless.Short(harmless.OneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
+				out.Wrap("    ", fmt.Sprintf("%s, %s: %s", harmless.Short(harmless.OneLine(stage.Model), 40), stage.Stage, usedText(stage.Used)))
 			}
 		}
 	}
 	if s.Budget != nil {
-		out.WriteString(detail(s.Budget.String()))
+		detail(out, s.Budget.String())
 	}
 	if s.Stopped != nil {
-		out.WriteString(detail(harmless.OneLine(s.Stopped.String())))
+		detail(out, s.Stopped.String())
 		if s.Stopped.Known == nil {
-			out.WriteString(detail("resume with `evalfleet resume`"))
+			detail(out, "resume with `evalfleet resume`")
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
-		out.WriteString(detail(harmless.OneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
-		out.WriteString(detail(p.Remedy() + "; then run `evalfleet resume`"))
+		detail(out, fmt.Sprintf("provider %s is paused, %s", provider, p))
+		detail(out, p.Remedy()+"; then run `evalfleet resume`")
 	}
 	if s.Fallback != nil && s.Statistics != nil {
-		out.WriteString(detail(s.Statistics.String()))
+		detail(out, s.Statistics.String())
 	}
 	for _, advice := range s.Advice {
 		why, change, _ := strings.Cut(advice, ": ")
-		out.WriteString(detail(why+":") + detail("  "+change))
+		detail(out, why+":")
+		out.Wrap("    ", harmless.OneLine(change))
 	}
 	if len(s.Classes) > 0 {
-		out.WriteString(detail("failed: " + view.ClassesText(s.Classes)))
+		detail(out, "failed: "+view.ClassesText(s.Classes))
 	}
 	switch {
 	case len(s.BoundBy) > 0 && s.Active():
-		out.WriteString(detail("bound by " + harmless.OneLine(strings.Join(s.BoundBy, "; "))))
+		detail(out, "bound by "+strings.Join(s.BoundBy, "; "))
 	case len(s.BoundBy) > 0:
-		out.WriteString(detail("was bound by " + harmless.OneLine(s.BoundBy[0])))
+		detail(out, "was bound by "+s.BoundBy[0])
 	}
 	if s.Uncollected > 0 {
-		out.WriteString(detail(wording.Counted(int(s.Uncollected), "result") + " in Redis to be collected"))
+		detail(out, wording.Counted(int(s.Uncollected), "result")+" in Redis to be collected")
 	}
 }
 
-// phaseText is a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left".
-func phaseText(p view.Phase) string {
+// writePhase writes a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left", in
+// columns where they fit.
+func writePhase(out *lines.Writer, p view.Phase) {
 	failed, rate, rest := "", "", ""
 	if p.Failed > 0 {
 		failed = fmt.Sprintf("%d failed", p.Failed)
@@ -109,12 +113,18 @@ func phaseText(p view.Phase) string {
 	if p.Runs > 0 && p.Ended() == p.Runs && p.Cancelled == 0 {
 		rest = "complete"
 	}
-	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.Done(), p.Runs), 21), right(view.Percent(p.Done(), p.Runs), 5),
-		right(failed, 15), right(rate, 9), rest)
-	if p.Cancelled > 0 {
-		text += detail(fmt.Sprintf("%s cancelled", wording.Counted(p.Cancelled, "run")))
+	cells := []string{string(p.Kind), fmt.Sprintf("%d/%d", p.Done(), p.Runs), view.Percent(p.Done(), p.Runs), failed, rate, rest}
+	row := strings.TrimRight(strings.Join([]string{
+		"", left(cells[0], 9), right(cells[1], 21), right(cells[2], 5), right(cells[3], 15), right(cells[4], 9), cells[5],
+	}, lines.Separator), " ")
+	if wording.Columns.StringWidth(row) <= out.Width {
+		out.Print(lines.Plain, row)
+	} else {
+		out.Cells("  ", cells...)
 	}
-	return text
+	if p.Cancelled > 0 {
+		detail(out, wording.Counted(p.Cancelled, "run")+" cancelled")
+	}
 }
 
 // leftText is a time to wait: "0:12 left"; waits beyond some months are unknown.
@@ -132,7 +142,11 @@ func usedText(u view.Used) string {
 		parts = append(parts, fmt.Sprintf("%d answered before", u.FromCache))
 	}
 	if u.Unreported < u.Calls {
-		parts = append(parts, fmt.Sprintf("%s tokens in, %s out", formatCount(u.Input), formatCount(u.Output)))
+		noun := "tokens"
+		if u.Input == 1 {
+			noun = "token"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s in, %s out", formatCount(u.Input), noun, formatCount(u.Output)))
 	}
 	if u.Unreported > 0 {
 		parts = append(parts, fmt.Sprintf("tokens of %d unknown", u.Unreported))
@@ -141,7 +155,7 @@ func usedText(u view.Used) string {
 }
 
 // writeFleet lists what the evaluations share: workers and queues.
-func writeFleet(out *strings.Builder, list []view.Evaluation) {
+func writeFleet(out *lines.Writer, list []view.Evaluation) {
 	var queues []view.Queue
 	for _, line := range list {
 		queues = append(queues, line.Queues...)
@@ -151,19 +165,20 @@ func writeFleet(out *strings.Builder, list []view.Evaluation) {
 	if list[0].Workers == nil {
 		return
 	}
-	fmt.Fprintf(out, "\nworkers alive: %d\n", *list[0].Workers)
+	out.Blank()
+	out.Line(fmt.Sprintf("workers alive: %d", *list[0].Workers))
 	if len(queues) == 0 {
 		return
 	}
-	out.WriteString(row(left("QUEUE", 56), right("PENDING", 8), right("ACTIVE", 8), right("RETRY", 8), ""))
+	t := lines.Table{{Head: "QUEUE", Flexible: true}, {Head: "PENDING", Right: true}, {Head: "ACTIVE", Right: true}, {Head: "RETRY", Right: true}, {}}
 	for _, q := range queues {
 		state := ""
 		if q.Paused {
 			state = "paused"
 		}
-		out.WriteString(row(left(harmless.OneLine(q.Name), 56), right(fmt.Sprint(q.Pending), 8), right(fmt.Sprint(q.Active), 8),
-			right(fmt.Sprint(q.Retry+q.Scheduled), 8), state))
+		t.Add(harmless.OneLine(q.Name), wording.Count(q.Pending), wording.Count(q.Active), wording.Count(q.Retry+q.Scheduled), state)
 	}
+	t.WriteStacked(out, func(int) {})
 }
 
 // ago is a past time to one digit or two: "12s", "3m", "5h", "9 days".

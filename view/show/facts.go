@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -160,8 +161,16 @@ func ShortDuration(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	case d < time.Hour:
-		return d.Round(time.Second).String()
+		return trimmed(d.Round(time.Second).String(), "m0s")
 	}
 	d = d.Round(time.Minute)
-	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	return trimmed(fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60), "h0m")
+}
+
+// trimmed is a time without the zero that it ends in: "5h0m" is "5h".
+func trimmed(text, zero string) string {
+	if strings.HasSuffix(text, zero) {
+		return strings.TrimSuffix(text, zero[1:])
+	}
+	return text
 }

@@ -1,0 +1,147 @@
+// Package lines writes text for a terminal in lines of at most a number of columns: paragraphs,
+// labelled entries and tables. It knows nothing of terminals, and not what is said.
+package lines
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
+)
+
+// The styles are ECMA-48 "select graphic rendition" parameters.
+const (
+	Plain  = ""
+	Bold   = "1"
+	Dim    = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+)
+
+// LabelWidth is that of the labels of entries.
+const LabelWidth = 9
+
+// Writer writes lines of at most Width columns. It keeps the first error until Flush.
+type Writer struct {
+	Width  int
+	Colour bool
+
+	w      *bufio.Writer
+	styled string // style of lines that are wrapped
+}
+
+// New returns a writer to w.
+func New(w io.Writer, width int, colour bool) *Writer {
+	return &Writer{Width: width, Colour: colour, w: bufio.NewWriter(w)}
+}
+
+// Flush passes on what was written, and returns the first error.
+func (o *Writer) Flush() error { return o.w.Flush() }
+
+// Print writes one line; a longer one is cut.
+func (o *Writer) Print(style, text string) {
+	text = wording.Columns.Truncate(harmless.Line(text), o.Width, "…")
+	if o.Colour && style != Plain {
+		text = "\x1b[" + style + "m" + text + "\x1b[0m"
+	}
+	_, _ = o.w.WriteString(text + "\n") // kept until Flush
+}
+
+// Blank writes an empty line.
+func (o *Writer) Blank() { o.Print(Plain, "") }
+
+// Heading writes a line in bold.
+func (o *Writer) Heading(text string) { o.Print(Bold, text) }
+
+// Entry writes a labelled text, broken between words.
+func (o *Writer) Entry(label, text, style string) {
+	before := o.styled
+	o.styled = style
+	o.Wrap(fmt.Sprintf("%-*s", LabelWidth, label), text)
+	o.styled = before
+}
+
+// Path writes a labelled text to copy: it is not broken, and has a line of its own, of any
+// width, where it does not fit beside its label.
+func (o *Writer) Path(label, text string) {
+	if LabelWidth+wording.Columns.StringWidth(text) <= o.Width {
+		o.Entry(label, text, Plain)
+		return
+	}
+	o.Print(Plain, label)
+	_, _ = o.w.WriteString(harmless.Line(text) + "\n")
+}
+
+// Line writes a text, broken between words where it is too long.
+func (o *Writer) Line(text string) { o.Wrap("", text) }
+
+// Item writes a line of a list.
+func (o *Writer) Item(text string) { o.Wrap("- ", text) }
+
+// Wrap writes a text behind a mark, and indents the lines that follow as far. A word wider than
+// a line is shortened in its middle.
+func (o *Writer) Wrap(mark, text string) {
+	var words []string
+	for word := range strings.SplitSeq(text, " ") {
+		if n := len(words); n > 0 && strings.HasPrefix(word, "%") { // "95 %" is one word
+			words[n-1] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
+	o.flow(mark, " ", words)
+}
+
+// Cells writes the cells that are not empty behind a mark, with dots between them. A cell that
+// does not fit begins the next line.
+func (o *Writer) Cells(mark string, cells ...string) {
+	o.flow(mark, " · ", slices.DeleteFunc(slices.Clone(cells), func(cell string) bool { return cell == "" }))
+}
+
+// flow writes parts behind a mark, as many on a line as fit.
+func (o *Writer) flow(mark, between string, parts []string) {
+	indent := strings.Repeat(" ", wording.Columns.StringWidth(mark))
+	current, begun := mark, false
+	for _, part := range parts {
+		if begun && wording.Columns.StringWidth(current+between+part) > o.Width {
+			o.Print(o.styled, current)
+			current, begun = indent, false
+		}
+		if begun {
+			current += between
+		}
+		current += harmless.Short(part, o.Width-len(indent))
+		begun = true
+	}
+	o.Print(o.styled, current)
+}
+
+// Fold breaks the lines of a text that are wider than so many columns, between words where it
+// can. It loses nothing, and indents what follows a break as its line is.
+func Fold(text string, columns int) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if len(indent) > columns/2 {
+			indent = ""
+		}
+		for wording.Columns.StringWidth(line) > columns {
+			head := wording.Columns.Truncate(line, columns+1, "")
+			if at := strings.LastIndexByte(head, ' '); at > len(indent) {
+				head = head[:at]
+			} else {
+				head = wording.Columns.Truncate(line, columns, "")
+			}
+			out.WriteString(strings.TrimRight(head, " ") + "\n")
+			line = indent + strings.TrimLeft(line[len(head):], " ")
+		}
+		out.WriteString(line + "\n")
+	}
+	return out.String()
+}
