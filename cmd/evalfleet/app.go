@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -103,6 +104,7 @@ type process struct {
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
+	format string          // of the log: terminal.JSON or terminal.Plain, or what was given instead
 	atOnce <-chan struct{} // closed to give up everything in flight
 }
 
@@ -124,6 +126,10 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = withCode(exitUsage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))
+	}
+	if messages, ok := p.stderr.(*terminal.Messages); ok && err != nil {
+		messages.Error(message(err))
+		return int(codeOf(err))
 	}
 	for line := range strings.Lines(message(err)) {
 		fmt.Fprintln(stderr, "evalfleet: "+strings.TrimRight(line, "\n"))
@@ -158,6 +164,10 @@ func (p *process) run(ctx context.Context, args []string) error {
 	if p.env, p.keys, err = config.WithEnvFile(p.env, line.Value(envFileFlag, p.env)); err != nil {
 		return err
 	}
+	p.format = p.logFormat(&line)
+	if p.format == terminal.JSON && terminal.Of(p.stderr) == nil {
+		p.stderr = terminal.NewMessages(p.stderr)
+	}
 	if err := line.Complete(p.env); err != nil {
 		return err
 	}
@@ -172,6 +182,21 @@ func (p *process) run(ctx context.Context, args []string) error {
 		ExitErrHandler: func(*cli.Context, error) {}, // Main decides the code
 	}
 	return app.RunContext(ctx, line.Canonical())
+}
+
+// services are the commands that run until they are stopped, without a person who reads along.
+var services = []string{"worker", "controller", "ui"}
+
+// logFormat is the format of the log that a command line asks for. Standard error has lines of
+// this format alone: off a terminal, messages and errors become lines of a JSON log.
+func (p *process) logFormat(line *commandline.Line) string {
+	if format := line.Value(logFormatFlag, p.env); format != "" {
+		return format
+	}
+	if terminal.Of(p.stderr) == nil && slices.Contains(services, line.Command.Name) {
+		return terminal.JSON
+	}
+	return terminal.Plain
 }
 
 // oneArgument is the command's only argument, called by the name that help

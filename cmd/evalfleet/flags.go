@@ -39,6 +39,6 @@ func commonFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: allowSinkFlag, Usage: "`URL` of a results store that evaluations in Redis may use; repeatable (default only those in --sink, EVALFLEET_SINK, --config and your own submissions)"},
 		&cli.StringFlag{Name: outDirFlag, Usage: "output folder `DIR` (default evalfleet-out/<name>-<id>)"},
 		&cli.StringFlag{Name: logLevelFlag, Usage: "minimum log `LEVEL`: debug, info, warn or error (default info; warn on a terminal)"},
-		&cli.StringFlag{Name: logFormatFlag, Usage: "log `FORMAT`: json or console (default json; console on a terminal)"},
+		&cli.StringFlag{Name: logFormatFlag, Usage: "`FORMAT` of stderr: json or console (default console; json for services)"},
 	}
 }

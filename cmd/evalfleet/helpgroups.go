@@ -23,6 +23,7 @@ var flagGroups = []commandline.Group{
 	}},
 	{Title: "Ranking", Flags: []string{"fallbacks", "ties", "length", "position-effect", "flips", "judge-scale", "draws"}},
 	{Title: "Redis", Flags: []string{redisFlag, redisPasswordFlag, redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, namespaceFlag}},
+	{Title: "Logs", Flags: []string{logLevelFlag, logFormatFlag}},
 }
 
 // examples are command lines that help shows, by command.

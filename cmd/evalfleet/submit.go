@@ -193,7 +193,7 @@ func (p *process) listed(c *cli.Context) config.Listed {
 // output is where a command prints: a console, and a log on it.
 func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, error) {
 	out := terminal.New(p.stderr)
-	log, err := out.Log(c.String(logLevelFlag), c.String(logFormatFlag))
+	log, err := out.Log(c.String(logLevelFlag), p.format)
 	clientLog.SetLog(&log)
 	switch {
 	case errors.Is(err, terminal.ErrLevel):

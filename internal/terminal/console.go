@@ -17,16 +17,23 @@ import (
 // redrawn, such as progress. Its input is made harmless; logs, which have colours, go to its
 // raw side.
 type Console struct {
-	*harmless.Writer
+	io.Writer
 	raw *shared
 }
 
-// New returns a console on a writer.
+// New returns a console on a writer. On Messages its lines stay messages.
 func New(out io.Writer) *Console {
+	messages, logged := out.(*Messages)
 	out = Raw(out)
 	raw := &shared{out: out, terminal: Of(out) != nil}
+	if logged {
+		return &Console{messages, raw}
+	}
 	return &Console{harmless.NewWriter(raw), raw}
 }
+
+// Raw is the side that takes logs.
+func (c *Console) Raw() io.Writer { return c.raw }
 
 // Raw is where escape sequences of our own go, of a writer that lets none pass.
 func Raw(out io.Writer) io.Writer {

@@ -19,9 +19,14 @@ var (
 	ErrFormat = errors.New("want json or console")
 )
 
-// Log is a command's log on the console: JSON from info up for machines, lines from warn
-// up for a person at a terminal, unless a level or format is named. A line about a run
-// begins with its id.
+// The formats of a log.
+const (
+	JSON  = "json"    // an object a line
+	Plain = "console" // lines to be read; one about a run begins with its id
+)
+
+// Log is a command's log on the console, in a format: from warn up for a person at a terminal,
+// elsewhere from info up, unless a level is named.
 func (c *Console) Log(level, format string) (zerolog.Logger, error) {
 	return NewLogger(c.raw, c.IsTerminal(), level, format)
 }
@@ -40,16 +45,10 @@ func NewLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 		return zerolog.Nop(), fmt.Errorf("got %q, %w", levelName, ErrLevel)
 	}
 	switch format {
-	case "console":
+	case Plain:
 		to = forPerson(to, terminal)
-	case "json":
+	case JSON:
 		to = harmless.NewWriter(to)
-	case "":
-		if terminal {
-			to = forPerson(to, true)
-		} else {
-			to = harmless.NewWriter(to)
-		}
 	default:
 		return zerolog.Nop(), fmt.Errorf("got %q, %w", format, ErrFormat)
 	}

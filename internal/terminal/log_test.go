@@ -17,11 +17,11 @@ func TestNewLogger(t *testing.T) {
 		lines         int
 		json          bool
 	}{
-		{"for machines", false, "", "", 2, true},
-		{"on a terminal", true, "", "", 1, false},
-		{"everything", false, "debug", "", 3, true},
-		{"errors only", true, "error", "json", 0, true},
-		{"lines for machines", false, "", "console", 2, false},
+		{"for machines", false, "", JSON, 2, true},
+		{"on a terminal", true, "", Plain, 1, false},
+		{"everything", false, "debug", JSON, 3, true},
+		{"errors only", true, "error", JSON, 0, true},
+		{"lines elsewhere", false, "", Plain, 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestNewLogger(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range [][2]string{{"loud", ""}, {"", "xml"}} {
+	for _, c := range [][2]string{{"loud", JSON}, {"", "xml"}} {
 		if _, err := NewLogger(&bytes.Buffer{}, false, c[0], c[1]); !errors.Is(err, ErrLevel) && !errors.Is(err, ErrFormat) {
 			t.Errorf("level %q, format %q: got %v, want an error that says what there is", c[0], c[1], err)
 		}
@@ -68,7 +68,11 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 		{false, "r1", "{"},
 	} {
 		var out bytes.Buffer
-		log, err := NewLogger(&out, c.terminal, "", "")
+		format := JSON
+		if c.terminal {
+			format = Plain
+		}
+		log, err := NewLogger(&out, c.terminal, "", format)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +98,7 @@ func TestRedisClientLog(t *testing.T) {
 	l.Printf(t.Context(), "there is no log %s", "yet")
 	var debug, info bytes.Buffer
 	for level, out := range map[string]*bytes.Buffer{"debug": &debug, "info": &info} {
-		log, err := NewLogger(out, false, level, "json")
+		log, err := NewLogger(out, false, level, JSON)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,52 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
+)
+
+// Messages turns lines that are written for people into lines of a JSON log, so that a program
+// finds nothing else among the log's. It is safe for concurrent use.
+type Messages struct {
+	out io.Writer
+	log zerolog.Logger
+
+	mu   sync.Mutex // guards rest, and keeps lines apart
+	rest []byte     // the beginning of a line
+}
+
+// NewMessages returns messages to out.
+func NewMessages(out io.Writer) *Messages {
+	raw := &shared{out: Raw(out)} // which keeps writes of the log and of messages apart
+	return &Messages{out: raw, log: zerolog.New(harmless.NewWriter(raw)).With().Timestamp().Logger()}
+}
+
+// Raw is where the log itself goes.
+func (m *Messages) Raw() io.Writer { return m.out }
+
+// Write logs every complete line.
+func (m *Messages) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	whole := append(m.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(whole, []byte("\n"))
+		if !ended {
+			break
+		}
+		if whole = rest; len(bytes.TrimSpace(line)) > 0 {
+			m.log.Info().Msg(strings.TrimPrefix(string(line), "evalfleet: "))
+		}
+	}
+	m.rest = append([]byte(nil), whole...)
+	return len(p), nil
+}
+
+// Error logs an error's text, of one line or several.
+func (m *Messages) Error(text string) { m.log.Error().Msg(text) }
