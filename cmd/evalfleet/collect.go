@@ -7,6 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/fleet"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -20,19 +23,49 @@ func collectCommand(p *process) *cli.Command {
 		Description: "Drains one evaluation, or all in Redis, into the results store: results.db in the output folder, unless the " +
 			"submission named another. Passwords come from PGPASSWORD or ~/.pgpass. A result is removed from Redis only " +
 			"after it is stored. An evaluation has one results store; collecting into another is an error.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: followFlag, Usage: "keep collecting until the evaluation is complete or Ctrl-C"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: followFlag, Usage: "keep collecting until the evaluation is complete or Ctrl-C"},
+			&cli.BoolFlag{Name: openFlag, Usage: "then write the report into the output folder and open it in a browser; needs an ID"},
+		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
 				return usageError("collect takes one ID or none, got %d", c.Args().Len())
+			}
+			id := eval.ID(c.Args().First())
+			if c.Bool(openFlag) && id == "" {
+				return usageError("--%s needs the ID of an evaluation: evalfleet collect ID --%s", openFlag, openFlag)
 			}
 			d, err := p.openDrain(c, 0, false)
 			if err != nil {
 				return err
 			}
 			defer d.Client.Close()
-			return goOnWith(d.Collect(c.Context, eval.ID(c.Args().First()), c.Bool(followFlag)), p.again(c))
+			if err := goOnWith(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || !c.Bool(openFlag) {
+				return err
+			}
+			return p.openReport(c, d, id)
 		},
 	}
+}
+
+// openReport writes the report of what is collected, and opens it.
+func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) error {
+	reader, id, dir, err := d.Reader(c.Context, id)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	built, err := report.Build(c.Context, reader, id, report.Options{})
+	if err != nil {
+		return err
+	}
+	page, err := writeForms(dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, built.WriteHTML}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, page[0])
+	p.printing(c).show(c.Context, page)
+	return nil
 }
 
 // goOnWith adds the command that resumes after an interruption, or once Redis or the disk is

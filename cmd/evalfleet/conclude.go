@@ -64,6 +64,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err := c.print(text, r, c.place.Dir, append(done.Files, page...)); err != nil {
 		return err
 	}
+	c.show(ctx, page)
 	if c.answers != nil {
 		*c.answers = done.Answers
 	}

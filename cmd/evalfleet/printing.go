@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -25,17 +26,46 @@ func detailsOption() cli.Flag {
 	return &cli.BoolFlag{Name: detailsFlag, Usage: "print all tables of the report instead of a summary"}
 }
 
+const openFlag = "open"
+
+func openOption() cli.Flag {
+	return &cli.BoolFlag{Name: openFlag, Usage: "open the report in a browser"}
+}
+
 // leastColumns is the width below which terminals are written to as if they had it.
 const leastColumns = 60
 
 // printing is how results are printed.
 type printing struct {
 	details bool // all tables instead of a card
+	open    bool // opens the page
+	notices io.Writer
 	env     config.Lookup
 }
 
 func (p *process) printing(c *cli.Context) printing {
-	return printing{details: c.Bool(detailsFlag), env: p.env}
+	return printing{details: c.Bool(detailsFlag), open: c.Bool(openFlag), notices: p.stderr, env: p.env}
+}
+
+// show opens the page among files if that was asked for. What keeps it closed is no failure: the
+// page is there.
+func (p printing) show(ctx context.Context, files []string) {
+	if !p.open {
+		return
+	}
+	page := pageOf(files)
+	if page < 0 {
+		fmt.Fprintf(p.notices, "evalfleet: there is no page to open: --%s needs --%s %s\n", openFlag, formatFlag, formatHTML)
+		return
+	}
+	if err := terminal.Open(ctx, files[page], p.env); err != nil {
+		fmt.Fprintf(p.notices, "evalfleet: cannot open the report: %v; open it yourself: %s\n", err, files[page])
+	}
+}
+
+// pageOf is the position of the page among files, -1 without one.
+func pageOf(files []string) int {
+	return slices.IndexFunc(files, func(path string) bool { return filepath.Ext(path) == ".html" })
 }
 
 // on fits texts to a terminal's width and colours them, unless NO_COLOR forbids it
@@ -84,7 +114,7 @@ func (p printing) print(out io.Writer, r *report.Report, dir string, files []str
 		return err
 	}
 	card := report.CardOptions{TextOptions: p.on(out), Details: "evalfleet report " + wording.ShellWord(dir) + " --" + detailsFlag}
-	page := slices.IndexFunc(files, func(path string) bool { return filepath.Ext(path) == ".html" })
+	page := pageOf(files)
 	if page >= 0 {
 		card.Page = files[page]
 	}

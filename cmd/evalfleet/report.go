@@ -55,7 +55,7 @@ func reportCommand(p *process) *cli.Command {
 			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
-			detailsOption(),
+			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
@@ -120,9 +120,11 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.printing(c).print(p.stdout, r, dir, append(paths, written...)); err != nil {
+	printing := p.printing(c)
+	if err := printing.print(p.stdout, r, dir, append(paths, written...)); err != nil {
 		return err
 	}
+	printing.show(c.Context, written)
 	for _, path := range answers {
 		fmt.Fprintln(p.stdout, path)
 	}
@@ -189,8 +191,11 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	if err := compared.WriteText(terminal.Raw(p.stdout), p.printing(c).on(p.stdout)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))
-	return err
+	if _, err := fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n")); err != nil {
+		return err
+	}
+	p.printing(c).show(c.Context, written)
+	return nil
 }
 
 // built is the report on one of several arguments.

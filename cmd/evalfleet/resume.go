@@ -31,7 +31,7 @@ func resumeCommand(p *process) *cli.Command {
 		Description: "With ID, continues a paused evaluation. With the output folder of an interrupted `evalfleet run`, executes the " +
 			"remaining runs with the original documents and settings. Recorded runs are not repeated. Keys come from the " +
 			"environment. Providers in --config replace those with the same name.",
-		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption()),
+		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption(), openOption()),
 		Action: func(c *cli.Context) error {
 			going, err := p.going(c)
 			if err != nil {

@@ -22,7 +22,7 @@ func retryCommand(p *process) *cli.Command {
 		Description: "Repeats the failed runs of an evaluation: all, or those of the given error classes. `evalfleet status DIR` " +
 			"counts them by class. Classes come from the results store, so they are unknown for results not yet collected. " +
 			"With the output folder of a finished `evalfleet run`, the command executes the runs itself, like resume.",
-		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption(), sinkFlag(),
+		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption(), openOption(), sinkFlag(),
 			&cli.StringSliceFlag{Name: classFlag, Usage: "retry only runs that failed with this error `CLASS`, such as timeout; repeatable (default all)"}),
 		Action: func(c *cli.Context) error {
 			classes, err := classesOf(c)

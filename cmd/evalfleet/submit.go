@@ -40,7 +40,7 @@ const (
 
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
-	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(),
+	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(), openOption(),
 		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry runs that failed before"})
 }
 
