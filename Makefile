@@ -94,10 +94,11 @@ check-deploy: ## build what the Dockerfile builds; check it, compose, the chart,
 	cd deploy/check && go vet . && go test -count 1 -timeout 30m .
 
 .PHONY: schemas
-schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from config/schema.yaml, and that of the API
+schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from config/schema.yaml, and those of the API and of estimates
 	go run ./cmd/evalfleet schema evaluation > docs/evaluation.schema.json
 	go run ./cmd/evalfleet schema fleet > docs/fleet.schema.json
 	go test ./web -count 1 -run '^TestAPISchema$$' -update
+	go test ./cmd/evalfleet -count 1 -run '^TestEstimateSchema$$' -update
 	cd deploy/check && go test -count 1 -run '^TestChartChecksFleet$$' . -update
 
 .PHONY: manifests

@@ -48,7 +48,7 @@ type Estimate struct {
 	Prompts int `json:"prompts_sampled"`
 	// CostUSD is what the calls cost by the prices in the settings; null when the
 	// price of any that are made is unknown, which is not 0.
-	CostUSD *float64 `json:"cost_usd"`
+	CostUSD *float64 `json:"cost_usd" jsonschema:"nullable"`
 	// PricesAsOf is the day of the list prices among them; empty: there are none.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
 	// Seconds is the shortest possible duration, Latency the time assumed of one
