@@ -52,7 +52,7 @@ func (s *draft) documents(y *yamlFile, v value) documentSet {
 		described = strings.Join(set.globs(y, patterns), ", ")
 	}
 	if len(s.asked.Documents) == 0 && len(s.problems) == before {
-		s.refuse(v.place, "paths are relative to the evaluation file's folder", "no documents found: %s", described)
+		s.refuse(v.place, documentsHint(described), "no documents found: %s", described)
 	}
 	if set.empty > 0 {
 		s.warn(v.place, "", "documents without text: %d", set.empty)

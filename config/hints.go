@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -22,7 +24,7 @@ var otherNames = map[string]string{
 	"itpm": "input_tokens_per_minute", "otpm": "output_tokens_per_minute", "qps": "rate_limit", "rps": "rate_limit",
 	"max_workers": "max_concurrency", "workers": "max_concurrency", "parallel": "max_concurrency", "parallelism": "max_concurrency",
 	"concurrent": "max_concurrency", "max_parallel": "max_concurrency", "max_concurrent": "max_concurrency",
-	"timeout": "timeout_seconds",
+	"timeout": "timeout_seconds", "json_mode": "json", "json-mode": "json",
 }
 
 // elsewhere are keys that belong in another place of a file, or in another file.
@@ -71,6 +73,12 @@ func hint(key string, known []string) string {
 // keyWords are keys under which other tools have their files hold API keys.
 var keyWords = regexp.MustCompile(`(?i)^(.*_)?(api_?key|api_?token|access_?token|secret_?key|secret|token|key)$`)
 
+// thousands are the digits behind a comma of a number, which YAML takes for a key of their own.
+var thousands = regexp.MustCompile(`^[0-9]{3}$`)
+
+// expanded is a variable as a shell would expand it.
+var expanded = regexp.MustCompile(`^\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?$`)
+
 // variableName is the name of an environment variable.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -84,6 +92,10 @@ func (y *yamlFile) refuseKey(at place) {
 func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
 		y.refuseKey(child.key)
+		return
+	}
+	if thousands.MatchString(key) && child.node.Type() == ast.NullType {
+		y.refuse(child.key, "write numbers without commas, for example 1000000", "unknown key")
 		return
 	}
 	if y.ofFleet && child.key.path == key && slices.Contains(evaluationKeys, key) {
@@ -100,6 +112,10 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 // for the key itself.
 func (y *yamlFile) environmentName(v value) string {
 	name := y.text(v)
+	if of := expanded.FindStringSubmatch(name); of != nil {
+		y.refuse(v.place, "write its name alone: "+of[1], "variables are not expanded in files")
+		return ""
+	}
 	if name != "" && !variableName.MatchString(name) {
 		y.refuseKey(v.place)
 		return ""
@@ -110,17 +126,67 @@ func (y *yamlFile) environmentName(v value) string {
 // evaluationKeys are keys that only evaluation files have.
 var evaluationKeys = []string{"documents", "judges", "pairwise", "single", "panel", "votes", "runs", "test"}
 
-// syntaxHint says how to mend text that is not YAML, by the parser's message.
-func syntaxHint(message string) string {
+// syntaxHint says how to mend text that is not YAML, by the parser's message and the line it is
+// about.
+func syntaxHint(message, line string) string {
 	switch {
+	case strings.Contains(line, "${"):
+		return "variables are not expanded in files; a key is named by its variable, for example api_key_env: OPENAI_API_KEY"
+	case strings.Contains(line, "\u00a0"):
+		return "indent with plain spaces: this line has no-break spaces"
 	case strings.Contains(message, "'\t'"), strings.Contains(message, "tab character"):
 		return "indent with spaces: YAML allows no tabs"
 	case strings.Contains(message, "mapping value is not allowed"), strings.Contains(message, "could not find expected ':'"):
 		return `put a text that contains ": " in quotes`
-	case strings.Contains(message, "value is not allowed in this context"), strings.Contains(message, "could not find end character"):
+	case strings.Contains(message, "pre-defined"):
+		return "write an apostrophe within single quotes twice, or use double quotes"
+	case strings.Contains(message, "could not find end character"):
 		return "look for a quote that is not closed, here or in the lines before"
+	case strings.Contains(message, "value is not allowed in this context"):
+		return "check the indentation: keys of one mapping begin in the same column; and look for a quote that is not closed"
 	case strings.Contains(message, "unexpected key name"):
-		return "check the indentation: keys of one mapping begin in the same column"
+		return "check the indentation: keys of one mapping begin in the same column, and have a space after their colon"
+	case strings.Contains(message, "must be specified"):
+		return "look for a bracket that is not closed, here or in the lines before"
+	case strings.Contains(message, "reserved character"):
+		return "put a text that begins with @ or ` in quotes"
+	case strings.Contains(message, "unknown escape character"):
+		return "write paths with /, or put the text in single quotes"
 	}
 	return ""
+}
+
+// mappingExamples are mappings that are often given as one word.
+var mappingExamples = map[string]string{
+	"pairwise": "{pairs: all}", "single": "{criteria: [style]}", "concurrency": "{max_concurrency: 8}", "retry": "{max_attempts: 3}",
+	"budget": "{usd: 5}", "providers": `{local: {base_url: "http://127.0.0.1:8000/v1"}}`,
+}
+
+// suffixed is a number with the letter of thousands or millions.
+var suffixed = regexp.MustCompile(`^([0-9]+)([kKmM])$`)
+
+// numberHint is how a number is written that was given as a text.
+func numberHint(word string) string {
+	if of := suffixed.FindStringSubmatch(word); of != nil {
+		return of[1] + map[string]string{"k": "000", "m": "000000"}[strings.ToLower(of[2])]
+	}
+	if strings.Trim(word, "0123456789") == "" {
+		return word + " without quotes"
+	}
+	return ""
+}
+
+// documentsHint is how a pattern is written that finds no file.
+func documentsHint(pattern string) string {
+	switch {
+	case strings.ContainsAny(pattern, "“”‘’„"):
+		return `use straight quotes, as in "docs/*.md"`
+	case strings.HasPrefix(pattern, "~"):
+		return "~ is not expanded: write the whole path, or one relative to the evaluation file's folder"
+	case strings.HasPrefix(pattern, "-"):
+		return "put a space after the dash"
+	case strings.Contains(pattern, `\`):
+		return "write paths with /, relative to the evaluation file's folder"
+	}
+	return "paths are relative to the evaluation file's folder"
 }

@@ -53,7 +53,11 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 	var err error
 	judge.Provider, judge.Model, err = eval.ParseTarget(target)
 	if err != nil || strings.TrimSpace(target) != target || !harmless.IsName(target) {
-		s.refuse(at, "write provider:model, for example openai:gpt-5-mini", "%q names no provider", target)
+		how := "write provider:model, for example openai:gpt-5-mini"
+		if provider, model, ok := strings.Cut(target, "/"); ok && catalog.BuiltIn()[provider].Name != "" {
+			how = "write " + provider + ":" + model
+		}
+		s.refuse(at, how, "%q names no provider", target)
 		return false
 	}
 	judge.Provider = catalog.Canonical(judge.Provider)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,6 +42,10 @@ func (y *yamlFile) text(v value) string {
 // integer reads a whole number within bounds.
 func (y *yamlFile) integer(v value, low, high int) int {
 	if n, ok := v.node.(*ast.IntegerNode); ok {
+		if word := n.GetToken().Value; len(word) > 1 && word[0] == '0' && strings.Trim(word, "0123456789") == "" {
+			y.refuse(v.place, "write "+cmp.Or(strings.TrimLeft(word, "0"), "0"), "%s begins with 0, and would be read as an octal number", word)
+			return low
+		}
 		switch i := n.Value.(type) {
 		case int64:
 			if i >= int64(low) && i <= int64(high) {
@@ -55,6 +60,11 @@ func (y *yamlFile) integer(v value, low, high int) int {
 	want := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if high == math.MaxInt32 {
 		want = fmt.Sprintf("a whole number, at least %d", low)
+	}
+	if text, ok := v.node.(*ast.StringNode); ok {
+		if hint := numberHint(text.Value); hint != "" {
+			want += "; write " + hint
+		}
 	}
 	y.mismatch(v, want)
 	return low

@@ -52,7 +52,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 			top.line, top.column = syntax.Token.Position.Line, syntax.Token.Position.Column
 			err = errors.New(syntax.Message)
 		}
-		y.refuse(top, syntaxHint(err.Error()), "not valid YAML: %v", err)
+		y.refuse(top, syntaxHint(err.Error(), lineOf(text, top.line)), "not valid YAML: %v", err)
 		return y, value{}, false
 	}
 	var bodies []ast.Node
@@ -193,7 +193,11 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 	case *ast.MappingValueNode:
 		entries = []*ast.MappingValueNode{x}
 	default:
-		y.mismatch(v, "keys with values")
+		want := "keys with values"
+		if example := mappingExamples[v.path]; example != "" {
+			want += ", for example " + v.path + ": " + example
+		}
+		y.mismatch(v, want)
 		return
 	}
 	var base *value
@@ -229,7 +233,11 @@ func (y *yamlFile) list(v value, read func(value)) {
 	sequence, ok := v.node.(*ast.SequenceNode)
 	if !ok {
 		want := "a list"
-		if word, ok := scalar(v.node); ok && word != "" && !strings.ContainsAny(word, "\n[]{},") {
+		word, ok := scalar(v.node)
+		switch {
+		case strings.Contains(word, "\u00a0"):
+			want += "; indent with plain spaces: this text has no-break spaces"
+		case ok && word != "" && !strings.ContainsAny(word, "\n[]{},"):
 			want += fmt.Sprintf(", for example [%q]", printable(word))
 		}
 		y.mismatch(v, want)
@@ -240,6 +248,16 @@ func (y *yamlFile) list(v value, read func(value)) {
 			read(child)
 		}
 	}
+}
+
+// lineOf is a line of a text, from 1.
+func lineOf(text []byte, number int) string {
+	for line := range strings.Lines(string(text)) {
+		if number--; number == 0 {
+			return line
+		}
+	}
+	return ""
 }
 
 // mismatch reports a value of the wrong type.
