@@ -38,7 +38,8 @@ concurrency: {per_provider: {simulator: {max_concurrency: 12, adaptive: true, re
 
 	b := looktest.NewBrowser(t)
 	for name, path := range map[string]string{
-		"dashboard": "/", "limits": "/limits", "workers": "/workers", "evaluation": "/evaluations/" + id, "cancel": "/evaluations/" + id + "/cancel", "missing": "/evaluations/ev-aaaaaaaaaaaa",
+		"dashboard": "/", "limits": "/limits", "workers": "/workers", "queues": "/queues", "tasks-pending": "/queues/simulator/pending", "tasks-active": "/queues/simulator/active",
+		"tasks-archived": "/queues/simulator/archived", "evaluation": "/evaluations/" + id, "cancel": "/evaluations/" + id + "/cancel", "missing": "/evaluations/ev-aaaaaaaaaaaa",
 	} {
 		for _, width := range []int{1400, 400} {
 			for _, dark := range []bool{false, true} {
