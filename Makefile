@@ -239,6 +239,14 @@ look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser,
 	mkdir -p .look
 	go test -v -timeout 30m -tags look -run TestLook$$ ./report ./web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
+# The report of the README's first command.
+.PHONY: picture
+picture: build ## take the picture of the README, docs/images/essays.png, with Chromium (or CHROMIUM=path)
+	rm -rf .look/essays
+	bin/evalfleet run examples/essays/evaluation.yaml --out-dir .look/essays
+	$${CHROMIUM:-chromium} --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=1 \
+		--window-size=900,1000 --screenshot=$(CURDIR)/docs/images/essays.png file://$(CURDIR)/.look/essays/report.html
+
 $(AXE):
 	npm install --ignore-scripts --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)
 
