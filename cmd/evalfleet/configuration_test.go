@@ -154,7 +154,7 @@ func readConfigSource(t *testing.T) configSource {
 	t.Helper()
 	known := map[string]bool{}
 	variables := map[string]bool{}
-	for _, pattern := range []string{"../../config/*.go", "../../folder/*.go", "../../providers/catalog/*.go", "*.go"} {
+	for _, pattern := range []string{"../../config/*.go", "../../folder/*.go", "../../remote/*.go", "../../providers/catalog/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

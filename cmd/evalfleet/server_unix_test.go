@@ -15,6 +15,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/remote"
 	"github.com/evalfleet/evalfleet/web"
 )
 
@@ -125,7 +126,7 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "--judge goes with a folder"},
 		{[]string{file, "--server", f.provider}, exitUsage, "takes no evaluations"},
 		{[]string{file, "--server", "evals.example.org"}, exitUsage, "want the URL"},
-		{[]string{file, "--server", strings.Replace(url, "://", "://ann@", 1)}, exitUsage, serverPasswordVariable},
+		{[]string{file, "--server", strings.Replace(url, "://", "://ann@", 1)}, exitUsage, remote.PasswordVariable},
 		{[]string{file, "--server", "http://127.0.0.1:1"}, exitUnreachable, "connection refused"},
 		{[]string{filepath.Join(f.dir, "none.yaml"), "--server", url}, exitUsage, "no such file"},
 	} {

@@ -1,0 +1,150 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/upload"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/web"
+)
+
+// busyFor is how long a busy server is left alone.
+const busyFor = time.Second
+
+// Submit sends files to the server, which stores the evaluation: paths, relative to folder, with
+// the query of POST /api/evaluations. It waits for a busy server.
+func (s *Server) Submit(ctx context.Context, folder string, paths []string, query url.Values) (web.Receipt, error) {
+	receipt, err := s.submit(ctx, folder, paths, query)
+	for errors.Is(err, errBusy) {
+		select {
+		case <-time.After(busyFor):
+			receipt, err = s.submit(ctx, folder, paths, query)
+		case <-ctx.Done():
+			return receipt, exitcode.With(exitcode.Interrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
+		}
+	}
+	return receipt, err
+}
+
+func (s *Server) submit(ctx context.Context, folder string, paths []string, query url.Values) (receipt web.Receipt, err error) {
+	r, w := io.Pipe()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		_ = w.CloseWithError(upload.Pack(w, folder, paths))
+	}()
+	answer, err := s.do(ctx, http.MethodPost, "/api/evaluations", query, upload.Gzip, r)
+	_ = r.CloseWithError(io.ErrClosedPipe) // the answer may come before everything is sent
+	<-packed
+	if err != nil {
+		return receipt, err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
+		return receipt, exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again, which changes nothing if it was stored", s, err))
+	}
+	return receipt, nil
+}
+
+// While waiting: the time between looks, and between lines about it.
+const (
+	lookEvery = 2 * time.Second
+	sayEvery  = 10 * time.Second
+)
+
+func pathOf(id eval.ID) string { return "/api/evaluations/" + url.PathEscape(string(id)) }
+
+// Wait waits until an evaluation has ended and its results are collected, and returns what was
+// seen last. It passes lines about the progress to say, and waits for a server that is away. The
+// error of an evaluation that was stopped is of Stopped.
+func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (web.Detail, error) {
+	said, told := "", time.Time{}
+	for {
+		var now web.Detail // anew each time: an answer leaves out what is empty
+		err := s.get(ctx, pathOf(id), &now)
+		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
+		if err != nil {
+			line = err.Error() + "; trying again"
+		}
+		complete := now.All.Done == now.All.Runs && (now.Status == record.StatusDone || now.Status == record.StatusCancelled)
+		ended := err == nil && now.Uncollected == 0 && (complete || now.Stopped != nil)
+		if line != said && (err != nil || ended || time.Since(told) >= sayEvery) {
+			say(line)
+			said, told = line, time.Now()
+		}
+		code, _ := exitcode.Of(err)
+		switch {
+		case ended:
+			return now, nil
+		case err != nil && code != exitcode.Unreachable:
+			return now, err
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return now, exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", id, s))
+		}
+	}
+}
+
+// Stopped returns the error of an evaluation that was stopped before its end, and how to resume
+// it; nil: it was not, or because its result is known.
+func Stopped(now web.Detail) error {
+	if now.Stopped == nil || now.Stopped.Known != nil {
+		return nil
+	}
+	resume := "when that is mended, submit it again"
+	if now.Stopped.Budget > 0 {
+		resume = "raise budget in the evaluation file and submit it again"
+	}
+	return exitcode.With(exitcode.RunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", collect.ErrStopped, harmless.OneLine(now.Stopped.String()), now.All.Done, now.All.Runs, resume))
+}
+
+// Download writes the files of an evaluation into a folder, which it holds meanwhile, and passes
+// the path of each to tell.
+func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func(path string)) error {
+	out, err := folder.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return exitcode.Usagef("output folder: %w", err)
+	}
+	defer root.Close()
+	var files web.Files
+	if err := s.get(ctx, pathOf(id)+"/files", &files); err != nil {
+		return err
+	}
+	for _, name := range files.Files {
+		answer, err := s.do(ctx, http.MethodGet, pathOf(id)+"/files/"+url.PathEscape(name), nil, "", http.NoBody)
+		if err != nil {
+			return err
+		}
+		err = results.WriteFile(root, filepath.Base(name), func(w io.Writer) error { _, err := io.Copy(w, answer.Body); return err })
+		_ = answer.Body.Close()
+		if err != nil {
+			return exitcode.With(exitcode.Unreachable, fmt.Errorf("download %s: %w", strconv.Quote(name), err))
+		}
+		tell(filepath.Join(dir, filepath.Base(name)))
+	}
+	return nil
+}
