@@ -128,12 +128,8 @@ func factText(given any) string {
 // itemsFile reads the file of items that v names: JSON objects with item, question,
 // reference, category and any further fields.
 func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
-	name := y.text(v)
-	if name == "" || len(s.asked.Documents) == 0 {
-		return
-	}
-	path, ok := s.beside(v.place, name)
-	if !ok {
+	path, ok := s.pathOf(y, v)
+	if !ok || len(s.asked.Documents) == 0 {
 		return
 	}
 	text, ok := s.readText(path, maxItems)

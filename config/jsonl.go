@@ -89,6 +89,16 @@ func (s *draft) beside(at place, path string) (beside string, ok bool) {
 	return beside, s.mayRead(at, s.dir, beside)
 }
 
+// pathOf is the path of the file that v names. ok is false where it names none, or the file may
+// not be read.
+func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
+	name := y.text(v)
+	if name == "" {
+		return "", false
+	}
+	return s.beside(v.place, name)
+}
+
 // jsonLines reads the JSON objects of a file, one a line, with numbers as they are
 // written. Empty lines are skipped.
 func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {

@@ -201,11 +201,7 @@ func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 
 // fileText reads the text of the file that v names.
 func (s *draft) fileText(y *yamlFile, v value) (text string, ok bool) {
-	name := y.text(v)
-	if name == "" {
-		return "", false
-	}
-	path, ok := s.beside(v.place, name)
+	path, ok := s.pathOf(y, v)
 	if !ok {
 		return "", false
 	}

@@ -26,11 +26,7 @@ type pairList struct {
 
 // listedPairs reads the file of pairs that v names.
 func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Order) [][2]int {
-	name := y.text(v)
-	if name == "" {
-		return nil
-	}
-	path, ok := s.beside(v.place, name)
+	path, ok := s.pathOf(y, v)
 	if !ok {
 		return nil
 	}

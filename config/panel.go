@@ -70,11 +70,7 @@ func (s *draft) dimensions(y *yamlFile, v value) []eval.Dimension {
 	if _, isName := scalar(v.node); !isName {
 		return y.dimensionList(v)
 	}
-	name := y.text(v)
-	if name == "" {
-		return nil
-	}
-	path, ok := s.beside(v.place, name)
+	path, ok := s.pathOf(y, v)
 	if !ok {
 		return nil
 	}

@@ -40,12 +40,8 @@ type voted struct {
 
 // votes reads the file that v names, and keeps what people said in it.
 func (s *draft) votes(y *yamlFile, v value, set documentSet) {
-	name := y.text(v)
-	if name == "" || len(s.asked.Documents) == 0 {
-		return
-	}
-	path, ok := s.beside(v.place, name)
-	if !ok {
+	path, ok := s.pathOf(y, v)
+	if !ok || len(s.asked.Documents) == 0 {
 		return
 	}
 	before := len(s.problems)
