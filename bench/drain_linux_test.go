@@ -71,7 +71,7 @@ func drainAtRate(b *testing.B, sink string) {
 }
 
 // measure watches the stream while commands are given. Stood is how many runs were in
-// the sink before.
+// the results store before.
 func (f *fleet) measure(id eval.ID, controller, stood int, others []eval.ID) {
 	b := f.b
 	over := sized(2*time.Second, 60*time.Second)

@@ -37,7 +37,7 @@ import (
 //   - embedded: saturated, on the Redis that `evalfleet run` brings.
 //
 // Results are taken out of Redis by another process, which only counts them;
-// for the embedded one the sink of a run takes them, in the same process.
+// for the embedded one the results store of a run takes them, in the same process.
 func BenchmarkPath(b *testing.B) {
 	b.Run("saturated", func(b *testing.B) {
 		comparePath(b, redistest.New(b).Client(), pathSettings{slots: 100, warm: 2 * time.Second, measured: sized(time.Second, 5*time.Second), perSecond: 50_000})
@@ -293,7 +293,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	return m
 }
 
-// collect drains an evaluation's results into a sink until the returned function
+// collect drains an evaluation's results into a results store until the returned function
 // is called, as `evalfleet run` does.
 func collect(b *testing.B, client *redis.Client, of *store.Store, id eval.ID, e *eval.Evaluation, texts map[string]string) (end func()) {
 	b.Helper()

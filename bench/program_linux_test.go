@@ -62,8 +62,8 @@ func build(b *testing.B) (path string) {
 	return path
 }
 
-// submit enqueues an evaluation of documents·(documents−1) runs, of which one in every
-// ended has ended; 0: none.
+// submit enqueues an evaluation of documents·(documents−1) runs. One in every
+// ended of them has ended; 0: none.
 func (f *fleet) submit(name, provider string, documents int, sink string, ended int, limits ...ratelimit.Limit) eval.ID {
 	f.b.Helper()
 	e, texts := pairs(f.b, documents)
@@ -89,7 +89,7 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 	return submit(f.b, f.client, s, limits...).ID
 }
 
-// fill stores every second run of an evaluation in its sink, as submit notes of it where
+// fill stores every second run of an evaluation in its results store, as submit notes of it where
 // ended is 2: each with one call, a thousand in a second.
 func (f *fleet) fill(id eval.ID) {
 	f.b.Helper()
@@ -228,7 +228,7 @@ func (f *fleet) command(name string, args ...string) (out []byte) {
 	return out
 }
 
-// drained is how many evaluations have a sink that takes their results.
+// drained is how many evaluations have a results store that takes their results.
 func (f *fleet) drained() (n int) {
 	f.b.Helper()
 	of := store.New(f.client, "")

@@ -113,7 +113,7 @@ func (u *uponCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return next
 }
 
-// Another server takes over that lacks the last calls: whoever follows the evaluation tells the
+// Another server takes over that lacks the last calls: the collector tells the
 // budget and a daily quota again what its results store has, one evaluation and all of a fleet.
 func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Redis dies between the last result and the note that the evaluation may expire: whoever
-// follows the evaluation waits for Redis, instead of failing with everything collected.
+// Redis dies between the last result and the note that the evaluation may expire: the
+// collector waits for Redis, instead of failing with everything collected.
 func TestFollowOutlivesRedisAtTheEnd(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")

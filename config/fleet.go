@@ -33,7 +33,7 @@ type Fleet struct {
 	// Sink is the URL of the results store where a submission names none; empty: in
 	// the output folder.
 	Sink string
-	// Notify says whom a controller tells of an evaluation's end.
+	// Notify is the receiver that a controller tells of an evaluation's end.
 	Notify Notify
 	// Warnings do not stop anything.
 	Warnings []Problem

@@ -32,7 +32,7 @@ func TestJsonify(t *testing.T) {
 		{"own", old, "json: true\njsonify: {provider: gemini, model: gemini-2.5-flash, temperature: 0, max_output_tokens: 2000}\n",
 			&eval.Jsonify{Provider: "google", Model: "gemini-2.5-flash", Temperature: &zero, MaxOutputTokens: 2000}, ""},
 		{"bounds alone", old, "json: true\njsonify: {max_output_tokens: 2000}\n", &eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini", MaxOutputTokens: 2000}, ""},
-		{"for nobody", "openai:gpt-5-mini", "jsonify: {}\n", byDefault, "jsonify has no effect"},
+		{"for no judge", "openai:gpt-5-mini", "jsonify: {}\n", byDefault, "jsonify has no effect"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +45,7 @@ func TestJsonify(t *testing.T) {
 				t.Errorf("warnings %q, want %q", warnings, test.warns)
 			}
 			judges := s.Evaluation.Judges
-			if got, want := s.TwoCalls(eval.KindPairwise, judges[len(judges)-1]), test.want != nil && test.name != "for nobody"; got != want {
+			if got, want := s.TwoCalls(eval.KindPairwise, judges[len(judges)-1]), test.want != nil && test.name != "for no judge"; got != want {
 				t.Errorf("two calls: got %v, want %v", got, want)
 			}
 		})

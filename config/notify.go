@@ -9,9 +9,9 @@ import (
 // secret_env names another.
 const DefaultNotifySecret = "EVALFLEET_NOTIFY_SECRET"
 
-// Notify says whom a controller tells that an evaluation has ended or stopped.
+// Notify is the receiver that a controller tells that an evaluation has ended or stopped.
 type Notify struct {
-	URL       string // of the receiver; empty: nobody is told
+	URL       string // of the receiver; empty: there is none
 	SecretEnv string // environment variable with the secret that signs
 	Pages     string // address of the controller's pages, for a link to the report; may be empty
 }

@@ -160,8 +160,8 @@ func readMessage(t *testing.T, message *anthropic.Message) (r reading) {
 	return r
 }
 
-// TestAnthropicsSDKReadsASearchInVain finds the error among prompts, some of which
-// are not searched for at all.
+// TestAnthropicsSDKReadsASearchInVain finds the error among prompts; for some, the model
+// does not search at all.
 func TestAnthropicsSDKReadsASearchInVain(t *testing.T) {
 	t.Parallel()
 	service := anthropicMessages(t, simulated(t, simulator.Config{Behaviour: simulator.Behaviour{UngroundedRate: 1}}).URL)

@@ -159,7 +159,7 @@ func TestPhaseIsChosenOnce(t *testing.T) {
 	}
 }
 
-// What a sink knows of choices is there again in a Redis that has lost the evaluation;
+// What a results store knows of choices is there again in a Redis that has lost the evaluation;
 // a lower limit, settings of another submission and runs that are made again change none.
 func TestChoiceOutlivesRedisAndLimits(t *testing.T) {
 	t.Parallel()

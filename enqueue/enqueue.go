@@ -33,11 +33,11 @@ type Submission struct {
 	// Sink is the id of the results store that has runs of the evaluation: no other drains
 	// what a submission creates. Empty: the first that drains it.
 	Sink string
-	// Recorded are the runs that the evaluation's sink has, for a Redis that
+	// Recorded are the runs that the evaluation's results store has, for a Redis that
 	// does not know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
 	// Choices are what phases compare that was chosen from results before, by their
-	// numbers, as the sink has it; nil: none.
+	// numbers, as the results store has it; nil: none.
 	Choices []*plan.Choice
 	// Jobs are jobs in the results store that may still be running at their providers. A
 	// submission that creates the record gives them back to their runs.
@@ -53,7 +53,7 @@ type Submission struct {
 	Retry func(Recorded) bool
 }
 
-// Recorded is one run that a sink has the outcome of.
+// Recorded is one run that a results store has the outcome of.
 type Recorded struct {
 	Phase, Index int
 	State        eval.State

@@ -17,7 +17,7 @@ import (
 
 func every(Recorded) bool { return true }
 
-// recorded are outcomes that a sink has.
+// recorded are outcomes that a results store has.
 func recorded(runs ...Recorded) iter.Seq2[Recorded, error] {
 	return func(yield func(Recorded, error) bool) {
 		for _, run := range runs {
@@ -28,7 +28,7 @@ func recorded(runs ...Recorded) iter.Seq2[Recorded, error] {
 	}
 }
 
-// sinkOf6 is what the sink of a submission of three documents has: two runs
+// sinkOf6 is what the results store of a submission of three documents has: two runs
 // succeeded, one failed, and another for the last time that it can.
 func sinkOf6() iter.Seq2[Recorded, error] {
 	return recorded(

@@ -17,7 +17,7 @@ import (
 const PlanVersion = 1
 
 // Evaluation is everything one submission asks for. Its JSON form is stored in
-// Redis as the plan record and in the sink, and its identity is derived from it.
+// Redis as the plan record and in the results store, and its identity is derived from it.
 //
 // Items and Documents are sorted (see Normalize); documents name their item by
 // position, runs name documents by position.
@@ -63,7 +63,7 @@ const ReferenceFact = "reference"
 func (i Item) KnownReference() string { return cmp.Or(i.Reference, i.Facts[ReferenceFact]) }
 
 // Document is a text to be judged, known by its content's hash; the text itself
-// is kept elsewhere (in Redis by hash, in the sink, or in memory).
+// is kept elsewhere (in Redis by hash, in the results store, or in memory).
 type Document struct {
 	ID        string `json:"id"`        // unique in the evaluation
 	Item      int    `json:"item"`      // index into Evaluation.Items

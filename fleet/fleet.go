@@ -124,7 +124,7 @@ func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
 	}
 }
 
-// Reader opens the sink of an evaluation in Redis for reading.
+// Reader opens the results store of an evaluation in Redis for reading.
 func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID, string, error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil {

@@ -98,7 +98,7 @@ func listens(ctx context.Context, address string) error {
 	return connection.Close()
 }
 
-// sink opens the sink of an evaluation as it can be read from here; nil when it
+// sink opens the results store of an evaluation as it can be read from here; nil when it
 // cannot.
 func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	id, name := r.ID, r.Name

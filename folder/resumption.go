@@ -54,7 +54,7 @@ func SavedURL(url string) (string, error) {
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("sink %s: %w", url, err)
+		return "", fmt.Errorf("results store %s: %w", url, err)
 	}
 	return path, nil
 }

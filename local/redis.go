@@ -21,7 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// openRest opens the file for what the sink may come to have no room for, when the
+// openRest opens the file for what the results store may come to have no room for, when the
 // embedded Redis ends: at least the calls in flight, of a few kilobytes each.
 func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sink) (*results.Rest, error) {
 	rest, err := results.OpenRest(ctx, out.Path(folder.RestFile), int64(64<<10+4<<10*j.Worker.Slots), sink)
@@ -34,7 +34,7 @@ func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sin
 	return rest, nil
 }
 
-// hold keeps what the sink could not take, and says so. A Redis that was named
+// hold keeps what the results store could not take, and says so. A Redis that was named
 // keeps it by itself; rest is nil then.
 func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.UniversalClient, keys record.Keys, id eval.ID) string {
 	if rest == nil {
@@ -57,7 +57,7 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 	if err != nil {
 		return folder.StoreError(err)
 	}
-	// A sink has times in whole milliseconds.
+	// A results store has times in whole milliseconds.
 	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
 }
 

@@ -65,7 +65,7 @@ type Request struct {
 	// in the chain of the call's error. nil: nothing is checked.
 	Ready func() error
 	// Connected is told how long a connection took that was opened for the call, from its address to
-	// its answer. nil: nobody is told.
+	// its answer. It may be nil.
 	Connected     func(took time.Duration)
 	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one
 }

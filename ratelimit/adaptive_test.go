@@ -266,8 +266,8 @@ func TestCutIsShown(t *testing.T) {
 	a.end(calls[1:], failed)
 }
 
-// TestCutEnds: what nobody keeps up is forgotten, and holds for nobody who did not
-// ask for it.
+// TestCutEnds: a cut that no worker renews is forgotten, and never applies to workers that did
+// not ask for it.
 func TestCutEnds(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

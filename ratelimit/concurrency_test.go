@@ -61,7 +61,7 @@ func TestNeverOver(t *testing.T) {
 // idle checks that no lease is held and no call waits.
 func idle(t testing.TB, client *redis.Client) {
 	t.Helper()
-	testrun.Eventually(t, "no slot held, nobody waiting", func() bool {
+	testrun.Eventually(t, "no slot held, no worker waiting", func() bool {
 		usage, err := tools(client).Usage(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func TestConsentSaysWhetherOthersStandBefore(t *testing.T) {
 		}
 		callers.Wait()
 		if !before.first[0] || behind.first[0] {
-			t.Errorf("told that nobody stands before them: %t and %t, want only the first", before.first[0], behind.first[0])
+			t.Errorf("told that they are first in the wait queue: %t and %t, want only the first", before.first[0], behind.first[0])
 		}
 	})
 }

@@ -111,7 +111,7 @@ func cooldownsOf(call Scope) []string {
 // cooldownID is what a call that waits for a cooldown says bound it.
 func cooldownID(name string) string { return name + "/cooldown" }
 
-// Cooldown is a scope of which no call starts for a while.
+// Cooldown is a scope whose calls do not start for a while.
 type Cooldown struct {
 	ID     string        // "provider/openai/model/gpt-5/cooldown"
 	Wait   time.Duration // until calls may start

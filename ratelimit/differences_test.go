@@ -143,7 +143,7 @@ func TestHistories(t *testing.T) {
 			told(2, 1)
 			return h.ask(0, tokensCall("b", 0), tokensCall("c", 0))
 		}, 1, 24 * time.Hour},
-		{"a held call counts longer than an hour although nobody uses the limit", func(h *teller) (int, time.Duration) {
+		{"a held call counts longer than an hour although no other call uses the limit", func(h *teller) (int, time.Duration) {
 			h.limit(inFlight(Scope{}, 1))
 			held := tokensCall("a", 0)
 			held.LatestEnd, held.Hold = 3*time.Hour, true

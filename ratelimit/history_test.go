@@ -410,7 +410,7 @@ func (h *history) finish() error {
 	}
 	for _, f := range facts {
 		if strings.HasPrefix(f, "line") {
-			return fmt.Errorf("the dead stand in line: %s", f)
+			return fmt.Errorf("a dead worker is in a wait queue: %s", f)
 		}
 	}
 	return nil

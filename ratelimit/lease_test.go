@@ -329,12 +329,12 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 		go func() { _, _ = b.Acquire(context.Background(), Request{ID: "waits", Call: openai}) }()
 		testrun.Eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
 		line := newKeys("ef").waiters("fleet/concurrency")
-		stands := func() bool {
+		queued := func() bool {
 			_, err := client.ZScore(t.Context(), line, "b").Result()
 			return err == nil
 		}
-		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || !stands() {
-			t.Fatalf("Forget of a live worker = %v, still in line %v; want nil, true", err, stands())
+		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || !queued() {
+			t.Fatalf("Forget of a live worker = %v, still in line %v; want nil, true", err, queued())
 		}
 		wire.set(func() { wire.cut = true })
 		testrun.Eventually(t, "b is dead", func() bool {
@@ -344,8 +344,8 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 			}
 			return !alive["b"]
 		})
-		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || stands() {
-			t.Errorf("Forget of a dead worker = %v, still in line %v; want nil, false", err, stands())
+		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || queued() {
+			t.Errorf("Forget of a dead worker = %v, still in line %v; want nil, false", err, queued())
 		}
 		mustRelease(t, held)
 	})

@@ -45,7 +45,7 @@ func FuzzMarginsKeepTheWindow(f *testing.F) {
 				arrival += r.pauses().shift(was, margin)
 			}
 			if random.IntN(int(most)+1) == 0 {
-				now += random.Int64N(2 * length.Microseconds()) // nobody asks for a while
+				now += random.Int64N(2 * length.Microseconds()) // no call for a while
 			}
 			now = max(now, arrival-int64(float64(r.burst-1)*r.interval))
 			arrival = max(arrival, now) + int64(r.interval)

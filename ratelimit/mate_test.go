@@ -450,8 +450,8 @@ func (h *history) use(s *sentBatch, o outcome) error {
 }
 
 // sameAgain checks the answer to a script that was sent before: calls that are
-// still held have the starts that they had, and when it came twice in a row, and
-// nobody else was admitted, nothing was charged.
+// still held have the starts that they had, and if it came twice in a row, and
+// no other call was admitted, nothing was charged.
 func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string) error {
 	granted, anew := 0, false
 	for i, g := range s.b.groups {

@@ -149,8 +149,8 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 
 // beginWith is the begin script; memory is how far back Redis remembers, unknown
 // for how long from there it may not know every lease. instead is an epoch of the same
-// server that gives way; "": none does. sums are the budgets and quotas of which it may not know
-// every call.
+// server that gives way; "": none does. sums are the budgets and quotas whose calls it may not know
+// all.
 func (a access) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
 	keys, budgets := a.keys.begin(sums)
 	err := beginScript.Run(ctx, c, keys,

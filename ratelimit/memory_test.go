@@ -174,7 +174,7 @@ func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	tell("ev-b", 2)
 	tell("ev-a", 7) // replaces what it told
 	if wait := refused("daily"); wait != 0 {
-		t.Errorf("a quota of 10 of which 9 are used admits in %s, want at once", wait)
+		t.Errorf("a quota of 10 with 9 used admits in %s, want at once", wait)
 	}
 	if refused("daily") == 0 {
 		t.Error("a quota of 10 admitted an eleventh call")
@@ -213,8 +213,8 @@ func TestHeldCallsCountUntilTheirLatestEnd(t *testing.T) {
 	})
 }
 
-// What a quota's calls of before came to is asked of whoever can count them, and
-// only of a quota that Redis does not remember.
+// The caller is asked what a quota's earlier calls used, and only for a quota that Redis does
+// not remember.
 func TestReseed(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
@@ -426,9 +426,9 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 	}
 }
 
-// Somebody deletes the limiter's keys while a call is in flight, of a Redis that says
-// that it has been up for long. Nobody is admitted beside the call before it is known
-// again, whoever notices first.
+// The limiter's keys are deleted while a call is in flight, in a Redis that says that it has
+// been up for long. No call is admitted beside it before it is known again, whichever worker
+// notices first.
 func TestLeasesSurviveDeletedKeys(t *testing.T) {
 	testrun.Slow(t)
 	for name, first := range map[string]int{"a process that knew of before is first": 0, "another is first": 1} {

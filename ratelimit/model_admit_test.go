@@ -23,7 +23,7 @@ type limitSeen struct {
 	*account
 	others int64 // workers in its line beside this one
 	ahead  int64 // of them, those before this one
-	stands bool  // this worker is in the line
+	queued bool  // this worker is in the line
 	first  bool  // and is first
 
 	refused  bool // a call waits for it now
@@ -121,10 +121,10 @@ func (a *admission) join(l *limitSeen) {
 		l.line = l.line[1:]
 	}
 	place := l.place(a.worker)
-	l.stands, l.first = place >= 0, place == 0
+	l.queued, l.first = place >= 0, place == 0
 	l.others = int64(len(l.line))
 	l.ahead = l.others
-	if l.stands {
+	if l.queued {
 		l.others--
 		l.ahead = int64(place)
 	}
@@ -332,9 +332,9 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 		l.idle = a.now + ceilDiv(max(0, l.arrival-a.now), second)*second + hour
 	}
 	full := l.counted && l.free == 0
-	waits = l.refused || l.waits || l.stays && l.stands && (l.others > 0 || full)
+	waits = l.refused || l.waits || l.stays && l.queued && (l.others > 0 || full)
 	switch {
-	case waits && !l.stands:
+	case waits && !l.queued:
 		l.goLast(a.worker, a.now)
 		l.lineEnds = a.now + hour
 	case waits && l.tail:
@@ -345,7 +345,7 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 	if l.others == 0 {
 		return waits
 	}
-	left := l.stands && !waits
+	left := l.queued && !waits
 	switch l.way {
 	case byRate:
 		if l.changed || left {

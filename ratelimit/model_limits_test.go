@@ -39,8 +39,8 @@ func floorDiv(a, b int64) int64 {
 }
 
 // startUnder is when a limit of units lets a call start, in µs from now, and
-// when it is worth asking, after those who stand before; least is the time to the
-// start if nobody did.
+// when it is worth asking, after those ahead in the queue; least is the time to the
+// start if there were none.
 func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, turn, least float64) {
 	switch l.way {
 	case byRate:
@@ -151,7 +151,7 @@ func (a *admission) quota(l *limitSeen) (began, reset int64, known bool) {
 }
 
 // countFree counts the free leases of a limit, and those that this worker may
-// take: all while nobody else waits; its even share of the limit while others
+// take: all while no other worker waits; its even share of the limit while others
 // do, or an even part of what is free when it is its turn. Leases that ended are
 // swept out when there is too little room.
 func (a *admission) countFree(l *limitSeen) {

@@ -148,7 +148,7 @@ func (a *admission) countQuota(l *limitSeen, used, reset int64) {
 }
 
 // settleRate moves the arrival time. A start that never came is given back only
-// when nobody was admitted behind it: its arrival time is then still the one
+// when no call was admitted after it: its arrival time is then still the one
 // that the rate has.
 func (a *admission) settleRate(l *limitSeen, r *release, reserved, more int64) {
 	if r.unused && r.start > a.now {

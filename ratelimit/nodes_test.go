@@ -54,6 +54,6 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	since, _ := strconv.ParseInt(known["since"], 10, 64)
 	blind, _ := strconv.ParseInt(known["blind"], 10, 64)
 	if known["epoch"] == epoch || time.Duration(blind-since)*time.Microsecond != shortLease {
-		t.Errorf("registry %v after epoch %s: want another, in which nobody is admitted for %s", known, epoch, shortLease)
+		t.Errorf("registry %v after epoch %s: want another, in which no call is admitted for %s", known, epoch, shortLease)
 	}
 }

@@ -330,7 +330,7 @@ func TestManyLightProcessesOnOneRate(t *testing.T) {
 		callers.Wait()
 		took := time.Since(began)
 		perCall := float64(sentBy.scripts.Load()-before) / (processes * calls)
-		t.Logf("%d calls in %s, at best %s; %.2f scripts a call, of which one releases it",
+		t.Logf("%d calls in %s, at best %s; %.2f scripts a call, including the one that releases it",
 			processes*calls, took.Round(time.Millisecond), (processes*calls-1)*100*time.Millisecond, perCall)
 		if perCall > 5 { // polling makes it dozens
 			t.Errorf("%.2f scripts a call, want at most 4 and the release", perCall)

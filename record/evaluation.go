@@ -41,8 +41,8 @@ type Evaluation struct {
 	// their calls is begun, and their runs wait until it is resumed.
 	Paused   map[string]Pause
 	Created  time.Time
-	Sink     string // random id of the sink that may drain it; empty until one does
-	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
+	Sink     string // random id of the results store that may drain it; empty until one does
+	SinkURL  string // where the results store is, as asked for at submission; empty: the drainer's choice
 	Settings Settings
 	Phases   []Phase
 	Revision Revision

@@ -65,7 +65,7 @@ func (k Keys) of(id eval.ID, rest string) string {
 	return k.Namespace + ":{" + string(id) + "}:" + rest
 }
 
-// Record is the evaluation's hash: its state, settings, phases and sink.
+// Record is the evaluation's hash: its state, settings, phases and results store.
 func (k Keys) Record(id eval.ID) string { return k.of(id, "record") }
 
 // Plan is the evaluation itself, JSON compressed with zstd.

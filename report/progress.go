@@ -80,7 +80,7 @@ type asker struct {
 	name  string
 }
 
-// readProgress joins the plan's numbers with those of the sink.
+// readProgress joins the plan's numbers with those of the results store.
 func (b *builder) readProgress(ctx context.Context, source Source) error {
 	r := b.report
 	recorded, err := source.Progress(ctx, r.Evaluation.ID)

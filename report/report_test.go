@@ -293,7 +293,7 @@ func TestRefusedRows(t *testing.T) {
 	}
 }
 
-// TestSink builds a report from a real sink.
+// TestSink builds a report from a real results store.
 func TestSink(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

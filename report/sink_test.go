@@ -22,10 +22,10 @@ import (
 
 var full = flag.Bool("full", false, "measure at the whole size")
 
-// BenchmarkSink reports on a sink of one million verdicts on 1,000 candidates (9,900
+// BenchmarkSink reports on a results store of one million verdicts on 1,000 candidates (9,900
 // on 100 without -full): both orders of every pair, a judge each. It prints the seconds
 // of reading and ranking, those of writing every form, and how much memory the process
-// has had at most, beside what it had when the sink was filled.
+// has had at most, beside what it had when the results store was filled.
 func BenchmarkSink(b *testing.B) {
 	candidates := 100
 	if *full {
@@ -62,7 +62,7 @@ func BenchmarkSink(b *testing.B) {
 	}
 }
 
-// filledSink is a sink with a verdict on every pair of candidates in both orders, of
+// filledSink is a results store with a verdict on every pair of candidates in both orders, of
 // two judges in turns.
 func filledSink(b *testing.B, candidates int) (results.Sink, eval.ID) {
 	b.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 // AnswerError are the answers that could not be written each into its file. They
-// are in the sink and in ResponsesFile all the same.
+// are in the results store and in ResponsesFile all the same.
 type AnswerError struct {
 	Runs []string // the runs' own ids
 	err  error    // why not, of the first few

@@ -6,7 +6,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Entries per second by kind of sink, in batches as a Collector makes them.
+// Entries per second by kind of results store, in batches as a Collector makes them.
 // PostgreSQL does not wait for its disk here, and is on this machine.
 func BenchmarkAppend(b *testing.B) {
 	for kind, newURL := range kinds {

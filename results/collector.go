@@ -29,7 +29,7 @@ const (
 	claimLooks = 5
 	// longestPause is how long at most between two looks of a Follow that is woken.
 	longestPause = 30 * time.Second
-	// retryAfter is how long Follow waits for a Redis or a sink that is away.
+	// retryAfter is how long Follow waits for a Redis or a results store that is away.
 	retryAfter = 500 * time.Millisecond
 )
 
@@ -38,9 +38,9 @@ var drainSource string
 
 var drainScript = redis.NewScript(drainSource)
 
-// Collector drains one evaluation's results from Redis into its sink. An entry
+// Collector drains one evaluation's results from Redis into its results store. An entry
 // is deleted from Redis only once it is committed, so a collector may be killed
-// at any point, and several for the same sink may run at once. A Collector is
+// at any point, and several for the same results store may run at once. A Collector is
 // for one goroutine.
 type Collector struct {
 	client  redis.UniversalClient
@@ -59,13 +59,13 @@ type Options struct {
 	// Committed is called after each commit with the entries in it, in the order
 	// of the stream. An entry is given again when its deletion failed.
 	Committed func(entries []record.Entry)
-	// WaitForRoom has Follow wait for room in a sink that is full, as for one that is
+	// WaitForRoom has Follow wait for room in a results store that is full, as for one that is
 	// away. Without it ErrFull ends Follow.
 	WaitForRoom bool
 	// Woken, unless it is nil, says that there may be more to collect: Follow then looks
 	// less and less often where there is nothing.
 	Woken <-chan struct{}
-	// Waiting is called by Follow when Redis or the sink goes away or is full, with
+	// Waiting is called by Follow when Redis or the results store goes away or is full, with
 	// the reason, and with nil when it is back.
 	Waiting func(why error)
 	// Log hears the same.
@@ -207,7 +207,7 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	return n, more, c.claim(ctx, d.of...)
 }
 
-// claim makes sure that the evaluation is this sink's, and deletes entries that it
+// claim makes sure that the evaluation is this results store's, and deletes entries that it
 // has committed.
 func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) error {
 	keys := []string{c.keys.Record(c.id), c.keys.Results(c.id)}
@@ -226,7 +226,7 @@ func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) erro
 		if reply[1] != "" {
 			where = " (" + reply[1] + ")"
 		}
-		return fmt.Errorf("collect %s into sink %s: %w: %s%s: name that one", c.id, c.sink.ID(), ErrOtherSink, reply[0], where)
+		return fmt.Errorf("collect %s into results store %s: %w: %s%s: name that one", c.id, c.sink.ID(), ErrOtherSink, reply[0], where)
 	}
 	c.claimed = time.Now()
 	return nil

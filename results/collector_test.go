@@ -146,7 +146,7 @@ func TestDrainLosesItsClaim(t *testing.T) {
 	wantWaiting(t, client, e.ID, 3)
 }
 
-// After a failover to a master whose clock is behind, entries that no sink has are older
+// After a failover to a master whose clock is behind, entries that no results store has are older
 // than those that were read before it: they must not go with those.
 func TestDrainKeepsOlderEntriesThatItDidNotRead(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// testSink is what every kind of sink promises. newURL names a place where no
+// testSink is what every kind of results store promises. newURL names a place where no
 // sink is yet.
 func testSink(t *testing.T, newURL func(testing.TB) string) {
 	for name, test := range map[string]func(*testing.T, string){

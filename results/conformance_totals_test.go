@@ -113,7 +113,7 @@ func (m *maker) call(r *record.Run) record.Call {
 	})
 }
 
-// sums are in words what a sink says.
+// sums are in words what a results store says.
 type sums map[string]string
 
 func (s sums) add(key string, value any) { s[key] = fmt.Sprint(value) }

@@ -82,7 +82,7 @@ func (a *access) unread(err error) error {
 // crafted input could otherwise unpack to any number of gigabytes.
 const maxText = 512 << 20
 
-// reader reads a sink.
+// reader reads a results store.
 type reader struct {
 	access
 	id    string
@@ -103,7 +103,7 @@ func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader
 	return r, nil
 }
 
-// ID is the sink's random identity.
+// ID is the results store's random identity.
 func (r *reader) ID() string { return r.id }
 
 // Close closes the database. Rows still being iterated end with an error.
@@ -115,7 +115,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// store is a sink. It writes and reads over connections of their own.
+// store is a results store. It writes and reads over connections of their own.
 type store struct {
 	*reader
 	write *sql.DB

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 
 const awkward = "It cites \"its sources\", twice;\nand =SUM(A1) is no formula here.\n"
 
-// exported is a sink with something of everything, and its rankings.
+// exported is a results store with something of everything, and its rankings.
 func exported(t testing.TB) (Sink, eval.ID, Rankings) {
 	t.Helper()
 	sink, e := openSink(t, newPath(t))

@@ -137,7 +137,7 @@ func verdicts(n int) []record.Entry {
 	return entries
 }
 
-// kinds are the kinds of sinks, each a place where none is yet.
+// kinds are the kinds of results stores, each a place where none is yet.
 var kinds = map[string]func(testing.TB) string{"sqlite": newPath}
 
 func newPath(t testing.TB) string {
@@ -180,7 +180,7 @@ func mustCollect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 	return rows
 }
 
-// wantVerdicts checks that the sink holds exactly the first n verdicts and their
+// wantVerdicts checks that the results store holds exactly the first n verdicts and their
 // calls.
 func wantVerdicts(t testing.TB, r Reader, id eval.ID, n int) {
 	t.Helper()

@@ -193,7 +193,7 @@ func TestFollowWaitsForALockedSink(t *testing.T) {
 	wantVerdicts(t, sink, e.ID, 1)
 }
 
-// A full sink ends Follow, or is waited for: then it is said once, and what comes
+// A full results store ends Follow, or is waited for: then it is said once, and what comes
 // meanwhile is collected when there is room.
 func TestFollowMeetsAFullDisk(t *testing.T) {
 	t.Parallel()
@@ -244,7 +244,7 @@ func TestFollowMeetsAFullDisk(t *testing.T) {
 	wantWaiting(t, client, e.ID, 0)
 }
 
-// failing is a sink that tells when it could not append.
+// failing is a results store that tells when it could not append.
 type failing struct {
 	Sink
 	failed func()

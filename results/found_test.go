@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// rowsReader is a sink of nothing but scores and verdicts.
+// rowsReader is a results store of nothing but scores and verdicts.
 type rowsReader struct {
 	Reader
 	single   []SingleRow

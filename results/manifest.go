@@ -112,8 +112,8 @@ func errorOf(r RunRow) manifestError {
 	}
 }
 
-// writeManifest writes the head as one object, opened up to stream the runs, of which there may
-// be millions, one on a line. paths are those of answers, by RunID.Short.
+// writeManifest writes the head as one object, opened up to stream the runs, one on a line, because there may
+// be millions. paths are those of answers, by RunID.Short.
 func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ranking *Choices, paths map[string]string) error {
 	head, err := manifest(ctx, r, e)
 	if err != nil {

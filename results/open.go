@@ -34,9 +34,9 @@ func open(ctx context.Context, url string, h history) (Sink, error) {
 	return openSQLite(ctx, path, h)
 }
 
-// OpenReadOnly opens an existing sink for reading, also while others write to it
+// OpenReadOnly opens an existing results store for reading, also while others write to it
 // and also in a folder, or on a server, that cannot be written. It changes nothing:
-// a sink of an older version is an ErrUnfit that says how to migrate it.
+// a results store of an older version is an ErrUnfit that says how to migrate it.
 func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
 	return openReadOnly(ctx, url, released)
 }
@@ -52,13 +52,13 @@ func openReadOnly(ctx context.Context, url string, h history) (Reader, error) {
 	return openSQLiteReader(ctx, path, h)
 }
 
-// Public is a sink's URL as it may be stored and shown: without a password. Who opens
+// Public is a results store's URL as it may be stored and shown: without a password. Who opens
 // that gives the password in PGPASSWORD or ~/.pgpass. It is an error where the
 // password cannot be told from the rest.
 func Public(url string) (string, error) {
 	if !isPostgresURL(url) {
 		if secretKey.MatchString(url) && isPostgres(url) {
-			return "", unfit{errors.New("sink in key=value form: a password in it would be stored: give it in PGPASSWORD or ~/.pgpass")}
+			return "", unfit{errors.New("results store in key=value form: a password in it would be stored: give it in PGPASSWORD or ~/.pgpass")}
 		}
 		return url, nil
 	}
@@ -69,7 +69,7 @@ func Public(url string) (string, error) {
 	}
 	where, query, asked := strings.Cut(rest[end:], "?")
 	if strings.ContainsAny(rest[end:], "@#") {
-		return "", unfit{fmt.Errorf("sink %s://…: special characters of user and password are to be percent-encoded, as %%40 for @", kind)}
+		return "", unfit{fmt.Errorf("results store %s://…: special characters of user and password are to be percent-encoded, as %%40 for @", kind)}
 	}
 	who, host, named := cutLast(rest[:end], "@")
 	if user, _, secret := strings.Cut(who, ":"); named && secret {
@@ -103,7 +103,7 @@ func cutLast(s, at string) (before, after string, found bool) {
 	return s[:i], s[i+len(at):], true
 }
 
-// File is the path that a sink's URL names; ok is false for a server's.
+// File is the path that a results store's URL names; ok is false for a server's.
 func File(url string) (path string, ok bool) {
 	path, named := strings.CutPrefix(url, "sqlite:")
 	if named {
@@ -124,14 +124,14 @@ var keyValue = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|database|user|
 func sqlitePath(url string) (string, error) {
 	path, _ := File(url)
 	if scheme, _, ok := strings.Cut(url, "://"); ok && path == url {
-		return "", unfit{fmt.Errorf("sink %s://…: unknown kind %q: want sqlite:PATH or postgres://…", scheme, scheme)}
+		return "", unfit{fmt.Errorf("results store %s://…: unknown kind %q: want sqlite:PATH or postgres://…", scheme, scheme)}
 	}
 	if path == "" {
-		return "", unfit{fmt.Errorf("sink %q names no file: want sqlite:PATH or postgres://…", url)}
+		return "", unfit{fmt.Errorf("results store %q names no file: want sqlite:PATH or postgres://…", url)}
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("sink %q: %w", url, err)
+		return "", fmt.Errorf("results store %q: %w", url, err)
 	}
 	if info, err := os.Stat(absolute); err == nil && info.IsDir() {
 		return "", unfit{fmt.Errorf("open results database %s: it is a folder: name a file in it", absolute)}

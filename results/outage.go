@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// redisError is a failure of Redis, as opposed to one of the sink.
+// redisError is a failure of Redis, as opposed to one of the results store.
 type redisError struct {
 	operation string
 	err       error
@@ -19,7 +19,7 @@ type redisError struct {
 func (e redisError) Error() string { return e.operation + ": " + e.err.Error() }
 func (e redisError) Unwrap() error { return e.err }
 
-// passes reports whether waiting can help: the sink is locked or away, or Redis is.
+// passes reports whether waiting can help: the results store is locked or away, or Redis is.
 // An answer of Redis is final unless it says that the server is starting,
 // failing over or full.
 func passes(err error) bool {

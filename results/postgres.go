@@ -118,7 +118,7 @@ func connectPostgres(address string) (db *sql.DB, config *pgx.ConnConfig, name s
 	}
 	db = stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(readers + 1)
-	db.SetMaxIdleConns(1) // there may be a sink open for each of many evaluations
+	db.SetMaxIdleConns(1) // there may be a results store open for each of many evaluations
 	db.SetConnMaxIdleTime(idleFor)
 	return db, config, nameOf(config), nil
 }

@@ -92,5 +92,5 @@ func parseError(address string, err error) error {
 	if !isPostgresURL(address) {
 		kind = "in key=value form"
 	}
-	return fmt.Errorf("sink %s…: %s", kind, why)
+	return fmt.Errorf("results store %s…: %s", kind, why)
 }

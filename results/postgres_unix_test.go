@@ -198,7 +198,7 @@ func TestPostgresIsReadByAGuest(t *testing.T) {
 	}
 }
 
-// A schema is a sink of its own, and is made where it is missing.
+// A schema is a results store of its own, and is made where it is missing.
 func TestPostgresSchemas(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)

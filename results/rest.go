@@ -38,7 +38,7 @@ type restLine struct {
 	Calls      []record.Call `json:"calls,omitempty"`
 }
 
-// OpenRest moves what an earlier process has kept at path into sink, and makes room for size
+// OpenRest moves what an earlier process has kept at path into the results store, and makes room for size
 // bytes. ErrNoEvaluation: the results store does not know the kept evaluation, and the file
 // stays. ErrFull: there is no room.
 func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, error) {
@@ -53,7 +53,7 @@ func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, e
 	return r, nil
 }
 
-// take moves the file's entries into sink.
+// take moves the file's entries into the results store.
 func (r *Rest) take(ctx context.Context, sink Sink) error {
 	file, err := os.Open(r.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,13 +19,13 @@ import (
 )
 
 var (
-	// ErrNoEvaluation means that the sink, or Redis, does not know the
+	// ErrNoEvaluation means that the results store, or Redis, does not know the
 	// evaluation.
 	ErrNoEvaluation = errors.New("no such evaluation")
-	// ErrOtherSink means that the evaluation is drained into another sink, and
+	// ErrOtherSink means that the evaluation is drained into another results store, and
 	// only there.
-	ErrOtherSink = errors.New("the evaluation belongs to another sink")
-	// ErrNoText means that the sink has no document of a hash.
+	ErrOtherSink = errors.New("the evaluation belongs to another results store")
+	// ErrNoText means that the results store has no document of a hash.
 	ErrNoText = errors.New("no such document")
 	// ErrFull means that nothing more can be written: disk full, quota or file size limit
 	// reached. Committed results are safe, the rest is still in Redis.
@@ -34,12 +34,12 @@ var (
 	// else, was written by a newer program, or cannot be written. Another name
 	// mends it.
 	ErrUnfit = errors.New("no usable results database")
-	// ErrAway means that the sink's server cannot be reached now, or the connection to
+	// ErrAway means that the results store's server cannot be reached now, or the connection to
 	// it was lost. It may pass.
 	ErrAway = errors.New("it cannot be reached")
-	// ErrNoSink is an ErrUnfit: nothing is there, and Open would make a sink.
+	// ErrNoSink is an ErrUnfit: nothing is there, and Open would make a results store.
 	ErrNoSink = errors.New("no results database")
-	// ErrBusy means that another program held the sink's lock for longer than
+	// ErrBusy means that another program held the results store's lock for longer than
 	// busyTimeout. It passes.
 	ErrBusy = errors.New("locked by another program")
 )
@@ -73,7 +73,7 @@ type Sink interface {
 	Stop(ctx context.Context, id eval.ID, why Stop) error
 }
 
-// Reader reads a sink. Rows are read as they are asked for, so an evaluation may
+// Reader reads a results store. Rows are read as they are asked for, so an evaluation may
 // be larger than memory; an iteration that fails yields its error last. Asking
 // about an evaluation that is not there yields no rows.
 type Reader interface {
@@ -83,7 +83,7 @@ type Reader interface {
 	// Evaluations lists the stored evaluations, oldest first.
 	Evaluations(ctx context.Context) ([]Listed, error)
 	// Evaluation returns ErrNoEvaluation for one that is not stored. Queues of its
-	// phases are not kept in a sink.
+	// phases are not kept in a results store.
 	Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	// Text is the document text of a hash; ErrNoText where it is not stored.
 	Text(ctx context.Context, hash string) (string, error)
@@ -162,7 +162,7 @@ type Reader interface {
 	Close() error
 }
 
-// Evaluation is an evaluation as a sink keeps it.
+// Evaluation is an evaluation as a results store keeps it.
 type Evaluation struct {
 	ID        eval.ID
 	Plan      *eval.Evaluation

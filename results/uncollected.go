@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Uncollected is what the results stream holds of one run and no sink may have
+// Uncollected is what the results stream holds of one run and no results store may have
 // yet: its calls, and its outcome if that is there. It reads the whole stream,
 // page by page, and takes nothing out.
 func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.Keys, run eval.RunID) (record.Entry, error) {

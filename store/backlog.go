@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Backlog is what of an evaluation's results no sink has yet.
+// Backlog is what of an evaluation's results no results store has yet.
 type Backlog struct {
 	Bytes  int64     // of Redis's memory; 0 where it does not say
 	Oldest time.Time // when the first of them came, by Redis's clock; zero: there is none

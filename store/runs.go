@@ -186,8 +186,8 @@ type Held struct {
 	// Created tells one record of an evaluation from another that replaced it;
 	// zero: there is none.
 	Created time.Time
-	// Since is how long the oldest of them has waited for a sink; negative: every
-	// entry is in the sink.
+	// Since is how long the oldest of them has waited for a results store; negative: every
+	// entry is in the results store.
 	Since time.Duration
 	// Status is the evaluation's; empty: there is no record.
 	Status record.Status

@@ -22,7 +22,7 @@ type Standing struct {
 	Paused  map[string]record.Pause // providers
 	Cursors map[string]int          // by record.CursorField
 	Counts  map[string]int          // by record.CountField
-	Waiting int64                   // entries of the results stream that no sink has yet
+	Waiting int64                   // entries of the results stream that no results store has yet
 	// Revision is of the record; what a process remembers of another one is out of date.
 	Revision record.Revision
 	// Unreadable is why nothing else is known of an evaluation that has a record: an

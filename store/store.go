@@ -166,7 +166,7 @@ const (
 	fieldResult   = "result"
 )
 
-// Restored is the state of one run as a sink knows it.
+// Restored is the state of one run as a results store knows it.
 type Restored struct {
 	Phase, Index int
 	Queue        string
@@ -250,7 +250,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 	return nil
 }
 
-// restore writes the states of runs that the sink has recorded and returns the
+// restore writes the states of runs that the results store has recorded and returns the
 // keys written and the counts that go with them.
 func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Restored) (chunks []string, counts []any, err error) {
 	states := map[string][]byte{}

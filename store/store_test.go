@@ -310,7 +310,7 @@ func TestRestoredRunsAreNotRunAgain(t *testing.T) {
 		if done, err := s.Finish(ctx, r); err != nil || done {
 			t.Fatalf("Finish with one run left = %v, %v; want false", done, err)
 		}
-		// A second submitter that read an older sink must not undo anything.
+		// A second submitter that read an older results store must not undo anything.
 		if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(0, 0), nil); err != nil {
 			t.Fatal(err)
 		}

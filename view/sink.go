@@ -137,7 +137,7 @@ func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNu
 	return numbers, nil
 }
 
-// readNumbers reads all of a sink's numbers.
+// readNumbers reads all of a results store's numbers.
 func readNumbers(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
 	numbers, err := readUse(ctx, reader, e)
 	if err != nil {

@@ -41,8 +41,8 @@ func partOf(id eval.ID, name string, r *http.Request) Part {
 	return Part{ID: id, Name: name, Twin: twin.String()}
 }
 
-// asked opens an evaluation's sink and reads what the evaluation asks. The caller
-// closes the sink.
+// asked opens an evaluation's results store and reads what the evaluation asks. The caller
+// closes the results store.
 func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results.Evaluation, error) {
 	sink, err := s.results(ctx, id)
 	if err != nil {

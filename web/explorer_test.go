@@ -26,7 +26,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinks are the kinds of sinks, each a place where none is yet.
+// sinks are the kinds of results stores, each a place where none is yet.
 var sinks = map[string]func(testing.TB) string{
 	"sqlite": func(t testing.TB) string { return filepath.Join(t.TempDir(), "results.db") },
 }
@@ -78,7 +78,7 @@ func compared() (results.Evaluation, map[string]string, []record.Entry) {
 	return e, texts, entries
 }
 
-// explored serves an evaluation's pages from a sink of its own.
+// explored serves an evaluation's pages from a results store of its own.
 func explored(t *testing.T, at string, e results.Evaluation, texts map[string]string, entries []record.Entry) *site {
 	t.Helper()
 	sink, err := results.Open(t.Context(), at)

@@ -85,7 +85,7 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	return &Run{Run: shown, Part: partOf(id, shown.Name, r), Short: run.Short(), Facts: shown.Facts(time.Now())}, nil
 }
 
-// source is where an evaluation's runs can be read from: its sink, the Redis where it
+// source is where an evaluation's runs can be read from: its results store, the Redis where it
 // is known, or both.
 func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err error) {
 	if s.fleet != nil {

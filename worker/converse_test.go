@@ -59,8 +59,7 @@ func conversation(request *providers.Request) string {
 	return strings.Join(words, " | ")
 }
 
-// What a line says arrives as it stands there, turn after turn, and what is answered
-// is kept as it came.
+// The text of a line arrives unchanged, turn after turn, and answers are kept as they came.
 func TestPromptsAreAskedAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	const hostile = "$HOME ${x} {INPUT_PROMPT} <file_b_stem> `rm` \x00 \u202eend\r\n"

@@ -89,12 +89,12 @@ func TestTwiceTheAllowedRateUsesThePrimary(t *testing.T) {
 		t.Errorf("%d of %d runs were answered by the primary, want 95 %%", primaries, s.runs)
 	}
 	if waits == 0 {
-		t.Error("nobody waited: the provider refused nothing")
+		t.Error("no run waited: the provider refused nothing")
 	}
 }
 
-// A line of many runs before a fast limit is no wait of the limit's: nobody falls
-// back, although most stand in it for longer than the longest wait.
+// A line of many runs before a fast limit is no reason to fall back, although most runs
+// wait in it for longer than the longest wait.
 func TestLineBeforeALimitIsNoReasonToFallBack(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -177,7 +177,7 @@ func recordedAgainAfterAnOutage(t *testing.T, away bool) {
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
 	l.ledger.Put(encoded(t, b.id, run), r.Created) // and Redis has lost it
 	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, record.Run{Index: 2, Kind: eval.KindPairwise, Queue: "p"}, nil); err != nil {
-		t.Fatal(err) // something waits for a sink, so that nothing is taken to be there
+		t.Fatal(err) // something waits for a results store, so that nothing is taken to be there
 	}
 	if away {
 		b.server.Kill()

@@ -76,7 +76,7 @@ func TestDroppedTaskLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Completed != b.runs || info.Size != info.Completed {
-		t.Errorf("the queue holds %d tasks, %d completed; want the %d of the evaluation that stands (%s was deleted)",
+		t.Errorf("the queue holds %d tasks, %d completed; want the %d of the evaluation that remains (%s was deleted)",
 			info.Size, info.Completed, b.runs, deleted)
 	}
 }

@@ -155,8 +155,8 @@ func TestPartOfAnAnswerToAllDimensionsIsKept(t *testing.T) {
 		spoilt int   // dimension whose entry is corrupt
 		left   []int // dimensions left out
 	}{
-		"the leader's stands": {4, []int{2, 7, 9}},
-		"the leader's is not": {0, []int{2, 7, 9}},
+		"the leader's outcome is kept": {4, []int{2, 7, 9}},
+		"the leader's is not":          {0, []int{2, 7, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

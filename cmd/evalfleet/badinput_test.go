@@ -186,10 +186,10 @@ func TestBadInputs(t *testing.T) {
 		{"fleet file with an unknown key", "worker --redis redis://127.0.0.1:1 --config fleet.yaml", map[string]string{"fleet.yaml": "provders: {}\n"}, "", 2, "fleet.yaml:1:1: provders: unknown key; did you mean providers?"},
 		{"provider without an address", "run good.yaml --config fleet.yaml", map[string]string{"fleet.yaml": "providers: {local: {}}\n"}, "", 2, `fleet.yaml:1:13: providers.local: base_url is missing; add base_url: "http://…/v1"`},
 
-		// Folders and sinks.
+		// Folders and results stores.
 		{"a file in the way of the folder", "run good.yaml --out-dir good.yaml", nil, "", 2, "output folder good.yaml cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
 		{"a file in the way above it", "run good.yaml --out-dir good.yaml/out", nil, "", 2, "output folder good.yaml/out cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
-		{"sink of another kind", "run good.yaml --sink mysql://host/db", nil, "", 2, `sink mysql://…: unknown kind "mysql": want sqlite:PATH`},
+		{"sink of another kind", "run good.yaml --sink mysql://host/db", nil, "", 2, `mysql://…: unknown kind "mysql": want sqlite:PATH`},
 		{"sink in no folder", "run good.yaml --sink sqlite:none/x.db", nil, "", 2, "none/x.db: cannot be written: check that its folder exists and that you may write to both"},
 		{"sink that is a folder", "run good.yaml --sink sqlite:docs", nil, "", 2, "docs: it is a folder: name a file in it"},
 		{"results that are no database", "run good.yaml --sink sqlite:out/results.db", inFolder(strings.Repeat("no database ", 100)), "", 2, "results.db: it is not a SQLite database: name another file"},
@@ -241,9 +241,9 @@ func badLooks() []badInput {
 		{"estimate, no slots", "estimate good.yaml --slots 0", nil, "", 2, "--slots must be at least 1, got 0"},
 
 		{"show nothing", "show", nil, "", 2, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
-		{"show a listed run without its evaluation", "show first", nil, "", 2, "run first of which evaluation? write evalfleet show first ID, or its output folder instead of the id"},
+		{"show a listed run without its evaluation", "show first", nil, "", 2, "run first: name its evaluation: evalfleet show first ID, or its output folder instead of the id"},
 		{"show, no results folder of a listed run", "show first docs", nil, "", 2, "docs holds no results: no results.db is in it"},
-		{"show a run without its evaluation", "show 0.1", nil, "", 2, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
+		{"show a run without its evaluation", "show 0.1", nil, "", 2, "run 0.1: name its evaluation: evalfleet show 0.1 ID, or its output folder instead of the id"},
 		{"show, the folder first", "show docs 0.1", nil, "", 2, "put the run first: evalfleet show 0.1 docs"},
 		{"show, both id and folder", "show 0.1 docs ev-abcdefgh2345", nil, "", 2, "show wants a RUN, and its ID or folder, got 3 arguments"},
 		{"show, a run of another evaluation", "show ev-abcdefgh2345.0.1 ev-222222222222" + redis, nil, "", 2, "run ev-abcdefgh2345.0.1 is not one of ev-222222222222"},

@@ -146,8 +146,8 @@ func TestBudgetOutlivesTheRun(t *testing.T) {
 
 // TestBudgetOutlivesTheLimiter: Redis loses the limiter's slot and with it what was
 // spent, while results of many calls wait there and no results store has them. No call
-// begins until somebody has collected them, and then none beyond the budget; one who
-// submits where they cannot be collected opens nothing.
+// begins until a command has collected them, and then none beyond the budget. A submission
+// from a place that cannot collect them opens nothing.
 func TestBudgetOutlivesTheLimiter(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

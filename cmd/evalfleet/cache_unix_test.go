@@ -12,8 +12,8 @@ import (
 )
 
 // TestAnswersAreFoundInTheSink: by the simulator's count, an evaluation of another
-// name that asks the same makes no call in a run with the same sink, and none by
-// workers that are told of the sink; failed runs are asked again.
+// name that asks the same makes no call in a run with the same results store, and none by
+// workers that are told of the results store; failed runs are asked again.
 func TestAnswersAreFoundInTheSink(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)

@@ -108,7 +108,7 @@ type member struct {
 
 // chaos is a fleet under a schedule of faults.
 type chaos struct {
-	*stand
+	*scene
 	*rand.Rand
 	appendOnly  bool // Redis keeps what it has when it is killed
 	redisPID    int
@@ -143,7 +143,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		options = []string{"--appendonly", "yes", "--appendfsync", "always"}
 	}
 	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t, options...)}
-	c.stand = &stand{testFleet: f}
+	c.scene = &scene{testFleet: f}
 	c.redisPID = c.redisPid()
 	f.simulate("--settings", f.write("simulator.json", chaosSimulator))
 	c.provider = newWire(t, f.provider)

@@ -89,7 +89,7 @@ func export(ctx context.Context, place results.Place, reader results.Reader, r *
 }
 
 // exportError is what files come to that could not be written. The results are safe
-// in the sink; an answer may only need another place.
+// in the results store; an answer may only need another place.
 func exportError(err error, again string) error {
 	if err == nil {
 		return nil

@@ -25,7 +25,7 @@ import (
 // beside the results store, notes in Redis who won, and tells the receiver of fleet.yaml.
 type endings struct {
 	fleet    *fleet.Connection
-	notifier *notify.Notifier // nil: nobody is told
+	notifier *notify.Notifier // nil: no receiver is configured
 	pages    string           // address of the pages; empty: unknown
 
 	one sync.Mutex // a report may take all of a core and much memory

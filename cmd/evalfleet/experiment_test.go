@@ -72,7 +72,7 @@ func completed(t *testing.T, data, name string) []writtenLine {
 	return linesOf(t, found[0])
 }
 
-// The files of the tool that experiments are of run as they stand, those of a folder
+// The files of the tool that experiments come from run unchanged, those of a folder
 // one after another: every prompt is answered once, by its API, through its queue, at
 // its pace. The simulated provider counts.
 func TestExperimentsOfAnotherTool(t *testing.T) {

@@ -255,7 +255,7 @@ func (f *testFleet) until(what string, holds func(seen) bool) (s seen) {
 	return s
 }
 
-// wantRowsOnce wants a row of each run in the sink, all succeeded.
+// wantRowsOnce wants a row of each run in the results store, all succeeded.
 func (f *testFleet) wantRowsOnce() {
 	f.t.Helper()
 	if failed := f.wantRows("out", f.runs); failed != 0 {
@@ -263,7 +263,7 @@ func (f *testFleet) wantRowsOnce() {
 	}
 }
 
-// wantRows opens a folder's sink with a driver of its own and wants a row of each
+// wantRows opens a folder's results store with a driver of its own and wants a row of each
 // run, once, and a verdict of each that succeeded. It returns how many have not.
 func (f *testFleet) wantRows(folder string, runs int) (failed int) {
 	f.t.Helper()

@@ -36,7 +36,7 @@ type interruption struct {
 	command string   // run, worker, enqueue or collect
 	redis   []string // options of a Redis; nil: the run brings its own
 	blocks  int      // of 512 bytes, that a file of the command may have; 0: any number
-	strike  func(*stand)
+	strike  func(*scene)
 	code    int // with which the command then ends
 	again   int // how many calls may be made twice
 }
@@ -54,35 +54,35 @@ func TestInterruptions(t *testing.T) {
 		{"SIGTERM", "run", nil, 0, signals(syscall.SIGTERM), 130, interruptedLimit},
 		{"closed terminal", "run", nil, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, interruptedLimit},
 		{"kill -9", "run", nil, 0, signals(syscall.SIGKILL), killed, interruptedLimit},
-		{"sleep", "run", nil, 0, (*stand).sleep, goesOn, interruptedLimit},
+		{"sleep", "run", nil, 0, (*scene).sleep, goesOn, interruptedLimit},
 		{"full disk", "run", nil, roomForSome, nil, 3, 0},
-		{"Redis away", "run", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
-		{"flushed Redis", "run", plain, 0, (*stand).flushRedis, goesOn, interruptedLimit},
-		{"Redis back without its memory", "run", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit},
+		{"Redis away", "run", lasting, 0, (*scene).restartRedis, goesOn, interruptedLimit},
+		{"flushed Redis", "run", plain, 0, (*scene).flushRedis, goesOn, interruptedLimit},
+		{"Redis back without its memory", "run", plain, 0, (*scene).restartRedis, goesOn, interruptedLimit},
 
 		{"SIGTERM", "worker", plain, 0, signals(syscall.SIGTERM), 0, interruptedLimit},
 		{"Ctrl-C twice", "worker", plain, 0, signals(syscall.SIGINT, syscall.SIGINT), 130, interruptedLimit},
 		{"closed terminal", "worker", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, interruptedLimit},
 		{"kill -9", "worker", plain, 0, signals(syscall.SIGKILL), killed, interruptedLimit},
-		{"sleep", "worker", plain, 0, (*stand).sleep, goesOn, interruptedLimit},
+		{"sleep", "worker", plain, 0, (*scene).sleep, goesOn, interruptedLimit},
 		{"full disk", "worker", plain, roomForNothing, nil, goesOn, 0},
-		{"Redis away", "worker", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
-		{"flushed Redis", "worker", plain, 0, (*stand).flushRedis, goesOn, interruptedLimit},
+		{"Redis away", "worker", lasting, 0, (*scene).restartRedis, goesOn, interruptedLimit},
+		{"flushed Redis", "worker", plain, 0, (*scene).flushRedis, goesOn, interruptedLimit},
 
 		{"Ctrl-C", "enqueue", plain, 0, signals(syscall.SIGINT), 130, 0},
 		{"SIGTERM", "enqueue", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"closed terminal", "enqueue", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"kill -9", "enqueue", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "enqueue", plain, roomForSome, (*stand).stopWithoutRoom, 130, 0},
-		{"Redis back without its memory", "enqueue", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit},
+		{"full disk", "enqueue", plain, roomForSome, (*scene).stopWithoutRoom, 130, 0},
+		{"Redis back without its memory", "enqueue", plain, 0, (*scene).restartRedis, goesOn, interruptedLimit},
 
 		{"Ctrl-C", "collect", plain, 0, signals(syscall.SIGINT), 130, 0},
 		{"closed terminal", "collect", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"SIGTERM", "collect", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"kill -9", "collect", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "collect", plain, roomForSome, (*stand).stopWithoutRoom, 130, 0},
-		{"Redis away", "collect", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
-		{"Redis back without its memory", "collect", plain, 0, (*stand).restartRedis, 3, interruptedLimit},
+		{"full disk", "collect", plain, roomForSome, (*scene).stopWithoutRoom, 130, 0},
+		{"Redis away", "collect", lasting, 0, (*scene).restartRedis, goesOn, interruptedLimit},
+		{"Redis back without its memory", "collect", plain, 0, (*scene).restartRedis, 3, interruptedLimit},
 	} {
 		t.Run(c.command+"/"+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func TestInterruptions(t *testing.T) {
 }
 
 func (c interruption) test(t *testing.T) {
-	s := newStand(t, c)
+	s := newScene(t, c)
 	args := s.begin(c.command)
 	s.victim = s.limited(c.blocks, args...)
 	if c.strike == nil {
@@ -172,21 +172,21 @@ func wantWayOn(t *testing.T, last string, args []string) {
 	}
 }
 
-// stand is a fleet with one interrupted command.
-type stand struct {
+// scene is a fleet with one interrupted command.
+type scene struct {
 	*testFleet
 	turnstile *turnstile
 	victim    *program
 	enqueue   *program // that waits, where the victim is a worker
 }
 
-func newStand(t *testing.T, c interruption) *stand {
+func newScene(t *testing.T, c interruption) *scene {
 	t.Helper()
 	documents := 7 // 84 runs: both orders, two judges
 	if c.blocks > roomForNothing {
 		documents = 14 // 364 runs, whose results do not fit
 	}
-	s := &stand{testFleet: &testFleet{t: t, dir: t.TempDir(), runs: documents * (documents - 1) * 2}}
+	s := &scene{testFleet: &testFleet{t: t, dir: t.TempDir(), runs: documents * (documents - 1) * 2}}
 	if c.redis != nil {
 		s.redis = redistest.NewTCP(t, c.redis...)
 	}
@@ -199,14 +199,14 @@ func newStand(t *testing.T, c interruption) *stand {
 }
 
 // recorded counts the runs in the results store.
-func (s *stand) recorded() int {
+func (s *scene) recorded() int {
 	s.t.Helper()
 	rows := rowsOf(s.t, filepath.Join(s.dir, "out"), "SELECT id FROM pairwise_results")
 	return len(rows)
 }
 
 // resume is the command line that resumes an interrupted run.
-func (s *stand) resume() []string {
+func (s *scene) resume() []string {
 	args := []string{"resume", "out"}
 	if s.redis != nil {
 		args = append(args, "--redis", s.redis.URL())
@@ -215,7 +215,7 @@ func (s *stand) resume() []string {
 }
 
 // with adds the fleet's settings and its Redis to a command line.
-func (s *stand) with(args ...string) []string {
+func (s *scene) with(args ...string) []string {
 	args = append(args, "--config", "fleet.yaml")
 	if s.redis != nil {
 		args = append(args, "--redis", s.redis.URL())
@@ -224,7 +224,7 @@ func (s *stand) with(args ...string) []string {
 }
 
 // begin starts what the command needs beside it, and returns its command line.
-func (s *stand) begin(command string) []string {
+func (s *scene) begin(command string) []string {
 	s.t.Helper()
 	worker := s.with("worker", "--events", "events.jsonl")
 	enqueue := s.with("enqueue", s.file, "--wait", "--out-dir", "out")
@@ -249,7 +249,7 @@ func (s *stand) begin(command string) []string {
 }
 
 // limited starts evalfleet where no file may have more than so many blocks.
-func (s *stand) limited(blocks int, args ...string) *program {
+func (s *scene) limited(blocks int, args ...string) *program {
 	s.t.Helper()
 	if blocks == 0 {
 		return launch(s.t, s.dir, args...)
@@ -262,8 +262,8 @@ func (s *stand) limited(blocks int, args ...string) *program {
 	return start(s.t, s.dir, shell)
 }
 
-func signals(all ...syscall.Signal) func(*stand) {
-	return func(s *stand) {
+func signals(all ...syscall.Signal) func(*scene) {
+	return func(s *scene) {
 		for i, signal := range all {
 			if i > 0 { // one that is not delivered yet would swallow its like
 				outlast(s.t, 30*time.Millisecond)
@@ -277,7 +277,7 @@ func signals(all ...syscall.Signal) func(*stand) {
 
 // stopWithoutRoom stops a command that waits for room on its disk, when every run has
 // been answered: what does not fit stays in Redis.
-func (s *stand) stopWithoutRoom() {
+func (s *scene) stopWithoutRoom() {
 	s.t.Helper()
 	s.turnstile.open()
 	testrun.Eventually(s.t, "every run is answered and the disk is full", func() bool {
@@ -290,7 +290,7 @@ func (s *stand) stopWithoutRoom() {
 }
 
 // sleep stops everything for longer than a lease, as a closed lid does.
-func (s *stand) sleep() {
+func (s *scene) sleep() {
 	s.t.Helper()
 	pids := []int{s.victim.cmd.Process.Pid, s.simulator.cmd.Process.Pid}
 	if s.enqueue != nil {
@@ -311,7 +311,7 @@ func (s *stand) sleep() {
 	}
 }
 
-func (s *stand) redisPid() int {
+func (s *scene) redisPid() int {
 	s.t.Helper()
 	info, err := s.redis.Client().InfoMap(s.t.Context(), "server").Result()
 	if err != nil {
@@ -325,13 +325,13 @@ func (s *stand) redisPid() int {
 }
 
 // restartRedis takes Redis away for a second.
-func (s *stand) restartRedis() {
+func (s *scene) restartRedis() {
 	s.redis.Kill()
 	outlast(s.t, time.Second)
 	s.redis.Start()
 }
 
-func (s *stand) flushRedis() {
+func (s *scene) flushRedis() {
 	s.t.Helper()
 	if err := s.redis.Client().FlushAll(s.t.Context()).Err(); err != nil {
 		s.t.Fatal(err)

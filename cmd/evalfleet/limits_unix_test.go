@@ -25,7 +25,7 @@ import (
 var faultSeed = flag.Uint64("fault-seed", 0, "the order of faults in TestLimitsUnderFaults; 0: another each time")
 
 // What the simulator of TestLimitsUnderFaults allows, and what the fleet is told
-// of it. Calls outlast the window of tokens, so that it does not stand in for the
+// of it. Calls outlast the window of tokens, so that it does not replace the
 // limits on calls in flight. What is reserved for a call is learnt from those
 // before, and a hair too little for one in a hundred: hence 2 % less.
 const (

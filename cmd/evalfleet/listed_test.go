@@ -37,7 +37,7 @@ func runFiles(more ...string) map[string]string {
 	return with(map[string]string{"a.md": "Sum it up.\n", "b.md": "It rained in $HOME.\n"}, more...)
 }
 
-// answersIn are the files that stdout names, one a line, each of which must hold an
+// answersIn are the files that stdout names, one a line; each must hold an
 // answer of the simulator's.
 func answersIn(t *testing.T, dir, stdout string) []string {
 	t.Helper()

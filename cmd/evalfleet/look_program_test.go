@@ -342,7 +342,7 @@ func TestLookRefuses(t *testing.T) {
 		{[]string{"shw", "0.1"}, "no command shw; did you mean show?"},
 		{[]string{"show"}, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
 		{[]string{"show", "0.1", "a", "b"}, "show wants a RUN, and its ID or folder, got 3 arguments"},
-		{[]string{"show", "0.1"}, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
+		{[]string{"show", "0.1"}, "run 0.1: name its evaluation: evalfleet show 0.1 ID, or its output folder instead of the id"},
 		{[]string{"show", empty, "0.1"}, "put the run first: evalfleet show 0.1 " + empty},
 		{[]string{"show", "ev-abcdefgh2345.0.1", "ev-other"}, "run ev-abcdefgh2345.0.1 is not one of ev-other"},
 		{[]string{"show", "0.1", empty}, empty + " holds no results: "},

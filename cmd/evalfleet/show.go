@@ -73,7 +73,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 		own = argument
 	}
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
-		return id, "", "", usageError("run %s of which evaluation? write evalfleet show %s ID, or its output folder instead of the id%s",
+		return id, "", "", usageError("run %s: name its evaluation: evalfleet show %s ID, or its output folder instead of the id%s",
 			argument, argument, folder.Nearest(""))
 	}
 	return id, own, where, nil

@@ -15,7 +15,7 @@ import (
 
 // TestKilledBetweenTheCalls: a worker is killed when the answers in prose have come
 // and their JSON has not. The worker that takes the runs over asks for the JSON alone, and
-// the calls of the dead worker are in the sink with their evidence.
+// the calls of the dead worker are in the results store with their evidence.
 func TestKilledBetweenTheCalls(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestKilledBetweenTheCalls(t *testing.T) {
 	}
 }
 
-// answeredStages counts the answered calls in the sink.
+// answeredStages counts the answered calls in the results store.
 func (f *testFleet) answeredStages() map[string]int {
 	f.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(f.dir, "out", "results.db"))

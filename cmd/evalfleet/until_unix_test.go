@@ -17,7 +17,7 @@ import (
 
 const untilRuns = 4 * 3 / 2 * 2 * 30 // pairs of four candidates in both orders, of 30 items
 
-// untilTop writes an evaluation of four candidates, of which one is clearly the best.
+// untilTop writes an evaluation of four candidates; one is clearly the best.
 func untilTop(f *testFleet, until string) {
 	f.t.Helper()
 	slips := []string{"", " the the", " the the on on", " the the on on a a"}

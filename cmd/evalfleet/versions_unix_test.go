@@ -68,7 +68,7 @@ type buildError struct {
 func (e *buildError) Error() string { return e.err.Error() + ": " + string(e.out) }
 
 // TestFleetOfTwoVersions: programs of this release and of the previous one work on one
-// evaluation, at once or one after the other, whoever submitted it. Every run is
+// evaluation, at once or one after the other, submitted by either of them. Every run is
 // recorded once, the limit is kept, and no call is made twice unless its worker was
 // killed.
 func TestFleetOfTwoVersions(t *testing.T) {

@@ -34,7 +34,7 @@ func lookFlags() []cli.Flag {
 type frame func(ctx context.Context, now time.Time) (text string, last bool, err error)
 
 // look prints one frame, or with --watch one after the other until ctx ends or
-// the last one was printed. Redis or a sink that is away after the first frame is
+// the last one was printed. Redis or a results store that is away after the first frame is
 // said once and waited for.
 func (p *process) look(c *cli.Context, look frame) error {
 	text, last, err := look(c.Context, time.Now())

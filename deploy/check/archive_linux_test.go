@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-var dist = flag.String("dist", "", "folder with archives of `make snapshot`, of which this system's is tried")
+var dist = flag.String("dist", "", "folder with archives of `make snapshot`; the one for this system is tried")
 
 // TestArchive: the program of a release's archive works in a root file system that has
 // nothing but the archive: no /tmp, /etc, /proc, shell or library.

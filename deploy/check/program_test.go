@@ -31,8 +31,8 @@ func read(t *testing.T, name string) string {
 // built is the folder of binary, once a test has asked for it.
 var built string
 
-// binary is the program as the Dockerfile builds it, by the very line that
-// stands there, for this machine.
+// binary is the program as the Dockerfile builds it, with the Dockerfile's own line, for
+// this machine.
 var binary = sync.OnceValues(func() (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
 	if err != nil {

@@ -206,7 +206,7 @@ func TestChartVersion(t *testing.T) {
 	}
 }
 
-// Issue forms are what GitHub takes: another is shown to nobody.
+// Issue forms are valid: GitHub shows no others.
 func TestIssueForms(t *testing.T) {
 	t.Parallel()
 	type form struct {

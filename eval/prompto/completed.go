@@ -181,8 +181,7 @@ func (o Outcome) LogFailed(at time.Time, index int, id string) string {
 	return logLine(at, "Error (i=%d, id=%s): %s", index+1, id, o.Failure())
 }
 
-// LogEnded returns the last line of the log, of an experiment of which ended prompts of all
-// have ended.
+// LogEnded returns the last line of the log. ended of all prompts have ended.
 func LogEnded(at time.Time, experiment string, ended, all int, took time.Duration) string {
 	words := "Completed experiment"
 	if ended < all {

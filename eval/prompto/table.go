@@ -25,7 +25,7 @@ var textColumns = []string{"prompt", "api", "model_name", "group"}
 // Column is what the cells of a CSV file's column are, by all of them, as pandas would have it.
 type Column struct{ whole, number, boolean bool }
 
-// NewColumn returns a column of which no cell has been seen.
+// NewColumn returns a column before its first cell.
 func NewColumn(name string) Column {
 	typed := !slices.Contains(textColumns, name)
 	return Column{whole: typed, number: typed, boolean: typed}

@@ -8,8 +8,8 @@ import (
 
 // Until is a rule to end an evaluation as soon as it is known which candidates are the best.
 //
-// Who looks often sees a false claim sooner or later. So there are looks at fixed numbers of
-// pairs only, each of which spends a part of the chance to be wrong (Lan and DeMets 1983,
+// Frequent looks find a false claim sooner or later. So there are looks at fixed numbers of
+// pairs only. Each spends a part of the chance to be wrong (Lan and DeMets 1983,
 // "Discrete sequential boundaries for clinical trials"): look k has 1/(k·(k+1)) of it, and
 // all looks together have no more than the whole, however many there are. A look may be late
 // or left out. To look in between changes nothing, as long as it stops nothing.

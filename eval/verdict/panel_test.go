@@ -100,9 +100,9 @@ func TestBatchKeepsWhatIsRight(t *testing.T) {
 	}
 }
 
-// Whatever an answer says: what is kept is of the dimensions asked, each once, in
-// order and on the scale, it would be taken by itself too, and what is corrupt stands
-// in the answer. What Panel takes, Batch takes whole.
+// Whatever an answer says: kept scores are of the dimensions asked, each once, in order and on
+// the scale, and each would be taken alone, too. Everything that is called corrupt is in the
+// answer. What Panel takes, Batch takes whole.
 func FuzzBatch(f *testing.F) {
 	clarity, depth := opinion("clarity", "4", "plain"), opinion("depth", "1", "shallow")
 	for _, text := range []string{

@@ -131,7 +131,7 @@ func TestHostileAnswersAreReadOnce(t *testing.T) {
 }
 
 // Whatever an answer says: it is a problem, or the verdict that it gives is one of
-// those asked for, stands in it, and is read out of itself again, alone and in prose,
+// those asked for, is part of it, and is read from itself again, alone and in prose,
 // but not beside another.
 func FuzzPairwise(f *testing.F) {
 	f.Add(`{"winner_doc_id":"a.md","reason":"r"}`, "a.md", "b.md", true)

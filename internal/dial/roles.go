@@ -60,7 +60,7 @@ func (r Role) grants(namespace string) []grant {
 		own := []string{ns + "evaluations", ns + "active", ns + "queues", ns + "offers", ns + "worker:*", ns + "topup", ns + "house", ns + "sweep",
 			of + "record", of + "cursors", of + "counts", of + "states:*", of + "run:*", of + "progress"}
 		// Everything expires after the end. Results are appended; one look at the oldest
-		// says whether a sink has those that this worker recorded.
+		// says whether a results store has those that this worker recorded.
 		return []grant{reading, changing, {own, nil, changes},
 			{[]string{of + "*"}, nil, []string{exists, "expire K 1", "pexpire K 1", "persist K"}},
 			{[]string{of + "results"}, nil, []string{exists, "xadd K * f v", xrange}}}

@@ -38,7 +38,7 @@ func New(config Config) (*Provider, error) {
 }
 
 // Call makes one attempt; see providers.Provider. A turn that is paused takes a further request
-// for each pause, eight at most, each of which asks Request.Ready; their usage is summed,
+// for each pause, eight at most. Each asks Request.Ready; their usage is summed,
 // Result.Raw has a body a line, and if one of them fails, those before it may be billed. The
 // prompt has to ask for a search: models that think cannot be forced to.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {

@@ -28,7 +28,7 @@ type unknown struct{ error }
 func (unknown) Is(target error) bool { return target == ErrUnknown }
 
 // Source is where an evaluation's runs are read from: a Redis that has its record,
-// its sink, or both.
+// its results store, or both.
 type Source struct {
 	Store  *store.Store      // nil: none
 	Limits *ratelimit.Admin  // of the same Redis

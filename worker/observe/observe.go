@@ -1,4 +1,4 @@
-// Package observe is how others watch a worker: what it tells of its runs, and to whom.
+// Package observe is what a worker tells its observers about its runs.
 //
 // It changes nothing. A worker works the same with and without observers.
 package observe

@@ -231,7 +231,7 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, before time.Time, lost 
 		if err != nil {
 			return err
 		}
-		k.stands(o, held.Created)
+		k.confirm(o, held.Created)
 	}
 	k.forget(func(o *keptOutcome) bool {
 		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
@@ -299,7 +299,8 @@ func (k *Ledger) gone(ctx context.Context, id eval.ID, created time.Time) ([]*ke
 	return gone, nil
 }
 
-func (k *Ledger) stands(o *keptOutcome, created time.Time) {
+// confirm notes that the evaluation made at created has the outcome.
+func (k *Ledger) confirm(o *keptOutcome, created time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	o.created, o.at = created, time.Now()

@@ -108,8 +108,8 @@ func (r *Run) Take(task record.Task) (leave func()) {
 	return leave
 }
 
-// Find finds the run's question and model by its evaluation, of which the revision was read.
-// evaluations.ErrNoRun when it has no such run.
+// Find finds the run's question and model in its evaluation, as of the revision that was read.
+// Its error is evaluations.ErrNoRun if the evaluation has no such run.
 func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 	of, place, err := r.on.Evaluations.Find(ctx, r.Task, revision)
 	if err != nil {
