@@ -180,6 +180,9 @@ func TestLimitsText(t *testing.T) {
 		if n := strings.Count(text, "binds"); n != 7 {
 			t.Errorf("%d columns: %d limits bind, want 7: none is left out:\n%s", columns, n, text)
 		}
+		if name := "provider openai: 600 requests/min"; !strings.Contains(text, name) {
+			t.Errorf("%d columns: %s cannot be read:\n%s", columns, name, text)
+		}
 	}
 	golden(t, "limits-none", plain.Limits(view.Limits{}, lookedAt, plain.Width), plain.Width)
 	of := view.Limits{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
