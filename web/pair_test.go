@@ -131,6 +131,7 @@ func TestPairPage(t *testing.T) {
 		"0.0?only=people&step=next": "0.2?only=people", "0.5?text=answer+of+x+to+q1&step=previous": "0.1?text=answer+of+x+to+q1",
 		// Where there is none, to the same pair.
 		"0.0?step=previous": "0.0?end=previous", "0.5?step=next": "0.5?end=next", "0.2?only=people&step=next": "0.2?end=next&only=people", "0.2?only=people&end=next&step=next": "0.2?end=next&only=people",
+		"0.2?end=next&step=previous": "0.1", "0.2?end=previous&step=next": "0.3",
 	} {
 		if got := s.redirect(of + path); got != of+want {
 			t.Errorf("%s leads to %q, want %q", path, got, of+want)
