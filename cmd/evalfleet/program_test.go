@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -66,6 +67,9 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	redis.SetLogger(noLog{})
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup; programs would inherit it, and outlive their terminal
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	flag.Parse()
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
