@@ -122,7 +122,7 @@ func scenarios(ms time.Duration) map[string]scenario {
 			want:      record.Tally{RateLimitWaits: 2}, by: primary, took: 3600 * ms, calls: 3,
 		},
 		"refused, and held back with all others for longer": {
-			behaviour: simulator.Behaviour{ThrottleBetween: simulator.Span{Max: 50 * ms}, Hints: simulator.HintNone},
+			behaviour: simulator.Behaviour{FailEvery: 1, FailAs: simulator.RateLimited, Hints: simulator.HintNone}, // the first call
 			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429 = 5 * ms },
 			want:      record.Tally{RateLimitWaits: 1}, by: primary, took: 50 * ms, calls: 2,
 		},
