@@ -23,21 +23,25 @@ func TestACutConnectionKeepsItsSlot(t *testing.T) {
 		name  string
 		hold  bool
 		limit ratelimit.Limit // beside one call in flight
-		least time.Duration   // between the cut call's start and the next
+		least time.Duration   // between the cut call's start and the next; held: its timeout counts
 	}{
 		{"freed", false, ratelimit.Limit{}, call.AbandonedKeep},
 		{"freed under a limit of a longer jitter", false, ratelimit.Limit{
 			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 10_000, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: jitter}, jitter},
-		{"held", true, ratelimit.Limit{}, timeout},
+		{"held", true, ratelimit.Limit{}, call.AbandonedKeep},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var begun []time.Time
+			var end time.Time // of the cut call, by its timeout
 			b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 				mu.Lock()
 				begun = append(begun, time.Now())
+				if n == 1 {
+					end, _ = ctx.Deadline()
+				}
 				mu.Unlock()
 				if n == 1 {
 					return nil, &providers.Error{Class: providers.Transient, Message: "connection reset by peer", MayBeBilled: true}
@@ -55,8 +59,12 @@ func TestACutConnectionKeepsItsSlot(t *testing.T) {
 			b.wait()
 			mu.Lock()
 			defer mu.Unlock()
-			if got := begun[1].Sub(begun[0]); got < c.least-50*time.Millisecond { // a start may be granted so much ahead
+			const ahead = 50 * time.Millisecond // a start may be granted so much before
+			if got := begun[1].Sub(begun[0]); got < c.least-ahead {
 				t.Errorf("the next call began %s after the cut one, want at least %s", got, c.least)
+			}
+			if early := end.Sub(begun[1]); c.hold && (end.IsZero() || early > ahead) {
+				t.Errorf("the next call began %s before the cut one ends by its timeout", early)
 			}
 		})
 	}
