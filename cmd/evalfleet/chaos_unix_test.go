@@ -256,7 +256,7 @@ func (c *chaos) heal() {
 		if code == 0 && m.is("enqueue") {
 			continue // it has finished
 		}
-		if !m.killed && !(code == int(exitUnreachable) && m.submitting()) {
+		if !m.killed && (code != int(exitUnreachable) || !m.submitting()) {
 			c.t.Errorf("%s ended by itself with %d: %s", m.name, code, lastLine(m.stderr.String()))
 		}
 		c.start(m)
