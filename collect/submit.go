@@ -21,9 +21,6 @@ import (
 // again: they look every second.
 const SettleTime = 3 * time.Second
 
-// awayFor is how long an unreachable Redis is left alone.
-const awayFor = 500 * time.Millisecond
-
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none
 // yet), which are not asked again. If the results store has the evaluation, what is still to come
 // goes there too. Restore should follow.
@@ -121,7 +118,7 @@ func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, s
 		case !outage.Is(err):
 			return err
 		}
-		if err := pause(ctx, awayFor); err != nil {
+		if err := pause(ctx, outage.AwayFor); err != nil {
 			return err
 		}
 	}

@@ -130,10 +130,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	if err != nil {
 		return nil, "", "", exitcode.With(exitcode.Usage, err)
 	}
-	dir := f.Dir
-	if dir == "" {
-		dir = folder.Default(r.Name, id)
-	}
+	dir := f.FolderOf(r)
 	url, err := f.Allowed.Of(r)
 	if err != nil {
 		return nil, "", "", exitcode.With(exitcode.Usage, err)

@@ -55,7 +55,7 @@ func NothingToRetry(classes []string) string {
 
 // failedIn picks failed runs by class from the evaluation's results store, which must be here.
 func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []string, storeURL string) (func(enqueue.Recorded) bool, error) {
-	dir := cmp.Or(t.Dir, folder.Default(r.Name, r.ID))
+	dir := t.FolderOf(r)
 	if folder.Is(t.Name) {
 		dir = t.Name
 	}

@@ -33,7 +33,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 		return enqueue.Receipt{}, exitcode.With(exitcode.Usage, err)
 	}
 	var recorded results.Reader
-	stored, err := results.OpenReadOnly(ctx, cmp.Or(f.SinkURL, filepath.Join(cmp.Or(f.Dir, folder.Default(e.Name, id)), folder.ResultsFile)))
+	stored, err := results.OpenReadOnly(ctx, cmp.Or(f.SinkURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), folder.ResultsFile)))
 	switch {
 	case err == nil:
 		recorded = stored

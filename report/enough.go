@@ -59,23 +59,19 @@ func (n Neighbour) known() bool { return !math.IsNaN(n.Right) }
 // apart reports whether the two are told apart at 95 %, each pair alone.
 func (n Neighbour) apart() bool { return n.Clusters == 0 }
 
-// pairUsage is the usage of the judges' calls on pairs, for each pair with a verdict.
-func (r *Report) pairUsage() results.Usage {
+// pairCost is the mean cost in USD of a pair with a verdict: all judges' calls on it. NaN where
+// the cost of a call is not known, or nothing was paid.
+func (r *Report) pairCost() float64 {
 	var all results.Usage
 	for _, phase := range r.Progress {
 		if phase.Kind == eval.KindPairwise {
 			all = all.Plus(phase.Sum().Used)
 		}
 	}
-	return results.Usage{CostUSD: all.CostUSD / float64(max(1, r.Pairs)), Unpriced: all.Unpriced}
-}
-
-// furtherCost is what so many more pairs cost; NaN where the cost of a call is not known.
-func (r *Report) furtherCost(pairs float64) float64 {
-	if u := r.pairUsage(); u.Unpriced == 0 && u.CostUSD > 0 {
-		return u.CostUSD * pairs
+	if all.Unpriced > 0 || all.CostUSD <= 0 {
+		return math.NaN()
 	}
-	return math.NaN()
+	return all.CostUSD / float64(max(1, r.Pairs))
 }
 
 // mostMore bounds the numbers of further pairs that are shown.
@@ -94,7 +90,7 @@ func about(n float64) string {
 }
 
 // furtherCells say what would tell the two apart: further clusters and pairs, and their cost.
-func (r *Report) furtherCells(n Neighbour) []string {
+func (n Neighbour) furtherCells(pairCost float64) []string {
 	switch {
 	case !n.known():
 		return []string{"–", "–", "–"}
@@ -104,7 +100,7 @@ func (r *Report) furtherCells(n Neighbour) []string {
 		return []string{"no number", "no number", "–"}
 	}
 	cost := "–"
-	if usd := r.furtherCost(n.Pairs); !math.IsNaN(usd) {
+	if usd := n.Pairs * pairCost; !math.IsNaN(usd) {
 		cost = dollars(usd)
 	}
 	return []string{about(n.Clusters), about(n.Pairs), cost}
@@ -126,14 +122,14 @@ func dollars(usd float64) string {
 // it. ok is false without abilities.
 func (r *Report) enoughSection(most int) (s section, ok bool) {
 	t := append(lines.Table{{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true}}, lines.Heads("right", "more items", "more pairs", "cost")...)
-	left := 0
+	left, pairCost := 0, r.pairCost()
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
 			if len(t[0].Cells) == most {
 				left++
 				continue
 			}
-			t.Add(append([]string{named(g.Ranked[k].Name), named(g.Ranked[k+1].Name), probability(n.Right)}, r.furtherCells(n)...)...)
+			t.Add(append([]string{named(g.Ranked[k].Name), named(g.Ranked[k+1].Name), probability(n.Right)}, n.furtherCells(pairCost)...)...)
 		}
 	}
 	if len(t[0].Cells) == 0 {
@@ -144,8 +140,8 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	}
 	s = section{title: "Is it enough?", table: t}
 	s.lines = append(s.lines, "Right: the probability that the order of the two is right. More: about how many more, like those that there are, tell the two apart at 95 % in every other evaluation, each pair of candidates taken alone. 0: told apart.")
-	if usd := r.furtherCost(1); !math.IsNaN(usd) {
-		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", usd))
+	if !math.IsNaN(pairCost) {
+		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", pairCost))
 	}
 	if r.exhausted {
 		s.lines = append(s.lines, "All pairs of these documents are compared. More verdicts on them can only come from other judges and trials, which add less.")
@@ -192,7 +188,7 @@ func (r *Report) enough() string {
 		return words + ", and all pairs are compared."
 	}
 	cost := ""
-	if usd := r.furtherCost(n.Pairs); !math.IsNaN(usd) {
+	if usd := n.Pairs * r.pairCost(); !math.IsNaN(usd) {
 		cost = " (" + dollars(usd) + ")"
 	}
 	return words + fmt.Sprintf(", about %s more pairs%s for 95 %%.", about(n.Pairs), cost)
@@ -210,9 +206,10 @@ type neighbourJSON struct {
 }
 
 func (r *Report) neighboursJSON(g Group) (out []neighbourJSON) {
+	pairCost := r.pairCost()
 	for k, n := range g.Neighbours {
 		out = append(out, neighbourJSON{
-			g.Ranked[k].Name, g.Ranked[k+1].Name, number(n.Right), n.apart(), number(n.Clusters), number(n.Pairs), number(r.furtherCost(n.Pairs)),
+			g.Ranked[k].Name, g.Ranked[k+1].Name, number(n.Right), n.apart(), number(n.Clusters), number(n.Pairs), number(n.Pairs * pairCost),
 		})
 	}
 	return out

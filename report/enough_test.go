@@ -49,8 +49,8 @@ func TestEnough(t *testing.T) {
 	if near.apart() || !(near.Right > 0.5 && near.Right < 0.95) || !(near.Clusters > 1) || math.IsInf(near.Clusters, 1) || !far.apart() || far.Pairs != 0 || !(far.Right > 0.8) {
 		t.Fatalf("neighbours %+v and %+v, want the first undecided and the second decided", near, far)
 	}
-	if near.Pairs != 3*near.Clusters || math.Abs(r.furtherCost(near.Pairs)-0.02*near.Pairs) > 1e-9 {
-		t.Errorf("%v items have %v pairs for $%v, want 3 each for $0.02", near.Clusters, near.Pairs, r.furtherCost(near.Pairs))
+	if near.Pairs != 3*near.Clusters || math.Abs(near.Pairs*r.pairCost()-0.02*near.Pairs) > 1e-9 {
+		t.Errorf("%v items have %v pairs for $%v, want 3 each for $0.02", near.Clusters, near.Pairs, near.Pairs*r.pairCost())
 	}
 	var out reportJSON
 	texts := forms(t, r)
@@ -87,8 +87,8 @@ func TestEnough(t *testing.T) {
 		t.Errorf("no further pair is possible: %s", one.enough())
 	}
 	// Where the cost of some calls is not known, neither is that of more.
-	if r := enoughOf(t, 1); !math.IsNaN(r.furtherCost(1)) || strings.Contains(r.enough(), "$") || !strings.Contains(r.enough(), "more pairs for 95 %") {
-		t.Errorf("with an unknown cost: %v, %s", r.furtherCost(1), r.enough())
+	if r := enoughOf(t, 1); !math.IsNaN(r.pairCost()) || strings.Contains(r.enough(), "$") || !strings.Contains(r.enough(), "more pairs for 95 %") {
+		t.Errorf("with an unknown cost: %v, %s", r.pairCost(), r.enough())
 	}
 }
 

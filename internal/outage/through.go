@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// awayFor is how long an unavailable Redis is left alone.
-const awayFor = 500 * time.Millisecond
+// AwayFor is how long an unavailable Redis is left alone.
+const AwayFor = 500 * time.Millisecond
 
-// Through calls do again every half second for as long as it fails because Redis is
+// Through calls do again after AwayFor for as long as it fails because Redis is
 // unavailable, and returns any other result. It returns ctx's error if that ends first.
 func Through(ctx context.Context, do func(context.Context) error) error {
 	for {
@@ -17,7 +17,7 @@ func Through(ctx context.Context, do func(context.Context) error) error {
 			return err
 		}
 		select {
-		case <-time.After(awayFor):
+		case <-time.After(AwayFor):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
