@@ -39,7 +39,7 @@ func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) er
 }
 
 func (a *Admin) tellSpent(ctx context.Context, evaluation string, nano int64) error {
-	// What is told without an epoch would hold in every epoch that begins later.
+	// An amount recorded without an epoch would count in every later epoch.
 	inForce, err := a.client.HExists(ctx, a.keys.registry(), epochField).Result()
 	if err == nil && !inForce {
 		err = a.begin(ctx, &registry{}, false)

@@ -13,7 +13,7 @@ func TestStandardErrorHasOneFormat(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
 		"docs/a.md": "A.", "docs/b.md": "B.",
-		"eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful, simulator:nobody]\npairwise: {}\nretry: {max_attempts: 1}\n",
+		"eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful, simulator:unknown]\npairwise: {}\nretry: {max_attempts: 1}\n",
 	})
 	file := filepath.Join(dir, "eval.yaml")
 	for _, c := range []struct {

@@ -82,7 +82,7 @@ func TestLogHasEvents(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
 		"docs/a.md": "A.", "docs/b.md": "B.",
-		"eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful, simulator:nobody]\npairwise: {}\nretry: {max_attempts: 1}\n",
+		"eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful, simulator:unknown]\npairwise: {}\nretry: {max_attempts: 1}\n",
 	})
 	out := filepath.Join(dir, "out")
 	code, _, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out, "--log-level", "debug", "--log-format", "json")

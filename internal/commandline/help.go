@@ -142,8 +142,8 @@ func namesColumn(f cli.Flag, indent int) string {
 	return fmt.Sprintf("%-*s", indent, names)
 }
 
-// example is a command line as lines to copy: a long one goes on after a backslash, never within
-// quotes.
+// example breaks a command line into lines that can be copied together. It ends a line with a
+// backslash, and never breaks within quotes.
 func example(line string, width int) string {
 	var out strings.Builder
 	current, quoted := "  ", false

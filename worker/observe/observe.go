@@ -29,8 +29,8 @@ type Observer struct {
 	// Spending receives the maximum cost of calls before they are sent, and how much less they
 	// cost when that is known.
 	Spending func(Spending)
-	// Stopping is told, once the worker stops, how many calls are in flight and how long they
-	// may continue.
+	// Stopping receives, when the worker begins to stop, the number of calls in flight and the
+	// grace period that they have left.
 	Stopping func(inFlight int, grace time.Duration)
 }
 

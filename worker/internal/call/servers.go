@@ -15,7 +15,7 @@ import (
 
 // StopsAll reports whether a failed call stops all runs of the run's provider until a person
 // has acted: a call to that provider, or to the one that turns its answers into JSON. A failed
-// call to a stand-in only ends the attempt at that stand-in.
+// call to a fallback model ends only the attempt at that model.
 func (c *Calls) StopsAll(s Step, failed *providers.Error) bool {
 	ours := s.Target.Provider == c.run.Judge.Provider || c.run.Progress.AnswerBy != ""
 	return (record.PausesProvider(failed.Class) || c.gone) && ours && !c.chain.StandIn(s.Target)
