@@ -263,3 +263,10 @@ peers: redis build ## compare with BullMQ, asynq and one process, and write the 
 	cd bench/peers/bullmq && npm install --ignore-scripts --no-save --silent
 	cd bench && go build -trimpath -o ../bin/peers ./peers
 	cd bench/peers && ../../bin/peers -evalfleet ../../bin/evalfleet -rounds $(ROUNDS_OF_PEERS) -write ../../docs/benchmarks.md
+
+.PHONY: refusals
+refusals: redis build ## count refused calls in ten runs of each limited workload of `make peers`, without and with a network delay (about 40 minutes)
+	cd bench && go build -trimpath -o ../bin/peers ./peers
+	for delay in 0s 50ms; do \
+		bin/peers -evalfleet bin/evalfleet -contender evalfleet -workload slots,window,models -rounds 10 -delay $$delay || exit 1; \
+	done

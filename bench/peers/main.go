@@ -77,6 +77,7 @@ func compare(ctx context.Context, args []string) error {
 	who := flags.String("contender", "", "comma-separated `NAMES` of contenders (default all: bound, bullmq, asynq, evalfleet)")
 	divide := flags.Int("divide", 1, "divide the number of runs by `N`")
 	rounds := flags.Int("rounds", 1, "repeat everything `N` times")
+	delay := flags.Duration("delay", 0, "delay each call on its way to the provider by a random time of up to `D`")
 	write := flags.String("write", "", "`FILE` in which to replace the table between the peers markers")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -113,6 +114,7 @@ func compare(ctx context.Context, args []string) error {
 			}
 			for i := range w.Queues {
 				w.Queues[i].Runs /= *divide
+				w.Queues[i].Delay = *delay
 			}
 			for column, id := range order {
 				if w.KillAfter > 0 {

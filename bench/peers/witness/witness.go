@@ -7,10 +7,12 @@
 package witness
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,6 +24,10 @@ import (
 type Model struct {
 	Name    string        `json:"name"`
 	Latency time.Duration `json:"latency"` // from the arrival of a call to its answer
+
+	// Delay is the longest time that a call spends in a simulated network before it arrives.
+	// Each call spends a random part of it there.
+	Delay time.Duration `json:"delay,omitempty"`
 
 	MaxInFlight int           `json:"max_in_flight,omitempty"` // calls at once
 	WindowMax   int           `json:"window_max,omitempty"`    // accepted calls in any Window
@@ -111,6 +117,9 @@ func (p *Provider) complete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown model "+strconv.Quote(request.Model), http.StatusNotFound)
 		return
 	}
+	if m.Delay > 0 && !sleep(r.Context(), rand.N(m.Delay)) {
+		return
+	}
 	if wait, ok := p.admit(m); !ok {
 		w.Header().Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds()+1, 10))
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
@@ -119,18 +128,24 @@ func (p *Provider) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	delivered := false
 	defer func() { p.end(m, sha256.Sum256(body), delivered) }()
-	if m.Latency > 0 {
-		timer := time.NewTimer(m.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			return
-		}
+	if m.Latency > 0 && !sleep(r.Context(), m.Latency) {
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(answer)
 	delivered = err == nil
+}
+
+// sleep blocks for d and returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // admit counts a call as accepted or refused. A refusal says when there is room again.

@@ -79,3 +79,22 @@ func TestLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestDelay has calls that are sent at once arrive one after another, within the delay.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New([]Model{{Name: "m", Delay: 50 * time.Millisecond}})
+		for n := range 20 {
+			go ask(p, "m", n)
+		}
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		s := seen(t, p, "m")
+		if len(s.Arrivals) != 20 || s.Answered != 20 {
+			t.Fatalf("%d calls arrived and %d were answered within the delay, want 20", len(s.Arrivals), s.Answered)
+		}
+		if first, last := s.Arrivals[0], s.Arrivals[19]; first == last {
+			t.Errorf("all calls arrived at %v, want different times", first)
+		}
+	})
+}
