@@ -73,6 +73,9 @@ func (w *Writer) Raw() io.Writer { return w.out }
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.rest) == 0 && plain(p) {
+		return w.out.Write(p)
+	}
 	whole := append(w.rest, p...)
 	end := len(whole)
 	for back := 1; back < utf8.UTFMax && back <= end; back++ {
@@ -88,4 +91,15 @@ func (w *Writer) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// plain reports whether Text would return p as it is because p is printable ASCII, as nearly
+// every line of a log is.
+func plain(p []byte) bool {
+	for _, c := range p {
+		if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
 }

@@ -51,6 +51,21 @@ func TestWriterJoinsSplitCharacters(t *testing.T) {
 	}
 }
 
+// A character that was cut off is written before the text that follows it.
+func TestWriterKeepsOrder(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	for _, part := range []string{"a", "\xe6", "b\n"} {
+		if _, err := w.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := out.String(), "a\ufffdb\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("\x1b[31m\u202e\xff")
 	f.Fuzz(func(t *testing.T, text string) {
