@@ -272,7 +272,7 @@ func TestCutEnds(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	a := adapt(t, func() *redis.Client {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		client := redis.NewClient(redistest.Patient(&redis.Options{Addr: server.Addr()}))
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}, 1, adaptive(Scope{Provider: "openai"}, 10))

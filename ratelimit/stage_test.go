@@ -31,7 +31,7 @@ type stage struct {
 // keys.
 func embeddedStage(t testing.TB) *stage {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2})
+	client := redis.NewClient(redistest.Patient(&redis.Options{Addr: server.Addr(), Protocol: 2}))
 	t.Cleanup(func() { _ = client.Close() })
 	return newStage(t, &stage{
 		name: "embedded", client: client, keysExpire: true,

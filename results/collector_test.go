@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/klauspost/compress/zstd"
@@ -53,7 +52,7 @@ func TestDrain(t *testing.T) {
 	embedded := miniredis.RunT(t)
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
+		"embedded": redis.NewClient(redistest.Patient(&redis.Options{Addr: embedded.Addr()})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink, e := openSink(t, newPath(t))
@@ -420,7 +419,7 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 	embedded := miniredis.RunT(t)
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute}),
+		"embedded": redis.NewClient(redistest.Patient(&redis.Options{Addr: embedded.Addr()})),
 	} {
 		sink, e := openSink(t, newPath(t))
 		const short, size = 10, 1 << 20

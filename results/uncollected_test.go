@@ -17,7 +17,7 @@ func TestUncollectedFindsOneRun(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}),
+		"embedded": redis.NewClient(redistest.Patient(&redis.Options{Addr: miniredis.RunT(t).Addr()})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

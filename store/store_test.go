@@ -34,7 +34,7 @@ func eachRedis(t *testing.T, test func(t *testing.T, s *Store)) {
 	})
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		client := redis.NewClient(redistest.Patient(&redis.Options{Addr: miniredis.RunT(t).Addr()}))
 		t.Cleanup(func() { _ = client.Close() })
 		test(t, New(client, ""))
 	})

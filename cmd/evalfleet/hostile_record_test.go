@@ -21,7 +21,7 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	t.Parallel()
 	evil, met := stranger(t)
 	server := redistest.NewTCP(t)
-	client := redis.NewClient(must(redis.ParseURL(server.URL())))
+	client := redis.NewClient(redistest.Patient(must(redis.ParseURL(server.URL()))))
 	t.Cleanup(func() { _ = client.Close() })
 	top := tree(t, map[string]string{
 		"here/docs/a.md": "Alpha.", "here/docs/b.md": "Beta.",

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -268,7 +269,7 @@ func TestPoisonStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "5ms")
 	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
-	p := &poisoner{t: t, client: redis.NewClient(must(redis.ParseURL(f.redis.URL()))), keys: record.Keys{Namespace: record.DefaultNamespace}, forged: map[eval.ID]record.Status{}}
+	p := &poisoner{t: t, client: redis.NewClient(redistest.Patient(must(redis.ParseURL(f.redis.URL())))), keys: record.Keys{Namespace: record.DefaultNamespace}, forged: map[eval.ID]record.Status{}}
 	t.Cleanup(func() { _ = p.client.Close() })
 	ids := map[string]eval.ID{}
 	for _, table := range []map[string]func(*poisoner, eval.ID){poisonedRecords, poisonedRuns, poisonedEntries} {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/view"
@@ -29,7 +30,7 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(address)
+	client := redis.NewClient(redistest.Patient(address))
 	defer client.Close()
 	keys := record.Keys{Namespace: record.DefaultNamespace}
 	enqueue := func(name string) eval.ID {

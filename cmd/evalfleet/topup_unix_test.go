@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -30,7 +31,7 @@ func TestLockOfTheTopUpReturnsToAnOlderPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(address)
+	client := redis.NewClient(redistest.Patient(address))
 	defer client.Close()
 	lock := record.Keys{Namespace: record.DefaultNamespace}.TopUpLock()
 	holder := func() string { return client.Get(t.Context(), lock).Val() }

@@ -16,7 +16,7 @@ import (
 // script runs into is all calls'.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	embedded := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	embedded := redis.NewClient(redistest.Patient(&redis.Options{Addr: miniredis.RunT(t).Addr()}))
 	t.Cleanup(func() { _ = embedded.Close() })
 	for name, client := range map[string]*redis.Client{
 		"redis":     redistest.New(t).Client(),

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
@@ -39,7 +40,7 @@ func TestServesWithPasswordUntilClosed(t *testing.T) {
 	if err := client.Set(t.Context(), "short", "v", 100*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	stranger := redis.NewClient(&redis.Options{Addr: options.Addr})
+	stranger := redis.NewClient(redistest.Patient(&redis.Options{Addr: options.Addr}))
 	defer stranger.Close()
 	if err := stranger.Get(t.Context(), "short").Err(); err == nil {
 		t.Fatal("a client without the password was served")

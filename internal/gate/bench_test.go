@@ -22,7 +22,7 @@ import (
 func BenchmarkRuns(b *testing.B) {
 	b.Run("redis", func(b *testing.B) { benchmarkRuns(b, redistest.New(b).Client(), 5000) })
 	b.Run("miniredis", func(b *testing.B) {
-		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(b).Addr()})
+		client := redis.NewClient(redistest.Patient(&redis.Options{Addr: miniredis.RunT(b).Addr()}))
 		b.Cleanup(func() { _ = client.Close() })
 		benchmarkRuns(b, client, 1000)
 	})

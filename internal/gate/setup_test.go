@@ -47,7 +47,7 @@ func onBoth(t *testing.T, test func(t *testing.T, f *fleet)) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		client := redis.NewClient(redistest.Patient(&redis.Options{Addr: miniredis.RunT(t).Addr()}))
 		t.Cleanup(func() { _ = client.Close() })
 		test(t, newFleet(t, client))
 	})

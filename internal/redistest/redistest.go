@@ -195,11 +195,17 @@ func (s *Server) Kill() {
 // a busy machine can take for a script, and then sends the command again.
 const patience = 2 * time.Minute
 
+// Patient sets the timeouts of a client that a test makes itself, and returns its options.
+func Patient(options *redis.Options) *redis.Options {
+	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience
+	return options
+}
+
 // Client connects to the server; it is closed when the test ends. change, if
 // any, alters the options before.
 func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
 	s.t.Helper()
-	options := &redis.Options{Network: "unix", Addr: s.socket, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience}
+	options := Patient(&redis.Options{Network: "unix", Addr: s.socket})
 	for _, f := range change {
 		f(options)
 	}
