@@ -27,6 +27,9 @@ const (
 	// mostReady is the maximum number of tasks waiting for admission when nothing delays them:
 	// while some are asked for, the next are pulled.
 	mostReady = 4 * Batch
+	// mostAside is the maximum number of tasks pulled ahead while limits delay them, so that
+	// they are pulled and ask for admission several at a time.
+	mostAside = Batch / 4
 )
 
 // Shares decides when tasks may be pulled: only as many as may soon start, so that tasks stay
@@ -34,7 +37,8 @@ const (
 // them.
 //
 // Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in
-// flight, and at least one. While runs are admitted without having to wait, and this process
+// flight, and at least one. Where limits delay them, as many may wait as are in flight, up to
+// mostAside and half of the idle slots. While runs are admitted without having to wait, and this process
 // has fewer in flight than their limits allow in all, the allowance doubles with each of them,
 // up to mostReady, so that queues are filled fast and unlimited ones are pulled in batches. A
 // pull is made once there is room for as many tasks as are ready, so that it takes several.
@@ -111,6 +115,9 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 		room := max(soon, l.at[Flying]/10, 1) - waiting
 		if room >= waiting {
 			l.use(room, s.now())
+		}
+		if l.allowance == 1 { // limits delay them
+			room = max(room, min(l.at[Flying], mostAside, (s.slots-s.held)/2)-waiting)
 		}
 		room = min(room, s.share(queue))
 		if room > 0 && room >= waiting { // else it is not worth a pull yet

@@ -35,6 +35,28 @@ func TestOneTaskWaitsWhereLimitsBind(t *testing.T) {
 	}
 }
 
+// Where limits bind, several tasks are pulled at once as long as slots are idle.
+func TestSeveralWaitBesideIdleSlots(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ slots, flying, want int }{
+		{100, 16, mostAside}, {100, 3, 3}, {100, 1, 1}, {24, 16, 4}, {17, 16, 1},
+	} {
+		b := New(c.slots)
+		b.Allow("q", c.flying)
+		for flying := 0; flying < c.flying; {
+			for range min(reserved(t, b, "q"), c.flying-flying) {
+				b.Admitted("q", false)
+				b.Move("q", Ready, Flying)
+				flying++
+			}
+		}
+		b.Admitted("q", true)
+		if got := reserved(t, b, "q"); got != c.want {
+			t.Errorf("%d slots, %d in flight: a pull takes %d, want %d", c.slots, c.flying, got, c.want)
+		}
+	}
+}
+
 func TestPullsGrowWhileRunsStartAtOnce(t *testing.T) {
 	t.Parallel()
 	b := New(100)
