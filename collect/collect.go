@@ -75,7 +75,7 @@ type Drained struct {
 }
 
 // Once drains what is in Redis now, starts a phase that is due, and stores the end of an
-// evaluation that has ended. Drained is valid beside an error.
+// evaluation that has ended, or why the fleet has stopped it. Drained is valid beside an error.
 func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
 	r, sink, err := f.OpenEvaluation(ctx, id)
@@ -110,7 +110,27 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	case record.StatusCancelled:
 		return d, f.Store.Expire(ctx, id)
 	}
-	return d, nil
+	return d, f.noteStop(ctx, r, sink)
+}
+
+// noteStop stores why the fleet has stopped an evaluation whose results are all drained. It
+// stops one whose best candidates are known.
+func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, sink results.Sink) error {
+	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Stops: true, Log: f.Log})
+	if err != nil {
+		return err
+	}
+	if _, err := e.look(ctx); err != nil {
+		return err
+	}
+	o, err := e.Outcome(ctx)
+	if err != nil || !o.Early() {
+		return err
+	}
+	if err := e.End(ctx); err != nil || o.Known == nil { // without Known it may resume any time
+		return err
+	}
+	return f.Store.Expire(ctx, r.ID)
 }
 
 // Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and

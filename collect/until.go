@@ -29,6 +29,10 @@ type until struct {
 	looked   int // the last look
 	last     time.Time
 	known    *results.Known // nil: not yet
+	// stopped says that the fleet has stopped the evaluation, and noted what was known then; nil:
+	// the process that stopped it has not stored that.
+	stopped bool
+	noted   *results.Known
 }
 
 // newUntil returns nil if the evaluation does not end early, or is one that this program
@@ -52,6 +56,15 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 	for _, earlier := range s.Record.Phases[:phase] {
 		u.before += earlier.Runs
 	}
+	if u.stopped = s.Record.Stopped == record.StoppedByUntil; u.stopped {
+		stored, err := s.Sink.Evaluation(ctx, s.Record.ID)
+		if err != nil {
+			return nil, err
+		}
+		if stored.Stopped != nil {
+			u.noted = stored.Stopped.Known
+		}
+	}
 	return u, u.rule.Check()
 }
 
@@ -60,9 +73,14 @@ func (u *until) due(ended int) bool {
 	return u.known == nil && ended >= u.before+u.each*u.rule.Pairs(u.looked+1) && time.Since(u.last) >= askEvery
 }
 
-// look looks whether the best are known, if a look is due.
+// look looks whether the best are known, if a look is due. Calls that were in flight at the stop
+// add pairs, so of a stopped evaluation it finds what was known first, not what is known by now.
 func (u *until) look(ctx context.Context) error {
 	u.last = time.Now()
+	if u.noted != nil {
+		u.known = u.noted
+		return nil
+	}
 	ended := 0
 	for run, err := range u.sink.States(ctx, u.id, u.phase) {
 		if err != nil {
@@ -73,15 +91,17 @@ func (u *until) look(ctx context.Context) error {
 		}
 		ended++
 	}
-	look := u.rule.Look(ended / u.each)
-	if look <= u.looked {
-		return nil
+	for last := u.rule.Look(ended / u.each); u.looked < last && u.known == nil; {
+		look := last
+		if u.stopped {
+			look = u.looked + 1
+		}
+		known, err := results.Look(ctx, u.sink, u.id, u.asks, u.phase, u.each*u.rule.Pairs(look), u.rule, look)
+		if err != nil {
+			return err
+		}
+		u.looked, u.known = look, known
 	}
-	known, err := results.Look(ctx, u.sink, u.id, u.asks, u.phase, u.each*u.rule.Pairs(look), u.rule, look)
-	if err != nil {
-		return err
-	}
-	u.looked, u.known = look, known
 	return nil
 }
 
