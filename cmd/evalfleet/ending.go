@@ -123,10 +123,6 @@ func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 		}
 		about = fmt.Sprint(event.Data.Runs, used.Calls) // other numbers are another end
 	}
-	if o.Known != nil {
-		event.Data.Why = o.Why().String()
-		about = event.Data.Why // calls in flight may still end
-	}
 	switch {
 	case o.Cancelled:
 		event.Type = notify.Cancelled
@@ -139,10 +135,15 @@ func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 	case event.Data.Runs.Failed > 0:
 		event.Type = notify.Failed
 	}
+	end := event.Type
+	if o.Known != nil { // calls in flight may still end, and fail, which is no other end
+		event.Data.Why = o.Why().String()
+		end, about = notify.Completed, event.Data.Why
+	}
 	if e.pages != "" {
 		event.Data.Report = e.pages + "/evaluations/" + string(o.Record.ID) + "/report"
 	}
-	hash := sha256.Sum256([]byte(string(o.Record.ID) + "\x00" + string(event.Type) + "\x00" + about))
+	hash := sha256.Sum256([]byte(string(o.Record.ID) + "\x00" + string(end) + "\x00" + about))
 	notice := hex.EncodeToString(hash[:12])
 	if mine, err := e.fleet.Store.ClaimNotice(ctx, o.Record.ID, notice); err != nil || !mine {
 		return err

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/fleet"
+	"github.com/evalfleet/evalfleet/internal/notify"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+const notifySecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+// An evaluation that has ended early is told once, although calls in flight end, and fail, after
+// its report was written. Another end is told again, and the event says why.
+func TestEarlyEndIsToldOnce(t *testing.T) {
+	t.Parallel()
+	told := make(chan notify.Event, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var event notify.Event
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		told <- event
+	}))
+	defer receiver.Close()
+	notifier, err := notify.New(receiver.URL, notifySecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &endings{notifier: notifier, fleet: &fleet.Connection{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop()}}
+	tell := func(pairs, succeeded, failed int) {
+		t.Helper()
+		o := collect.Outcome{
+			Record: record.Evaluation{ID: "ev-a", Name: "until"}, Planned: 20, Stopped: record.StoppedByUntil,
+			Known: &results.Known{Best: []string{"a"}, Candidates: 2, Confidence: 0.95, Pairs: pairs},
+		}
+		built := &report.Report{Phases: []results.PhaseCounts{{Succeeded: succeeded, Failed: failed}}}
+		if err := e.tell(t.Context(), o, built, record.Result{At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(5, 10, 0)
+	tell(5, 10, 0)
+	tell(5, 11, 1)
+	if len(told) != 1 {
+		t.Fatalf("told %d times, want once", len(told))
+	}
+	first := <-told
+	if first.Type != notify.Completed || first.Data.Why == "" || first.Data.Runs.Succeeded != 10 {
+		t.Errorf("told %+v, want 10 runs, and why it ended", first)
+	}
+	tell(8, 16, 1)
+	if len(told) != 1 {
+		t.Fatalf("told %d times of another end, want once", len(told))
+	}
+	if second := <-told; second.Type != notify.Failed || second.Data.Why == first.Data.Why {
+		t.Errorf("told %+v, want an event that says what is known now", second)
+	}
+}
