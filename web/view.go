@@ -40,6 +40,7 @@ type Shown struct {
 	Result  string   `json:"result"`  // who won
 	Trust   string   `json:"trust"`   // whether the judges can be relied on
 	Level   string   `json:"level"`   // of trust: unknown, sound, caution or unsound
+	Stopped string   `json:"stopped"` // why the fleet stopped it before all its runs had ended
 	Report  bool     `json:"report"`  // it is known that a controller has written one
 }
 
@@ -152,6 +153,9 @@ func shown(e view.Evaluation) Evaluation {
 		if r.Reliance != nil {
 			of.Shown.Trust, of.Shown.Level = r.Reliance.Text, r.Reliance.Level
 		}
+	}
+	if e.Stopped != nil {
+		of.Shown.Stopped = e.Stopped.String()
 	}
 	if rate > 0 {
 		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))
