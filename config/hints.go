@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,6 +89,24 @@ func (y *yamlFile) refuseKey(at place) {
 		"API keys are not read from files, and anyone who has read this one has the key")
 }
 
+// lookForComment warns of a comment behind a value that begins like more of it: round #2.
+func (y *yamlFile) lookForComment(v value, text string) {
+	line := []rune(strings.TrimRight(lineOf(y.source, v.line), "\r\n"))
+	if text == "" || v.column > len(line) {
+		return
+	}
+	rest, plain := strings.CutPrefix(string(line[v.column-1:]), text)
+	comment, begins := strings.CutPrefix(strings.TrimLeft(rest, " \t"), "#")
+	if !plain || !begins || comment == "" || strings.ContainsAny(comment[:1], "# \t") {
+		return
+	}
+	p := v.problem(fmt.Sprintf("write %q to keep it, or a space after # in a comment", printable(text+strings.TrimRight(rest, " \t"))),
+		"the value is %q, because # after a space begins a comment", printable(text))
+	if !slices.Contains(y.warnings, p) { // it may be read twice
+		y.warnings = append(y.warnings, p)
+	}
+}
+
 // unknownKey reports a key that a mapping does not have.
 func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
@@ -111,7 +130,7 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 // environmentName reads the name of a variable that holds an API key. An invalid name is taken
 // for the key itself.
 func (y *yamlFile) environmentName(v value) string {
-	name := y.text(v)
+	name := y.word(v)
 	if of := expanded.FindStringSubmatch(name); of != nil {
 		y.refuse(v.place, "write its name alone: "+of[1], "variables are not expanded in files")
 		return ""

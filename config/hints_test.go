@@ -54,6 +54,9 @@ func TestHints(t *testing.T) {
 		{"json-mode", minimal + "json-mode: true\n", "json-mode: unknown key; did you mean json?"},
 		{"a slash for a colon", "documents: [docs/*.md]\njudges: [openai/gpt-5-mini]\npairwise: {}\n", `"openai/gpt-5-mini" names no provider; write openai:gpt-5-mini`},
 		{"a word for a mapping", "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: all\n", `pairwise: got "all"; want keys with values, for example pairwise: {pairs: all}`},
+		{"a number sign in a name", "name: round #2 of 3 \n" + minimal, `eval.yaml:1:7: name: the value is "round", because # after a space begins a comment; write "round #2 of 3" to keep it`},
+		{"a number sign in a file's name", "documents:\n  - docs/*.md #1\njudges: [simulator:careful]\npairwise: {}\n", `eval.yaml:2:5: documents[0]: the value is "docs/*.md"`},
+		{"a key in a comment", minimal + "providers:\n  mine:\n    base_url: \"http://x/v1\"\n    api_key_env: sk-secret-1234 #secret\n", leaked},
 		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: blind, budget"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,5 +76,15 @@ func TestHints(t *testing.T) {
 	_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
 	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify"; got != want {
 		t.Errorf("an evaluation file as the fleet's: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Comments, and number signs that begin none, are no mistakes.
+func TestCommentsAreComments(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"round # the second", "round #", "round ## 2", "\"round #2\"", "'round #2'", "round#2", "#2\n  round", "|-\n  round #2"} {
+		if s := load(t, with(two, "eval.yaml", "name: "+name+"\n"+minimal+"priority: 1 #normal\n"), Options{}); len(s.Warnings) > 0 {
+			t.Errorf("name: %s: warned of %v", name, s.Warnings)
+		}
 	}
 }

@@ -30,6 +30,13 @@ func scalar(n ast.Node) (string, bool) {
 
 // text reads a string that is not empty; a number is taken as it is written.
 func (y *yamlFile) text(v value) string {
+	s := y.word(v)
+	y.lookForComment(v, s)
+	return s
+}
+
+// word is text without a look at what follows it, which may be secret.
+func (y *yamlFile) word(v value) string {
 	if _, isBool := v.node.(*ast.BoolNode); !isBool {
 		if s, ok := scalar(v.node); ok && s != "" {
 			return s

@@ -22,6 +22,7 @@ var errTooDeep = fmt.Errorf("nested more than %d deep", maxNesting)
 type yamlFile struct {
 	*findings
 	name    string // included in every place
+	source  []byte // its text
 	anchors map[string]ast.Node
 	ofFleet bool // it is the fleet's file
 	misused bool // reported once: it is an evaluation file all the same
@@ -39,7 +40,7 @@ type value struct {
 // parseYAML reads a file's text. Without a value in it ok is false, and a problem
 // has been reported.
 func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root value, ok bool) {
-	y = &yamlFile{findings: found, name: name, anchors: map[string]ast.Node{}}
+	y = &yamlFile{findings: found, name: name, source: text, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
 	var parsed *ast.File
 	tokens, err := tokensOf(text)
