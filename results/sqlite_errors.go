@@ -3,6 +3,7 @@ package results
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -45,7 +46,9 @@ func (e unfit) Is(target error) bool { return target == ErrUnfit }
 // missing is an ErrNoSink with a text of its own.
 type missing struct{ unfit }
 
-func (e missing) Is(target error) bool { return target == ErrNoSink || e.unfit.Is(target) }
+func (e missing) Is(target error) bool {
+	return target == ErrNoSink || target == fs.ErrNotExist || e.unfit.Is(target)
+}
 
 // unwritable reports whether err is caused by a file or folder that cannot be written.
 func unwritable(err error) bool {

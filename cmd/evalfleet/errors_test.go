@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 )
 
 func TestCodeOf(t *testing.T) {
@@ -43,5 +46,21 @@ func TestCodeOf(t *testing.T) {
 	}
 	if withCode(exitUsage, nil) != nil {
 		t.Error("withCode(nil) is an error")
+	}
+}
+
+// A report of an evaluation whose results are not here says where they were looked for once, why
+// not, and how to bring them.
+func TestReportWithoutResultsSaysSoOnce(t *testing.T) {
+	t.Parallel()
+	redis := redistest.NewTCP(t).URL()
+	dir := tree(t, map[string]string{"docs/a.md": "A.", "docs/b.md": "B.", "good.yaml": goodFile})
+	_, stdout, _ := evalfleet(t, nil, "enqueue", filepath.Join(dir, "good.yaml"), "--redis", redis)
+	id, out := strings.TrimSpace(stdout), filepath.Join(dir, "out")
+	code, _, stderr := evalfleet(t, nil, "report", id, "--redis", redis, "--out-dir", out)
+	for words, times := range map[string]int{out: 1, "no such file": 1, "evalfleet collect " + id: 1} {
+		if got := strings.Count(stderr, words); got != times || code != int(exitUnreachable) {
+			t.Errorf("report ended with %d and says %q %d times, want %d: %s", code, words, got, times, stderr)
+		}
 	}
 }
