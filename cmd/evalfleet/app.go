@@ -115,7 +115,7 @@ type process struct {
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
 	// Text from others must not control a terminal. To files and pipes, results are written
 	// unchanged.
-	stderr = harmless.NewWriter(stderr)
+	stderr = terminal.Stderr(stderr)
 	if terminal.Of(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}

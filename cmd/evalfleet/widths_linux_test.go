@@ -80,6 +80,40 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// TestMessagesFitTheTerminal: errors, warnings and notes on standard error break between words, and
+// commands to copy stay whole.
+func TestMessagesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "A.", "docs/b.md": "B.",
+		"warned.yaml": "name: round #2\ndocuments: [docs/*.md]\njudges: [simulator:careful]\npairwise: {}\n",
+		"wrong.yaml":  "name: x\ndocument: [docs/*.md]\njudges: [simulator:careful]\npairwise: {order: neither, trials: many}\n",
+	})
+	program := must(binary())
+	for _, columns := range terminalWidths {
+		for _, c := range []struct {
+			args []string
+			says string
+		}{
+			{[]string{"report", "nodir"}, "nodir is no folder"},
+			{[]string{"status"}, "looks into a fleet's Redis"},
+			{[]string{"validate", "warned.yaml"}, "begins a comment"},
+			{[]string{"validate", "wrong.yaml"}, "wrong.yaml:2:1: document: unknown key"},
+			{[]string{"run", "warned.yaml", "--dry-run"}, "nothing was sent or stored"},
+		} {
+			text := screenOf(t, columns, func(terminal *os.File) {
+				cmd := exec.Command(program, c.args...)
+				cmd.Dir, cmd.Stderr = dir, terminal
+				_ = cmd.Run() // most fail
+			})
+			fitsTerminal(t, strings.Join(c.args, " "), text, columns)
+			if got := strings.Join(strings.Fields(text), " "); !strings.Contains(got, c.says) {
+				t.Errorf("%v at %d columns: got %q, want it to say %q", c.args, columns, got, c.says)
+			}
+		}
+	}
+}
+
 // TestTablesFitTheTerminal: what commands print about an evaluation, a fleet and a file, at every
 // width.
 func TestTablesFitTheTerminal(t *testing.T) {

@@ -85,16 +85,19 @@ func (o *Writer) Item(text string) { o.Wrap("- ", text) }
 
 // Wrap writes a text behind a mark, and indents the lines that follow as far. A word wider than
 // a line is shortened in its middle.
-func (o *Writer) Wrap(mark, text string) {
+func (o *Writer) Wrap(mark, text string) { o.flow(mark, " ", wordsOf(text)) }
+
+// wordsOf splits a text at spaces. "95 %" is one word.
+func wordsOf(text string) []string {
 	var words []string
 	for word := range strings.SplitSeq(text, " ") {
-		if n := len(words); n > 0 && strings.HasPrefix(word, "%") { // "95 %" is one word
+		if n := len(words); n > 0 && strings.HasPrefix(word, "%") {
 			words[n-1] += " " + word
 			continue
 		}
 		words = append(words, word)
 	}
-	o.flow(mark, " ", words)
+	return words
 }
 
 // Cells writes the cells that are not empty behind a mark, with dots between them. A cell that
@@ -144,4 +147,58 @@ func Fold(text string, columns int) string {
 		out.WriteString(line + "\n")
 	}
 	return out.String()
+}
+
+// Message breaks the lines of a message that are wider than so many columns between words, and
+// indents what follows a break. What a reader may copy stays whole, and wider than a line if need
+// be: a path, and a command in backquotes or behind ": evalfleet".
+func Message(text string, columns int) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line, ended := strings.CutSuffix(line, "\n")
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "  "
+		for i, word := range messageWords(line) {
+			switch {
+			case i == 0:
+				line = word
+			case wording.Columns.StringWidth(line+" "+word) > columns:
+				out.WriteString(line + "\n")
+				line = indent + word
+			default:
+				line += " " + word
+			}
+		}
+		out.WriteString(line)
+		if ended {
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
+
+// messageWords is wordsOf, with each command as one word.
+func messageWords(line string) []string {
+	line, command, ends := strings.Cut(line, ": evalfleet ")
+	var words []string
+	for i, part := range strings.Split(line, "`") {
+		split := wordsOf(part)
+		if i%2 == 1 {
+			split = []string{part}
+		}
+		if i > 0 {
+			words[len(words)-1] += "`" + split[0]
+			split = split[1:]
+		}
+		words = append(words, split...)
+	}
+	if ends {
+		command, rest, more := strings.Cut("evalfleet "+command, "; ")
+		words[len(words)-1] += ":"
+		words = append(words, command)
+		if more {
+			words[len(words)-1] += ";"
+			words = append(words, messageWords(rest)...)
+		}
+	}
+	return words
 }

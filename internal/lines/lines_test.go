@@ -80,3 +80,36 @@ func TestFold(t *testing.T) {
 		}
 	}
 }
+
+// A message breaks between words, and loses nothing. What a reader copies stays whole: a path, and
+// a command in backquotes or behind a colon.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	const path, quoted, command = "/home/ann/evaluations/a-folder-with-a-long-name/results.db", "`evalfleet collect ev-bcgjnpsqvouz`", "evalfleet run 'my file.yaml' --redis redis://127.0.0.1:6379 --out-dir out"
+	text := "evalfleet: open results database " + path + ": there is no such file: name another one, and 95 % of all is well; " + quoted + " brings its results here\n" +
+		"short\n\n  - an indented line that is much longer than the others, with more words than fit\n" +
+		"interrupted: 3 of 8 runs are in out; resume with: " + command + "; and so on, and on, and on, as long as it takes\n"
+	for _, columns := range []int{20, 40, 60, 80, 1000} {
+		got := Message(text, columns)
+		for _, whole := range []string{path, quoted, command, "95 %"} {
+			if !strings.Contains(got, whole) {
+				t.Errorf("%d columns: %q is broken:\n%s", columns, whole, got)
+			}
+		}
+		for line := range strings.Lines(got) {
+			line = strings.TrimSpace(line)
+			if words := messageWords(line); len(words) > 1 && line != command+";" && widest(line) > columns {
+				t.Errorf("%d columns: a line of %d words is too wide: %q", columns, len(words), line)
+			}
+		}
+		if !strings.Contains(got, "\nshort\n\n") || columns < 80 && !strings.Contains(got, "\n    ") {
+			t.Errorf("%d columns: lines and indentation are not kept:\n%s", columns, got)
+		}
+		if got, want := strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(text), " "); got != want {
+			t.Errorf("%d columns: got\n%s\nwant all of\n%s", columns, got, want)
+		}
+	}
+	if got := Message(text, 1000); got != text {
+		t.Errorf("a text that fits is changed: %q", got)
+	}
+}

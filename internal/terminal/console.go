@@ -4,6 +4,7 @@
 package terminal
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 )
 
 // Console shares stderr between permanent lines, such as logs, and one line at its foot that is
@@ -29,7 +31,38 @@ func New(out io.Writer) *Console {
 	if logged {
 		return &Console{messages, raw}
 	}
-	return &Console{harmless.NewWriter(raw), raw}
+	return &Console{folding(harmless.NewWriter(raw), Of(out)), raw}
+}
+
+// Stderr is standard error as messages are written to it: they are made harmless, and broken
+// between words on a terminal.
+func Stderr(out io.Writer) io.Writer { return folding(harmless.NewWriter(out), Of(out)) }
+
+// folding breaks the lines of messages to a terminal; nil: it is none.
+func folding(to *harmless.Writer, terminal *os.File) io.Writer {
+	if terminal == nil {
+		return to
+	}
+	return folded{to, terminal}
+}
+
+// folded breaks messages for its terminal's width at the moment. A prompt, which ends without a
+// line feed, is passed on as it is.
+type folded struct {
+	*harmless.Writer
+	terminal *os.File
+}
+
+func (f folded) Write(p []byte) (int, error) {
+	columns, _, err := term.GetSize(int(f.terminal.Fd()))
+	if err != nil || columns <= 0 {
+		return f.Writer.Write(p)
+	}
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	if _, err := f.Writer.Write(append([]byte(lines.Message(string(p[:whole]), columns)), p[whole:]...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Raw is the side that takes logs.
