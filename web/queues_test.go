@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,5 +90,27 @@ func TestTasksAreListedFromTheLatest(t *testing.T) {
 	}
 	if next != 0 {
 		t.Errorf("%d tasks are on no page", next)
+	}
+}
+
+// Every page of asynqmon leads back to ours; its scripts, icons and data are as they were.
+func TestAsynqmonLeadsBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	const link = `<body><a href="/queues"`
+	for _, path := range []string{"/asynqmon/", "/asynqmon/queues/p", "/asynqmon/queues/openai:gpt-5.1/tasks/x"} {
+		if got, page := s.ask(http.MethodGet, path); got.code != http.StatusOK || strings.Count(page, link) != 1 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s answers %d, %q without one link back:\n%.1000s", path, got.code, got.header.Get("Content-Type"), page)
+		}
+	}
+	_, page := s.ask(http.MethodGet, "/asynqmon/")
+	script := regexp.MustCompile(`src="(/asynqmon/static/js/main[^"]*)"`).FindStringSubmatch(page)
+	if script == nil {
+		t.Fatalf("asynqmon has no script:\n%s", page)
+	}
+	for path, begins := range map[string]string{script[1]: "(this.webpackJsonp", "/asynqmon/favicon-16x16.png": "\x89PNG\r\n", "/asynqmon/api/queues": "{"} {
+		if got, text := s.ask(http.MethodGet, path); got.code != http.StatusOK || !strings.HasPrefix(text, begins) || strings.Contains(text, link) {
+			t.Errorf("%s answers %d: %.100q", path, got.code, text)
+		}
 	}
 }
