@@ -20,9 +20,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestCommandsInTheDocs runs every command line of the README and of the pages in docs, with
-// the files beside them, against a simulated provider and a Redis of its own. Only addresses
-// are replaced.
+// notRun are the commands of the pages that this test leaves out, and why.
+var notRun = map[string]string{
+	"docker": "deploy/check looks up what it names", "helm": "deploy/check renders what it names", "kubectl": "deploy/check looks up what it names",
+	"EVALUATIONS=./mine": "docker", "EVALFLEET_PROMETHEUS=http://prometheus:9090": "docker",
+	"export": "the environment has these variables", "htpasswd": "the page shows the file that it writes",
+	"redis-server": "the test has a Redis of its own", "sh": "deploy/check runs deploy/compose/passwords.sh",
+}
+
+// TestCommandsInTheDocs runs every command line of the README, of the pages in docs and of the
+// examples, with the files beside them, against a simulated provider and a Redis of its own,
+// except notRun. Only addresses, and an id, are replaced.
 func TestCommandsInTheDocs(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -33,7 +41,11 @@ func TestCommandsInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	examples, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("examples: %v, %v", examples, err)
+	}
+	for _, page := range append(append(pages, examples...), filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -42,9 +54,16 @@ func TestCommandsInTheDocs(t *testing.T) {
 		if len(commandsIn(blocks)) == 0 {
 			continue
 		}
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		name, err := filepath.Rel(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDocsBench(t, root)
+			if strings.HasPrefix(name, "examples") {
+				d.beside = filepath.Join(d.dir, filepath.Dir(name))
+			}
 			if strings.Contains(string(text), docsServer) {
 				d.serveFleet()
 			}
@@ -109,8 +128,10 @@ type docsBench struct {
 	t       *testing.T
 	root    string
 	dir     string
+	beside  string // where an example's page is, in which its commands run
 	address *strings.Replacer
 	server  string // in place of docsServer; empty: the page has none
+	id      string // of the last evaluation that was submitted to it
 	env     []string
 }
 
@@ -172,8 +193,11 @@ func (d *docsBench) write(name, text string) {
 	}
 }
 
-// docsServer is the address of a controller in the pages.
-const docsServer = "https://ann@evals.example.org"
+// docsServer is the address of a controller in the pages, and docsID the id of an evaluation.
+const (
+	docsServer = "https://ann@evals.example.org"
+	docsID     = "ev-abc234def567"
+)
 
 // serveFleet starts a worker, and a controller in place of docsServer; evaluation.yaml is
 // one that they can run.
@@ -192,13 +216,25 @@ func (d *docsBench) serveFleet() {
 	}
 	start("worker")
 	d.server = start("controller", "--allow-actions").line()
+	if err := os.CopyFS(filepath.Join(d.dir, "essays"), os.DirFS(filepath.Join(d.root, "examples", "essays"))); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
-// serves are the commands that run until they are stopped.
-var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow`)
+// requests is a line of another program that asks the controller: it has no password to type,
+// and fails if it is refused.
+func (d *docsBench) requests(line string) string {
+	return strings.NewReplacer("curl ", "curl --fail --silent --show-error ", "--user ann ", "--user ann: ",
+		"https://evals.example.org", d.server, "http://127.0.0.1:8080", d.server, docsID, d.id).Replace(line)
+}
 
-// carryOut runs one line. What is not ours is checked to exist: a target of the
-// Makefile.
+// submittedID is a line with the id of an evaluation.
+var submittedID = regexp.MustCompile(`(?m)^ev-[a-z2-7]+$`)
+
+// serves are the commands that run until they are stopped.
+var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow|--no-buffer`)
+
+// carryOut runs one line. Of a target of the Makefile it checks that there is one.
 func (d *docsBench) carryOut(line string) {
 	d.t.Helper()
 	shell := d.address.Replace(strings.ReplaceAll(line, docsServer, d.server))
@@ -219,8 +255,18 @@ func (d *docsBench) carryOut(line string) {
 			d.t.Errorf("%q: no such target, %v", line, err)
 		}
 		return
-	default: // export, docker, kubectl: not ours
+	case "curl":
+		shell = "exec " + d.requests(line)
+	case "tar":
+		shell = d.requests(line)
+	default:
+		if notRun[strings.Fields(line)[0]] == "" {
+			d.t.Errorf("%q is not run: teach the test to, or add it to notRun with the reason", line)
+		}
 		return
+	}
+	if _, err := exec.LookPath("curl"); err != nil && strings.Contains(shell, "curl ") {
+		d.t.Skipf("NOT TESTED: there is no curl for %q", line)
 	}
 	path, err := binary()
 	if err != nil {
@@ -228,6 +274,9 @@ func (d *docsBench) carryOut(line string) {
 	}
 	command := exec.Command("sh", "-c", shell)
 	command.Dir, command.Env = d.dir, append(d.env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if d.beside != "" && !strings.Contains(line, "examples/") {
+		command.Dir = d.beside
+	}
 	var output lockedBuffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
@@ -262,6 +311,9 @@ func (d *docsBench) carryOut(line string) {
 	case <-ended:
 		if failed != nil {
 			d.t.Errorf("%q: %v\n%s", line, failed, tail(output.String()))
+		}
+		if id := submittedID.FindString(output.String()); id != "" && strings.Contains(line, "--server") {
+			d.id = id
 		}
 	case <-testrun.Context(d.t).Done():
 		_ = command.Process.Kill()
