@@ -3,7 +3,6 @@
 package report
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// policy keeps a page's scripts from running, so axe-core is given the page without.
+// policy keeps a page's scripts from running.
 const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`
 
 // whole is an evaluation that has everything to show.
@@ -34,7 +33,7 @@ func whole(candidates, items []string) *memory {
 // TestLook has Chromium show the pages at two widths in both themes, and print them:
 // nothing but tables and figures scrolls sideways, and axe-core finds nothing serious.
 func TestLook(t *testing.T) {
-	dir := looktest.Folder(t)
+	dir, b := looktest.Folder(t), looktest.NewBrowser(t)
 	five := func() *Report {
 		names := []string{"llama-7b", "mistral-7b-instruct", "pythia-6.9b", "bloom-7b", "日本語モデル"}
 		return built(t, whole(names, []string{"q1", "q2", "q3", "q4"}), Options{Draws: 200})
@@ -60,14 +59,8 @@ func TestLook(t *testing.T) {
 			if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			looktest.Chromium(t, false, "--print-to-pdf="+filepath.Join(dir, name+".pdf"), "--no-pdf-header-footer", "file://"+file)
-			for _, width := range []int{1400, 400} {
-				for _, dark := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%d, dark %t", width, dark), func(t *testing.T) {
-						looktest.Judge(t, dir, name, strings.Replace(page, policy, "", 1), width, dark)
-					})
-				}
-			}
+			looktest.Print(t, "file://"+file, filepath.Join(dir, name+".pdf"))
+			b.Show(t, dir, name, "file://"+file, "")
 		})
 	}
 }

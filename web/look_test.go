@@ -4,40 +4,49 @@ package web
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/looktest"
 )
 
-// TestLook has Chromium show the pages of results at two widths in both themes:
-// nothing but tables scrolls sideways, and axe-core finds nothing serious.
+// TestLook has Chromium show the pages of results, and of an evaluation that has ended early, at
+// two widths in both themes: nothing but tables scrolls sideways, and axe-core finds nothing
+// serious.
 func TestLook(t *testing.T) {
-	dir := looktest.Folder(t)
+	dir, b := looktest.Folder(t), looktest.NewBrowser(t)
+	store := func() string { return filepath.Join(t.TempDir(), "results.db") }
 	e, texts, entries := compared()
-	s := explored(t, filepath.Join(t.TempDir(), "results.db"), e, texts, entries)
-	style, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
-	linked := regexp.MustCompile(`<link rel="(icon|stylesheet)"[^>]*>`)
-	for name, path := range map[string]string{
-		"results": "/results", "results-filtered": "/results?state=failed", "pairs": "/pairs", "run": "/runs/0.0", "run-failed": "/runs/0.8",
+	results := explored(t, store(), e, texts, entries)
+	e, texts, entries = disputed()
+	pairs := explored(t, store(), e, texts, entries)
+	stopped := stoppedSite(t)
+	for _, page := range []struct {
+		name string
+		of   *site
+		path string
+	}{
+		{"results", results, "/results"}, {"results-filtered", results, "/results?state=failed"}, {"run", results, "/runs/0.0"}, {"run-failed", results, "/runs/0.8"},
+		{"pairs", pairs, "/pairs"}, {"pair", pairs, "/pairs/0.1"}, {"files", pairs, "/files"}, {"served-report", pairs, "/report"}, {"results-long", pairs, "/results"}, {"run-long", pairs, "/runs/0.4"},
+		{"folder", pairs, ""},
+		{"stopped", stopped, ""},
 	} {
-		got, page := s.ask(http.MethodGet, "/evaluations/"+string(s.done)+path)
-		if got.code != http.StatusOK {
-			t.Fatalf("%s answers %d", path, got.code)
+		id := page.of.done
+		if page.of == stopped {
+			id = stopped.idle
 		}
-		// In a frame there is no server to link to.
-		page = linked.ReplaceAllString(page, "")
-		page = strings.Replace(page, "</head>", "<style>"+string(style)+"</style></head>", 1)
-		for _, width := range []int{1400, 400} {
-			for _, dark := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, %d, dark %t", name, width, dark), func(t *testing.T) { looktest.Judge(t, dir, name, page, width, dark) })
-			}
+		b.Show(t, dir, page.name, page.of.server.URL+"/evaluations/"+string(id)+page.path, "")
+	}
+	b.Show(t, dir, "stopped-dashboard", stopped.server.URL+"/", "")
+	// asynqmon is not ours to judge, but the link back is.
+	for _, width := range []int{1400, 400} {
+		b.Open(stopped.server.URL+"/asynqmon/", width, false)
+		b.Run(`new Promise(r => { const i = setInterval(() => { if (document.querySelector("#root table")) { clearInterval(i); r(1); } }, 50); })`, nil)
+		b.Shoot(filepath.Join(dir, fmt.Sprintf("asynqmon-%d.png", width)))
+		var above bool
+		b.Run(`(l => { const r = l.getBoundingClientRect(); return document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) === l; })(document.querySelector('a[href="/queues"]'))`, &above)
+		if !above {
+			t.Errorf("at %d something covers the link back", width)
 		}
 	}
 }

@@ -41,19 +41,8 @@ concurrency: {per_provider: {simulator: {max_concurrency: 12, adaptive: true, re
 		"dashboard": "/", "limits": "/limits", "workers": "/workers", "queues": "/queues", "tasks-pending": "/queues/simulator/pending", "tasks-active": "/queues/simulator/active",
 		"tasks-archived": "/queues/simulator/archived", "evaluation": "/evaluations/" + id, "cancel": "/evaluations/" + id + "/cancel", "missing": "/evaluations/ev-aaaaaaaaaaaa",
 	} {
-		for _, width := range []int{1400, 400} {
-			for _, dark := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, %d, dark %t", name, width, dark), func(t *testing.T) {
-					b.For(t)
-					b.Open(address+path, width, dark)
-					b.Shoot(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, map[bool]string{false: "light", true: "dark"}[dark])))
-					b.Judge()
-					b.Quiet(map[string]string{"missing": "404 (Not Found)"}[name])
-				})
-			}
-		}
+		b.Show(t, dir, name, address+path, map[string]string{"missing": "404 (Not Found)"}[name])
 	}
-	b.For(t)
 	b.Open(address+"/evaluations/"+id, 1400, false)
 	const done = `document.querySelector('[data-live="all.done"]').textContent`
 	var before, after string

@@ -5,12 +5,13 @@ package looktest
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +49,7 @@ func NewBrowser(t *testing.T) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("CHROMIUM"), "chromium"), "--headless", "--no-sandbox", "--disable-gpu",
+	command := exec.CommandContext(t.Context(), program(), "--headless", "--no-sandbox", "--disable-gpu",
 		"--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	command.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	if err := command.Start(); err != nil {
@@ -144,6 +145,25 @@ func (b *Browser) ask(method string, params, into any) {
 	}
 }
 
+// Show has a page shown at two widths and in both themes, kept as pictures in the folder, and
+// judged. expected is as for Quiet.
+func (b *Browser) Show(t *testing.T, dir, name, url, expected string) {
+	t.Helper()
+	defer b.For(t)
+	for _, width := range []int{1400, 400} {
+		for _, dark := range []bool{false, true} {
+			theme := map[bool]string{false: "light", true: "dark"}[dark]
+			t.Run(fmt.Sprintf("%s, %d, %s", name, width, theme), func(t *testing.T) {
+				b.For(t)
+				b.Open(url, width, dark)
+				b.Shoot(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
+				b.Judge()
+				b.Quiet(expected)
+			})
+		}
+	}
+}
+
 // Open shows a page at a width and in a theme.
 func (b *Browser) Open(url string, width int, dark bool) {
 	b.t.Helper()
@@ -205,7 +225,7 @@ func (b *Browser) Shoot(path string) {
 		b.t.Error("the page scrolls sideways")
 	}
 	var shot struct{ Data string }
-	b.ask("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": width, "height": min(height, 8000), "scale": 1}}, &shot)
+	b.ask("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}}, &shot)
 	raw, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(path, raw, 0o644)
