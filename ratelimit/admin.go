@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,12 +32,15 @@ type access struct {
 	client redis.UniversalClient
 	cfg    Config
 	keys   keys
+	known  *atomic.Pointer[registry] // as it was read last
 }
 
 func newAccess(client redis.UniversalClient, cfg Config) access {
 	cfg.Namespace = cmp.Or(cfg.Namespace, "ef")
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
-	return access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace)}
+	a := access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace), known: &atomic.Pointer[registry]{}}
+	a.known.Store(&registry{})
+	return a
 }
 
 // Start registers limits under the name of the service that calls are made for, in place of

@@ -101,6 +101,7 @@ func (h *history) remembers() ([]string, error) {
 	registry := pipe.HGetAll(ctx, h.keys.registry())
 	cooldowns := pipe.HGetAll(ctx, h.keys.cooldowns())
 	margins := pipe.HGetAll(ctx, h.keys.margins())
+	changes := pipe.LRange(ctx, h.keys.changes(), 0, -1)
 	alive := pipe.ZRangeWithScores(ctx, h.keys.alive(), 0, -1)
 	ledgers := map[string]*redis.ZSliceCmd{}
 	for _, w := range append(slices.Clone(h.workers), h.background) {
@@ -130,6 +131,9 @@ func (h *history) remembers() ([]string, error) {
 	fact := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	for field, value := range registry.Val() {
 		fact("registry %s %s", field, value)
+	}
+	for i, entry := range changes.Val() {
+		fact("change %d %s", i, entry)
 	}
 	for name, value := range cooldowns.Val() {
 		fact("cooldown %s %s", name, value)
@@ -227,6 +231,9 @@ func (h *history) modelRemembers() []string {
 	}
 	for holder, text := range m.pinned {
 		fact("registry %s %s", holder, text)
+	}
+	for i, c := range m.log {
+		fact("change %d %s %s", i, c.version, c.holder)
 	}
 	for name, c := range m.cooldowns {
 		fact("cooldown %s %d %s %d", name, c.ends, c.word, c.step)

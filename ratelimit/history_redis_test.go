@@ -93,11 +93,47 @@ func (h *history) register() error {
 func (h *history) pins(holder, text string) error {
 	h.note("%s registers %s", holder, text)
 	h.model.register(holder, text)
-	err := h.stage.run(registerScript, []string{h.keys.registry(), h.keys.alive()}, holder, text, h.keys.wake("")).Err()
-	if err != nil {
+	if err := h.sendPins(holder, text); err != nil {
 		return err
 	}
 	return h.knows()
+}
+
+func (h *history) sendPins(holder, text string) error {
+	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.changes()}
+	return h.stage.run(registerScript, keys, holder, text, h.keys.wake("")).Err()
+}
+
+// pinsUnlogged is how an earlier release registers: it logs no change. Its message is lost.
+func (h *history) pinsUnlogged() error {
+	holder := pick(h.dice, historyHolders...)
+	limits := h.someLimits(holder)
+	h.note("%s registers %s unlogged", holder, limitsJSON(limits))
+	h.model.pin(holder, limitsJSON(limits))
+	h.model.version++
+	ctx, pipe := context.Background(), h.client.TxPipeline()
+	pipe.HSet(ctx, h.keys.registry(), holder, limitsJSON(limits))
+	pipe.HIncrBy(ctx, h.keys.registry(), versionField, 1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	return h.knows()
+}
+
+// pinsOften is an evaluation that comes and goes about as often as the log of changes reaches
+// back.
+func (h *history) pinsOften() error {
+	const holder = "ev-c"
+	h.note("%s comes and goes often", holder)
+	for range loggedChanges/2 - 1 + h.n(3) {
+		for _, text := range []string{"[]", ""} {
+			h.model.register(holder, text)
+			if err := h.sendPins(holder, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func limitsJSON(limits []Limit) string {
@@ -110,11 +146,11 @@ func limitsJSON(limits []Limit) string {
 
 // knows notes the limits in force.
 func (h *history) knows() error {
-	var w mate
-	if err := h.loads(&w); err != nil {
+	now, err := h.readWhole()
+	if err != nil {
 		return err
 	}
-	for id, r := range w.rules.byID {
+	for id, r := range now.byID {
 		h.limits[id] = r
 	}
 	return nil
@@ -246,7 +282,7 @@ func (h *history) tellSpent(budget *rule, nano int64) error {
 		h.audit.spent[budget.id] += nano
 	}
 	want := h.model.tellSpent(budget.id, nano)
-	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive()}, nano, h.keys.wake("")).Int64()
+	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive(), h.keys.changes()}, nano, h.keys.wake("")).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("spent answers %d, want %d", got, want)
 	}
@@ -259,7 +295,7 @@ func (h *history) tells(who string, quota *rule, units int64) error {
 	h.note("%s tells %s: %d", who, quota.id, units)
 	h.audit.told(quota.id, h.model.now)
 	want := h.model.seed(quota, who, units)
-	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive()},
+	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive(), h.keys.changes()},
 		who, units, next.UnixMicro(), h.keys.wake("")).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("seed answers %d, want %d", got, want)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -203,6 +206,10 @@ func (h *history) note(format string, args ...any) {
 func (h *history) step() error {
 	h.steps++
 	var err error
+	high := 0 // bits that choose no kind of step
+	if len(h.bytes) > 0 {
+		high = int(h.bytes[0]) / 32
+	}
 	switch n := h.n(32); {
 	case n < 7:
 		err = h.timePasses()
@@ -214,6 +221,10 @@ func (h *history) step() error {
 		err = h.goesOn(pick(h.dice, h.workers...))
 	case n < 24:
 		err = h.renews(pick(h.dice, h.workers...))
+	case n == 24 && high == 7:
+		err = h.pinsOften()
+	case n == 24 && high >= 5:
+		err = h.pinsUnlogged()
 	case n == 24:
 		err = h.register()
 	case n == 25:
@@ -359,19 +370,62 @@ func (h *history) hears(w *mate, on bool) error {
 	return h.listen(w.keys.wake(w.name), on)
 }
 
+// loads: a worker reads the registry, in part where the log of changes allows it. What it then
+// knows is what it would know had it read everything.
 func (h *history) loads(w *mate) error {
-	fields, err := h.client.HGetAll(context.Background(), h.keys.registry()).Result()
+	known := w.known.Load()
+	reply, err := h.stage.run(readScript, h.keys.read(), known.version).StringSlice()
 	if err != nil {
 		return err
 	}
-	spread, err := h.client.HGetAll(context.Background(), h.keys.margins()).Result()
+	now, err := known.update(h.keys, reply)
 	if err != nil {
 		return err
 	}
-	if w.rules, err = parseRegistry(h.keys, fields, spread); err != nil {
+	part, fields, _, err := splitReply(reply)
+	if err != nil {
 		return err
 	}
+	holders := slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), reserved)
+	if wantPart, want := h.model.read(known.version); part != wantPart || part && !slices.Equal(holders, want) {
+		return fmt.Errorf("%s, who knows %s, reads %v, a part: %t, want %v, a part: %t", w.name, known.version, holders, part, want, wantPart)
+	}
+	whole, err := h.readWhole()
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(now, whole) {
+		return fmt.Errorf("%s, who knew %s, takes the registry for\n%s\nwant\n%s", w.name, known.version, spew(now), spew(whole))
+	}
+	w.known.Store(now)
+	w.rules = now
 	return nil
+}
+
+// readWhole reads the registry without a script.
+func (h *history) readWhole() (*registry, error) {
+	ctx := context.Background()
+	reply := []string{"whole", ""}
+	for _, key := range []string{h.keys.registry(), h.keys.margins()} {
+		fields, err := h.client.HGetAll(ctx, key).Result()
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range fields {
+			reply = append(reply, name, value)
+		}
+		reply[1] = cmp.Or(reply[1], strconv.Itoa(len(fields)))
+	}
+	return (&registry{}).update(h.keys, reply)
+}
+
+// spew is a registry in words, with what is behind its pointers.
+func spew(r *registry) string {
+	text := fmt.Sprintf("version %s, since %d, margins %v, holders %v", r.version, r.since, r.margins, r.holders)
+	for _, rule := range r.rules {
+		text += fmt.Sprintf("\n  %+v, also by its ID: %t", *rule, r.byID[rule.id] == rule)
+	}
+	return text
 }
 
 // finish lets everybody die and checks that no line keeps the dead.

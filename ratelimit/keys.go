@@ -7,6 +7,7 @@ type keys struct{ tag string }
 func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
 
 func (k keys) registry() string            { return k.tag + ":limits" }
+func (k keys) changes() string             { return k.tag + ":changes" }
 func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
 func (k keys) margins() string             { return k.tag + ":margins" }
 func (k keys) alive() string               { return k.tag + ":alive" }

@@ -226,7 +226,7 @@ func (a access) tellMargin(ctx context.Context, in *registry, provider string, w
 }
 
 func (k keys) margin(in *registry, provider string, wanted Margin) (keys []string, arg string) {
-	keys = []string{k.registry(), k.alive(), k.margins()}
+	keys = []string{k.registry(), k.alive(), k.margins(), k.changes()}
 	var rates []marginRate
 	for _, r := range in.keeping(provider) {
 		keys, rates = append(keys, r.state), append(rates, r.pauses())

@@ -301,7 +301,7 @@ func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) e
 	}
 	rule := newRule(a.keys, quota.ID(), quota)
 	_, next, _ := resets(now, rule.zone)
-	keys := []string{rule.state, a.keys.registry(), a.keys.alive()}
+	keys := []string{rule.state, a.keys.registry(), a.keys.alive(), a.keys.changes()}
 	if err := seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake("")).Err(); err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}

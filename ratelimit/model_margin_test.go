@@ -33,7 +33,7 @@ func (m *model) margin(provider string, wanted Margin, rates []*rule) (changed i
 			a.arrival += r.pauses().shift(before, after)
 		}
 	}
-	m.changed()
+	m.changed("")
 	return 1, *s
 }
 

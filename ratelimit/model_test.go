@@ -18,6 +18,8 @@ type model struct {
 	keysExpire bool
 
 	version            int64
+	log                []change // of the version, the newest first
+	logEnds            int64    // when it is forgotten
 	epoch, run         string
 	since, blind       int64
 	clock              int64             // how often the clock was set
@@ -67,6 +69,9 @@ type leases struct {
 	forgotten int64 // when the set is forgotten
 }
 
+// change is a version of the registry that a script made.
+type change struct{ version, holder string }
+
 type waiter struct {
 	worker string
 	since  int64
@@ -79,6 +84,9 @@ type cooldown struct {
 }
 
 const (
+	// What the log of the registry's changes holds.
+	loggedChanges = 256
+
 	second = 1_000_000
 	hour   = 3600 * second
 	month  = 720 * hour
@@ -108,6 +116,7 @@ func (m *model) flush() {
 	m.held, m.accounts, m.cooldowns = map[string]*leases{}, map[string]*account{}, map[string]cooldown{}
 	m.cooldownsForgotten = 0
 	m.margins = map[string]*marginSeen{}
+	m.log = nil
 }
 
 // advance lets time pass.
@@ -139,6 +148,9 @@ func (m *model) advance(micros int64) {
 	}
 	if m.marginsForgotten <= m.now {
 		clear(m.margins)
+	}
+	if m.logEnds <= m.now {
+		m.log = nil
 	}
 }
 
@@ -196,21 +208,45 @@ func (m *model) send(worker, text string) bool {
 func (m *model) versionString() string { return fmt.Sprintf("%s:%d", m.epoch, m.version) }
 
 func (m *model) register(holder, limits string) {
-	if m.pinned[holder] == limits {
-		return
+	if m.pinned[holder] != limits {
+		m.pin(holder, limits)
+		m.changed(holder)
 	}
+}
+
+func (m *model) pin(holder, limits string) {
 	if limits == "" {
 		delete(m.pinned, holder)
 	} else {
 		m.pinned[holder] = limits
 	}
-	m.changed()
 }
 
-// changed tells every live worker to read the registry again.
-func (m *model) changed() {
+// changed logs that a holder, "" for none, changed the registry, and tells every live worker to
+// read it again.
+func (m *model) changed(holder string) {
 	m.version++
+	m.log = append([]change{{m.versionString(), holder}}, m.log[:min(len(m.log), loggedChanges-1)]...)
+	m.logEnds = m.now + 24*hour
 	m.tellAll()
+}
+
+// read says what the read script answers to a process that knows a version: which holders
+// changed since, or everything.
+func (m *model) read(known string) (part bool, holders []string) {
+	changed := map[string]bool{}
+	for i := 0; m.epoch != ""; i++ {
+		at := fmt.Sprintf("%s:%d", m.epoch, m.version-int64(i))
+		if at == known {
+			delete(changed, "")
+			return true, slices.Sorted(maps.Keys(changed))
+		}
+		if i == len(m.log) || m.log[i].version != at {
+			break
+		}
+		changed[m.log[i].holder] = true
+	}
+	return false, nil
 }
 
 func (m *model) tellAll() {
@@ -291,7 +327,7 @@ func (m *model) seed(quota *rule, who string, units int64) int64 {
 		a.used, a.reset = used, next.UnixMicro()
 	}
 	a.closed = false
-	m.changed()
+	m.changed("")
 	return a.used
 }
 
@@ -335,7 +371,7 @@ func (m *model) tellSpent(budget string, nano int64) int64 {
 		a.spend(m.now, nano)
 		a.spent = max(a.spent, a.least)
 		a.least, a.toldSpent = 0, true
-		m.changed()
+		m.changed("")
 	}
 	return a.spent
 }

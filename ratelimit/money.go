@@ -47,7 +47,7 @@ func (a *Admin) tellSpent(ctx context.Context, evaluation string, nano int64) er
 	if err != nil {
 		return err
 	}
-	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive()}
+	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive(), a.keys.changes()}
 	return spentScript.Run(ctx, a.client, keys, nano, a.keys.wake("")).Err()
 }
 

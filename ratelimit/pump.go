@@ -146,7 +146,7 @@ func (p *pump) collect() {
 // place puts a call into the wait queue of its limits. Until the registry is known, all calls
 // share one.
 func (p *pump) place(c *call) {
-	if p.registry != nil && slices.ContainsFunc(c.Holders, func(holder string) bool { return !p.registry.holders[holder] }) {
+	if p.registry != nil && slices.ContainsFunc(c.Holders, func(holder string) bool { return p.registry.holders[holder] == nil }) {
 		p.setAside(c)
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -81,17 +80,11 @@ func (a *Admin) Unregistered(ctx context.Context, holders ...string) ([]string, 
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	registered, err := a.client.HMGet(ctx, a.keys.registry(), holders...).Result()
+	registry, err := a.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read holders of limits: %w", err)
+		return nil, err
 	}
-	var missing []string
-	for i, holder := range holders {
-		if registered[i] == nil {
-			missing = append(missing, holder)
-		}
-	}
-	return missing, nil
+	return slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return registry.holders[holder] != nil }), nil
 }
 
 // Holders names each holder of pinned limits once, including holders whose set of limits is
@@ -117,7 +110,7 @@ func (a *Admin) Holders(ctx context.Context) ([]string, error) {
 
 func (a *Admin) pin(ctx context.Context, holder, text string) error {
 	return registerScript.Run(ctx, a.client,
-		[]string{a.keys.registry(), a.keys.alive()}, holder, text, a.keys.wake("")).Err()
+		[]string{a.keys.registry(), a.keys.alive(), a.keys.changes()}, holder, text, a.keys.wake("")).Err()
 }
 
 // InForce lists the limits in force, by ID: of limits with one ID pinned by several holders the
@@ -135,93 +128,4 @@ func (a *Admin) InForce(ctx context.Context) ([]Limit, error) {
 		}
 	}
 	return limits, nil
-}
-
-// load reads the registry.
-func (a access) load(ctx context.Context) (*registry, error) {
-	pipe := a.client.Pipeline()
-	// In this order: a margin that changes in between comes with another version.
-	fields, spread := pipe.HGetAll(ctx, a.keys.registry()), pipe.HGetAll(ctx, a.keys.margins())
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read limits: %w", err)
-	}
-	registry, err := parseRegistry(a.keys, fields.Val(), spread.Val())
-	if err != nil {
-		return nil, fmt.Errorf("read limits: %w", err)
-	}
-	return registry, nil
-}
-
-// registry is what all holders pinned, at one version.
-type registry struct {
-	version string  // with the epoch
-	epoch   string  // "": Redis remembers nothing
-	since   int64   // when it begins, Unix µs
-	rules   []*rule // one for each limit ID, by ID
-	byID    map[string]*rule
-	holders map[string]bool // that are registered, also without limits
-	margins margins
-}
-
-func parseRegistry(k keys, fields, spread map[string]string) (*registry, error) {
-	margins, err := parseMargins(spread)
-	if err != nil {
-		return nil, err
-	}
-	measured := map[string]bool{} // by limit ID
-	pinned := map[string][]Limit{}
-	holders := map[string][]string{} // by limit ID
-	registered := map[string]bool{}
-	for holder, text := range fields {
-		if reserved(holder) {
-			continue
-		}
-		var limits []Limit
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.DisallowUnknownFields() // what a newer program bounds by must not be passed over
-		if err := decoder.Decode(&limits); err != nil {
-			return nil, fmt.Errorf("limits of %s: %w", holder, err)
-		}
-		registered[holder] = true
-		for _, limit := range limits {
-			// A limit that this program does not know must not be passed over.
-			if err := limit.Validate(); err != nil && !strings.HasPrefix(holder, closedPrefix) {
-				return nil, fmt.Errorf("limits of %s: %w", holder, err)
-			}
-			settled, keeps := margins.settled(limit)
-			measured[limit.ID()] = measured[limit.ID()] || keeps
-			pinned[limit.ID()] = append(pinned[limit.ID()], settled)
-			holders[limit.ID()] = append(holders[limit.ID()], holder)
-		}
-	}
-	r := &registry{
-		version: fields[epochField] + ":" + cmp.Or(fields[versionField], "0"),
-		epoch:   fields[epochField], byID: map[string]*rule{}, holders: registered, margins: margins,
-	}
-	if r.since, err = strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64); err != nil {
-		return nil, fmt.Errorf("since: %w", err)
-	}
-	for id, limits := range pinned {
-		rule := newRule(k, id, tightest(limits))
-		rule.holders = slices.Sorted(slices.Values(holders[id]))
-		if rule.measured = measured[id]; rule.measured {
-			rule.margin = margins.of(rule.Provider)
-		}
-		r.rules, r.byID[id] = append(r.rules, rule), rule
-	}
-	slices.SortFunc(r.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })
-	return r, nil
-}
-
-// match returns the rules that a call must keep, and a word for that set: calls
-// of one word wait in one queue.
-func (r *registry) match(call Scope) (rules []*rule, set string) {
-	var word []byte
-	for i, rule := range r.rules {
-		if rule.Matches(call) {
-			rules = append(rules, rule)
-			word = append(strconv.AppendInt(word, int64(i), 36), '.')
-		}
-	}
-	return rules, string(word)
 }

@@ -21,17 +21,18 @@ var (
 		"admit/end", "admit/start", "admit/reply", // what is done, in order
 	)
 	renewScript      = compose("quota", "renew")
-	registerScript   = compose("register")
+	registerScript   = compose("changes", "register")
+	readScript       = compose("read")
 	forgetScript     = compose("forget")
 	beginScript      = compose("quota", "begin")
 	cooldownScript   = compose("cooldown")
-	seedScript       = compose("quota", "seed")
-	spentScript      = compose("spent")
+	seedScript       = compose("quota", "changes", "seed")
+	spentScript      = compose("changes", "spent")
 	backgroundScript = compose("background")
 	assertScript     = compose("assert")
 	clockScript      = compose("clock")
 	samplesScript    = compose("samples")
-	marginScript     = compose("margin")
+	marginScript     = compose("changes", "margin")
 )
 
 // script is a Redis script with its text.

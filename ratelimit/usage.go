@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -189,7 +190,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 	}
 	usage := make([]Usage, len(registry.rules))
 	for i, r := range registry.rules {
-		u := Usage{Limit: r.Limit, Holders: r.holders, Margin: r.margin}
+		u := Usage{Limit: r.Limit, Holders: slices.Clone(r.holders), Margin: r.margin}
 		for _, worker := range waiters[i].Val() {
 			if alive[worker] > now {
 				u.Waiting++

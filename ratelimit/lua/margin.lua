@@ -5,7 +5,8 @@
 -- Calls that were paced with the margin before, together with those paced with the new one, then
 -- never arrive in a window in greater number than the limit allows: see ratelimit/margin.go.
 --
--- KEYS  1 registry  2 alive  3 margins, then the arrival times of the rates that keep the margin
+-- KEYS  1 registry  2 alive  3 margins  4 log of the registry's changes, then the arrival times
+--       of the rates that keep the margin
 -- ARGV  1 a JSON object:
 --   version   of the registry that the rates were read at
 --   channel   prefix of the wake channels
@@ -53,18 +54,15 @@ redis.call('PEXPIRE', KEYS[3], 86400000)
 if send == was_send and path == was_path and #numbers > 0 then return {0, send, path} end
 local pause = math.max(0, was_send + was_path - send - path) + math.max(0, path - was_path)
 
-for i = 4, #KEYS do
+for i = 5, #KEYS do
   local saved = redis.call('GET', KEYS[i])
   if saved then
-    local rate = asked.rates[i - 3]
+    local rate = asked.rates[i - 4]
     local longer = math.ceil(pause * rate.stretch + math.max(0, send + path - was_send - was_path) * rate.gain + rate.step)
     local tat = math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5) + longer - EPOCH * 1000000
     local life = redis.call('PTTL', KEYS[i]) + math.ceil(longer / 1000)
     redis.call('SET', KEYS[i], string.format('%d.%06d', math.floor(tat / 1000000), tat % 1000000), 'PX', life)
   end
 end
-redis.call('HINCRBY', KEYS[1], 'version', 1)
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')) do
-  redis.call('PUBLISH', asked.channel .. worker, 'limits')
-end
+registry_changed(KEYS[1], KEYS[4], KEYS[2], asked.channel, '', now)
 return {1, send, path}

@@ -1,7 +1,7 @@
 -- Puts a holder's limits into the registry, or takes them out, and tells every
 -- live worker when that changed anything.
 --
--- KEYS  1 registry  2 alive
+-- KEYS  1 registry  2 alive  3 log of the registry's changes
 -- ARGV  1 holder  2 its limits as JSON, "" to take them out
 --       3 prefix of the wake channels
 -- Reply version of the registry
@@ -17,11 +17,5 @@ if limits == '' then
 else
   redis.call('HSET', KEYS[1], holder, limits)
 end
-local version = redis.call('HINCRBY', KEYS[1], 'version', 1)
-
 local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')) do
-  redis.call('PUBLISH', ARGV[3] .. worker, 'limits')
-end
-return version
+return registry_changed(KEYS[1], KEYS[3], KEYS[2], ARGV[3], holder, time[1] * 1000000 + time[2])

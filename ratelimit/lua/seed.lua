@@ -1,6 +1,6 @@
 -- Seeds a quota with its usage before Redis lost its memory, which opens it.
 --
--- KEYS  1 the quota's state  2 registry  3 alive
+-- KEYS  1 the quota's state  2 registry  3 alive  4 log of the registry's changes
 -- ARGV  1 who seeds  2 units  3 next reset (µs)  4 prefix of the wake channels
 -- Reply units used in all
 --
@@ -18,8 +18,5 @@ else
   redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3])
 end
 redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit/quota.lua
-redis.call('HINCRBY', KEYS[2], 'version', 1)
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do
-  redis.call('PUBLISH', ARGV[4] .. worker, 'limits')
-end
+registry_changed(KEYS[2], KEYS[4], KEYS[3], ARGV[4], '', now)
 return used

@@ -1,7 +1,7 @@
 -- Tells a budget how much was spent before Redis began to count, which opens it. A budget that
 -- Redis remembers in part has at least that.
 --
--- KEYS  1 the budget's money  2 registry  3 alive
+-- KEYS  1 the budget's money  2 registry  3 alive  4 log of the registry's changes
 -- ARGV  1 nano-USD  2 prefix of the wake channels
 -- Reply nano-USD spent and reserved in all
 --
@@ -17,10 +17,6 @@ used = math.max(used + tonumber(ARGV[1]), tonumber(saved[3] or 0))
 redis.call('HSET', KEYS[1], 'told', ARGV[1], 'used', string.format('%d', used))
 redis.call('HDEL', KEYS[1], 'base')
 redis.call('PEXPIRE', KEYS[1], MONTH)
-redis.call('HINCRBY', KEYS[2], 'version', 1)
 local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do
-  redis.call('PUBLISH', ARGV[2] .. worker, 'limits')
-end
+registry_changed(KEYS[2], KEYS[4], KEYS[3], ARGV[2], '', time[1] * 1000000 + time[2])
 return used
