@@ -1,7 +1,14 @@
 package bench
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,4 +57,111 @@ func idleController(b *testing.B, program string, active, ended int) {
 		}
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "scale-ms")
 	}
+}
+
+// BenchmarkBusyController is what a controller asks of Redis while a worker works on all active
+// evaluations at once, and how many of these had results in that time.
+func BenchmarkBusyController(b *testing.B) {
+	program := build(b)
+	evaluations, latency := sized(10, 1000), sized(100*time.Millisecond, 3*time.Second)
+	provider, address := simulated(b, latency)
+	for b.Loop() {
+		f := newFleet(b, program)
+		f.askAt(address, "p")
+		sink := "sqlite:" + filepath.Join(f.dir, "results.db")
+		for i := range evaluations {
+			f.submit(fmt.Sprint("busy ", i), "p", 20, sink, 0)
+		}
+		server := f.redis
+		f.redis = f.redisAs("controller")
+		controller := f.startController("off").Process.Pid
+		f.redis = server
+		answered := provider.Stats().All.Answered
+		testrun.EventuallyGot(b, "all evaluations are followed", func() (string, bool) {
+			followed := f.drained()
+			return fmt.Sprintf("%d of %d followed", followed, evaluations), followed >= evaluations
+		})
+		f.startWorker("--slots", strconv.Itoa(evaluations))
+		testrun.EventuallyGot(b, "each has an answer on average", func() (string, bool) {
+			answers := provider.Stats().All.Answered - answered
+			return fmt.Sprintf("%d answers", answers), answers > int64(evaluations)
+		})
+		answered = provider.Stats().All.Answered
+		used, busy, began := cpu(b, f.client), processCPU(b, controller), time.Now()
+		m := f.monitor("controller", sized(2*time.Second, 30*time.Second))
+		took := time.Since(began).Seconds()
+		own := float64(m.sent+m.nested) / took
+		b.ReportMetric(own, "commands/s")
+		b.ReportMetric(float64(m.sent)/took, "sent/s")
+		b.ReportMetric(float64(m.all)/took, "all-commands/s")
+		b.ReportMetric(float64(provider.Stats().All.Answered-answered)/took, "runs/s")
+		b.ReportMetric(float64(len(m.recorded)), "evaluations")
+		b.ReportMetric(100*(cpu(b, f.client)-used).Seconds()/took, "redis-%cpu")
+		b.ReportMetric(100*(processCPU(b, controller)-busy).Seconds()/took, "controller-%cpu")
+		if *full && own > 3000 {
+			b.Errorf("%.0f commands a second, want at most 3,000", own)
+		}
+	}
+	b.Logf("%d evaluations, calls of %s", evaluations, latency)
+}
+
+// monitored is what Redis executed in a while.
+type monitored struct {
+	all, sent, nested int             // commands: of all users, of one, and those that its scripts made
+	recorded          map[string]bool // streams of results that grew
+}
+
+// monitor watches all commands for a while. A script's own commands follow it, and count as its
+// client's.
+func (f *fleet) monitor(user string, while time.Duration) monitored {
+	f.b.Helper()
+	ctx, cancel := context.WithTimeout(f.b.Context(), while)
+	defer cancel()
+	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(f.redis, "redis://"))
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
+	if _, err := fmt.Fprint(connection, "MONITOR\r\n"); err != nil {
+		f.b.Fatal(err)
+	}
+	m := monitored{recorded: map[string]bool{}}
+	sent, nested, client := map[string]int{}, map[string]int{}, "" // by client
+	lines := bufio.NewScanner(connection)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		from, command, ok := strings.Cut(lines.Text(), `] "`)
+		if !ok {
+			continue
+		}
+		_, from, _ = strings.Cut(from, "[0 ")
+		if m.all++; from == "lua" {
+			nested[client]++
+			if rest, ok := strings.CutPrefix(command, `XADD" "`); ok {
+				stream, _, _ := strings.Cut(rest, `"`)
+				m.recorded[stream] = true
+			}
+		} else {
+			client = from
+			sent[client]++
+		}
+	}
+	for line := range strings.Lines(f.client.ClientList(f.b.Context()).Val()) {
+		fields := strings.Fields(line)
+		if slices.Contains(fields, "user="+user) {
+			address := strings.TrimPrefix(fields[1], "addr=")
+			m.sent += sent[address]
+			m.nested += nested[address]
+		}
+	}
+	return m
+}
+
+// redisAs adds a user to Redis, and returns the address with it.
+func (f *fleet) redisAs(user string) string {
+	f.b.Helper()
+	if err := f.client.Do(f.b.Context(), "ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
+		f.b.Fatal(err)
+	}
+	return strings.Replace(f.redis, "redis://", "redis://"+user+":secret@", 1)
 }

@@ -3,8 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -106,51 +102,4 @@ func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...st
 	before, began := provider.fast.calls.Load(), time.Now()
 	time.Sleep(sized(time.Second, 10*time.Second))
 	return float64(provider.fast.calls.Load()-before) / time.Since(began).Seconds()
-}
-
-// BenchmarkIdle measures what a fleet that serves empty queues costs Redis, over TCP.
-func BenchmarkIdle(b *testing.B) {
-	workers, queues := sized(4, 100), 20
-	server := redistest.NewTCP(b)
-	client := server.Client()
-	machine(b, client)
-	provider := &atOnce{}
-	endpoints := map[string]providers.Endpoint{}
-	e, texts := pairs(b, 2)
-	e.Judges = []eval.Judge{{Name: "absent:m", Provider: "absent", Model: "m"}} // whose runs keep the evaluation going
-	for i := range queues {
-		name := fmt.Sprint("p", i)
-		endpoints[name] = providers.Endpoint{Provider: provider, Key: "k"}
-		e.Judges = append(e.Judges, eval.Judge{Name: name + ":m", Provider: name, Model: "m"})
-	}
-	e.Normalize()
-	submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts})
-	for range workers {
-		small := server.Client(func(o *redis.Options) { o.PoolSize = dial.PoolSize })
-		defer work(b, worker.Config{Client: small, Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
-	}
-	testrun.EventuallyGot(b, fmt.Sprintf("calls for %d runs", 2*queues), func() (string, bool) {
-		calls := provider.calls.Load()
-		return fmt.Sprintf("%d calls", calls), calls >= int64(2*queues)
-	})
-	time.Sleep(sized(2*time.Second, 6*time.Second)) // until all is quiet
-	for b.Loop() {
-		before, used, began := allCommands(b, client), cpu(b, client), time.Now()
-		time.Sleep(sized(time.Second, 20*time.Second))
-		n, took := allCommands(b, client)-before, time.Since(began).Seconds()
-		b.ReportMetric(n/took, "commands/s")
-		b.ReportMetric(n/took/float64(workers), "commands/s/worker")
-		b.ReportMetric(n/took/float64(workers*queues), "commands/s/queue")
-		core := 100 * (cpu(b, client) - used).Seconds() / took
-		b.ReportMetric(core, "%cpu")
-		connections, err := strconv.Atoi(info(b, client, "clients")["connected_clients"])
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(connections)/float64(workers), "connections/worker")
-		if *full && (core > 15 || connections > 50*workers) {
-			b.Errorf("%.1f %% of a CPU of Redis and %d connections, want at most 15 %% and %d", core, connections, 50*workers)
-		}
-	}
-	b.Logf("%d workers with %d empty queues each", workers, queues)
 }

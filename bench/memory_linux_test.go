@@ -2,9 +2,7 @@ package bench
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
@@ -21,15 +18,11 @@ import (
 func BenchmarkMemory(b *testing.B) {
 	inFlight := sized(100, 1000)
 	program := build(b)
-	provider := simulator.New(simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: time.Minute, Max: time.Minute}}})
-	web := httptest.NewServer(provider)
-	b.Cleanup(web.Close)
+	provider, address := simulated(b, time.Minute)
 	for b.Loop() {
 		f := newFleet(b, program)
-		if err := os.WriteFile(filepath.Join(f.dir, "fleet.yaml"), fmt.Appendf(nil, "providers: {simulator: {base_url: %q}}\n", web.URL+"/v1"), 0o600); err != nil {
-			b.Fatal(err)
-		}
-		process := f.start("worker", "--redis", f.redis, "--config", "fleet.yaml", "--slots", strconv.Itoa(inFlight), "--grace", "1ms", "--metrics-addr", "off")
+		f.askAt(address, "simulator")
+		process := f.startWorker("--slots", strconv.Itoa(inFlight), "--grace", "1ms")
 		time.Sleep(sized(time.Second, 5*time.Second))
 		b.ReportMetric(resident(b, process.Process.Pid), "MB-idle")
 		e, texts := pairs(b, 150)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -50,11 +52,41 @@ func newFleet(b *testing.B, program string) *fleet {
 	return f
 }
 
+// simulated serves a provider of one model, m, whose calls take a time.
+func simulated(b *testing.B, latency time.Duration) (provider *simulator.Simulator, address string) {
+	b.Helper()
+	provider = simulator.New(simulator.Config{
+		Models:    map[string]simulator.Model{"m": {}, model: {}},
+		Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: latency}},
+	})
+	web := httptest.NewServer(provider)
+	b.Cleanup(web.Close)
+	return provider, web.URL + "/v1"
+}
+
+// askAt writes fleet.yaml, by which workers ask providers at an address.
+func (f *fleet) askAt(address string, providers ...string) {
+	f.b.Helper()
+	text := "providers:\n"
+	for _, provider := range providers {
+		text += fmt.Sprintf("  %s: {base_url: %q}\n", provider, address)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "fleet.yaml"), []byte(text), 0o600); err != nil {
+		f.b.Fatal(err)
+	}
+}
+
+// startWorker starts a worker that fleet.yaml configures.
+func (f *fleet) startWorker(flags ...string) *exec.Cmd {
+	f.b.Helper()
+	return f.start(append([]string{"worker", "--redis", f.redis, "--config", "fleet.yaml", "--metrics-addr", "off"}, flags...)...)
+}
+
 // build builds the program.
 func build(b *testing.B) (path string) {
 	b.Helper()
 	path = filepath.Join(b.TempDir(), "evalfleet")
-	build := exec.Command("go", "build", "-o", path, "./cmd/evalfleet")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/evalfleet")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, out)
