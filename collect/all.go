@@ -97,9 +97,7 @@ func (f *Fleet) FollowAll(ctx context.Context) error {
 		for _, id := range ids {
 			group.Go(func() error { return all.one(ctx, id) })
 		}
-		select {
-		case <-time.After(all.pause):
-		case <-ctx.Done():
+		if outage.Pause(ctx, all.pause) != nil {
 			return group.Wait()
 		}
 	}
@@ -229,7 +227,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	default:
 		return err
 	}
-	_ = pause(ctx, rest)
+	_ = outage.Pause(ctx, rest)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.busy, id)
@@ -302,5 +300,5 @@ func (f *followers) leave(ctx context.Context, id eval.ID) error {
 	if err != nil || r.SinkURL != "" || r.Sink != "" {
 		return err
 	}
-	return pause(ctx, time.Until(r.Created.Add(stayTime)))
+	return outage.Pause(ctx, time.Until(r.Created.Add(stayTime)))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
@@ -20,7 +22,7 @@ type UnpricedError struct {
 }
 
 func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("the cost of %d recorded calls of %s is unknown", e.Calls, e.Evaluation)
+	return fmt.Sprintf("the cost of %s of %s is unknown, because they were made without prices", wording.Counted(e.Calls, "recorded call"), e.Evaluation)
 }
 
 // Spent returns what an evaluation with a budget has spent by its results store, in
@@ -61,7 +63,7 @@ func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bo
 		if grace <= 0 {
 			break
 		}
-		if err := pause(ctx, grace); err != nil {
+		if err := outage.Pause(ctx, grace); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
 			return outcome, err
 		}
 		spell.Note(ctx, err)
-		if pause(ctx, stayTime) != nil {
+		if outage.Pause(ctx, stayTime) != nil {
 			return outcome, &InterruptedError{Outcome: outcome, Cause: err}
 		}
 	}
@@ -277,14 +277,4 @@ func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Ev
 		asked.Stopped = stored.Stopped
 	}
 	return sink.PutEvaluation(ctx, asked, maps.All(texts))
-}
-
-// pause waits, and returns ctx's error if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

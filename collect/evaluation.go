@@ -123,7 +123,7 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 		if !outage.Is(err) && !errors.Is(err, results.ErrBusy) {
 			return err
 		}
-		if err := pause(ctx, outage.AwayFor); err != nil { // the collector meets the outage as well, and logs it
+		if err := outage.Pause(ctx, outage.AwayFor); err != nil { // the collector meets the outage as well, and logs it
 			return err
 		}
 	}

@@ -104,21 +104,16 @@ func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, s
 		if lost {
 			step = submit
 		}
-		err := step(ctx)
+		err := outage.Through(ctx, step)
 		switch {
 		case err == nil && !lost:
 			return nil
 		case err == nil:
 			lost = false
-			continue
 		case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
 			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
 			lost = true
-			continue
-		case !outage.Is(err):
-			return err
-		}
-		if err := pause(ctx, outage.AwayFor); err != nil {
+		default:
 			return err
 		}
 	}

@@ -20,9 +20,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	sweeps := c.newSweeps()
 	for {
 		spell.Note(ctx, sweeps.step(ctx))
-		select {
-		case <-time.After(sweepEvery):
-		case <-ctx.Done():
+		if outage.Pause(ctx, sweepEvery) != nil {
 			return
 		}
 	}

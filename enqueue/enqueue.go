@@ -19,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
@@ -110,10 +111,8 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	}
 	kept := false
 	if created && s.Settle > 0 {
-		select {
-		case <-time.After(s.Settle):
-		case <-ctx.Done():
-			return Receipt{}, ctx.Err()
+		if err := outage.Pause(ctx, s.Settle); err != nil {
+			return Receipt{}, err
 		}
 	}
 	if !created {

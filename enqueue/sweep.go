@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
@@ -154,10 +155,8 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 	}
 	useless := map[eval.ID]bool{}
 	removed, err := gate.Discard(ctx, s.store.Client(), queue, gate.Unheld, func(ctx context.Context, state gate.State, tasks []string) ([]string, error) {
-		select {
-		case <-time.After(s.pause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := outage.Pause(ctx, s.pause); err != nil {
+			return nil, err
 		}
 		return s.useless(ctx, queue, state, tasks, useless)
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/upload"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
@@ -33,12 +34,10 @@ const busyFor = time.Second
 func (s *Server) Submit(ctx context.Context, folder string, paths []string, query url.Values) (web.Receipt, error) {
 	receipt, err := s.submit(ctx, folder, paths, query)
 	for errors.Is(err, errBusy) {
-		select {
-		case <-time.After(busyFor):
-			receipt, err = s.submit(ctx, folder, paths, query)
-		case <-ctx.Done():
+		if outage.Pause(ctx, busyFor) != nil {
 			return receipt, exitcode.With(exitcode.Interrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
 		}
+		receipt, err = s.submit(ctx, folder, paths, query)
 	}
 	return receipt, err
 }
@@ -96,9 +95,7 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 		case err != nil && code != exitcode.Unreachable:
 			return now, err
 		}
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
+		if outage.Pause(ctx, lookEvery) != nil {
 			return now, exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", id, s))
 		}
 	}

@@ -124,7 +124,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 			return nil
 		}
 		if err != nil {
-			if err := sleep(ctx, retryAfter); err != nil {
+			if err := outage.Pause(ctx, retryAfter); err != nil {
 				return err
 			}
 		}
@@ -154,7 +154,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 		return true, nil
 	case n > 0:
 		c.pause = pollEvery
-		return false, sleep(ctx, gather)
+		return false, outage.Pause(ctx, gather)
 	}
 	return false, c.rest(ctx)
 }
@@ -230,15 +230,4 @@ func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) erro
 	}
 	c.claimed = time.Now()
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

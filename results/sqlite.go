@@ -14,6 +14,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 const (
@@ -214,7 +216,7 @@ func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 		if err = explainSQLite("open", path, err); !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
 			return err
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := outage.Pause(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}

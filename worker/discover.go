@@ -196,9 +196,7 @@ func (s *session) offer(ctx context.Context) {
 		if err := s.worker.Store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
 			s.worker.Log.Debug().Err(err).Msg("cannot announce this worker's providers; retrying")
 		}
-		select {
-		case <-time.After(offerEvery):
-		case <-ctx.Done():
+		if outage.Pause(ctx, offerEvery) != nil {
 			return
 		}
 	}

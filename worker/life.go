@@ -116,12 +116,7 @@ func (l *life) watch(ctx context.Context) {
 	defer close(l.watched)
 	ctx, release := l.ledger.Lasting(ctx)
 	defer release()
-	for {
-		select {
-		case <-time.After(watchEvery):
-		case <-ctx.Done():
-			return
-		}
+	for outage.Pause(ctx, watchEvery) == nil {
 		l.look(ctx)
 	}
 }

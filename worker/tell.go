@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -30,9 +31,7 @@ func (s *session) tell(ctx context.Context) {
 		if err := s.worker.Store.Tell(ctx, s.worker.ID, of, toldHolds); err != nil && ctx.Err() == nil {
 			s.worker.Log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
 		}
-		select {
-		case <-time.After(tellEvery):
-		case <-ctx.Done():
+		if outage.Pause(ctx, tellEvery) != nil {
 			return
 		}
 	}

@@ -1,5 +1,5 @@
 // Package outage distinguishes a Redis that is unavailable for a while from one that refuses a
-// command; and it logs once, not at each try, that something does not work.
+// command, waits until it is back, and logs once, not at each try, that something does not work.
 package outage
 
 import (

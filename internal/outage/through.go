@@ -16,10 +16,20 @@ func Through(ctx context.Context, do func(context.Context) error) error {
 		if !Is(err) {
 			return err
 		}
-		select {
-		case <-time.After(AwayFor):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := Pause(ctx, AwayFor); err != nil {
+			return err
 		}
+	}
+}
+
+// Pause waits, and returns ctx's error if that ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -55,10 +55,7 @@ func NewKeeper(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Ke
 // Run keeps house until ctx ends. Redis going away is waited out.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
-		next := k.step(ctx, time.Now())
-		select {
-		case <-time.After(next):
-		case <-ctx.Done():
+		if outage.Pause(ctx, k.step(ctx, time.Now())) != nil {
 			return
 		}
 	}

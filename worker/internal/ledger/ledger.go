@@ -118,9 +118,7 @@ func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error)
 		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || (errors.As(err, &answered) && !outage.Passes(err)) {
 			return err
 		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
+		if outage.Pause(ctx, delay) != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -120,12 +121,7 @@ func (t *Learnt) share(ctx context.Context, with sharer, model string) error {
 
 // Exchange shares samples until ctx ends.
 func (t *Learnt) Exchange(ctx context.Context, with sharer) {
-	for {
-		select {
-		case <-time.After(shareEvery):
-		case <-ctx.Done():
-			return
-		}
+	for outage.Pause(ctx, shareEvery) == nil {
 		for _, model := range t.due() {
 			if t.share(ctx, with, model) != nil {
 				break // the next time

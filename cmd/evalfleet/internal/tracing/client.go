@@ -16,6 +16,8 @@ import (
 	"github.com/rs/zerolog"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // attempts are made of a batch that a collector has no room for now.
@@ -99,9 +101,7 @@ func (c *client) upload(ctx context.Context, spans []*tracepb.ResourceSpans) err
 		if err == nil || wait == 0 || n == attempts {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if outage.Pause(ctx, wait) != nil {
 			return err
 		}
 	}
