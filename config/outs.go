@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/promptforge"
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
@@ -28,7 +29,7 @@ func (s *draft) outputs(runs []writtenRun, whole []bool, dir string) {
 	for i, r := range runs {
 		if r.out == "" {
 			if whole[i] {
-				o.claim(r, r.idAt, ofOutDir, o.named.Output("", i))
+				o.claim(r, r.idAt, ofOutDir, promptforge.Name(o.named, "", i))
 			}
 			continue
 		}
@@ -115,11 +116,11 @@ func foldersOf(path string) iter.Seq[string] {
 // name is the path of a run's answer by its pattern.
 func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	s := o.draft
-	for _, unknown := range eval.UnknownPlaceholders(r.out) {
-		s.refuse(r.outAt, didYouMean(unknown, eval.Placeholders()), "no placeholder %s", unknown)
+	for _, unknown := range promptforge.Unknown(r.out) {
+		s.refuse(r.outAt, didYouMean(unknown, promptforge.Placeholders()), "no placeholder %s", unknown)
 		return "", false
 	}
-	name = filepath.Clean(filepath.FromSlash(o.named.Output(r.out, i)))
+	name = filepath.Clean(filepath.FromSlash(promptforge.Name(o.named, r.out, i)))
 	if r.anywhere {
 		if absolute, err := filepath.Abs(name); err == nil {
 			name = absolute

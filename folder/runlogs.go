@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/promptforge"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view/show"
@@ -37,19 +37,10 @@ func newRunLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID
 	if e.Asked.Runs == nil {
 		return l, nil
 	}
-	taken := map[string]bool{}
-	for i := range e.Asked.Runs.List {
-		name := e.Asked.Runs.Output(LogsFolder+"/<run_id>.json", i)
-		if taken[strings.ToLower(name)] { // some file systems take both cases for one
-			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", LogsFolder, i), i)
-		}
-		taken[strings.ToLower(name)] = true
-		l.names = append(l.names, name)
-	}
+	l.names = promptforge.Names(e.Asked.Runs, LogsFolder+"/<run_id>.json")
 	return l, nil
 }
 
-// write writes the log of one run that has ended.
 func (l *runLogs) write(ctx context.Context, phase, index int) error {
 	if index < 0 || index >= len(l.names) {
 		return fmt.Errorf("there is no listed run %d", index)

@@ -199,7 +199,7 @@ type Settings struct {
 	// it is not renewed (abandoned_calls: hold and free).
 	Hold bool `json:"hold_abandoned,omitempty"`
 	// Outs are the patterns by which the answers of listed runs are named
-	// (eval.Runs.Output), by the runs' own ids: paths below the folder in which the
+	// (promptforge.Name), by the runs' own ids: paths below the folder in which the
 	// exports are written. A run without one has its answer in the output folder.
 	// What a command line names with --out is not among them: a record that was made
 	// elsewhere never says where else on this machine to write.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/promptforge"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -56,16 +57,7 @@ type AnswerFiles struct {
 // NewAnswerFiles returns the files of listed runs. Its error is that the record of answers
 // that were written before cannot be read.
 func NewAnswerFiles(place Place, runs *eval.Runs) (*AnswerFiles, error) {
-	a := &AnswerFiles{place: place, runs: runs, of: map[string]string{}}
-	taken := map[string]bool{}
-	for i := range runs.List {
-		name := runs.Output("", i)
-		if taken[name] { // ids that differ in unsafe characters only
-			name = runs.Output(fmt.Sprintf("<file_b_stem>.<model_name>.<run_id>.%d.fpf.response.md", i), i)
-		}
-		taken[name] = true
-		a.names = append(a.names, name)
-	}
+	a := &AnswerFiles{place: place, runs: runs, of: map[string]string{}, names: promptforge.Names(runs, "")}
 	if len(place.Outs) == 0 {
 		return a, nil
 	}
@@ -183,11 +175,11 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 // under which name there. below reports whether the folder is the working one.
 func (a *AnswerFiles) at(run record.Run) (folder, name string, below bool) {
 	if a.place.Out != "" {
-		folder, name = filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), run.Index)))
+		folder, name = filepath.Split(filepath.FromSlash(promptforge.Name(a.runs, filepath.ToSlash(a.place.Out), run.Index)))
 		return folder, name, false
 	}
 	if pattern := a.place.Outs[run.Name]; pattern != "" {
-		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, run.Index)), true
+		return a.place.Working, filepath.FromSlash(promptforge.Name(a.runs, pattern, run.Index)), true
 	}
 	return a.place.Dir, a.names[run.Index], false
 }

@@ -1,7 +1,8 @@
-package eval_test
+package promptforge
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ func oneRun(id, fileB string) *eval.Runs {
 	}
 }
 
-func TestOutputNamesTheAnswerOfARun(t *testing.T) {
+func TestNameOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pattern, id, fileB string
@@ -57,8 +58,8 @@ func TestOutputNamesTheAnswerOfARun(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := oneRun(tt.id, tt.fileB).Output(tt.pattern, 0); got != tt.want {
-				t.Errorf("Output(%q) = %q, want %q", tt.pattern, got, tt.want)
+			if got := Name(oneRun(tt.id, tt.fileB), tt.pattern, 0); got != tt.want {
+				t.Errorf("Name(%q) = %q, want %q", tt.pattern, got, tt.want)
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestOutputNamesTheAnswerOfARun(t *testing.T) {
 
 // File systems take names of up to 255 bytes, and writing needs some of these; two long names that differ
 // anywhere still differ when they are cut.
-func TestOutputCutsLongNames(t *testing.T) {
+func TestNameCutsLongNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for _, id := range []string{
@@ -77,7 +78,7 @@ func TestOutputCutsLongNames(t *testing.T) {
 		"x" + strings.Repeat("é", 600),
 		strings.Repeat("模", 300),
 	} {
-		got := oneRun(id, "b.md").Output("out/<run_id>.md", 0)
+		got := Name(oneRun(id, "b.md"), "out/<run_id>.md", 0)
 		folder, file := filepath.Split(got)
 		if folder != "out/" || len(file) > 200 || filepath.Ext(file) != ".md" || !utf8.ValidString(file) {
 			t.Errorf("the name of an id of %d bytes is %q (%d bytes)", len(id), got, len(file))
@@ -91,12 +92,31 @@ func TestOutputCutsLongNames(t *testing.T) {
 
 func TestUnknownPlaceholders(t *testing.T) {
 	t.Parallel()
-	if got := eval.UnknownPlaceholders("<provider>/<file_a_stem>.<file_b_stem>.<model_name>.<run_id>.md"); len(got) != 0 {
+	if got := Unknown("<provider>/<file_a_stem>.<file_b_stem>.<model_name>.<run_id>.md"); len(got) != 0 {
 		t.Errorf("unknown are %q, want none", got)
 	}
-	got := eval.UnknownPlaceholders("out/<run>.<run_id>.<Model>.md")
+	got := Unknown("out/<run>.<run_id>.<Model>.md")
 	if len(got) != 2 || got[0] != "<run>" || got[1] != "<Model>" {
 		t.Errorf("unknown are %q, want <run> and <Model>", got)
+	}
+}
+
+// Runs whose ids become one name, also in a file system that does not tell upper from lower case,
+// have files of their own.
+func TestNamesDiffer(t *testing.T) {
+	t.Parallel()
+	runs := oneRun("a/b", "in.md")
+	for _, id := range []string{"a_b", "A_B", "c"} {
+		runs.List = append(runs.List, eval.FileRun{ID: id, FileA: 0, FileB: 1})
+	}
+	for pattern, want := range map[string][]string{
+		"logs/<run_id>.json": {"logs/a_b.json", "logs/a_b.1.json", "logs/A_B.2.json", "logs/c.json"},
+		"": {"in.gpt-5-mini.a_b.fpf.response.md", "in.gpt-5-mini.a_b.1.fpf.response.md", "in.gpt-5-mini.A_B.2.fpf.response.md",
+			"in.gpt-5-mini.c.fpf.response.md"},
+	} {
+		if got := Names(runs, pattern); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", pattern, got, want)
+		}
 	}
 }
 
@@ -107,7 +127,7 @@ func FuzzOutputStaysInItsFolder(f *testing.F) {
 		f.Add(seed, seed+".md")
 	}
 	f.Fuzz(func(t *testing.T, id, file string) {
-		got := oneRun(id, file).Output("out/<file_b_stem><run_id>", 0)
+		got := Name(oneRun(id, file), "out/<file_b_stem><run_id>", 0)
 		folder, name, _ := strings.Cut(got, "/")
 		if folder != "out" || strings.ContainsAny(name, "/\\\x00") || name == "." || name == ".." || name == "" || len(name) > 200 || !filepath.IsLocal(got) {
 			t.Errorf("the answer of id %q, file %q is %q", id, file, got)
