@@ -18,6 +18,9 @@ func Dollars(nano int64) string {
 	return fmt.Sprintf("$%.2f", float64(nano)/Dollar)
 }
 
+// USD is an amount of US dollars, written as Dollars writes it.
+func USD(dollars float64) string { return Dollars(int64(dollars * Dollar)) }
+
 // Budget bounds the total cost of an evaluation's calls, in nano-USD: the amount spent plus
 // what calls in flight may still cost never exceeds it. A call that is not settled, because its
 // outcome is unknown, costs its reservation.

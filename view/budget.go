@@ -40,9 +40,9 @@ func budgetOf(r record.Evaluation, usage []ratelimit.Usage) *Budget {
 func (b Budget) String() string {
 	spent := "unknown"
 	if b.SpentUSD != nil {
-		spent = Dollars(*b.SpentUSD)
+		spent = ratelimit.USD(*b.SpentUSD)
 	}
-	text := fmt.Sprintf("budget %s, spent %s", Dollars(b.USD), spent)
+	text := fmt.Sprintf("budget %s, spent %s", ratelimit.USD(b.USD), spent)
 	switch {
 	case b.Stopped:
 		text += "; no room for another call: submit it again with a higher one"
@@ -51,6 +51,3 @@ func (b Budget) String() string {
 	}
 	return text
 }
-
-// Dollars is an amount for people.
-func Dollars(usd float64) string { return ratelimit.Dollars(int64(usd * ratelimit.Dollar)) }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,11 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/estimate"
-	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/internal/lines"
-	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view"
 )
 
 const (
@@ -92,7 +86,11 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(made)
 	}
-	return writeEstimate(p.stdout, p.columns(p.stdout), made, source, tokensOut)
+	answers := ""
+	if tokensOut > 0 {
+		answers = "as --" + tokensOutFlag + " says"
+	}
+	return made.Write(p.stdout, p.columns(p.stdout), source, answers)
 }
 
 // recordedLatency is the median of the calls that an earlier run of the
@@ -118,28 +116,4 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 		return defaultLatency, "by default; --" + latencyFlag, nil
 	}
 	return latency, "median in " + dir, nil
-}
-
-// writeEstimate writes an estimate for people, in lines of at most so many columns; source is
-// the origin of its latency, tokensOut the assumption about answers.
-func writeEstimate(to io.Writer, columns int, e estimate.Estimate, source string, tokensOut int) error {
-	text := estimateText{lines.New(to, columns, false)}
-	text.Line(fmt.Sprintf("%s (%s): %s, at least %s, plus retries and repairs", harmless.Short(e.Name, 29), e.Evaluation,
-		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call")))
-	text.Blank()
-	text.table(e)
-	text.Blank()
-	text.assumptions(e, tokensOut)
-	switch {
-	case e.CostUSD == nil:
-		text.entry("cost", "unknown: not every judge has a price")
-	case e.PricesAsOf != "":
-		text.entry("cost", "%s, by list prices of %s where none were written", view.Dollars(*e.CostUSD), e.PricesAsOf)
-	default:
-		text.entry("cost", "%s", view.Dollars(*e.CostUSD))
-	}
-	text.duration(e, source)
-	text.until(e.Until, e.Total.Runs)
-	text.savings(e)
-	return text.Flush()
 }

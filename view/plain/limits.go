@@ -78,7 +78,7 @@ func useText(l view.Limit) (inUse, allowed string) {
 	case l.Kind == ratelimit.Cost:
 		inUse, allowed = "unknown", ratelimit.Dollars(l.Allowed)
 		if l.SpentUSD != nil {
-			inUse = view.Dollars(*l.SpentUSD)
+			inUse = ratelimit.USD(*l.SpentUSD)
 		}
 	case l.PeriodS > 0:
 		allowed += ratelimit.Per(view.Seconds(l.PeriodS))

@@ -62,11 +62,11 @@ func (c Call) used() string {
 	case c.Usage.Reported && c.Usage.CostUSD != nil:
 		return fmt.Sprintf("%d tokens in, %d out, $%.6f", c.Usage.Input, c.Usage.Output, *c.Usage.CostUSD)
 	case c.Usage.Reported && c.MostUSD != nil:
-		return fmt.Sprintf("%d tokens in, %d out reported, at most %s", c.Usage.Input, c.Usage.Output, dollars(*c.MostUSD))
+		return fmt.Sprintf("%d tokens in, %d out reported, at most %s", c.Usage.Input, c.Usage.Output, ratelimit.USD(*c.MostUSD))
 	case c.Usage.Reported:
 		return fmt.Sprintf("%d tokens in, %d out, cost unknown", c.Usage.Input, c.Usage.Output)
 	case charged && c.MostUSD != nil:
-		return "possibly charged, at most " + dollars(*c.MostUSD)
+		return "possibly charged, at most " + ratelimit.USD(*c.MostUSD)
 	case charged:
 		return "possibly charged, tokens and cost unknown"
 	}
@@ -88,5 +88,3 @@ func (c Call) Where() string {
 	}
 	return "behind"
 }
-
-func dollars(usd float64) string { return ratelimit.Dollars(int64(usd * ratelimit.Dollar)) }

@@ -1,30 +1,55 @@
-package main
+package estimate
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// estimateText is an estimate being written.
-type estimateText struct{ *lines.Writer }
+// Write writes an estimate for people, in lines of at most so many columns. latencyFrom is the
+// origin of its latency. answersFrom is the origin of the length of answers; empty: it is assumed.
+func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom string) error {
+	t := sheet{lines.New(to, columns, false)}
+	t.Line(fmt.Sprintf("%s (%s): %s, at least %s, plus retries and repairs", harmless.Short(e.Name, 29), e.Evaluation,
+		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call")))
+	t.Blank()
+	t.table(e)
+	t.Blank()
+	t.assumptions(e, answersFrom)
+	switch {
+	case e.CostUSD == nil:
+		t.entry("cost", "unknown: not every judge has a price")
+	case e.PricesAsOf != "":
+		t.entry("cost", "%s, by list prices of %s where none were written", ratelimit.USD(*e.CostUSD), e.PricesAsOf)
+	default:
+		t.entry("cost", "%s", ratelimit.USD(*e.CostUSD))
+	}
+	t.duration(e, latencyFrom)
+	t.until(e.Until, e.Total.Runs)
+	t.savings(e)
+	return t.Flush()
+}
+
+// sheet is an estimate being written.
+type sheet struct{ *lines.Writer }
 
 // entry is a labelled text; without a label, it belongs to the entry above.
-func (t estimateText) entry(label, format string, args ...any) {
+func (t sheet) entry(label, format string, args ...any) {
 	t.Wrap(fmt.Sprintf("%-10s", label), fmt.Sprintf(format, args...))
 }
 
 // table lists the parts and their sum.
-func (t estimateText) table(e estimate.Estimate) {
+func (t sheet) table(e Estimate) {
 	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical", "calls", "tokens in", "tokens out")...)
-	part := func(phase, judge string, p estimate.Part) {
+	part := func(phase, judge string, p Part) {
 		rows.Add(phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input), wording.Count(p.Output))
 	}
 	for _, p := range e.Parts {
@@ -35,14 +60,14 @@ func (t estimateText) table(e estimate.Estimate) {
 }
 
 // assumptions say where the numbers of tokens come from.
-func (t estimateText) assumptions(e estimate.Estimate, tokensOut int) {
-	t.entry("tokens", "in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, wording.Counted(e.Prompts, "prompt"))
+func (t sheet) assumptions(e Estimate, answersFrom string) {
+	t.entry("tokens", "in: one for %.1f bytes of prompt, measured on %s of the plan", BytesPerToken, wording.Counted(e.Prompts, "prompt"))
 	from := "as short verdicts have"
-	if slices.ContainsFunc(e.Parts, func(p estimate.Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
-		from = fmt.Sprintf("%s for an answer in prose", wording.Count(estimate.TokensPerListedRun))
+	if slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
+		from = fmt.Sprintf("%s for an answer in prose", wording.Count(TokensPerListedRun))
 	}
-	if tokensOut > 0 {
-		from = "as --" + tokensOutFlag + " says"
+	if answersFrom != "" {
+		from = answersFrom
 	}
 	bound := "max_completion_tokens would bound them"
 	if e.Total.OutputBound > 0 {
@@ -55,7 +80,7 @@ func (t estimateText) assumptions(e estimate.Estimate, tokensOut int) {
 }
 
 // until says when the evaluation may end early.
-func (t estimateText) until(u *estimate.Until, runs int) {
+func (t sheet) until(u *Until, runs int) {
 	switch {
 	case u == nil:
 	case u.Runs >= runs:
@@ -67,11 +92,11 @@ func (t estimateText) until(u *estimate.Until, runs int) {
 }
 
 // savings name the settings that ask less.
-func (t estimateText) savings(e estimate.Estimate) {
+func (t sheet) savings(e Estimate) {
 	name := "fewer"
 	for _, saving := range e.Savings {
 		words := ""
-		if saving.Setting == estimate.OneOrder {
+		if saving.Setting == OneOrder {
 			words = " (order: both doubles them)"
 		}
 		t.entry(name, "%s saves %s calls%s", saving.Setting, wording.Count(e.Total.Calls-saving.Calls), words)
@@ -80,7 +105,7 @@ func (t estimateText) savings(e estimate.Estimate) {
 }
 
 // duration names the shortest time, the limit that binds, and the next ones.
-func (t estimateText) duration(e estimate.Estimate, source string) {
+func (t sheet) duration(e Estimate, source string) {
 	if e.Total.Calls == 0 {
 		t.entry("duration", "none: no call is needed")
 		return
