@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/terminal"
 )
 
 func cancelCommand(p *process) *cli.Command {
@@ -23,7 +25,7 @@ func cancelCommand(p *process) *cli.Command {
 			}
 			defer t.Client.Close()
 			if !c.Bool(forceFlag) {
-				yes, asked, err := confirm(c.Context, p.stdin, t.Screen, fmt.Sprintf("Cancel %s? Its runs that have not ended are given up.", t.Name))
+				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled for good.", t.Name))
 				if err != nil {
 					return withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -58,7 +59,7 @@ func deleteCommand(p *process) *cli.Command {
 // mayLose asks before deleting results that were not collected.
 func mayLose(ctx context.Context, t *fleet.Target, stdin io.Reader, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.ID)
-	yes, asked, err := confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")
+	yes, asked, err := terminal.Confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))

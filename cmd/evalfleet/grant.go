@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -64,7 +65,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	if len(open) == 0 {
 		return nil
 	}
-	yes, asked, err := confirm(c.Context, p.stdin, p.stderr, "the evaluation file says where keys go:"+wanted+"\nSend them there?")
+	yes, asked, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "the evaluation file says where keys go:"+wanted+"\nSend them there?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))

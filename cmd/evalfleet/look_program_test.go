@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -351,44 +348,6 @@ func TestLookRefuses(t *testing.T) {
 		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "evalfleet: "+c.want) {
 			t.Errorf("%v: got %d, %q and %q; want 2 and %q", c.args, code, stdout, stderr, c.want)
 		}
-	}
-}
-
-// A watcher continues while Redis is unreachable, reports it once, and ends with the last
-// frame.
-func TestWatchGoesOn(t *testing.T) {
-	t.Parallel()
-	away := withCode(exitUnreachable, errors.New("redis does not answer"))
-	frames := []struct {
-		text string
-		err  error
-	}{{"two\n", nil}, {"", away}, {"", away}, {"three\n", nil}, {"", away}, {"four\n", nil}}
-	var out, notices strings.Builder
-	n := 0
-	s := &screen{out: &out, notices: &notices, every: time.Millisecond}
-	err := s.watch(t.Context(), "one\n", func(context.Context, time.Time) (string, bool, error) {
-		f := frames[n]
-		n++
-		return f.text, n == len(frames), f.err
-	})
-	if err != nil || out.String() != "one\ntwo\nthree\nfour\n" {
-		t.Errorf("got %q, %v", out.String(), err)
-	}
-	if want := strings.Repeat("evalfleet: redis does not answer; waiting for it\n", 2); notices.String() != want {
-		t.Errorf("notices: got %q, want %q", notices.String(), want)
-	}
-
-	wrong := usageError("no such evaluation")
-	err = (&screen{out: io.Discard, notices: io.Discard, every: time.Millisecond}).watch(t.Context(), "one\n",
-		func(context.Context, time.Time) (string, bool, error) { return "", false, wrong })
-	if !errors.Is(err, wrong) {
-		t.Errorf("a failure that waiting does not mend: got %v, want it", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	err = (&screen{out: io.Discard, notices: io.Discard, every: time.Millisecond}).watch(ctx, "one\n",
-		func(context.Context, time.Time) (string, bool, error) { cancel(); return "", false, ctx.Err() })
-	if err != nil {
-		t.Errorf("Ctrl-C: got %v, want a quiet end", err)
 	}
 }
 

@@ -277,24 +277,3 @@ func TestShowText(t *testing.T) {
 		golden(t, name, plain.Run(run, lookedAt, 0), 0)
 	}
 }
-
-// A frame never wraps or scrolls, whatever the terminal's size.
-func TestDrawn(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("x", 120) + "\n字字字字\nthird\nfourth\n"
-	for _, c := range []struct {
-		name, notice  string
-		columns, rows int
-		want          []string
-	}{
-		{"roomy", "", 200, 40, []string{strings.Repeat("x", 120), "字字字字", "third", "fourth"}},
-		{"narrow", "", 6, 40, []string{"xxxxx…", "字字…", "third", "fourth"}},
-		{"low", "", 100, 3, []string{strings.Repeat("x", 99) + "…", "字字字字", "… 2 more lines"}},
-		{"with a notice", "Redis is away", 100, 5, []string{"Redis is away", strings.Repeat("x", 99) + "…", "字字字字", "third", "fourth"}},
-	} {
-		want := screenHome + strings.Join(c.want, lineRest+"\r\n") + lineRest + screenRest
-		if got := drawn(text, c.notice, c.columns, c.rows); got != want {
-			t.Errorf("%s: got %q, want %q", c.name, got, want)
-		}
-	}
-}

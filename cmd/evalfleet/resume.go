@@ -150,7 +150,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fl
 		return nil
 	}
 	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, folder.ResumeFile), differ)
-	yes, asked, err := confirm(c.Context, p.stdin, out, what+"Call these addresses?")
+	yes, asked, err := terminal.Confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))

@@ -135,6 +135,9 @@ func (c *shared) setFoot(line string) {
 	_, _ = io.WriteString(c.out, clearLine+line)
 }
 
+// unknownWidth is taken for that of a terminal which does not tell it, in columns.
+const unknownWidth = 100
+
 // Width is the number of columns of the terminal, 100 if unknown.
 func (c *Console) Width() int {
 	if file, ok := c.raw.out.(*os.File); ok {
@@ -142,5 +145,5 @@ func (c *Console) Width() int {
 			return columns
 		}
 	}
-	return 100
+	return unknownWidth
 }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bufio"
@@ -11,17 +11,17 @@ import (
 	"golang.org/x/term"
 )
 
-// confirm asks a question on a terminal. asked is false where stdin is none. The error
+// Confirm asks a question on a terminal. asked is false where stdin is none. The error
 // is that of a context that ended before the answer came.
-func confirm(ctx context.Context, stdin io.Reader, console io.Writer, question string) (yes, asked bool, err error) {
-	terminal, ok := stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+func Confirm(ctx context.Context, stdin io.Reader, console io.Writer, question string) (yes, asked bool, err error) {
+	keyboard, ok := stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(keyboard.Fd())) {
 		return false, false, nil
 	}
 	fmt.Fprint(console, question+" [y/N] ")
 	answered := make(chan string, 1)
 	go func() { // which a Ctrl-C leaves behind: reading from a terminal cannot be given up
-		line, err := bufio.NewReader(terminal).ReadString('\n')
+		line, err := bufio.NewReader(keyboard).ReadString('\n')
 		if err != nil {
 			line = ""
 		}
