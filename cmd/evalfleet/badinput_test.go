@@ -88,7 +88,7 @@ func TestBadInputs(t *testing.T) {
 		{"JSON mode", "run good.yaml --json-mode maybe", nil, "", 2, `--json-mode: got "maybe"; want auto, true or false`},
 		{"log level", "run good.yaml --log-level loud", nil, "", 2, `--log-level: got "loud", want debug, info, warn or error`},
 		{"log format", "run good.yaml --log-format xml", nil, "", 2, `--log-format: got "xml", want json or console`},
-		{"judge beside a file", "run good.yaml --judge simulator:careful", nil, "", 2, "--judge goes with a folder; good.yaml is a file"},
+		{"judge beside a file", "run good.yaml --judge simulator:careful", nil, "", 2, "--judge: good.yaml is a file, which names its own judges"},
 		{"folder without a judge", "run docs", nil, "", 2, "--judge: a folder needs a judge; name one, for example --judge simulator:careful"},
 		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" names no provider; write provider:model`},
 		{"folder of one document", "run one --judge simulator:careful", map[string]string{"one/a.md": "A"}, "", 2, "one: the folder has documents to compare: 1; put at least two documents into it"},
@@ -161,7 +161,7 @@ func TestBadInputs(t *testing.T) {
 		{"runs, a pair's answer over its input", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs/../docs/b.md", nil, "", 2, "--out: the answer would be written over docs/b.md; choose another path"},
 		{"runs, a pair's answer into a folder", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs", nil, "", 2, "docs is a folder; name a file in it"},
 		{"runs beside a folder", "run docs --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "docs is a folder; with listed runs, pass a file with settings, or no file"},
-		{"runs and a judge", "run --judge simulator:careful --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--judge goes with a folder; listed runs ask models of their own"},
+		{"runs and a judge", "run --judge simulator:careful --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--judge: listed runs name their own models"},
 		{"a model and no runs", "run good.yaml --model careful", nil, "", 2, "--model: it applies to listed runs, and none are listed; remove it, or list runs"},
 
 		// What it names.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -272,9 +273,8 @@ func TestExperimentExample(t *testing.T) {
 		}
 		return stderr
 	}
-	const queues = "capitals: 13 prompts\n  queue near        4 prompts  1200 a minute\n  queue near-large  4 prompts  600 a minute\n" +
-		"  queue far         4 prompts  300 a minute\n  queue test        1 prompt   600 a minute\n"
-	if stderr := run(filepath.Join(dir, "capitals.jsonl"), "--move-to-input"); !strings.Contains(stderr, queues) {
+	queues := regexp.MustCompile(`capitals: 13 prompts\nqueue .*\nnear +4 +1,200\nnear-large +4 +600\nfar +4 +300\ntest +1 +600\n`)
+	if stderr := run(filepath.Join(dir, "capitals.jsonl"), "--move-to-input"); !queues.MatchString(stderr) {
 		t.Errorf("told\n%s\nwant the queues\n%s", stderr, queues)
 	}
 	lines, judged := completed(t, data, "capitals"), completed(t, data, "judge-capitals")

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -63,85 +63,43 @@ func experimentFlags() []cli.Flag {
 // defaultTemplate is the template file of a judge folder if none is given.
 const defaultTemplate = "template.txt"
 
-// input is a file, or a folder of documents, that a command line names.
-type input struct {
-	path   string // empty: runs are listed by flags alone
-	folder bool
-	kind   config.FileKind // of a file
-}
-
-// inputAt returns the input at a path, with the kind that its content shows. The path may
-// be empty.
-func inputAt(path string) input {
-	in := input{path: path, folder: path != "" && folder.Is(path), kind: config.EvaluationFile}
-	if path != "" && !in.folder {
-		in.kind = config.KindOfFile(path)
-	}
-	return in
-}
-
 // inputs finds out what a command line names: FILE, or every experiment of the data
 // folder. listed says that flags list runs, beside which FILE may be missing.
-func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
+func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	path := c.String(fileFlag)
 	switch {
 	case path != "" && c.Args().Present():
 		return nil, usageError("--%s names a file, and %s is another: remove one of them", fileFlag, c.Args().First())
 	case path != "":
 	case ofDataFolder(c):
-		return inputFolder(c)
+		all, err := config.Experiments(inputFolder(c))
+		if err != nil {
+			return nil, err
+		}
+		return all, refuse(c, all[0])
 	case c.Args().Present() || !listed:
 		var err error
 		if path, err = oneArgument(c, "FILE"); err != nil {
 			return nil, err
 		}
 	}
-	in := inputAt(path)
+	in := config.InputAt(path)
 	if c.IsSet(kindFlag) {
-		in.kind = config.FileKind(c.String(kindFlag))
-		if !slices.Contains(config.FileKinds, in.kind) {
-			return nil, usageError("--%s: got %q, want evaluation, experiment, batch or runs", kindFlag, in.kind)
+		in.Kind = config.FileKind(c.String(kindFlag))
+		if !slices.Contains(config.FileKinds, in.Kind) {
+			return nil, usageError("--%s: got %q, want evaluation, experiment, batch or runs", kindFlag, in.Kind)
 		}
-		if in.folder {
+		if in.Folder {
 			return nil, usageError("--%s says what a file is; %s is a folder", kindFlag, path)
 		}
 	}
-	return []input{in}, in.refuse(c)
+	return []config.Input{in}, refuse(c, in)
 }
 
-// inputFolder lists the experiments that wait in the data folder, the oldest first.
-func inputFolder(c *cli.Context) ([]input, error) {
-	dir := filepath.Join(c.String(dataFolderFlag), "input")
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usageError("no such folder: %s; --%s DIR wants experiments in DIR/input, or a FILE beside it", dir, dataFolderFlag)
-	}
-	if err != nil {
-		return nil, usageError("%w", err)
-	}
-	var found []fs.FileInfo
-	for _, entry := range entries {
-		if ext := filepath.Ext(entry.Name()); ext != ".jsonl" && ext != ".csv" {
-			continue
-		}
-		info, err := os.Stat(filepath.Join(dir, entry.Name()))
-		if err == nil && info.Mode().IsRegular() {
-			found = append(found, info)
-		}
-	}
-	if len(found) == 0 {
-		return nil, usageError("%s holds no experiment: no file that ends with .jsonl or .csv", dir)
-	}
-	slices.SortStableFunc(found, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	all := make([]input, len(found))
-	for i, info := range found {
-		all[i] = input{path: filepath.Join(dir, info.Name()), kind: config.ExperimentFile}
-	}
-	return all, all[0].refuse(c)
-}
+func inputFolder(c *cli.Context) string { return filepath.Join(c.String(dataFolderFlag), "input") }
 
 // refuse rejects flags that have no meaning for the input.
-func (in input) refuse(c *cli.Context) error {
+func refuse(c *cli.Context, in config.Input) error {
 	var problems []error
 	no := func(flags []cli.Flag, why string) {
 		for _, f := range flags {
@@ -150,22 +108,21 @@ func (in input) refuse(c *cli.Context) error {
 			}
 		}
 	}
-	if in.kind != config.ExperimentFile {
-		what := cmp.Or(in.path, "the command line")
-		no(experimentFlags(), fmt.Sprintf("is for experiments, and %s is none; --%s %s reads a file as one", what, kindFlag, config.ExperimentFile))
+	if in.Kind != config.ExperimentFile {
+		what := cmp.Or(in.Path, "the command line")
+		no(experimentFlags(), fmt.Sprintf("applies to experiments, and %s is not one; to read a file as one, add --%s %s", what, kindFlag, config.ExperimentFile))
 		return joined(problems)
 	}
-	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.path))
+	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.Path))
 	if c.IsSet(judgeFlag) != c.IsSet(judgeFolderFlag) {
 		problems = append(problems, usageError("--%s and --%s go together: settings.json in the folder defines the names", judgeFlag, judgeFolderFlag))
 	}
 	if c.IsSet(judgeTemplatesFlag) && !c.IsSet(judgeFolderFlag) {
-		problems = append(problems, usageError("--%s needs --%s, the folder that holds them", judgeTemplatesFlag, judgeFolderFlag))
+		problems = append(problems, usageError("--%s needs --%s, the folder that contains them", judgeTemplatesFlag, judgeFolderFlag))
 	}
 	return joined(problems)
 }
 
-// experimentOptions are what flags say of experiments.
 func experimentOptions(c *cli.Context) config.Experiment {
 	e := config.Experiment{MaxQueriesFile: c.String(maxQueriesJSONFlag), Parallel: c.Bool(parallelFlag)}
 	if c.IsSet(maxQueriesFlag) {
@@ -177,27 +134,6 @@ func experimentOptions(c *cli.Context) config.Experiment {
 		e.MaxAttempts = &n
 	}
 	return e
-}
-
-// load makes the evaluation of one input.
-func (in input) load(judges []string, options config.Options) (*config.Submission, error) {
-	switch {
-	case in.folder && options.Listed != config.Listed{}:
-		return nil, usageError("%s is a folder; with listed runs, pass a file with settings, or no file", in.path)
-	case in.folder:
-		return config.FolderSubmission(in.path, judges, options)
-	case in.kind == config.ExperimentFile:
-		return config.LoadExperiment(in.path, options)
-	case in.kind == config.BatchFile:
-		return config.LoadBatch(in.path, options)
-	case len(judges) > 0 && in.path == "":
-		return nil, usageError("--%s goes with a folder; listed runs ask models of their own", judgeFlag)
-	case len(judges) > 0:
-		return nil, usageError("--%s goes with a folder; %s is a file, which names its own judges", judgeFlag, in.path)
-	case in.path == "":
-		return config.LoadRuns(options)
-	}
-	return config.LoadEvaluation(in.path, options)
 }
 
 // placeOf is where the files of an evaluation are written, given its output folder dir.
@@ -220,11 +156,13 @@ func (p *process) sayQueues(s *config.Submission) {
 		return
 	}
 	fmt.Fprintf(p.stderr, "%s: %s\n", s.Evaluation.Name, wording.Counted(len(s.Evaluation.Prompts.List), "prompt"))
-	w := tabwriter.NewWriter(p.stderr, 0, 0, 2, ' ', 0)
+	rows := append(lines.Table{{Head: "queue", Flexible: true}}, lines.Heads("prompts", "a minute")...)
 	for _, q := range s.Queues {
-		fmt.Fprintf(w, "  queue %s\t%s\t%d a minute\n", q.Name, wording.Counted(q.Prompts, "prompt"), q.PerMinute)
+		rows.Add(harmless.OneLine(q.Name), wording.Count(q.Prompts), wording.Count(q.PerMinute))
 	}
-	_ = w.Flush()
+	out := lines.New(p.stderr, p.columns(p.stderr), false)
+	rows.WriteStacked(out, func(int) {})
+	_ = out.Flush()
 }
 
 // ofDataFolder reports whether a command line names no file, and so means all
@@ -237,14 +175,11 @@ func ofDataFolder(c *cli.Context) bool {
 // Several experiments have a folder each in it.
 func outDir(c *cli.Context, s *config.Submission) string {
 	dir := c.String(outDirFlag)
-	if dir != "" && (ofDataFolder(c) || ofAnswers(s)) {
+	if dir != "" && (ofDataFolder(c) || s.OfAnswers()) {
 		return filepath.Join(dir, filepath.Base(folder.Default(s.Evaluation.Name, s.Evaluation.ID())))
 	}
 	return dir
 }
-
-// ofAnswers reports whether an experiment asks about the answers of another.
-func ofAnswers(s *config.Submission) bool { return s.Queues != nil && s.File == "" }
 
 // inTurn processes the inputs, one evaluation after another, and asks the judges about the
 // answers of each as soon as it has ended.
@@ -277,20 +212,9 @@ func moveToInput(c *cli.Context, s *config.Submission) error {
 	if !c.Bool(moveToInputFlag) {
 		return nil
 	}
-	dir := filepath.Join(c.String(dataFolderFlag), "input")
-	to, err := filepath.Abs(filepath.Join(dir, filepath.Base(s.File)))
-	if err != nil || to == s.File {
-		return err
+	err := s.MoveTo(inputFolder(c))
+	if errors.Is(err, fs.ErrExist) {
+		return usageError("--%s: %w; remove it, or omit the flag", moveToInputFlag, err)
 	}
-	if _, err := os.Lstat(to); err == nil {
-		return usageError("--%s: %s exists already; remove it, or omit the flag", moveToInputFlag, to)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return folder.Failed(err)
-	}
-	if err := os.Rename(s.File, to); err != nil {
-		return folder.Failed(err)
-	}
-	s.File = to
-	return nil
+	return folder.Failed(err)
 }

@@ -91,45 +91,16 @@ func (p *process) waitAt(c *cli.Context, s *remote.Server, receipt web.Receipt, 
 	return failedRuns([]results.PhaseCounts{{Runs: now.All.Runs, Succeeded: now.All.Succeeded, Failed: now.All.Failed}}, on)
 }
 
-// filesOf returns the files of an evaluation: paths relative to folder, and file, the
-// evaluation itself. The server reports their problems: it knows the fleet's providers.
-func (p *process) filesOf(c *cli.Context) (folder, file string, paths []string, err error) {
-	inputs, err := p.inputs(c, p.listed(c) != (config.Listed{}))
+// filesOf returns the files of an evaluation that is sent, as config.Input.Files does.
+func (p *process) filesOf(c *cli.Context) (dir, file string, paths []string, err error) {
+	listed := p.listed(c) != (config.Listed{})
+	inputs, err := p.inputs(c, listed)
 	if err != nil {
 		return "", "", nil, err
 	}
 	in := inputs[0]
-	if len(inputs) > 1 || in.path == "" || in.kind == config.ExperimentFile || p.listed(c) != (config.Listed{}) {
+	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
 		return "", "", nil, usageError("--%s takes an evaluation file, a file of runs or requests, or a folder; submit experiments and runs listed by flags with --%s", serverFlag, redisFlag)
 	}
-	path, err := filepath.Abs(in.path)
-	if err != nil {
-		return "", "", nil, usageError("%w", err)
-	}
-	own := path // the evaluation's folder
-	if !in.folder {
-		own = filepath.Dir(path)
-	}
-	// Its name is part of the upload, because evaluations may be called by it.
-	folder = filepath.Dir(own)
-	if file, err = filepath.Rel(folder, path); err != nil {
-		return "", "", nil, usageError("%w", err)
-	}
-	var opened []string
-	_, loaded := in.load(c.StringSlice(judgeFlag), config.Options{ForFleet: true, AllowOutside: true, Opened: func(path string) { opened = append(opened, path) }})
-	if len(opened) == 0 {
-		return "", "", nil, loaded
-	}
-	for _, path := range opened {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return "", "", nil, usageError("%w", err)
-		}
-		name, err := filepath.Rel(own, absolute)
-		if err != nil || !filepath.IsLocal(name) {
-			return "", "", nil, usageError("%s is not below the evaluation's folder: copy it there, so that it can be sent", path)
-		}
-		paths = append(paths, filepath.Join(filepath.Base(own), name))
-	}
-	return folder, file, paths, nil
+	return in.Files(c.StringSlice(judgeFlag))
 }

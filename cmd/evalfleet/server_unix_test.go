@@ -123,7 +123,7 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 		{[]string{wrong, "--server", url}, exitUsage, "essays/wrong.yaml:2:1: judgs: unknown key"},
 		{[]string{outside, "--server", url}, exitUsage, "is not below the evaluation's folder"},
 		{[]string{large, "--server", url}, exitUsage, "at most 1 MiB are accepted"},
-		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "--judge goes with a folder"},
+		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "names its own judges"},
 		{[]string{file, "--server", f.provider}, exitUsage, "takes no evaluations"},
 		{[]string{file, "--server", "evals.example.org"}, exitUsage, "want the URL"},
 		{[]string{file, "--server", strings.Replace(url, "://", "://ann@", 1)}, exitUsage, remote.PasswordVariable},

@@ -27,11 +27,11 @@ func receive(d *fleet.Connection, known *config.Fleet) web.Submit {
 			Fleet: known, ForFleet: true, Again: sent.Again, Limit: sent.Limit, MaxConcurrency: sent.MaxConcurrency,
 			JSON: eval.JSONMode(sent.JSON), Provider: sent.Provider, Model: sent.Model, Batch: sent.Batch,
 		}
-		in := inputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
-		if in.kind == config.ExperimentFile {
+		in := config.InputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
+		if in.Kind == config.ExperimentFile {
 			return web.Receipt{}, invalid(sent.Folder, usageError("%s is an experiment, which cannot be sent to a server: use --%s", sent.File, redisFlag))
 		}
-		s, err := in.load(sent.Judges, options)
+		s, err := in.Load(sent.Judges, options)
 		if err == nil && len(plan.Phases(s.Evaluation)) == 0 {
 			err = usageError("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
 		}

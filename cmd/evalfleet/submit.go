@@ -125,9 +125,9 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	}
 	var problems []error
 	for _, in := range inputs {
-		s, err := in.load(c.StringSlice(judgeFlag), r.options)
+		s, err := in.Load(c.StringSlice(judgeFlag), r.options)
 		if err != nil {
-			r.refused = append(r.refused, refusedInput{in.path, err})
+			r.refused = append(r.refused, refusedInput{in.Path, err})
 			continue
 		}
 		p.warn(s.Warnings)

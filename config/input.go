@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Input is what an evaluation is made of: a file, a folder of documents, or the runs of
+// Options.Listed alone.
+type Input struct {
+	Path   string // empty: runs are listed by options alone
+	Folder bool
+	Kind   FileKind // of a file
+}
+
+// InputAt returns the input at a path, with the kind that its content shows. The path may be
+// empty.
+func InputAt(path string) Input {
+	in := Input{Path: path, Kind: EvaluationFile}
+	if path == "" {
+		return in
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		in.Folder = true
+	} else {
+		in.Kind = KindOfFile(path)
+	}
+	return in
+}
+
+// Experiments lists the experiment files in a folder, the oldest first. Its error is of type
+// Problems.
+func Experiments(dir string) ([]Input, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Problems{{File: dir, Message: "no such folder", Fix: "put experiments into it, or name a FILE"}}
+	}
+	if err != nil {
+		return nil, Problems{{Message: err.Error()}}
+	}
+	var found []fs.FileInfo
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); ext != ".jsonl" && ext != ".csv" {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(dir, entry.Name()))
+		if err == nil && info.Mode().IsRegular() {
+			found = append(found, info)
+		}
+	}
+	if len(found) == 0 {
+		return nil, Problems{{File: dir, Message: "the folder has no experiment", Fix: "want files that end with .jsonl or .csv"}}
+	}
+	slices.SortStableFunc(found, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	all := make([]Input, len(found))
+	for i, info := range found {
+		all[i] = Input{Path: filepath.Join(dir, info.Name()), Kind: ExperimentFile}
+	}
+	return all, nil
+}
+
+// Load makes the evaluation of an input; judges, each a provider:model, are those of a folder.
+// Its error is of type Problems.
+func (in Input) Load(judges []string, o Options) (*Submission, error) {
+	refuse := func(flag, message string) (*Submission, error) {
+		return nil, Problems{{Path: flag, Message: message}}
+	}
+	switch {
+	case in.Folder && o.Listed != Listed{}:
+		return refuse(o.Listed.flags()[0], in.Path+" is a folder; with listed runs, pass a file with settings, or no file")
+	case in.Folder:
+		return FolderSubmission(in.Path, judges, o)
+	case in.Kind == ExperimentFile:
+		return LoadExperiment(in.Path, o)
+	case in.Kind == BatchFile:
+		return LoadBatch(in.Path, o)
+	case len(judges) > 0 && in.Path == "":
+		return refuse("--judge", "listed runs name their own models; the flag applies to folders and experiments")
+	case len(judges) > 0:
+		return refuse("--judge", in.Path+" is a file, which names its own judges; the flag applies to folders and experiments")
+	case in.Path == "":
+		return LoadRuns(o)
+	}
+	return LoadEvaluation(in.Path, o)
+}
+
+// Files returns the files of an evaluation that is sent elsewhere: paths, relative to dir, and
+// file, the one of the evaluation itself. Its folder's name is part of them, because evaluations
+// may be called by it. Files with errors are sent as well: the receiver knows the providers, and
+// reports them. Its error is of type Problems.
+func (in Input) Files(judges []string) (dir, file string, paths []string, err error) {
+	refuse := func(err error) (string, string, []string, error) {
+		return "", "", nil, Problems{{Message: err.Error()}}
+	}
+	path, err := filepath.Abs(in.Path)
+	if err != nil {
+		return refuse(err)
+	}
+	own := path // the evaluation's folder
+	if !in.Folder {
+		own = filepath.Dir(path)
+	}
+	dir = filepath.Dir(own)
+	if file, err = filepath.Rel(dir, path); err != nil {
+		return refuse(err)
+	}
+	var opened []string
+	_, loaded := in.Load(judges, Options{ForFleet: true, AllowOutside: true, Opened: func(path string) { opened = append(opened, path) }})
+	if len(opened) == 0 {
+		return "", "", nil, loaded
+	}
+	for _, path := range opened {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return refuse(err)
+		}
+		name, err := filepath.Rel(own, absolute)
+		if err != nil || !filepath.IsLocal(name) {
+			return "", "", nil, Problems{{File: path, Message: "the file is not below the evaluation's folder", Fix: "copy it there, so that it can be sent"}}
+		}
+		paths = append(paths, filepath.Join(filepath.Base(own), name))
+	}
+	return dir, file, paths, nil
+}
+
+// OfAnswers reports whether an experiment asks judges about the answers of another.
+func (s *Submission) OfAnswers() bool { return s.Queues != nil && s.File == "" }
+
+// MoveTo moves an experiment's file into a folder, which is made if needed. The
+// error is fs.ErrExist if it has a file of that name.
+func (s *Submission) MoveTo(dir string) error {
+	to, err := filepath.Abs(filepath.Join(dir, filepath.Base(s.File)))
+	if err != nil || to == s.File {
+		return err
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s: %w", to, fs.ErrExist)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(s.File, to); err != nil {
+		return err
+	}
+	s.File = to
+	return nil
+}
