@@ -35,7 +35,8 @@ const (
 	RestFile    = "results.rest"
 	SpentFile   = "budget.spent"
 	EventsFile  = "events.jsonl"
-	ReportFile  = "report.html"
+	ReportName  = "report" // of files of any format
+	ReportFile  = ReportName + "." + HTML
 	lockFile    = ".lock"
 )
 

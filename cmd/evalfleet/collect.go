@@ -59,7 +59,7 @@ func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) er
 	if err != nil {
 		return err
 	}
-	page, err := writeForms(dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, built.WriteHTML}})
+	page, err := folder.WriteForms(dir, folder.ReportName, built, folder.HTML)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -44,11 +43,11 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err != nil {
 		return err
 	}
-	done, unwritten := export(ctx, c.place, c.reader, r, c.again)
+	done, unwritten := folder.Export(ctx, c.place, c.reader, r, c.again)
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
-	page, err := writeForms(c.place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, r.WriteHTML}})
+	page, err := folder.WriteForms(c.place.Dir, folder.ReportName, r, folder.HTML)
 	if err != nil {
 		return err
 	}
@@ -72,34 +71,6 @@ func conclude(ctx context.Context, c conclusion) error {
 		fmt.Fprintln(c.stdout, path)
 	}
 	return cmp.Or(unwritten, failedRuns(r.Phases, c.failOn))
-}
-
-// export writes an evaluation's files, but not its report. The error says how to
-// write them later; unless its code is exitUnreachable all others are written.
-func export(ctx context.Context, place results.Place, reader results.Reader, r *report.Report, again string) (results.Exported, error) {
-	done, unwritten := results.Export(ctx, place, reader, r.Evaluation.ID, r.Rankings())
-	unwritten = exportError(unwritten, again)
-	if codeOf(unwritten) == exitUnreachable {
-		return done, unwritten
-	}
-	if err := folder.WriteLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
-		return done, exportError(err, again)
-	}
-	return done, unwritten
-}
-
-// exportError is what files come to that could not be written. The results are safe
-// in the results store; an answer may only need another place.
-func exportError(err error, again string) error {
-	if err == nil {
-		return nil
-	}
-	var unwritten *results.AnswerError
-	failed := fmt.Errorf("%w\nthe results are safe; fix this, then write the files with: %s", err, again)
-	if errors.As(err, &unwritten) {
-		return folder.Failed(failed)
-	}
-	return withCode(exitUnreachable, failed)
 }
 
 // failedRuns is the error that failed runs amount to, if any.

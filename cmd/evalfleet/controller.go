@@ -67,12 +67,13 @@ func (p *process) control(c *cli.Context) error {
 	}
 	config := controller.Config{Client: d.Client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.Log}
 	if c.Bool(drainFlag) {
-		ends, err := p.endings(d, configured.Notify)
+		secret, _ := p.keys(configured.Notify.SecretEnv)
+		ends, err := fleet.NewEndings(d, configured.Notify, secret)
 		if err != nil {
 			return err
 		}
 		config.Collect = d.Collector()
-		config.Collect.Conclude = ends.conclude
+		config.Collect.Conclude = ends.Conclude
 	}
 	keeper := controller.New(config)
 	told := "no metrics"

@@ -25,6 +25,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
+const notifySecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
 // receiver takes signed events. It answers each first attempt with 503.
 type receiver struct {
 	*httptest.Server

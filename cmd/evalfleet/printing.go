@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/lines"
 	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
@@ -55,7 +56,7 @@ func (p printing) show(ctx context.Context, files []string) {
 	}
 	page := pageOf(files)
 	if page < 0 {
-		fmt.Fprintf(p.notices, "evalfleet: there is no page to open: --%s needs --%s %s\n", openFlag, formatFlag, formatHTML)
+		fmt.Fprintf(p.notices, "evalfleet: there is no page to open: --%s needs --%s %s\n", openFlag, formatFlag, folder.HTML)
 		return
 	}
 	if err := terminal.Open(ctx, files[page], p.env); err != nil {

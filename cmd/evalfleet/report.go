@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,15 +30,10 @@ const (
 	seedFlag      = "seed"
 )
 
-// What `report` can write.
-const (
-	formatHTML     = "html"
-	formatCSV      = "csv"
-	formatJSON     = "json"
-	formatMarkdown = "md"
-)
+// formatCSV is what `report` writes besides reports: the files of an evaluation.
+const formatCSV = "csv"
 
-var formats = []string{formatHTML, formatCSV, formatJSON, formatMarkdown}
+var formats = []string{folder.HTML, formatCSV, folder.JSON, folder.Markdown}
 
 // comparisonFolder is the folder for a comparison if none is given.
 var comparisonFolder = filepath.Join(folder.Root, "comparison")
@@ -54,7 +48,7 @@ func reportCommand(p *process) *cli.Command {
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
+			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(folder.HTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
 			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
@@ -108,15 +102,13 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		if before, err := folder.ReadResumption(arguments[0]); err == nil {
 			place.CSV = before.CSV
 		}
-		done, err := export(c.Context, place, reader, r, p.again(c))
+		done, err := folder.Export(c.Context, place, reader, r, p.again(c))
 		if err != nil {
 			return err
 		}
 		paths, answers = done.Files, done.Answers
 	}
-	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
-		formatHTML: {folder.ReportFile, r.WriteHTML}, formatJSON: {"report.json", r.WriteJSON}, formatMarkdown: {"report.md", r.WriteMarkdown},
-	})
+	written, err := folder.WriteForms(dir, folder.ReportName, r, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}
@@ -182,9 +174,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 			return withCode(exitUnreachable, err)
 		}
 	}
-	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
-		formatHTML: {"comparison.html", compared.WriteHTML}, formatJSON: {"comparison.json", compared.WriteJSON}, formatMarkdown: {"comparison.md", compared.WriteMarkdown},
-	})
+	written, err := folder.WriteForms(dir, "comparison", compared, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}
@@ -206,33 +196,6 @@ func (p *process) built(c *cli.Context, argument string, options report.Options)
 	}
 	defer reader.Close()
 	return report.Build(c.Context, reader, id, options)
-}
-
-// form is a file that a report is written to.
-type form struct {
-	name  string
-	write func(io.Writer) error
-}
-
-// writeForms writes the forms that are wanted into an output folder, in the order in
-// which formats are listed, and returns their paths.
-func writeForms(dir string, wanted []string, forms map[string]form) (paths []string, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, folder.Failed(fmt.Errorf("write report: %w", err))
-	}
-	defer root.Close()
-	for _, format := range formats {
-		f, ok := forms[format]
-		if !ok || !slices.Contains(wanted, format) {
-			continue
-		}
-		if err := results.WriteFile(root, f.name, f.write); err != nil {
-			return paths, withCode(exitUnreachable, err)
-		}
-		paths = append(paths, filepath.Join(dir, f.name))
-	}
-	return paths, nil
 }
 
 // resultsOf opens the results of a folder or of an evaluation in Redis, and

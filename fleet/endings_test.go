@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/notify"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/record"
@@ -18,8 +17,6 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 )
-
-const notifySecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
 // An evaluation that has ended early is told once, although calls in flight end, and fail, after
 // its report was written. Another end is told again, and the event says why.
@@ -34,11 +31,11 @@ func TestEarlyEndIsToldOnce(t *testing.T) {
 		told <- event
 	}))
 	defer receiver.Close()
-	notifier, err := notify.New(receiver.URL, notifySecret)
+	notifier, err := notify.New(receiver.URL, "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endings{notifier: notifier, fleet: &fleet.Connection{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop()}}
+	e := &Endings{notifier: notifier, fleet: &Connection{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop()}}
 	tell := func(pairs, succeeded, failed int) {
 		t.Helper()
 		o := collect.Outcome{

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/internal/notify"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
@@ -21,36 +21,37 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// endings handles the ends of evaluations that a controller collects: it writes their files
+// Endings handles the ends of evaluations that a controller collects: it writes their files
 // beside the results store, notes in Redis who won, and tells the receiver of fleet.yaml.
-type endings struct {
-	fleet    *fleet.Connection
+type Endings struct {
+	fleet    *Connection
 	notifier *notify.Notifier // nil: no receiver is configured
 	pages    string           // address of the pages; empty: unknown
 
 	one sync.Mutex // a report may take all of a core and much memory
 }
 
-func (p *process) endings(d *fleet.Connection, to config.Notify) (*endings, error) {
-	e := &endings{fleet: d, pages: strings.TrimRight(to.Pages, "/")}
+// NewEndings returns the endings of a fleet's evaluations. secret signs the messages to the
+// receiver of to, if it has one.
+func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error) {
+	e := &Endings{fleet: f, pages: strings.TrimRight(to.Pages, "/")}
 	if to.URL == "" {
 		return e, nil
 	}
-	secret, ok := p.keys(to.SecretEnv)
-	if !ok || secret == "" {
-		return nil, usageError("notify.url is set, and %s is not: set it to a secret, for example that of `openssl rand -base64 32`", to.SecretEnv)
+	if secret == "" {
+		return nil, exitcode.Usagef("notify.url is set, and %s is not: set it to a secret, for example that of `openssl rand -base64 32`", to.SecretEnv)
 	}
 	var err error
 	if e.notifier, err = notify.New(to.URL, secret); err != nil {
-		return nil, usageError("notify.url with %s: %w", to.SecretEnv, err)
+		return nil, exitcode.Usagef("notify.url with %s: %w", to.SecretEnv, err)
 	}
 	return e, nil
 }
 
-// conclude is collect.Fleet.Conclude. Only a Redis that is away, and the end of ctx, make it
-// fail: what cannot be written or sent is logged, since results remain and `evalfleet report`
-// writes the files.
-func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
+// Conclude is collect.Fleet.Conclude. It fails only if Redis is unreachable or ctx ends. Files that
+// cannot be written and messages that cannot be sent are logged: the results remain, and
+// `evalfleet report` writes the files.
+func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
 	log := e.fleet.Log.With().Str("evaluation", string(o.Record.ID)).Logger()
 	built, err := e.write(ctx, o, sink)
 	if ctx.Err() != nil {
@@ -59,7 +60,7 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 	if err != nil {
 		log.Warn().Err(err).Msg("cannot write all files of the evaluation")
 	}
-	result := resultOf(built)
+	result := ResultOf(built)
 	if err := e.tell(ctx, o, built, result); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -73,8 +74,8 @@ func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.
 	return e.fleet.Store.Conclude(ctx, o.Record.ID, result)
 }
 
-// resultOf is what a report says of an evaluation that has just ended; nil: there is no report.
-func resultOf(built *report.Report) record.Result {
+// ResultOf returns what a report says of an evaluation that has just ended; nil: there is no report.
+func ResultOf(built *report.Report) record.Result {
 	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
 	if built == nil {
 		return result
@@ -87,7 +88,7 @@ func resultOf(built *report.Report) record.Result {
 }
 
 // write makes the report and writes all files.
-func (e *endings) write(ctx context.Context, o collect.Outcome, sink results.Sink) (*report.Report, error) {
+func (e *Endings) write(ctx context.Context, o collect.Outcome, sink results.Sink) (*report.Report, error) {
 	e.one.Lock()
 	defer e.one.Unlock()
 	built, err := report.Build(ctx, sink, o.Record.ID, report.Options{})
@@ -95,13 +96,13 @@ func (e *endings) write(ctx context.Context, o collect.Outcome, sink results.Sin
 		return nil, err
 	}
 	place := results.Place{Dir: e.fleet.FolderOf(o.Record)}
-	_, err = export(ctx, place, sink, built, "evalfleet report "+wording.ShellWord(place.Dir))
-	_, page := writeForms(place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, built.WriteHTML}})
+	_, err = folder.Export(ctx, place, sink, built, "evalfleet report "+wording.ShellWord(place.Dir))
+	_, page := folder.WriteForms(place.Dir, folder.ReportName, built, folder.HTML)
 	return built, errors.Join(err, page)
 }
 
 // tell sends the event, unless another process has.
-func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
+func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
 	if e.notifier == nil {
 		return nil
 	}
