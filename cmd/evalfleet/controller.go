@@ -19,7 +19,10 @@ import (
 // scalePath is where the controller says how many calls at once the fleet could use.
 const scalePath = "/scale"
 
-const drainFlag = "drain"
+const (
+	drainFlag     = "drain"
+	maxUploadFlag = "max-upload-mib"
+)
 
 func controllerCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -57,7 +60,7 @@ func (p *process) control(c *cli.Context) error {
 		return err
 	}
 	defer d.Client.Close()
-	pages, err := newPages(c, d.Log)
+	pages, err := pageSettings(c, d.Log)
 	if err != nil {
 		return err
 	}
@@ -89,9 +92,9 @@ func (p *process) control(c *cli.Context) error {
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if address := c.String(listenFlag); address != metricsOff {
-		pages.ofFleet(d)
-		pages.uploads(d, configured, c.Int(maxUploadFlag))
-		parts.Go(func() error { return p.serve(ctx, address, pages) })
+		pages.ShowFleet(d)
+		pages.Accept(d, configured, int64(c.Int(maxUploadFlag))<<20)
+		parts.Go(func() error { return p.serve(ctx, address, &pages) })
 	}
 	if err := parts.Wait(); err != nil && c.Err() == nil {
 		return err

@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/dashboard"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/web"
 )
@@ -35,9 +31,6 @@ const (
 	tlsCertFlag      = "tls-cert"
 	tlsKeyFlag       = "tls-key"
 )
-
-// closeTime is how long answers under way have after a stop.
-const closeTime = 3 * time.Second
 
 func uiCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -62,7 +55,7 @@ func uiCommand(p *process) *cli.Command {
 				return err
 			}
 			defer pages.close()
-			return p.serve(c.Context, c.String(listenFlag), pages)
+			return p.serve(c.Context, c.String(listenFlag), &pages.Dashboard)
 		},
 	}
 }
@@ -80,29 +73,10 @@ func pageFlags(listen string) []cli.Flag {
 	}
 }
 
-// pages are what `ui` serves.
+// pages are what `ui` serves, and the connection that they read from.
 type pages struct {
-	config  web.Config
-	start   string      // path of the page to begin with
-	allowed bool        // to act
-	tls     *tls.Config // nil: http
-	client  redis.UniversalClient
-}
-
-// prometheusURL checks what --prometheus says; empty: there is none. asynqmon's page has
-// it in its text, so that it may hold no password.
-func prometheusURL(text string) (string, error) {
-	if text == "" {
-		return "", nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usageError("--%s wants a URL such as http://127.0.0.1:9090", prometheusFlag)
-	}
-	if u.User != nil {
-		return "", usageError("--%s must not contain a user or password, because users of the pages can read it", prometheusFlag)
-	}
-	return u.String(), nil
+	dashboard.Dashboard
+	client redis.UniversalClient // nil: none
 }
 
 func (p *pages) close() {
@@ -114,47 +88,26 @@ func (p *pages) close() {
 // pages finds the source that the argument names: a folder, with its Redis during a run in it,
 // or an evaluation of the Redis of --redis, or all of them.
 func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
-	of, err := newPages(c, log)
+	settings, err := pageSettings(c, log)
 	if err != nil {
 		return nil, err
 	}
+	of := &pages{Dashboard: settings}
 	dir, err := place(c, argument)
 	if err != nil {
 		return nil, err
 	}
 	if dir != "" {
-		if err := folder.Check(dir); err != nil {
-			return nil, err
-		}
-		of.config.Folder = p.folderPages(c, dir)
-		of.config.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) {
-			return of.config.Folder.Open(ctx)
-		}
-		address, err := embedded.Address(dir)
-		if err == nil {
-			if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, log); err == nil {
-				of.client = client
-				of.steered(&fleet.Connection{Client: client, Store: store.New(client, c.String(namespaceFlag)), Dir: dir, Log: log}, dir)
-				return of, nil
-			}
-			log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
-		}
-		reader, _, err := p.readFolder(c, dir) // describes the missing part
-		if err != nil {
-			return nil, err
-		}
-		return of, reader.Close()
+		return of, p.showFolder(c, of, dir)
 	}
 	d, err := p.openDrain(c, 0, false)
 	if err != nil {
 		return nil, err
 	}
 	of.client = d.Client
-	of.ofFleet(d)
+	of.ShowFleet(d)
 	if argument != "" {
-		of.start = "/evaluations/" + argument
+		of.Start = "/evaluations/" + argument
 		if _, err := d.Store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
 			defer of.close()
 			return nil, d.Unknown(c.Context, eval.ID(argument))
@@ -163,101 +116,64 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	return of, nil
 }
 
-// newPages returns pages without a source, for the users that the command line names.
-func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
-	prometheus, err := prometheusURL(c.String(prometheusFlag))
-	if err != nil {
-		return nil, err
+// showFolder makes pages show an output folder, and the run in it.
+func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
+	if err := folder.Check(dir); err != nil {
+		return err
 	}
-	of := &pages{start: "/", allowed: c.Bool(allowActionsFlag), config: web.Config{Prometheus: prometheus, Hosts: c.StringSlice(allowedHostsFlag), Log: log}}
+	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.sinkIn(c, dir) })
+	address, err := embedded.Address(dir)
+	if err == nil {
+		if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, of.Log); err == nil {
+			of.client = client
+			of.ShowRun(&fleet.Connection{Client: client, Store: store.New(client, c.String(namespaceFlag)), Dir: dir, Log: of.Log})
+			return nil
+		}
+		of.Log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
+	}
+	reader, _, err := p.readFolder(c, dir) // describes the missing part
+	if err != nil {
+		return err
+	}
+	return reader.Close()
+}
+
+// pageSettings returns pages without a source, for the users that the command line names.
+func pageSettings(c *cli.Context, log zerolog.Logger) (of dashboard.Dashboard, err error) {
+	of.Start, of.Changes, of.Hosts, of.Log = "/", c.Bool(allowActionsFlag), c.StringSlice(allowedHostsFlag), log
+	if of.Prometheus, err = dashboard.PrometheusURL(c.String(prometheusFlag)); err != nil {
+		return of, usageError("--%s: %w", prometheusFlag, err)
+	}
 	if cert, key := c.String(tlsCertFlag), c.String(tlsKeyFlag); cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, usageError("--%s and --%s: %w", tlsCertFlag, tlsKeyFlag, err)
+			return of, usageError("--%s and --%s: %w", tlsCertFlag, tlsKeyFlag, err)
 		}
-		of.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		of.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	if path := c.String(authFileFlag); path != "" {
-		if of.config.Accounts, err = web.OpenAccounts(path); err != nil {
-			return nil, usageError("--%s: %w", authFileFlag, err)
+		if of.Accounts, err = web.OpenAccounts(path); err != nil {
+			return of, usageError("--%s: %w", authFileFlag, err)
 		}
 	}
 	return of, nil
 }
 
-// steered makes the pages show a Redis, and change it if that is allowed. folder
-// is that of the run that the Redis belongs to, if any.
-func (p *pages) steered(d *fleet.Connection, folder string) {
-	p.config.Store, p.config.Limits = d.Store, d.Limits()
-	if p.allowed {
-		p.config.Actions = fleet.Actions{Connection: d, Folder: folder}
-	}
-}
-
-// ofFleet has the pages show a fleet, and reports from its evaluations'
-// stores.
-func (p *pages) ofFleet(d *fleet.Connection) {
-	p.steered(d, "")
-	p.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
-		reader, _, _, err := d.Reader(ctx, id)
-		if codeOf(err) == exitUsage && !errors.Is(err, store.ErrNoEvaluation) { // in a store that was not named here
-			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
-		}
-		return reader, err
-	}
-}
-
-func (p *process) folderPages(c *cli.Context, dir string) *web.Folder {
-	return &web.Folder{
-		Open: func(ctx context.Context) (results.Reader, error) {
-			url, only, err := p.sinkIn(c, dir)
-			if err != nil {
-				return nil, err
-			}
-			reader, _, err := folder.ReadStore(ctx, url, only)
-			return reader, err
-		},
-		Status: func(of results.Listed) record.Status { return fleet.StatusInFolder(dir, of) },
-	}
-}
-
-// serve serves until ctx ends, which is no failure.
-func (p *process) serve(ctx context.Context, address string, of *pages) error {
+// serve serves pages until ctx ends, which is no failure.
+func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashboard) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return usageError("--%s %s: %w; another address is named as --%s 127.0.0.1:0, which takes a free port", listenFlag, address, err, listenFlag)
 	}
-	loopback := listener.Addr().(*net.TCPAddr).IP.IsLoopback()
 	switch {
-	case loopback || of.config.Accounts != nil:
-	case of.allowed:
+	case !of.Exposed(listener.Addr()):
+	case of.Changes:
 		_ = listener.Close()
 		return usageError("--%s lets anyone who reaches %s cancel evaluations: add a login with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
 	default:
 		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login: anyone who reaches %s sees document names and verdicts; add a login with --%s\n", listener.Addr(), authFileFlag)
 	}
-	pages := web.New(of.config)
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	server.RegisterOnShutdown(pages.End)
-	ended := make(chan error, 1)
-	scheme, accepts := "http", listener
-	if of.tls != nil {
-		scheme, accepts = "https", tls.NewListener(listener, of.tls)
-	}
-	go func() { ended <- server.Serve(accepts) }()
-	fmt.Fprintf(p.stdout, "%s://%s%s\n", scheme, listener.Addr(), of.start)
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		_ = server.Close()
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return of.Serve(ctx, listener, func(address string) { fmt.Fprintln(p.stdout, address) })
 }
