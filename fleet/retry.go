@@ -97,5 +97,31 @@ func FailedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []st
 	return func(run enqueue.Recorded) bool { return meant[run] }, nil
 }
 
+// NothingFailed reports whether an evaluation in a results store is complete, without a failed run
+// of the classes.
+func NothingFailed(ctx context.Context, reader results.Reader, id eval.ID, classes []string) (bool, error) {
+	e, err := reader.Evaluation(ctx, id)
+	if err != nil || e.Finished.IsZero() {
+		return false, folder.StoreError(err)
+	}
+	phases, err := reader.Counts(ctx, id)
+	if err != nil {
+		return false, folder.StoreError(err)
+	}
+	for _, phase := range phases {
+		failed := phase.Failed
+		if len(classes) > 0 {
+			failed = 0
+			for _, class := range classes {
+				failed += phase.Classes[class]
+			}
+		}
+		if failed > 0 || phase.Succeeded+phase.Failed+phase.Cancelled < phase.Runs {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // EveryFailed picks all failed runs.
 func EveryFailed(enqueue.Recorded) bool { return true }

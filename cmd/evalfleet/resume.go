@@ -19,7 +19,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -97,7 +96,11 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	var retry func(enqueue.Recorded) bool
 	if classes != nil {
-		if none, err := p.nothingFailed(c.Context, reader, saved.Evaluation, classes); none || err != nil {
+		switch none, err := fleet.NothingFailed(c.Context, reader, saved.Evaluation, classes); {
+		case err != nil:
+			return err
+		case none:
+			_, err = fmt.Fprintln(p.stderr, fleet.NothingToRetry(classes))
 			return err
 		}
 		if retry, err = fleet.FailedIn(c.Context, reader, saved.Evaluation, classes); err != nil {
@@ -120,12 +123,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	return j.run(c.Context)
 }
 
-// adopt removes from the resume.json of a folder the settings that only this user may make, if
-// no run of this user wrote it: files are written into the folder alone, and the addresses of
-// providers and the results store are those configured here. If they differ it asks.
+// adopt makes the resume.json of a folder, if no run of this user wrote it, use the settings,
+// addresses and results store that are configured here. If addresses differ it asks.
 func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fleet *config.Fleet, out *terminal.Console) error {
-	saved.Slots, saved.Grace, saved.Lease = 0, 0, fleet.Lease
-	saved.Out, saved.Outs, saved.Data, saved.Input = "", nil, "", ""
 	if saved.Sink != "" {
 		if _, err := os.Stat(filepath.Join(dir, folder.ResultsFile)); err == nil {
 			saved.Sink = ""
@@ -133,19 +133,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fl
 			return err
 		}
 	}
-	differ := ""
-	for _, name := range slices.Sorted(maps.Keys(saved.Providers)) {
-		there, here := saved.Providers[name], fleet.Providers[name]
-		there.Name = name
-		there.Headers, there.CAFile, there.CertFile, there.KeyFile = nil, "", "", "" // never those of a stranger
-		switch saved.Providers[name] = there; {
-		case sameAddress(there, here):
-		case !sameAddress(here, catalog.BuiltIn()[name]): // configured here
-			saved.Providers[name] = here
-		default:
-			differ += fmt.Sprintf("\n  %q: %s; here: %s", name, calledAt(there), calledAt(here))
-		}
-	}
+	differ := saved.Adopt(fleet)
 	if differ == "" {
 		return nil
 	}
@@ -160,25 +148,6 @@ func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fl
 		return usageError("no calls were made; set the addresses in a file for --%s", configFlag)
 	}
 	return usageError("%sset them in a file for --%s, or resume on a terminal, which asks for confirmation", what, configFlag)
-}
-
-// sameAddress reports whether two entries send the same secrets to the same place.
-func sameAddress(a, b catalog.Entry) bool {
-	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like &&
-		maps.Equal(a.Headers, b.Headers) && a.CAFile == b.CAFile && a.CertFile == b.CertFile && a.KeyFile == b.KeyFile
-}
-
-// calledAt is where an entry is called and with which key, in words.
-func calledAt(e catalog.Entry) string {
-	switch {
-	case e.Dialect == "":
-		return "not configured"
-	case e.BaseURL == "":
-		return fmt.Sprintf("%q without an address", e.Dialect)
-	case e.KeyEnv == "":
-		return fmt.Sprintf("%q without a key", e.BaseURL)
-	}
-	return fmt.Sprintf("%q with the key in %q", e.BaseURL, e.KeyEnv)
 }
 
 // resumeWith is the command that resumes a run in a folder.

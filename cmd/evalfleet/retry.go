@@ -1,15 +1,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/results"
 )
 
 const classFlag = "class"
@@ -45,33 +39,6 @@ func retryCommand(p *process) *cli.Command {
 			return tell(t, said, err)
 		},
 	}
-}
-
-// nothingFailed reports whether an evaluation is complete without a failed run of the
-// classes, and says so.
-func (p *process) nothingFailed(ctx context.Context, reader results.Reader, id eval.ID, classes []string) (bool, error) {
-	e, err := reader.Evaluation(ctx, id)
-	if err != nil || e.Finished.IsZero() {
-		return false, folder.StoreError(err)
-	}
-	phases, err := reader.Counts(ctx, id)
-	if err != nil {
-		return false, folder.StoreError(err)
-	}
-	for _, phase := range phases {
-		failed := phase.Failed
-		if len(classes) > 0 {
-			failed = 0
-			for _, class := range classes {
-				failed += phase.Classes[class]
-			}
-		}
-		if failed > 0 || phase.Succeeded+phase.Failed+phase.Cancelled < phase.Runs {
-			return false, nil
-		}
-	}
-	_, err = fmt.Fprintln(p.stderr, fleet.NothingToRetry(classes))
-	return true, err
 }
 
 // classesOf are the error classes asked for; none is not nil.

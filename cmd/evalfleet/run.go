@@ -124,8 +124,11 @@ func (j *job) run(ctx context.Context) (err error) {
 	if j.Record, _, err = enqueue.Plan(e.ID(), e, j.Submission.Settings); err != nil {
 		return withCode(exitUsage, err)
 	}
-	if err := j.how.checkQueues(j.Record, j.redis.URL == ""); err != nil {
-		return err
+	if err := local.CheckQueues(j.Record, j.how.queues, j.redis.URL == ""); err != nil {
+		if errors.As(err, new(*local.UnservedError)) {
+			err = fmt.Errorf("%w: add that queue, or set the fleet's Redis with --%s", err, redisFlag)
+		}
+		return usageError("--%s: %w", queuesFlag, err)
 	}
 	callable, err := endpoints.Open(j.Submission.Providers, j.env, j.keys, j.how.slots, endpoints.OfJudges(j.Submission.Settings.Everyone(e)))
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -63,7 +63,6 @@ func judgeOption() cli.Flag {
 	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "judge, as `PROVIDER:MODEL`, or for experiments a name in --judge-folder; required with a folder; repeatable (default none)"}
 }
 
-// listFlags are those of listed runs.
 func listFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and holds the settings (default the list in that file)"},
@@ -213,35 +212,15 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	}
 }
 
-// again is the command line that resumes an interrupted command: as it was given, with the
-// additions of the environment, and without passwords.
+// again is the command line that resumes an interrupted command, without passwords.
 func (p *process) again(c *cli.Context) string {
-	words := []string{"evalfleet", c.Command.Name}
-	for _, argument := range c.Args().Slice() {
-		words = append(words, wording.ShellWord(argument))
-	}
-	for _, f := range c.Command.Flags {
-		name := f.Names()[0]
-		if !c.IsSet(name) || name == logLevelFlag || name == logFormatFlag {
-			continue
+	return commandline.Again(c, []string{logLevelFlag, logFormatFlag}, func(flag, value string) string {
+		switch flag {
+		case redisFlag:
+			return dial.Redact(value)
+		case sinkFlagName, cacheFlag:
+			return folder.PublicURL(value)
 		}
-		values := []string{fmt.Sprint(c.Value(name))}
-		switch value := c.Value(name).(type) {
-		case bool:
-			words = append(words, "--"+name)
-			continue
-		case cli.StringSlice:
-			values = value.Value()
-		}
-		for _, value := range values {
-			switch name {
-			case redisFlag:
-				value = dial.Redact(value)
-			case sinkFlagName, cacheFlag:
-				value = folder.PublicURL(value)
-			}
-			words = append(words, "--"+name, wording.ShellWord(value))
-		}
-	}
-	return strings.Join(words, " ")
+		return value
+	})
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,8 +15,6 @@ import (
 	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/eventlog"
 	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
@@ -125,35 +121,4 @@ func (all closers) Close() error {
 		err = errors.Join(err, c.Close())
 	}
 	return err
-}
-
-// checkQueues refuses queues that the evaluation does not have, and, when no other worker runs,
-// leaving any of its own out.
-func (w work) checkQueues(r record.Evaluation, alone bool) error {
-	if len(w.queues) == 0 {
-		return nil
-	}
-	served := map[string]string{} // the evaluation's queues, by the name that a worker would be given
-	for _, phase := range r.Phases {
-		for queue := range phase.Queues {
-			served[strings.TrimSuffix(queue, "~"+string(r.ID))] = queue
-		}
-	}
-	names := slices.Sorted(maps.Keys(served))
-	for _, named := range w.queues {
-		if slices.ContainsFunc(names, func(name string) bool { return worker.Serves([]string{named}, served[name]) }) {
-			continue
-		}
-		if near := wording.Nearest(named, names); near != "" {
-			return usageError("--%s: the evaluation has no queue %s; did you mean %s?", queuesFlag, named, near)
-		}
-		return usageError("--%s: the evaluation has no queue %s; it has %s", queuesFlag, named, strings.Join(names, ", "))
-	}
-	for _, name := range names {
-		if alone && !worker.Serves(w.queues, served[name]) {
-			return usageError("--%s: no worker would serve %s, because this run uses its own Redis: add that queue, or set the fleet's Redis with --%s",
-				queuesFlag, name, redisFlag)
-		}
-	}
-	return nil
 }

@@ -1,0 +1,49 @@
+package local
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// UnservedError means that no worker would serve one of the evaluation's queues.
+type UnservedError struct{ Queue string }
+
+func (e *UnservedError) Error() string {
+	return fmt.Sprintf("no worker would serve %s, because this run uses its own Redis", e.Queue)
+}
+
+// CheckQueues refuses queues to be served that the evaluation does not have and, if no other worker
+// runs, a choice that leaves any of its own out: the error is an UnservedError. No queues are all.
+func CheckQueues(r record.Evaluation, queues []string, alone bool) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	served := map[string]string{} // the evaluation's queues, by the name that a worker would be given
+	for _, phase := range r.Phases {
+		for queue := range phase.Queues {
+			served[strings.TrimSuffix(queue, "~"+string(r.ID))] = queue
+		}
+	}
+	names := slices.Sorted(maps.Keys(served))
+	for _, named := range queues {
+		if slices.ContainsFunc(names, func(name string) bool { return worker.Serves([]string{named}, served[name]) }) {
+			continue
+		}
+		if near := wording.Nearest(named, names); near != "" {
+			return fmt.Errorf("the evaluation has no queue %s; did you mean %s?", named, near)
+		}
+		return fmt.Errorf("the evaluation has no queue %s; it has %s", named, strings.Join(names, ", "))
+	}
+	for _, name := range names {
+		if alone && !worker.Serves(queues, served[name]) {
+			return &UnservedError{name}
+		}
+	}
+	return nil
+}
