@@ -63,15 +63,25 @@ func (f *Connection) once(ctx context.Context, id eval.ID) error {
 	return f.Failure(err)
 }
 
+// LostError means that Redis has lost an evaluation that was being collected. Submitting it again
+// restores it.
+type LostError struct {
+	Dir string // with what was collected
+	Err error  // results.ErrNoEvaluation
+}
+
+func (e *LostError) Error() string { return e.Err.Error() + " in " + e.Dir }
+
+// Unwrap returns Err.
+func (e *LostError) Unwrap() error { return e.Err }
+
 // lost adds to the error of following an evaluation that Redis has lost how to submit it
 // again.
 func (f *Connection) lost(o collect.Outcome, err error) error {
 	if !errors.Is(err, results.ErrNoEvaluation) {
 		return f.Failure(err)
 	}
-	dir := f.FolderOf(o.Record)
-	return exitcode.With(exitcode.Unreachable, fmt.Errorf("%w in %s; submit it again, with the same --redis: evalfleet enqueue FILE --wait --out-dir %s",
-		err, dir, wording.ShellWord(dir)))
+	return exitcode.With(exitcode.Unreachable, &LostError{f.FolderOf(o.Record), err})
 }
 
 // ended is the error for an evaluation that has ended before all its runs had; nil for
@@ -111,8 +121,7 @@ func Coded(err error) error {
 	case errors.As(err, &interrupted):
 		return exitcode.With(exitcode.Interrupted, err)
 	case errors.As(err, &unpriced):
-		return exitcode.Usagef("the cost of %s of %s is unknown, because they were made without prices; leave budget out, or submit it anew with --again",
-			wording.Counted(unpriced.Calls, "recorded call"), unpriced.Evaluation)
+		return exitcode.Usagef("%w; remove budget", err)
 	}
 	return folder.StoreError(err)
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
-	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
@@ -93,7 +92,7 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sin
 	if _, err := os.Stat(out.Path(folder.ResultsFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
 		out.Undo()
 		_ = out.Close()
-		return nil, otherStore(r)
+		return nil, elsewhere(r)
 	}
 	sink, err := out.OpenStore(ctx, url)
 	if err != nil {
@@ -103,14 +102,11 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sin
 	return folder.Store{Sink: sink, Folder: out}, nil
 }
 
-// otherStore is the error for an evaluation whose results another results store has.
-func otherStore(r record.Evaluation) error {
-	where := "use the folder of the command that collects them, or name the results store with --sink"
-	if r.SinkURL != "" {
-		where = "name that one with --sink: " + folder.PublicURL(r.SinkURL)
-	}
-	return exitcode.Usagef("%w of %s has its results: %s", results.ErrOtherSink, r.ID, where)
-}
+// ErrElsewhere means that the results of an evaluation are in an output folder that was not named.
+var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherSink)
+
+// elsewhere is the error for an evaluation whose results another results store has.
+func elsewhere(r record.Evaluation) error { return exitcode.Usagef("%s: %w", r.ID, ErrElsewhere) }
 
 // watch shows an evaluation's progress until the function that it returns is called.
 func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
@@ -138,7 +134,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	if url == "" {
 		url = filepath.Join(dir, folder.ResultsFile)
 		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
-			return nil, "", "", otherStore(r)
+			return nil, "", "", elsewhere(r)
 		}
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
@@ -151,7 +147,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 // ErrForeignStore means that an evaluation in Redis names a results store that the local user
 // has not named. Anyone who may enqueue can write that name, and opening the store would give
 // it this user's password.
-var ErrForeignStore = errors.New("its results store is not one that was named here")
+var ErrForeignStore = errors.New("its results store is not allowed here")
 
 // Stores are the results stores, as folder.SavedURL writes them, that evaluations in Redis may
 // name.
@@ -166,5 +162,5 @@ func (a Stores) Of(r record.Evaluation) (string, error) {
 	if saved, err := folder.SavedURL(r.SinkURL); err == nil && slices.Contains(a, saved) {
 		return r.SinkURL, nil
 	}
-	return "", fmt.Errorf("%s: %w: %q; --allow-sink %s opens it", r.ID, ErrForeignStore, folder.PublicURL(r.SinkURL), wording.ShellWord(folder.PublicURL(r.SinkURL)))
+	return "", fmt.Errorf("%s: %w: %q", r.ID, ErrForeignStore, folder.PublicURL(r.SinkURL))
 }

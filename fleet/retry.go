@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,10 @@ func NothingToRetry(classes []string) string {
 	return "no run failed: nothing to retry"
 }
 
+// ErrNoClasses means that the results store with the error classes of an evaluation's failed runs
+// cannot be read here.
+var ErrNoClasses = errors.New("the error classes of failed runs are unknown")
+
 // failedIn picks failed runs by class from the evaluation's results store, which must be here.
 func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []string, storeURL string) (func(enqueue.Recorded) bool, error) {
 	dir := t.FolderOf(r)
@@ -70,11 +75,11 @@ func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		code, _ := exitcode.Of(folder.StoreError(err))
-		return nil, exitcode.With(code, fmt.Errorf("classes of failed runs are in the results store: %w; name it with --sink, or retry without --class", err))
+		return nil, exitcode.With(code, fmt.Errorf("%w: %w", ErrNoClasses, err))
 	}
 	defer reader.Close()
 	if r.Sink != "" && reader.ID() != r.Sink {
-		return nil, exitcode.Usagef("%s is not the results store of %s: name that one with --sink, or retry without --class", folder.PublicURL(url), r.ID)
+		return nil, exitcode.Usagef("%w: %s is not the results store of %s", ErrNoClasses, folder.PublicURL(url), r.ID)
 	}
 	return FailedIn(ctx, reader, r.ID, classes)
 }

@@ -27,7 +27,7 @@ func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sin
 	rest, err := results.OpenRest(ctx, out.Path(folder.RestFile), int64(64<<10+4<<10*j.Worker.Slots), sink)
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation):
-		return nil, exitcode.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder with --out-dir", err)
+		return nil, exitcode.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder", err)
 	case err != nil:
 		return nil, exitcode.With(exitcode.Unreachable, err)
 	}
@@ -87,7 +87,7 @@ func (j *job) embedded() (redis.UniversalClient, func(), error) {
 func (j *job) alone() *flock.Flock {
 	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("evalfleet-embedded-%d.lock", os.Getuid())))
 	if held, err := lock.TryLock(); err == nil && !held {
-		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same --redis")
+		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same Redis")
 	}
 	return lock
 }

@@ -27,19 +27,19 @@ type Server struct {
 	client *http.Client
 }
 
-// Open returns the server of a controller's pages at an address, which is that of --server. env
+// Open returns the server of a controller's pages at an address. env
 // knows the password of the user in it. proxy is as in http.Transport.
 func Open(address string, env func(string) (string, bool), proxy func(*url.URL) (*url.URL, error)) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, exitcode.Usagef("--server: want the URL of a controller's pages, such as https://ann@evals.example.org")
+		return nil, exitcode.Usagef("want the URL of a controller's pages, such as https://ann@evals.example.org")
 	}
 	user := u.User
 	if user != nil {
 		if _, given := user.Password(); !given {
 			password, ok := env(PasswordVariable)
 			if !ok {
-				return nil, exitcode.Usagef("--server names the user %s: put the password into %s", user.Username(), PasswordVariable)
+				return nil, exitcode.Usagef("the address names the user %s: put the password into %s", user.Username(), PasswordVariable)
 			}
 			user = url.UserPassword(user.Username(), password)
 		}
@@ -65,7 +65,7 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	at.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
 	if err != nil {
-		return nil, exitcode.Usagef("--server: %w", err)
+		return nil, exitcode.Usagef("server %s: %w", s, err)
 	}
 	if s.user != nil {
 		password, _ := s.user.Password()
@@ -90,7 +90,6 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	return nil, s.refusal(method, answer)
 }
 
-// refusal is the error of an answer that is not of 2xx.
 func (s *Server) refusal(method string, answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	var said struct{ Error string }
@@ -113,7 +112,6 @@ func (s *Server) refusal(method string, answer *http.Response) error {
 	return exitcode.With(code, fmt.Errorf("server %s: %s (status %d)", s, harmless.OneLine(said.Error), answer.StatusCode))
 }
 
-// get decodes the JSON at a path.
 func (s *Server) get(ctx context.Context, path string, into any) error {
 	answer, err := s.do(ctx, http.MethodGet, path, nil, "", http.NoBody)
 	if err != nil {

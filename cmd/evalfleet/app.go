@@ -52,7 +52,6 @@ func commands(p *process) []*cli.Command {
 	}
 }
 
-// withCommonFlags gives each command the flags that all have.
 func withCommonFlags(all []*cli.Command) []*cli.Command {
 	for _, command := range all {
 		command.Flags = append(command.Flags, commonFlags()...)
@@ -216,7 +215,7 @@ func noArguments(c *cli.Context) error {
 	return nil
 }
 
-// message is the text for an error: one line a problem.
+// message is the text for an error, one line a problem, with the flag that helps.
 func message(err error) string {
 	var problems config.Problems
 	switch {
@@ -225,5 +224,5 @@ func message(err error) string {
 	case errors.As(err, &problems):
 		return problems.Error()
 	}
-	return err.Error()
+	return err.Error() + hint(err)
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -46,6 +48,24 @@ func (p *process) stopped(ctx context.Context, what string) error {
 // usageError is something wrong with the command line.
 func usageError(format string, args ...any) error {
 	return exitcode.Usagef(format, args...)
+}
+
+// hint says which flag helps after an error of a package that reads no command line; empty: none.
+func hint(err error) string {
+	var lost *fleet.LostError
+	switch {
+	case errors.Is(err, fleet.ErrForeignStore):
+		return fmt.Sprintf("; open it with --%s URL", allowSinkFlag)
+	case errors.Is(err, fleet.ErrElsewhere):
+		return fmt.Sprintf("; name that with --%s", outDirFlag)
+	case errors.Is(err, fleet.ErrNoClasses):
+		return fmt.Sprintf("; name the results store with --%s, or retry without --%s", sinkFlagName, classFlag)
+	case errors.As(err, new(*collect.UnpricedError)):
+		return fmt.Sprintf(", or start afresh with --%s NAME", againFlag)
+	case errors.As(err, &lost):
+		return fmt.Sprintf("; submit it to the same Redis again: evalfleet enqueue FILE --%s --%s %s", waitFlag, outDirFlag, wording.ShellWord(lost.Dir))
+	}
+	return ""
 }
 
 // codeOf is the exit code for a command's error: the code given with withCode, or one derived

@@ -12,8 +12,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 func TestCodeOf(t *testing.T) {
@@ -61,6 +64,28 @@ func TestReportWithoutResultsSaysSoOnce(t *testing.T) {
 	for words, times := range map[string]int{out: 1, "no such file": 1, "evalfleet collect " + id: 1} {
 		if got := strings.Count(stderr, words); got != times || code != int(exitUnreachable) {
 			t.Errorf("report ended with %d and says %q %d times, want %d: %s", code, words, got, times, stderr)
+		}
+	}
+}
+
+// Errors of packages that read no command line get the flag that helps, also when they are
+// wrapped.
+func TestMessageNamesTheFlagThatHelps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fleet.ErrForeignStore, "--allow-sink"},
+		{fleet.ErrElsewhere, "--out-dir"},
+		{fleet.ErrNoClasses, "--class"},
+		{&fleet.LostError{Dir: "out dir", Err: results.ErrNoEvaluation}, "--out-dir 'out dir'"},
+		{&collect.UnpricedError{Calls: 3}, "--again"},
+		{results.ErrOtherSink, ""},
+	} {
+		got := message(withCode(exitUsage, fmt.Errorf("ev-1: %w", c.err)))
+		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "--") {
+			t.Errorf("%v: got %q, want %q in it", c.err, got, c.want)
 		}
 	}
 }

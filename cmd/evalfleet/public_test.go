@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,35 @@ func TestPublicPackagesExportNoInternalTypes(t *testing.T) {
 		t.Errorf("read %d files: %v", read, err)
 	}
 }
+
+// Packages whose errors pages and other programs show, too, name no flags: cmd does (hint).
+func TestPackagesWithoutACommandLineNameNoFlags(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"../../dashboard", "../../fleet", "../../remote"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			positions := token.NewFileSet()
+			parsed, err := parser.ParseFile(positions, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && flagIn.MatchString(text.Value) {
+					t.Errorf("%s: %s", positions.Position(text.Pos()), text.Value)
+				}
+				return true
+			})
+		}
+	}
+}
+
+var flagIn = regexp.MustCompile(`--[a-z]`)
 
 func TestExportedInternalsAreFound(t *testing.T) {
 	t.Parallel()

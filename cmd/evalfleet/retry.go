@@ -44,5 +44,8 @@ func retryCommand(p *process) *cli.Command {
 // classesOf are the error classes asked for; none is not nil.
 func classesOf(c *cli.Context) ([]string, error) {
 	classes := append([]string{}, c.StringSlice(classFlag)...)
-	return classes, fleet.CheckClasses(classes)
+	if err := fleet.CheckClasses(classes); err != nil {
+		return nil, usageError("--%s: %w", classFlag, err)
+	}
+	return classes, nil
 }

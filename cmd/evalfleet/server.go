@@ -33,7 +33,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	}
 	s, err := remote.Open(c.String(serverFlag), p.env, proxy)
 	if err != nil {
-		return err
+		return usageError("--%s: %w", serverFlag, err)
 	}
 	folder, file, paths, err := p.filesOf(c)
 	if err != nil {
