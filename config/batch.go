@@ -82,7 +82,6 @@ func (b *batch) line(at place, line []byte) {
 	b.prompts.Rows = append(b.prompts.Rows, eval.Document{ID: row, Item: b.item, Candidate: row, Hash: hash, Bytes: len(text)})
 }
 
-// text is the text that a key must have.
 func (b *batch) text(at place, values map[string]placedValue, key string) string {
 	v, ok := values[key]
 	if !ok || isNull(v.raw) {

@@ -101,7 +101,7 @@ func (set *documentSet) add(doc foundDocument) {
 		}
 	}
 	if doc.id == eval.Tie {
-		s.refuse(doc.at, "rename the document", "no document may be called %s: a verdict says it when neither wins", eval.Tie)
+		s.refuse(doc.at, "rename the document", "a document cannot be named %s, because verdicts use it for ties", eval.Tie)
 		return
 	}
 	if before, ok := set.ids[doc.id]; ok {

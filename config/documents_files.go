@@ -95,7 +95,6 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 	return files, true
 }
 
-// addFile adds the document with a file's text.
 func (set *documentSet) addFile(file string, doc foundDocument) {
 	text, ok := set.draft.readText(file, maxText)
 	if !ok {

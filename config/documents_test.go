@@ -133,7 +133,7 @@ func TestDocumentProblems(t *testing.T) {
 		{"too large", "[a.md]", map[string]string{"a.md": strings.Repeat("x", maxText+1)},
 			[]string{"a.md: 8388609 bytes is too large: at most 8388608 bytes are read"}},
 		{"called tie", `{files: "<candidate>.md"}`, map[string]string{"tie.md": "x"},
-			[]string{"tie.md: no document may be called tie: a verdict says it when neither wins; rename the document"}},
+			[]string{"tie.md: a document cannot be named tie, because verdicts use it for ties; rename the document"}},
 		{"no candidate", `{files: "<item>.md"}`, nil, []string{"eval.yaml:3:20: documents.files: the pattern has no <candidate>"}},
 		{"unknown placeholder", `{files: "<model>/<candidate>.md"}`, nil, []string{"eval.yaml:3:20: documents.files: <model> is not allowed here; use <item> and <candidate>, each once"}},
 		{"missing jsonl", "{jsonl: no.jsonl}", nil, []string{"eval.yaml:3:20: documents.jsonl: no.jsonl: no such file"}},

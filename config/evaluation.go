@@ -100,7 +100,6 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 	return s.finish()
 }
 
-// parse reads a YAML file.
 func (s *draft) parse(path string) (y *yamlFile, root value, ok bool) {
 	text, ok := s.readText(path, maxText)
 	if !ok {

@@ -121,7 +121,6 @@ func (x *experiment) saySkipped() {
 	}
 }
 
-// addJSON takes one line in.
 func (x *experiment) addJSON(at place, line []byte) {
 	if j, members, ok := x.writtenLine(at, line); ok {
 		x.add(experimentLine{at: at, text: string(line), values: j.values(members, "")})

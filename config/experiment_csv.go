@@ -58,7 +58,6 @@ func columnsOf(path string, text []byte) []prompto.Column {
 	return columns
 }
 
-// addRow takes the table's row in.
 func (x *experiment) addRow(rows *table, columns []prompto.Column) {
 	places := map[string]place{}
 	var parameters place

@@ -80,7 +80,6 @@ var thousands = regexp.MustCompile(`^[0-9]{3}$`)
 // expanded is a variable as a shell would expand it.
 var expanded = regexp.MustCompile(`^\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?$`)
 
-// variableName is the name of an environment variable.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // refuseKey reports that a file holds an API key. The key itself is not repeated.
@@ -142,7 +141,6 @@ func (y *yamlFile) environmentName(v value) string {
 	return name
 }
 
-// evaluationKeys are keys that only evaluation files have.
 var evaluationKeys = []string{"documents", "judges", "pairwise", "single", "panel", "votes", "runs", "test"}
 
 // syntaxHint says how to mend text that is not YAML, by the parser's message and the line it is

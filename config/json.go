@@ -141,7 +141,6 @@ func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
 	s.textLines(path, file, func(at place, line []byte) { take(at, bytes.Clone(line)) })
 }
 
-// writtenLine is the object of a line.
 func (f *findings) writtenLine(at place, line []byte) (j jsonText, members []member, ok bool) {
 	j = jsonText{findings: f, file: at.file, text: line, first: at.line}
 	members, ok = j.object("one JSON object a line")

@@ -141,7 +141,6 @@ func (s *draft) textLines(path string, from io.Reader, take func(at place, line 
 	}
 }
 
-// jsonObject reads the object of one line.
 func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
 	if offset := invalidUTF8(line); offset >= 0 {
 		at.column = offset + 1

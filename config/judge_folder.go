@@ -138,7 +138,7 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 		}
 	}
 	if len(answers) == 0 && len(x.problems) == 0 {
-		x.refuse(x.top, "", "no answer is there to judge: %d failed", failed)
+		x.refuse(x.top, "", "there is no answer to judge: %d failed", failed)
 	}
 	s, err = x.finish()
 	return s, failed, err

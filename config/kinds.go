@@ -185,7 +185,6 @@ func (y *yamlFile) share(v value, mode, text string) float64 {
 	return f
 }
 
-// template reads a template's text from the file that v names.
 func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 	text, ok := s.fileText(y, v)
 	if !ok {
@@ -199,7 +198,6 @@ func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 	return text
 }
 
-// fileText reads the text of the file that v names.
 func (s *draft) fileText(y *yamlFile, v value) (text string, ok bool) {
 	path, ok := s.pathOf(y, v)
 	if !ok {

@@ -24,7 +24,6 @@ type pairList struct {
 	pairs [][2]int
 }
 
-// listedPairs reads the file of pairs that v names.
 func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Order) [][2]int {
 	path, ok := s.pathOf(y, v)
 	if !ok {
@@ -64,7 +63,6 @@ func (set documentSet) baseline(y *yamlFile, v value) string {
 	return name
 }
 
-// take takes the pair of the row in.
 func (l *pairList) take() {
 	pair, at, ok := l.set.pair(l.cell)
 	if !ok {

@@ -143,13 +143,13 @@ func (s *draft) setBatching() {
 		return
 	}
 	if s.asked.JSON == eval.JSONFalse {
-		s.warn(s.top, "set json: auto", "batching needs structured output: with json: false each dimension is asked for by itself")
+		s.warn(s.top, "set json: auto", "batching needs structured output: with json: false each dimension is a separate call")
 		return
 	}
 	for i, agent := range s.asked.Panel.Agents {
 		e := s.known[agent.Provider]
 		if e.Dialect == catalog.Test || e.Capabilities(agent.Model).JSON == providers.JSONNone {
-			s.warn(s.agentsAt[i], "", "%s has no structured output: agent %s is asked for each dimension by itself", agent.Target(), agent.Name)
+			s.warn(s.agentsAt[i], "", "%s has no structured output: agent %s makes a separate call for each dimension", agent.Target(), agent.Name)
 			continue
 		}
 		s.settings.Batching = append(s.settings.Batching, agent.Name)

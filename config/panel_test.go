@@ -58,10 +58,10 @@ func TestPanel(t *testing.T) {
 		batching   []string
 		warns      string
 	}{
-		"file":               {"{" + agents + ", dimensions: [clarity], batching: true}", "", "", []string{"prosecutor"}, "test:x has no structured output: agent test:x is asked for each dimension by itself"},
+		"file":               {"{" + agents + ", dimensions: [clarity], batching: true}", "", "", []string{"prosecutor"}, "test:x has no structured output: agent test:x makes a separate call for each dimension"},
 		"environment":        {"{" + agents + ", dimensions: dims.yaml}", "true", "", []string{"prosecutor"}, "test:x has no structured output"},
 		"environment is off": {"{" + agents + ", dimensions: dims.yaml, batching: true}", "0", "", nil, ""},
-		"without JSON":       {"{" + agents + ", dimensions: dims.yaml, batching: true}", "", eval.JSONFalse, nil, "with json: false each dimension is asked for by itself"},
+		"without JSON":       {"{" + agents + ", dimensions: dims.yaml, batching: true}", "", eval.JSONFalse, nil, "with json: false each dimension is a separate call"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

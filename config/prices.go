@@ -177,10 +177,10 @@ func (s *draft) priceEveryone() {
 	if s.budget.nano > 0 && len(unbounded) > 0 {
 		slices.Sort(unbounded)
 		s.warn(s.budget.at, "add overrides: {max_completion_tokens: …} to them",
-			"the budget can be passed by answers whose length nothing bounds: those of %s", strings.Join(slices.Compact(unbounded), ", "))
+			"the budget can be exceeded by answers without a bound on their length: those of %s", strings.Join(slices.Compact(unbounded), ", "))
 	}
 	if s.budget.nano > 0 && s.demands(s.asked.Grounded) {
 		s.warn(s.budget.at, "leave room, or set grounding: off",
-			"the budget can be passed by what searches find, which cannot be bounded before the call")
+			"searches can exceed the budget, because their cost cannot be bounded before the call")
 	}
 }

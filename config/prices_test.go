@@ -72,7 +72,7 @@ budget: {usd: 0.37}
 // The input added by searches is charged, and unknown in advance.
 func TestBudgetOverSearches(t *testing.T) {
 	t.Parallel()
-	const passed = "the budget can be passed by what searches find, which cannot be bounded before the call"
+	const passed = "searches can exceed the budget, because their cost cannot be bounded before the call"
 	for grounding, want := range map[string]bool{"required": true, "off": false} {
 		dir := folder(t, map[string]string{
 			"a.md": "a", "b.md": "b",

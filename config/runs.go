@@ -95,7 +95,6 @@ func (y *yamlFile) run(v value) writtenRun {
 	return r
 }
 
-// filesKeys read the files of a run.
 func (y *yamlFile) filesKeys(r *writtenRun) keys {
 	return keys{
 		"file_a": func(v value) { r.fileA, r.fileAAt = y.text(v), v.place },
@@ -161,7 +160,7 @@ func (l *runList) add(r writtenRun) {
 	case !nameable(r.id):
 		s.unnameable(r.idAt, r.id, "cannot be a run's id")
 	case twice:
-		s.refuse(r.idAt, "give each run an id of its own; one without id is called after its place in the list",
+		s.refuse(r.idAt, "give each run a unique id; a run without one is named after its position in the list",
 			"a second run with the id %s, the first is in %s", r.id, before.origin())
 	}
 	l.ids[r.id] = r.idAt

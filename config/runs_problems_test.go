@@ -24,7 +24,7 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"unknown key of a single run", asks + "test: {" + files + ", fileb: x}\n", "eval.yaml:3:36: test.fileb: unknown key; did you mean file_b?"},
 		{"unknown key of all", asks + "runs: [{" + files + "}]\nprovder: x\n", "eval.yaml:4:1: provder: unknown key; did you mean provider?"},
 		{"id twice", asks + "runs:\n- {id: run2, " + files + "}\n- {" + files + "}\n",
-			"eval.yaml:5:3: runs[1]: a second run with the id run2, the first is in DIR/eval.yaml:4; give each run an id of its own; one without id is called after its place in the list"},
+			"eval.yaml:5:3: runs[1]: a second run with the id run2, the first is in DIR/eval.yaml:4; give each run a unique id; a run without one is named after its position in the list"},
 		{"id that does not show", asks + "runs: [{id: \"a\\nb\", " + files + "}]\n",
 			`eval.yaml:3:13: runs[0].id: "a\nb" cannot be a run's id; use at most 512 printable characters`},
 		{"no provider", "runs: [{" + files + "}]\n", "eval.yaml:1:8: runs[0]: the run has no provider; add provider, to the run or to the file for all its runs"},

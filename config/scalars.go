@@ -151,7 +151,6 @@ func secondsToDuration(f float64) (time.Duration, bool) {
 	return time.Duration(math.Round(f * float64(time.Second))), true
 }
 
-// oneOf reads one of the words.
 func (y *yamlFile) oneOf(v value, words []string) string {
 	word, _ := scalar(v.node)
 	if slices.Contains(words, word) {

@@ -66,7 +66,6 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	s.texts[s.settings.Votes] = text
 }
 
-// readTable reads CSV.
 func (l *voteList) readTable(t *table) {
 	if t.rows == nil {
 		return

@@ -229,7 +229,6 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 	}
 }
 
-// list reads a sequence.
 func (y *yamlFile) list(v value, read func(value)) {
 	sequence, ok := v.node.(*ast.SequenceNode)
 	if !ok {

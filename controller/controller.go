@@ -153,7 +153,6 @@ type evaluations struct {
 	unreadable []eval.ID // are among neither
 }
 
-// active reads the evaluations that are active.
 func (c *Controller) active(ctx context.Context) (evaluations, error) {
 	ids, err := c.store.Active(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ const scrapeTime = 5 * time.Second
 // sum counts anything twice. Parts of queues that evaluations have for themselves are
 // counted with their queue: no label holds an evaluation's id.
 var (
-	redisUp      = gauge("evalfleet_redis_up", "1 when Redis answered the scrape, else 0, and nothing that is known to Redis is told.")
+	redisUp      = gauge("evalfleet_redis_up", "1 if Redis answered the scrape; 0 if not, in which case the metrics that come from Redis are missing.")
 	workersAlive = gauge("evalfleet_workers", "Workers whose heartbeat holds.")
 
 	queueTasks    = gauge("evalfleet_queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed for at most a minute) and delayed.", "queue", "state")
@@ -32,7 +32,7 @@ var (
 
 	limitCapacity   = gauge("evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens a period or day.", "limit", "kind")
 	limitConfigured = gauge("evalfleet_limit_configured", "What a limit allows at most: evalfleet_limit_capacity is less while an adaptive limit is cut.", "limit", "kind")
-	limitUsed       = gauge("evalfleet_limit_used", "What of a limit is used; of a rate without a window nothing is told.", "limit", "kind")
+	limitUsed       = gauge("evalfleet_limit_used", "Use of a limit; missing for rates without a window.", "limit", "kind")
 	limitAllowed    = gauge("evalfleet_limit_allowed", "How much evalfleet_limit_used may be: the capacity, or the part of it that belongs to a window.", "limit", "kind")
 	limitWaiting    = gauge("evalfleet_limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
 	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "How long a provider, model or group still holds calls back after it said that it is asked too much.", "scope")

@@ -68,7 +68,7 @@ func (r Resumption) Save(dir string) error {
 	}
 	path := filepath.Join(dir, ResumeFile)
 	if most := largest[ResumeFile]; int64(len(raw)) >= most {
-		return exitcode.Usagef("%s would have %d bytes, and at most %d are read again: with so many runs, leave out names of their answers, or use shorter ones", path, len(raw)+1, most)
+		return exitcode.Usagef("%s would have %d bytes, and the maximum is %d: omit out from some of the runs, or use shorter paths", path, len(raw)+1, most)
 	}
 	temporary := path + ".new" // the folder is ours alone
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {

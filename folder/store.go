@@ -19,7 +19,7 @@ func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, e
 	}
 	listed, err := reader.Evaluations(ctx)
 	if err == nil && len(listed) == 0 {
-		err = exitcode.Usagef("%s holds no evaluation yet", url)
+		err = exitcode.Usagef("%s contains no evaluation yet", url)
 	}
 	if err != nil {
 		_ = reader.Close()

@@ -55,7 +55,6 @@ type group struct {
 	aged  bool // the first of them has waited long
 }
 
-// ask adds calls of a queue.
 func (b *batch) ask(g *queue, calls []*call) {
 	b.groups = append(b.groups, group{queue: g, calls: calls, aged: g.aged(time.Now())})
 	b.touch(g.rules...)

@@ -111,7 +111,6 @@ func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown i
 	return nil
 }
 
-// moveClock is the clock script.
 func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most time.Duration) (outcome int, err error) {
 	registry, err := l.load(ctx)
 	if err != nil {

@@ -69,7 +69,6 @@ func (g *queue) gather() {
 	}
 }
 
-// remove takes a call out of the queue.
 func (g *queue) remove(c *call) {
 	g.calls.Remove(c.element)
 	c.queue, c.element = nil, nil

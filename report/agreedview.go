@@ -18,7 +18,6 @@ type ownRow struct {
 	Ranks []string // by column
 }
 
-// ownViewOf shows the ranks of candidates in several rankings.
 func ownViewOf(caption string, candidates []Ranked, names []string, rankings [][]Group) *ownView {
 	v := &ownView{Caption: caption, Columns: names}
 	shown := candidates[:min(openRows, len(candidates))]

@@ -305,5 +305,4 @@ func dateTime(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// tenth rounds a coordinate.
 func tenth(x float64) float64 { return math.Round(x*10) / 10 }

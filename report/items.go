@@ -78,7 +78,6 @@ func (i Item) meanScore() float64 {
 	return i.Score.Mean()
 }
 
-// itemRows are the rows of items.csv.
 func (r *Report) itemRows() (rows []results.ItemRow) {
 	for _, i := range r.Items {
 		rows = append(rows, results.ItemRow{
@@ -157,7 +156,6 @@ func (b *builder) finishItems(ctx context.Context) error {
 	return b.rankCategories(ctx)
 }
 
-// rankCategories ranks by the items of each category.
 func (b *builder) rankCategories(ctx context.Context) error {
 	r := b.report
 	count := map[string]int{}
@@ -290,7 +288,6 @@ func (c *Categories) words() string {
 	}
 }
 
-// categorySection are the ranks of candidates by category.
 func (r *Report) categorySection(candidates, width int) (section, bool) {
 	if r.Categories == nil || len(r.Groups) == 0 {
 		return section{}, false
@@ -372,7 +369,6 @@ func (r *Report) itemSection() (section, bool) {
 	return s, true
 }
 
-// itemMap is the map of items and candidates.
 type itemMap struct {
 	Words, Mean string
 	Candidates  []string
@@ -390,7 +386,7 @@ func (r *Report) itemMap() *itemMap {
 	if r.Verdicts == 0 {
 		scale := r.Evaluation.Plan.Single.Scale
 		low, high = float64(scale.Min), float64(scale.Max)
-		m.Words = "Mean scores of each candidate on each item, on a scale of " + scaleWords(scale) + "; the item that tells candidates apart least first."
+		m.Words = "Mean scores of each candidate on each item, on a scale of " + scaleWords(scale) + "; the least discriminating item first."
 	}
 	if left := len(r.Items) - len(items); left > 0 {
 		m.Words += " " + wording.Counted(left, "more item") + " in report.json."

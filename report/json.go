@@ -220,7 +220,6 @@ func agreementOf(a *Agreement, scores bool) *agreementJSON {
 	return out
 }
 
-// limitedNumber is a number with its limits.
 func limitedNumber(x float64, limits rank.Limits) (at, low, high *number) {
 	numbers := [3]number{number(x), number(limits.Low), number(limits.High)}
 	return &numbers[0], &numbers[1], &numbers[2]

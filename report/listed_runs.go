@@ -40,7 +40,6 @@ func newListedRuns(e results.Evaluation, phases []results.PhaseCounts) []ListedR
 	return listed
 }
 
-// addListedRun adds a run's outcome.
 func (r *Report) addListedRun(row results.RunRow) {
 	if row.Kind == eval.KindRuns && row.Index >= 0 && row.Index < len(r.ListedRuns) {
 		run := &r.ListedRuns[row.Index]

@@ -133,7 +133,6 @@ func winCell(name, other string, record rank.Record) heatCell {
 	}
 }
 
-// shade of a share between 0 and 1.
 func shade(share float64) int {
 	return int(math.Round(10 * min(max(share, 0), 1)))
 }

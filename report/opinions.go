@@ -46,7 +46,6 @@ func (p *Panel) keep(candidate int, row results.PanelRow) {
 	p.opinions[candidate] = kept[:min(len(kept), opinionsKept)]
 }
 
-// panelSaid is what the panel said of a candidate.
 type panelSaid struct {
 	Name, Mean string
 	Opinions   []opinion
@@ -72,7 +71,6 @@ func (r *Report) byPanel() []Ranked {
 	return all
 }
 
-// panelHeadline says who scored what.
 func (r *Report) panelHeadline() string {
 	planned, _, _, _ := r.runs()
 	scored := fmt.Sprintf("%s of %s %s a score.", wording.Count(r.Panel.Scored), wording.Counted(planned, "run"), have(r.Panel.Scored))

@@ -54,7 +54,6 @@ func (p *People) said() string {
 	return said
 }
 
-// judgesSection compares each judge with the majority of people.
 func (p *People) judgesSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
 	for _, j := range p.Judges {
@@ -105,7 +104,6 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	return s, true
 }
 
-// rankColumn are the ranks of candidates in another ranking.
 func rankColumn(head string, shown []Ranked, groups []Group) lines.Column {
 	c := lines.Column{Head: head, Right: true}
 	for _, one := range shown {

@@ -96,7 +96,7 @@ func missing(p JudgeProgress) string {
 	case lacking+p.Cancelled == 0:
 		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed))
 	default:
-		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submitted again, the same evaluation asks only what is missing.",
+		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submit the evaluation again to run only what is missing.",
 			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), are(p.Cancelled), are(lacking))
 	}
 }

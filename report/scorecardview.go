@@ -79,7 +79,7 @@ func (r *Report) cardSection() (s section, ok bool) {
 	add("flips", "Flips: pairs with the other text preferred in the other order.", func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly })
 	add("first", "First: how often it prefers the first of two equal texts.", func(c *Scorecard) (string, bool) { return whole(c.First), false })
 	add("longer", "Longer: decided verdicts for the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
-	add("own", "Own: how much more often than people, or other judges, it prefers candidates of its own family.", func(c *Scorecard) (string, bool) {
+	add("own", "Own: how much more often it prefers candidates of its own family than people or other judges do.", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {
 			return "–", false
 		}

@@ -183,7 +183,7 @@ func (r *Report) method() []string {
 	if !r.abilities() {
 		return nil
 	}
-	ties := "A tie says that two candidates are close: Davidson's model, with a tie propensity of each judge."
+	ties := "A tie says that two candidates are close: Davidson's model, with a tie propensity for each judge."
 	if r.Options.Ties == rank.HalfWins {
 		ties = "A tie counts as half a win for each candidate."
 	}

@@ -151,7 +151,6 @@ func (c chart) at(value float64) float64 {
 	return c.bottom - (c.bottom-c.top)*value/c.most
 }
 
-// x is the position of a time.
 func (v *timelineView) x(line results.Timeline, after time.Duration) float64 {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	return v.Left + (v.Right-v.Left)*float64(after)/float64(whole)
@@ -203,7 +202,6 @@ func (v *timelineView) period(line results.Timeline, k int, p results.Period, be
 	return out
 }
 
-// flight is a line in steps.
 func (v *timelineView) flight(line results.Timeline) string {
 	var path strings.Builder
 	chart := v.Charts[1]

@@ -211,7 +211,6 @@ func (r *Report) total() results.Usage {
 	return sum
 }
 
-// runs are the runs of all phases.
 func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
 	for _, p := range r.Phases {
 		planned += p.Runs

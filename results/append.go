@@ -107,7 +107,6 @@ type put[T any] struct {
 	stored bool // it is new, or the other gave way
 }
 
-// putRows stores the entries' runs and calls, in their order.
 func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.Entry) (runs []put[record.Run], calls []put[record.Call], err error) {
 	for _, entry := range entries {
 		if r := entry.Run; r != nil {
@@ -257,7 +256,6 @@ func (a *appender) clear(r *record.Run) {
 	a.add("DELETE FROM events WHERE evaluation = ? AND run = ?", a.evaluation, id)
 }
 
-// outcome stores a run's outcome.
 func (a *appender) outcome(r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
@@ -344,7 +342,6 @@ func optionalJSON[T any](v *T) (any, error) {
 	return string(raw), err
 }
 
-// pair is the first and second of one or two values.
 func pair(values []string) (first, second string) {
 	if len(values) > 0 {
 		first = values[0]

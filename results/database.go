@@ -152,7 +152,6 @@ type transaction struct {
 	tx   *sql.Tx
 }
 
-// transact runs write in one transaction.
 func (s *store) transact(ctx context.Context, operation string, write func(*transaction) error) error {
 	if err := s.try(ctx, write); err != nil {
 		return s.explain(operation+" in", s.name, err)
@@ -214,7 +213,6 @@ func insertOr(table, key, columns string, value func(column string) string) stri
 	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
 }
 
-// of are columns of the table with that alias.
 func of(alias, columns string) string {
 	return alias + "." + strings.ReplaceAll(columns, ", ", ", "+alias+".")
 }

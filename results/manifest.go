@@ -10,7 +10,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// manifestVersion is the version of manifest.json.
 const manifestVersion = 1
 
 type manifestHead struct {

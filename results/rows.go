@@ -87,7 +87,6 @@ func scanAnswer(row scanner, out *record.Run, between ...any) error {
 	return json.Unmarshal([]byte(answers), &out.Answers)
 }
 
-// scanRunRow reads runColumns.
 func scanRunRow(row scanner, out *RunRow) error {
 	return scanRun(row, &out.Run, out.Used.fields()...)
 }

@@ -385,7 +385,6 @@ func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death s
 	return n, nil
 }
 
-// progressKeys are those of a script that writes a run's progress.
 func (s *Store) progressKeys(id eval.RunID) []string {
 	of := id.Evaluation
 	return []string{s.keys.Record(of), s.keys.States(of, id.Phase, id.Index), s.keys.Progress(id), s.keys.InProgress(of)}

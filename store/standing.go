@@ -117,7 +117,6 @@ func ofOneKey(err error) bool {
 	return (redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")) && !outage.Passes(err)
 }
 
-// standingOf reads the answer for one evaluation.
 func standingOf(id eval.ID, answer *redis.Cmd) Standing {
 	words, err := answer.StringSlice()
 	var standing Standing

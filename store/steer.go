@@ -234,7 +234,7 @@ func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, er
 		values, err := asked[i].Result()
 		switch {
 		case err != nil && !ofOneKey(err):
-			return nil, fmt.Errorf("read what goes on of %s: %w", id, err)
+			return nil, fmt.Errorf("read the runs in progress of %s: %w", id, err)
 		case err != nil:
 			going[id] = Going{}
 			continue

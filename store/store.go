@@ -216,7 +216,7 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	case err != nil:
 		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
 	case answer < 0:
-		return false, fmt.Errorf("create evaluation %s: its plan or documents are gone again; submit it once more", r.ID)
+		return false, fmt.Errorf("create evaluation %s: its plan or documents were deleted meanwhile; submit it again", r.ID)
 	}
 	return answer == 1, nil
 }
@@ -326,7 +326,6 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 	return reopened, nil
 }
 
-// recordFields are the record's fields in Redis.
 func recordFields(r record.Evaluation) ([]any, error) {
 	settings, phases, err := encodeSettings(r)
 	if err != nil {

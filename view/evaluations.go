@@ -114,7 +114,6 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	return e, limits, err
 }
 
-// read reads an evaluation and its record.
 func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing, in inForce, now time.Time) (Evaluation, record.Evaluation, error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err == nil {

@@ -175,7 +175,6 @@ func taskOf(info *asynq.TaskInfo) Task {
 	return t
 }
 
-// addHolders adds the workers that have active tasks.
 func (f Fleet) addHolders(ctx context.Context, t *Tasks, active []string) error {
 	if len(active) == 0 {
 		return nil

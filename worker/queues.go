@@ -52,7 +52,6 @@ func (q *queues) dropIdle(isIdle func(queue string) bool) (idle []string) {
 	return idle
 }
 
-// serving lists the queues that are served.
 func (q *queues) serving() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

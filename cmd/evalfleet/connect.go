@@ -24,7 +24,6 @@ const (
 // redisFlags say how to come into the Redis of --redis.
 var redisFlags = []string{redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, redisPasswordFlag}
 
-// fleetRedis is the Redis of --redis.
 func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
 	s := dial.Settings{
 		URL: c.String(redisFlag), CA: c.String(redisCAFlag), Cert: c.String(redisCertFlag), Key: c.String(redisKeyFlag),

@@ -65,7 +65,7 @@ func judgeOption() cli.Flag {
 
 func listFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and holds the settings (default the list in that file)"},
+		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and contains the settings (default the list in that file)"},
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input as a JSON array"},
 		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b (default none)"},
 		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` with the input of a single run; requires --file-a (default none)"},

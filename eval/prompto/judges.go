@@ -64,7 +64,6 @@ func ParseTemplate(name, template string) (Template, []TemplateError) {
 	return Template{Name: name, parts: append(parts, templatePart{text: text.String()})}, problems
 }
 
-// fill is the template with values for its fields.
 func (t Template) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, part := range t.parts {

@@ -46,7 +46,6 @@ func (c *Column) Take(cell string) {
 
 var booleans = map[string]bool{"True": true, "TRUE": true, "true": true, "False": false, "FALSE": false, "false": false}
 
-// value is a cell as JSON.
 func (c Column) value(cell string) json.RawMessage {
 	var v any = cell
 	switch {

@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	// jackknifeGroups is the number of groups that clusters are divided into.
 	jackknifeGroups = 60
 	// mostJackknifed is the number of raters beyond which coefficients have no limits.
 	mostJackknifed = 30

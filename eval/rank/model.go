@@ -64,7 +64,6 @@ type point struct {
 	nu []float64 // of each judge; 0 without ties
 }
 
-// discrimination is a judge's s.
 func (p point) discrimination(judge int) float64 {
 	if k := p.scales[judge]; k >= 0 {
 		return 1 + p.x[k]

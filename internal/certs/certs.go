@@ -25,7 +25,7 @@ func (f Files) Config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM form", f.CA)
+			return nil, fmt.Errorf("%s contains no certificate in PEM form", f.CA)
 		}
 	}
 	if (f.Cert == "") != (f.Key == "") {

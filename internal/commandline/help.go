@@ -104,7 +104,6 @@ func (a App) WriteHelp(to io.Writer, template string) error {
 	return a.print(to, template, a.Commands)
 }
 
-// print fills a template.
 func (a App) print(to io.Writer, template string, data any) error {
 	width := a.Width
 	if width == 0 || width > HelpWidth {

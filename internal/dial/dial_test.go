@@ -99,7 +99,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for want, s := range map[string]Settings{
 		"does not use TLS":                 {URL: "redis://host", CA: empty},
-		"holds no certificate":             {URL: "rediss://host", CA: empty},
+		"contains no certificate":          {URL: "rediss://host", CA: empty},
 		"no such file":                     {URL: "rediss+cluster://host", CA: empty + "x"},
 		"a client certificate needs a key": {URL: "rediss+sentinel://host/m", Cert: empty},
 		"client certificate ":              {URL: "rediss://host", Cert: empty, Key: empty},

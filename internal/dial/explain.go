@@ -48,7 +48,7 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("closes the connection: %w; if this port speaks TLS, name it with rediss instead of redis, and if Redis is restarting, try again", err)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis brings its own)", err)
+		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis starts its own)", err)
 	}
 	return err
 }

@@ -38,7 +38,6 @@ func RunBackground(t *testing.T, d Dialect) {
 	}
 }
 
-// background is the provider of a site.
 func (s *site) background(t *testing.T) providers.Background {
 	t.Helper()
 	b, ok := s.provider.(providers.Background)

@@ -55,7 +55,6 @@ func (s *Simulator) submit(w http.ResponseWriter, r *http.Request, c *call) {
 	answer.send(w)
 }
 
-// endJob ends a job that has not ended.
 func (s *Simulator) endJob(j *job, outcome outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

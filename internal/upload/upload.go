@@ -137,7 +137,7 @@ func (t *target) tar(r io.Reader) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%q is neither a file nor a folder: replace links by the files they lead to (tar --dereference)", header.Name)
+			return fmt.Errorf("%q is neither a file nor a folder: replace links with their files (tar --dereference)", header.Name)
 		}
 	}
 }

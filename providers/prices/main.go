@@ -220,7 +220,6 @@ func handWritten(path string) (map[string]bool, error) {
 	return hand, nil
 }
 
-// git runs git in the clone.
 func git(ctx context.Context, clone string, arguments ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", clone}, arguments...)...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

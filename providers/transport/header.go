@@ -18,7 +18,7 @@ func Header(req *providers.Request, keyHeader string) (http.Header, error) {
 	h := http.Header{}
 	if req.Key != "" {
 		if strings.ContainsFunc(req.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			err := errors.New("the key holds a line break or another control character")
+			err := errors.New("the key contains a line break or another control character")
 			return nil, &providers.Error{Class: providers.Auth, Message: err.Error(), Err: err}
 		}
 		keyHeader = cmp.Or(keyHeader, authorization)

@@ -17,7 +17,6 @@ const Width = 100
 // detailLines bounds what others wrote, such as a provider's message.
 const detailLines = 3
 
-// left fills a cell up on its right, right on its left.
 func left(cell string, columns int) string { return wording.Columns.FillRight(cell, columns) }
 
 func right(cell string, columns int) string { return wording.Columns.FillLeft(cell, columns) }

@@ -63,7 +63,7 @@ func (p *pull) faulted(ctx context.Context, cause error) error {
 	if errors.As(cause, &broke) {
 		log = log.Bytes("stack", broke.stack)
 	}
-	log.Msg("this program failed at a run")
+	log.Msg("evalfleet failed at a run")
 	if p.run.Evaluation != nil && p.usedUp() {
 		err := survive(func() error { return p.giveUp(ctx, p.lost(cause)) })
 		var back *run.PutBack

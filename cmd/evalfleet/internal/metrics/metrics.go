@@ -90,7 +90,7 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		cost: ofModel("evalfleet_cost_usd_total",
 			"Cost of calls in US dollars, as the provider reported it, else by its price, where one is known."),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_limit_wait_seconds",
-			Help: "Time from asking to start of calls that had to wait, by the limit that they waited for last.", Buckets: waitSeconds}, []string{"limit"}),
+			Help: "How long calls waited before they started, if they had to, by the last limit that they waited for.", Buckets: waitSeconds}, []string{"limit"}),
 		limited: ofModel("evalfleet_rate_limited_total",
 			"Calls that were one too many, by who said so: the provider by status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before it was sent, which made it wait (local).", "source"),
 		retries: ofModel("evalfleet_retries_total", "Calls that failed and lead to another one."),
