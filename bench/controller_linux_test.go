@@ -90,17 +90,13 @@ func BenchmarkBusyController(b *testing.B) {
 		used, busy, began := cpu(b, f.client), processCPU(b, controller), time.Now()
 		m := f.monitor("controller", sized(2*time.Second, 30*time.Second))
 		took := time.Since(began).Seconds()
-		own := float64(m.sent+m.nested) / took
-		b.ReportMetric(own, "commands/s")
+		b.ReportMetric(float64(m.sent+m.nested)/took, "commands/s")
 		b.ReportMetric(float64(m.sent)/took, "sent/s")
 		b.ReportMetric(float64(m.all)/took, "all-commands/s")
 		b.ReportMetric(float64(provider.Stats().All.Answered-answered)/took, "runs/s")
 		b.ReportMetric(float64(len(m.recorded)), "evaluations")
 		b.ReportMetric(100*(cpu(b, f.client)-used).Seconds()/took, "redis-%cpu")
 		b.ReportMetric(100*(processCPU(b, controller)-busy).Seconds()/took, "controller-%cpu")
-		if *full && own > 3000 {
-			b.Errorf("%.0f commands a second, want at most 3,000", own)
-		}
 	}
 	b.Logf("%d evaluations, calls of %s", evaluations, latency)
 }
