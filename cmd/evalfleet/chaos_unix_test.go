@@ -256,7 +256,7 @@ func (c *chaos) heal() {
 		if code == 0 && m.is("enqueue") {
 			continue // it has finished
 		}
-		if !m.killed && (code != int(exitUnreachable) || !m.submitting()) {
+		if !m.killed && (code != int(exitUnreachable) || !m.starting()) {
 			c.t.Errorf("%s ended by itself with %d: %s", m.name, code, lastLine(m.stderr.String()))
 		}
 		c.start(m)
@@ -275,10 +275,14 @@ func (c *chaos) command(args ...string) exit {
 	return exit(launch(c.t, c.dir, append(args, "--redis", c.redis.URL())...).wait())
 }
 
-// submitting reports whether a member is a submitter that has not submitted its evaluation
-// yet. If it meets no Redis, it says so and ends; only later does it wait for Redis.
-func (m *member) submitting() bool {
-	return isSubmitter(m) && !strings.Contains(m.stderr.String(), "runs in queues")
+// starting reports whether a submitter has not submitted its evaluation yet, or a worker does
+// not serve yet. One that meets no Redis says so and ends; only later does it wait for Redis.
+func (m *member) starting() bool {
+	begun := "serving redis://"
+	if isSubmitter(m) {
+		begun = "runs in queues"
+	}
+	return (isSubmitter(m) || m.is("worker")) && !strings.Contains(m.stderr.String(), begun)
 }
 
 // folder is a submitter's.
