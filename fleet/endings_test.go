@@ -18,8 +18,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// An evaluation that has ended early is told once, although calls in flight end, and fail, after
-// its report was written. Another end is told again, and the event says why.
+// An evaluation that ended early sends one event, even if calls in flight end or fail after its
+// report was written. A different end sends another, which says why.
 func TestEarlyEndIsToldOnce(t *testing.T) {
 	t.Parallel()
 	told := make(chan notify.Event, 10)
