@@ -12,6 +12,8 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // asynqPeer is asynq as its documentation shows it: a semaphore in Redis for calls in flight,
@@ -98,7 +100,7 @@ func runAsynqWorker(ctx context.Context, j job) error {
 			if err != nil || wait == 0 {
 				return err
 			}
-			if err := sleep(ctx, wait); err != nil {
+			if err := outage.Pause(ctx, wait); err != nil {
 				return err
 			}
 		}
@@ -127,7 +129,7 @@ func waitForRate(ctx context.Context, rates *redis_rate.Limiter, q contenderQueu
 		if err != nil || answer.Allowed > 0 {
 			return err
 		}
-		if err := sleep(ctx, answer.RetryAfter); err != nil {
+		if err := outage.Pause(ctx, answer.RetryAfter); err != nil {
 			return err
 		}
 	}

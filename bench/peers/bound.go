@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // bound is a single Go process that keeps its limits in memory. It cannot be scaled out and
@@ -69,7 +71,7 @@ func runBound(ctx context.Context, j job) error {
 						if wait == 0 {
 							break
 						}
-						if err := sleep(ctx, wait); err != nil {
+						if err := outage.Pause(ctx, wait); err != nil {
 							return err
 						}
 					}
@@ -102,7 +104,7 @@ func newWindow(max int, period time.Duration) *window {
 func (w *window) wait(ctx context.Context) error {
 	select {
 	case last := <-w.slots:
-		if err := sleep(ctx, time.Until(last.Add(w.period))); err != nil {
+		if err := outage.Pause(ctx, time.Until(last.Add(w.period))); err != nil {
 			return err
 		}
 		w.slots <- time.Now()

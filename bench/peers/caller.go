@@ -51,14 +51,3 @@ func (c caller) call(ctx context.Context, model, run string) (wait time.Duration
 	}
 	return 0, fmt.Errorf("witness: %s", response.Status)
 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

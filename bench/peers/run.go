@@ -20,6 +20,7 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/evalfleet/evalfleet/bench/peers/witness"
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // contender is one way to execute a workload.
@@ -96,7 +97,7 @@ func execute(ctx context.Context, c contender, w workload) (f figures, err error
 	}
 	var killed time.Duration
 	if w.KillAfter > 0 {
-		if err := sleep(ctx, w.KillAfter); err != nil {
+		if err := outage.Pause(ctx, w.KillAfter); err != nil {
 			return f, err
 		}
 		if err := started[0].Process.Kill(); err != nil {
@@ -192,7 +193,7 @@ func startRedis(ctx context.Context, all *stack, dir string) (rdb *redis.Client,
 	}
 	rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port)})
 	for rdb.Ping(ctx).Err() != nil {
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := outage.Pause(ctx, 10*time.Millisecond); err != nil {
 			return nil, 0, nil, fmt.Errorf("start redis-server: %w", err)
 		}
 	}
@@ -209,7 +210,7 @@ func await(ctx context.Context, url string, is func(map[string]witness.Stats) bo
 		if is(seen) {
 			return nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := outage.Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

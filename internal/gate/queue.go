@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // queue is what the gate knows of one queue.
@@ -144,7 +146,7 @@ func (q *queue) close() {
 // due blocks until there may be something to pull, or to return, and says
 // whether that came before ctx ended. It wants the turn.
 func (q *queue) due(ctx context.Context) bool {
-	if wait := time.Until(q.retry); wait > 0 && !sleep(ctx, wait) {
+	if wait := time.Until(q.retry); wait > 0 && outage.Pause(ctx, wait) != nil {
 		return false
 	}
 	if !q.more && len(q.overdue()) == 0 {
@@ -179,15 +181,4 @@ func (q *queue) failed() (first bool) {
 	q.failures++
 	q.retry = time.Now().Add(delay/2 + rand.N(delay/2))
 	return q.failures == 1
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

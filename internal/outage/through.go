@@ -22,14 +22,13 @@ func Through(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// Pause waits, and returns ctx's error if that ends first.
+// Pause blocks for d, and returns ctx's error if ctx ended meanwhile.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
