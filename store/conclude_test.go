@@ -71,6 +71,63 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// An evaluation that becomes active again loses its result. The old one would otherwise be
+// shown at its next end, and let controllers believe that this end is handled.
+func TestActiveAgainHasNoResult(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(s *Store, r record.Evaluation) error{
+		"resume": func(s *Store, r record.Evaluation) error {
+			_, err := s.Resume(t.Context(), r)
+			return err
+		},
+		"reopen": func(s *Store, r record.Evaluation) error {
+			_, err := s.Reopen(t.Context(), r, nil)
+			return err
+		},
+		"retry": func(s *Store, r record.Evaluation) error {
+			_, err := s.Retry(t.Context(), r, 0, []Failed{{Index: 1, Queue: queue}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachRedis(t, func(t *testing.T, s *Store) {
+				ctx := t.Context()
+				r := create(t, s)
+				for index, state := range []eval.State{eval.StateSucceeded, eval.StateFailed} {
+					if _, err := s.Record(ctx, r.ID, state, outcome(index, 0), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var err error
+				if name == "resume" {
+					_, err = s.Pause(ctx, r.ID, record.StoppedByUntil)
+				} else {
+					_, err = s.Finish(ctx, r)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Conclude(ctx, r.ID, record.Result{Headline: "“a.md” is ahead."}); err != nil {
+					t.Fatal(err)
+				}
+				if concluded, err := s.Concluded(ctx, []eval.ID{r.ID}); err != nil || !concluded[r.ID] {
+					t.Fatalf("concluded %v, %v", concluded, err)
+				}
+				if err := again(s, r); err != nil {
+					t.Fatal(err)
+				}
+				if now := s.standing(t, r.ID); now.Status != record.StatusActive {
+					t.Fatalf("%s, want active", now.Status)
+				}
+				if concluded, err := s.Concluded(ctx, []eval.ID{r.ID}); err != nil || concluded[r.ID] {
+					t.Errorf("concluded %v, %v, want no result", concluded, err)
+				}
+			})
+		})
+	}
+}
+
 // A notice is sent by one process; one that dies at it leaves it to another.
 func TestClaimNotice(t *testing.T) {
 	t.Parallel()

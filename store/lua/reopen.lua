@@ -6,7 +6,7 @@
 -- ARGV[4…] hash, text (zstd) of texts that the settings name and may be missing
 -- Returns 1 when the settings are in force and the evaluation is active, 0 when
 -- it was active or cancelled and is unchanged. Cursors restart: recorded runs
--- are skipped when runs are pushed. The revision is raised.
+-- are skipped when runs are pushed. The revision is raised, the result deleted.
 -- Twice: the second time finds its token and returns 1, even if it was paused
 -- between, which it stays.
 if steered(KEYS[1], ARGV[3]) then
@@ -19,7 +19,7 @@ end
 noted(KEYS[1], ARGV[3])
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
 redis.call("HINCRBY", KEYS[1], "revision", 1)
-redis.call("HDEL", KEYS[1], "paused", "streaks")
+redis.call("HDEL", KEYS[1], "paused", "streaks", "result")
 redis.call("DEL", KEYS[2])
 for i = 4, #ARGV, 2 do
   redis.call("HSET", KEYS[3], ARGV[i], ARGV[i + 1])

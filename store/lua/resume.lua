@@ -7,7 +7,7 @@
 -- because tasks that were pulled during the pause were dropped: recorded runs
 -- are skipped when runs are pushed, and existing tasks conflict. Keys persist again, which
 -- had an end if the evaluation had ended because its best candidates were known.
--- The revision is raised, so that no push begun before moves them.
+-- The revision is raised, so that no push begun before moves them. The result is deleted.
 -- Twice: the second time finds its token, and also leaves alone a pause that came
 -- between.
 local status = redis.call("HGET", KEYS[1], "status")
@@ -21,7 +21,7 @@ end
 noted(KEYS[1], ARGV[1])
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "")
 redis.call("HINCRBY", KEYS[1], "revision", 1)
-redis.call("HDEL", KEYS[1], "paused", "streaks")
+redis.call("HDEL", KEYS[1], "paused", "streaks", "result")
 redis.call("DEL", KEYS[2])
 for i = 1, #KEYS do
   redis.call("PERSIST", KEYS[i])

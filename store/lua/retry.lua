@@ -6,7 +6,7 @@
 -- failed in its queue
 -- Returns how many runs are retried, -1 when the evaluation is gone,
 -- -2 when it was cancelled. A done evaluation becomes active with no provider
--- paused, its keys persist again, and cursors restart, so that the runs are pushed;
+-- paused and no result, its keys persist again, and cursors restart, so that the runs are pushed;
 -- the revision is raised, so that no push begun before moves them.
 -- Twice: a run that is no longer failed in that generation is skipped.
 local status = redis.call("HGET", KEYS[1], "status")
@@ -28,7 +28,7 @@ end
 if moved > 0 then
   if status == "done" then
     redis.call("HSET", KEYS[1], "status", "active")
-    redis.call("HDEL", KEYS[1], "paused", "streaks")
+    redis.call("HDEL", KEYS[1], "paused", "streaks", "result")
   end
   redis.call("HINCRBY", KEYS[1], "revision", 1)
   redis.call("DEL", KEYS[4])
