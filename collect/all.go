@@ -132,6 +132,10 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 			return nil, err
 		}
 	}
+	known, err := f.concludedEarly(ctx, standings)
+	if err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	anew := memory != f.memory && grace <= 0
@@ -149,6 +153,9 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 		for _, of := range []map[eval.ID]bool{f.said, f.stopped} {
 			maps.DeleteFunc(of, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
 		}
+	}
+	for id := range known {
+		f.stopped[id] = true
 	}
 	for id, n := range f.busy {
 		if anew || !standings[id].Same(f.seen[id]) {
@@ -176,6 +183,22 @@ func (f *followers) unconcluded(ctx context.Context, standings map[eval.ID]store
 	f.mu.Unlock()
 	concluded, err := f.Store.Concluded(ctx, ended)
 	return slices.DeleteFunc(ended, func(id eval.ID) bool { return concluded[id] }), err
+}
+
+// concludedEarly returns the evaluations that ended early and whose end another process has
+// handled, perhaps this one before it was restarted.
+func (f *followers) concludedEarly(ctx context.Context, standings map[eval.ID]store.Standing) (map[eval.ID]bool, error) {
+	var early []eval.ID
+	f.mu.Lock()
+	for id, now := range standings {
+		if now.Stopped != "" && record.HasEnded(now.Status, now.Stopped) && !f.stopped[id] && f.busy[id] == nil {
+			early = append(early, id)
+		}
+	}
+	f.mu.Unlock()
+	concluded, err := f.Store.Concluded(ctx, early)
+	maps.DeleteFunc(concluded, func(_ eval.ID, has bool) bool { return !has })
+	return concluded, err
 }
 
 // takes reports whether an evaluation is to be drained from now on.

@@ -165,6 +165,40 @@ func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
 	}
 }
 
+// A controller that is restarted takes none of the evaluations whose early end was handled
+// before: it would write their files again. It takes one whose end was not, and one of which
+// results wait.
+func TestFollowersLeaveWhatEndedEarly(t *testing.T) {
+	t.Parallel()
+	f, _ := followersOf(t)
+	f.Conclude = func(context.Context, Outcome, results.Sink) error { return nil }
+	ctx, keys := t.Context(), f.Store.Keys()
+	put := func(id eval.ID, status record.Status, more ...any) {
+		t.Helper()
+		f.Store.Client().SAdd(ctx, keys.Evaluations(), string(id))
+		f.Store.Client().HSet(ctx, keys.Record(id), append([]any{"v", record.EvaluationVersion, "status", string(status)}, more...)...)
+	}
+	put("ev-handled", record.StatusPaused, "stopped", record.StoppedByUntil, "result", "{}")
+	put("ev-late", record.StatusPaused, "stopped", record.StoppedByUntil, "result", "{}")
+	f.Store.Client().XAdd(ctx, &redis.XAddArgs{Stream: keys.Results("ev-late"), Values: []string{"v", "1"}})
+	put("ev-left", record.StatusPaused, "stopped", record.StoppedByUntil)
+	got, err := f.look(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]eval.ID{"ev-late", "ev-left"}, got); diff != "" {
+		t.Errorf("took (-want +got):\n%s", diff)
+	}
+	put("ev-handled", record.StatusActive, "stopped", "")
+	f.swept = time.Time{}
+	if got, err = f.look(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]eval.ID{"ev-handled"}, got); diff != "" {
+		t.Errorf("took after it was resumed (-want +got):\n%s", diff)
+	}
+}
+
 // An evaluation that could not be followed to its end is followed again, although nothing
 // of it waits any more: its end may not be stored yet.
 func TestFollowersComeBackToWhatFailed(t *testing.T) {
