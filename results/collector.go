@@ -23,6 +23,8 @@ const (
 	// at the server would hold a connection of the pool for each evaluation, and a
 	// controller follows hundreds.
 	pollEvery = 200 * time.Millisecond
+	// pollWoken is the same for a Follow that is woken.
+	pollWoken = time.Second
 	// claimEvery is how often Follow sees that the evaluation is still there; where it
 	// looks rarely, that is every fifth time.
 	claimEvery = 2 * time.Second
@@ -72,6 +74,14 @@ type Options struct {
 	Log zerolog.Logger
 }
 
+// pause is how long Follow waits at first where there is nothing.
+func (o Options) pause() time.Duration {
+	if o.Woken != nil {
+		return pollWoken
+	}
+	return pollEvery
+}
+
 func (o Options) waiting(why error) {
 	if o.Waiting != nil {
 		o.Waiting(why)
@@ -81,7 +91,7 @@ func (o Options) waiting(why error) {
 // NewCollector makes a collector of evaluation id, which sink must hold already
 // (Sink.PutEvaluation).
 func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
-	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: pollEvery}
+	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: o.pause()}
 }
 
 // Drain claims the evaluation for the results store and collects what is in Redis now. It
@@ -153,7 +163,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 	case finished:
 		return true, nil
 	case n > 0:
-		c.pause = pollEvery
+		c.pause = c.options.pause()
 		return false, outage.Pause(ctx, gather)
 	}
 	return false, c.rest(ctx)
@@ -171,7 +181,7 @@ func (c *Collector) rest(ctx context.Context) error {
 			c.pause = min(2*c.pause, longestPause)
 		}
 	case <-c.options.Woken:
-		c.pause = pollEvery
+		c.pause = c.options.pause()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -43,6 +44,13 @@ type dialect interface {
 }
 
 type scanner interface{ Scan(into ...any) error }
+
+// pool bounds a database's connections, and keeps one of them, for a while, when none is in use.
+func pool(db *sql.DB, most int) {
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(1) // a controller has a results store open for each active evaluation
+	db.SetConnMaxIdleTime(time.Minute)
+}
 
 // noStore is the version of a place where a store can be made.
 const noStore = 0
@@ -82,21 +90,23 @@ func (a *access) unread(err error) error {
 // crafted input could otherwise unpack to any number of gigabytes.
 const maxText = 512 << 20
 
+// Shared by all results stores, of which a controller has one open for each active
+// evaluation: both are safe for concurrent use with whole-buffer calls.
+var (
+	encoder, _ = zstd.NewWriter(nil)
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxText))
+)
+
 // reader reads a results store.
 type reader struct {
 	access
 	id    string
 	db    *sql.DB
-	zstd  *zstd.Decoder
 	looks int // MostLooked
 }
 
 func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxText))
-	if err != nil {
-		return nil, fmt.Errorf("start decompression: %w", err)
-	}
-	r := &reader{access: access{d, name, db}, db: db, zstd: decoder, looks: MostLooked}
+	r := &reader{access: access{d, name, db}, db: db, looks: MostLooked}
 	if err := r.one(ctx, "SELECT id FROM sink").Scan(&r.id); err != nil {
 		return nil, d.explain("open", name, err)
 	}
@@ -108,7 +118,6 @@ func (r *reader) ID() string { return r.id }
 
 // Close closes the database. Rows still being iterated end with an error.
 func (r *reader) Close() error {
-	r.zstd.Close()
 	if err := r.db.Close(); err != nil {
 		return r.explain("close", r.name, err)
 	}
@@ -119,15 +128,6 @@ func (r *reader) Close() error {
 type store struct {
 	*reader
 	write *sql.DB
-	zstd  *zstd.Encoder
-}
-
-func newStore(r *reader, write *sql.DB) (*store, error) {
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		return nil, fmt.Errorf("start compression: %w", err)
-	}
-	return &store{r, write, encoder}, nil
 }
 
 // Close closes the database; the last process to close it moves the write-ahead log into it.

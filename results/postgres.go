@@ -15,10 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-const (
-	connectTimeout = 10 * time.Second // unless the URL or PGCONNECT_TIMEOUT names one
-	idleFor        = time.Minute      // before a connection is given back
-)
+// connectTimeout holds unless the URL or PGCONNECT_TIMEOUT names one.
+const connectTimeout = 10 * time.Second
 
 // toPostgres writes SQL of schema with what PostgreSQL has for SQLite's own words. Text
 // is compared byte by byte, as in SQLite, and not as the database's language sorts.
@@ -117,9 +115,7 @@ func connectPostgres(address string) (db *sql.DB, config *pgx.ConnConfig, name s
 		config.RuntimeParams["application_name"] = "evalfleet"
 	}
 	db = stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(readers + 1)
-	db.SetMaxIdleConns(1) // there may be a results store open for each of many evaluations
-	db.SetConnMaxIdleTime(idleFor)
+	pool(db, readers+1)
 	return db, config, nameOf(config), nil
 }
 
@@ -143,11 +139,7 @@ func openPostgres(ctx context.Context, address string, h history) (*store, error
 	if err != nil {
 		return nil, err
 	}
-	s, err := newStore(r, r.db)
-	if err != nil {
-		_ = r.Close()
-	}
-	return s, err
+	return &store{r, r.db}, nil
 }
 
 // openPostgresReader creates the store, or migrates it, where it is to be written.

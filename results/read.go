@@ -131,7 +131,7 @@ func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	if err != nil {
 		return "", r.explain("read document "+hash+" from", r.name, err)
 	}
-	text, err := r.zstd.DecodeAll(packed, nil)
+	text, err := decoder.DecodeAll(packed, nil)
 	if err != nil {
 		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.name, err)
 	}

@@ -108,8 +108,7 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("results database %s: %w", path, err)
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	pool(db, connections)
 	return db, nil
 }
 
@@ -135,7 +134,7 @@ func openSQLite(ctx context.Context, path string, h history) (_ *store, err erro
 	if err != nil {
 		return nil, err
 	}
-	return newStore(read, write)
+	return &store{read, write}, nil
 }
 
 // prepare makes the tables of a new file, migrates an older one, refuses a file that is

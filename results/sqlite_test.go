@@ -255,6 +255,38 @@ func TestDurability(t *testing.T) {
 	}
 }
 
+// A controller has a store open for each of a thousand evaluations, so a store that is at rest
+// keeps few connections, each of which has open files and a cache.
+func TestStoreAtRestKeepsFewConnections(t *testing.T) {
+	t.Parallel()
+	for kind, newURL := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			sink, _ := openSink(t, newURL(t))
+			db := sink.(*store).db
+			var busy []*sql.Conn
+			for range readers {
+				conn, err := db.Conn(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				busy = append(busy, conn)
+			}
+			if open := db.Stats().OpenConnections; open != readers {
+				t.Fatalf("%d connections in use, want %d", open, readers)
+			}
+			for _, conn := range busy {
+				if err := conn.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if open := db.Stats().OpenConnections; open != 1 {
+				t.Errorf("%d connections at rest, want 1", open)
+			}
+		})
+	}
+}
+
 // Rows come one by one only if SQLite need not sort or gather them first.
 func TestRowsAreNotSorted(t *testing.T) {
 	t.Parallel()

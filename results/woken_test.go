@@ -12,7 +12,7 @@ func TestWokenCollectorRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan struct{}, 1)
-		many, alone := &Collector{pause: pollEvery, options: Options{Woken: woken}}, &Collector{pause: pollEvery}
+		many, alone := &Collector{pause: pollWoken, options: Options{Woken: woken}}, &Collector{pause: pollEvery}
 		rest := func(c *Collector) time.Duration {
 			t.Helper()
 			began := time.Now()
@@ -32,8 +32,8 @@ func TestWokenCollectorRests(t *testing.T) {
 			t.Errorf("one that is not woken looks again after %s, want %s", got, pollEvery)
 		}
 		woken <- struct{}{}
-		if got := rest(many); got != 0 || many.pause != pollEvery {
-			t.Errorf("it was woken after %s and then looks every %s, want at once and %s", got, many.pause, pollEvery)
+		if got := rest(many); got != 0 || many.pause != pollWoken {
+			t.Errorf("it was woken after %s and then looks every %s, want at once and %s", got, many.pause, pollWoken)
 		}
 	})
 }

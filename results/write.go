@@ -146,7 +146,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
 		statements := make([]statement, len(hashes))
 		for i, hash := range hashes {
-			statements[i] = statement{putDocument, []any{hash, s.zstd.EncodeAll([]byte(texts[hash]), nil)}}
+			statements[i] = statement{putDocument, []any{hash, encoder.EncodeAll([]byte(texts[hash]), nil)}}
 		}
 		if _, err := t.send(ctx, t, statements); err != nil {
 			return err
