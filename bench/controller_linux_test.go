@@ -97,6 +97,7 @@ func BenchmarkBusyController(b *testing.B) {
 		b.ReportMetric(float64(len(m.recorded)), "evaluations")
 		b.ReportMetric(100*(cpu(b, f.client)-used).Seconds()/took, "redis-%cpu")
 		b.ReportMetric(100*(processCPU(b, controller)-busy).Seconds()/took, "controller-%cpu")
+		b.ReportMetric(resident(b, controller), "controller-MB")
 	}
 	b.Logf("%d evaluations, calls of %s", evaluations, latency)
 }

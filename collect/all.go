@@ -36,17 +36,18 @@ const (
 // followers drain all evaluations, each in a goroutine of its own.
 type followers struct {
 	*Fleet
-	swept time.Time // when all were looked at
-	seen  map[eval.ID]store.Standing
-	pause time.Duration // between looks
-	// memory is that of Redis's limits. When it changes, all look whether it lacks something.
+	swept  time.Time // when all were looked at
+	seen   map[eval.ID]store.Standing
+	pause  time.Duration // between looks
 	limits *ratelimit.Admin
-	memory string
 
-	mu    sync.Mutex // guards the fields below
-	busy  map[eval.ID]*news
-	ended map[eval.ID]int  // runs that had ended when all was drained
-	said  map[eval.ID]bool // it was logged that these cannot be drained
+	mu sync.Mutex // guards the fields below
+	// memory is that of Redis's limits, once its grace period is over. When it changes, all
+	// look whether it lacks something.
+	memory string
+	busy   map[eval.ID]*news
+	ended  map[eval.ID]int  // runs that had ended when all was drained
+	said   map[eval.ID]bool // it was logged that these cannot be drained
 	// stopped evaluations are followed again as soon as they resume, so that their results
 	// stores say so.
 	stopped map[eval.ID]bool
@@ -66,6 +67,8 @@ func newFollowers(f *Fleet) *followers {
 type news struct {
 	moved atomic.Bool   // since Redis was asked about it last
 	woken chan struct{} // has room for one
+	// memory is that of Redis's limits; empty: not known, or not to be used yet.
+	memory func() string
 }
 
 func (n *news) bring() {
@@ -215,8 +218,14 @@ func (f *followers) takes(id eval.ID, now store.Standing) bool {
 		return false
 	}
 	delete(f.stopped, id)
-	f.busy[id] = &news{woken: make(chan struct{}, 1)}
+	f.busy[id] = &news{woken: make(chan struct{}, 1), memory: f.memoryNow}
 	return true
+}
+
+func (f *followers) memoryNow() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.memory
 }
 
 func endedRuns(s store.Standing) int {

@@ -118,7 +118,7 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 // lookMemory notes whether Redis has forgotten what was used of the budget or of a quota, once
 // it can be told.
 func (e *ending) lookMemory(ctx context.Context) error {
-	memory, grace, err := e.limits.Memory(ctx)
+	memory, grace, err := e.memoryNow(ctx)
 	if err != nil || memory == e.memory || grace > 0 {
 		return err
 	}
@@ -132,6 +132,15 @@ func (e *ending) lookMemory(ctx context.Context) error {
 	}
 	e.memory, e.forgotten = memory, closed || unsure
 	return nil
+}
+
+// memoryNow is ratelimit.Admin.Memory. Evaluations that are followed together know the memory
+// from the one that looks for all.
+func (e *ending) memoryNow(ctx context.Context) (memory string, grace time.Duration, err error) {
+	if e.news != nil {
+		return e.news.memory(), 0, nil
+	}
+	return e.limits.Memory(ctx)
 }
 
 // lookStopped notes why an evaluation makes no progress although it is not complete.
@@ -201,6 +210,9 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 // lookParked tells the observer which of the evaluation's providers have used up the
 // quota of a day.
 func (e *ending) lookParked(ctx context.Context) error {
+	if e.tally.observer == (unobserved{}) {
+		return nil
+	}
 	parked, err := e.limits.Cooldowns(ctx)
 	if err != nil {
 		return err

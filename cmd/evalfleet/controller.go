@@ -77,6 +77,7 @@ func (p *process) control(c *cli.Context) error {
 		}
 		config.Collect = d.Collector()
 		config.Collect.Conclude = ends.Conclude
+		config.Collect.Watch = nil // it may follow a thousand; status and the pages show how far each is
 	}
 	keeper := controller.New(config)
 	told := "no metrics"
