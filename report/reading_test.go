@@ -97,7 +97,7 @@ func TestReadingsOfAReport(t *testing.T) {
 	page := pageOf(t, r)
 	for _, part := range []string{
 		`<div class="pair disagree" id="pair-0.0">`, `<div class="pair flipped" id="pair-0.1">`, `<div class="pair unlike" id="pair-0.2">`,
-		"A text\nof two lines &lt;script&gt;", "What about q1?", "<b>For <bdi>x</bdi>.</b> one q1", "four &lt;b&gt;", "People: 0 for “y”, 1 for “z”, 0 ties.",
+		`<div class="prose bounded" role="group" aria-label="Answer of x" tabindex="0">A text`, "A text\nof two lines &lt;script&gt;", "What about q1?", "<b>For <bdi>x</bdi>.</b> one q1", "four &lt;b&gt;", "People: 0 for “y”, 1 for “z”, 0 ties.",
 		`id="which-flipped"`, `href="#reading"`,
 	} {
 		if !strings.Contains(page, part) {

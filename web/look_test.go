@@ -37,6 +37,15 @@ func TestLook(t *testing.T) {
 		}
 		b.Show(t, dir, page.name, page.of.server.URL+"/evaluations/"+string(id)+page.path, "")
 	}
+	// However long the texts are, what judges said is not far below them.
+	for _, width := range []int{1400, 400} {
+		b.Open(pairs.server.URL+"/evaluations/"+string(pairs.done)+"/pairs/0.1", width, false)
+		var screens float64
+		b.Run(`document.getElementById("said").getBoundingClientRect().top / innerHeight`, &screens)
+		if screens > 3 {
+			t.Errorf("at %d what judges said begins after %.1f screens", width, screens)
+		}
+	}
 	b.Show(t, dir, "stopped-dashboard", stopped.server.URL+"/", "")
 	// asynqmon is not ours to judge, but the link back is.
 	for _, width := range []int{1400, 400} {

@@ -111,6 +111,7 @@ func TestPairPage(t *testing.T) {
 	for _, words := range []string{
 		"What is q1?", "The answer of y to q1.\nSecond line.", "The answer of z to q1.", "The text is longer.", "Reason 8.", "Reason 11.",
 		"differs from people", "People: <b>0</b> for y", "<b>1</b> for z", `rel="next"`, `rel="prev"`, "/assets/keys.js", of + "0.2\">all pairs",
+		`<div class="prose bounded" role="group" aria-labelledby="text-0" tabindex="0">The answer of y`, // the keyboard scrolls it
 	} {
 		if got.code != http.StatusOK || !strings.Contains(page, words) {
 			t.Errorf("answers %d without %q", got.code, words)
