@@ -49,6 +49,7 @@ func pageTemplate(served bool) *template.Template {
 		"served":       func() bool { return served },
 		"at":           func(r results.RunRow) string { return fmt.Sprintf("%d.%d", r.Phase, r.Index) },
 		"text":         harmless.Line,
+		"whole":        wording.Whole,
 		"prose":        harmless.Text,
 		"name":         func(s string) string { return named(s) },
 		"full":         func(s string) string { return wording.Clip(harmless.Line(s), 2*reasonRunes) },

@@ -54,7 +54,7 @@ func (r *Report) Notes() []string {
 		note("%s on identical texts. No judge was asked. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
 	}
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind {
-		note("Judges saw the documents' ids, which may say who wrote them (`blind: false`).")
+		note("Judges saw the documents' ids, which may say who wrote them (blind: false).")
 	}
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)

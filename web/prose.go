@@ -12,12 +12,13 @@ import (
 
 // explorerFuncs are what the explorer's templates have besides.
 var explorerFuncs = template.FuncMap{
-	"fold":   fold,
-	"prose":  harmless.Text,
-	"short":  func(s string) bool { return len(s) <= listedRunes },
-	"moment": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-	"inc":    func(i int) int { return i + 1 },
-	"inside": func(id eval.ID, r *Result) inside { return inside{id, r} },
+	"fold":    fold,
+	"prose":   harmless.Text,
+	"short":   func(s string) bool { return len(s) <= listedRunes },
+	"moment":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"counted": wording.Either[int],
+	"inc":     func(i int) int { return i + 1 },
+	"inside":  func(id eval.ID, r *Result) inside { return inside{id, r} },
 }
 
 // inside is a run within a page of its evaluation.
