@@ -133,7 +133,7 @@ func (l Limit) String() string {
 	case l.Kind == Concurrency && l.Max == 0:
 		return where + ": begins no call (paused or cancelled)"
 	case l.Kind == Concurrency:
-		return fmt.Sprintf("%s: %d in flight", where, l.Max)
+		return fmt.Sprintf("%s: %s in flight", where, Amount(l.Max))
 	case l.Kind == Cost:
 		return fmt.Sprintf("%s: budget of %s", where, Dollars(l.Max))
 	case l.Resets != "":

@@ -85,12 +85,12 @@ func bounds(q Question, asked []demand) []Bound {
 		}
 		words := l.String()
 		if l.Evaluation != "" {
-			words = fmt.Sprintf("this evaluation: %d in flight", l.Max)
+			words = fmt.Sprintf("this evaluation: %s in flight", ratelimit.Amount(l.Max))
 		}
 		add(words, setting(l, q.Settings), covered, tokens, least)
 	}
 	if q.Slots > 0 {
-		add(fmt.Sprintf("one process: %d in flight", q.Slots), "--slots", total, 0, rounds(total, int64(q.Slots), q.Latency))
+		add(fmt.Sprintf("one process: %s in flight", ratelimit.Amount(int64(q.Slots))), "--slots", total, 0, rounds(total, int64(q.Slots), q.Latency))
 	}
 	slices.SortStableFunc(all, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return all
