@@ -49,7 +49,7 @@ func NewBrowser(t *testing.T) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), program(), "--headless", "--no-sandbox", "--disable-gpu",
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program(), "--headless", "--no-sandbox", "--disable-gpu",
 		"--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	command.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	if err := command.Start(); err != nil {
@@ -60,9 +60,12 @@ func NewBrowser(t *testing.T) *Browser {
 	b := &Browser{t: t, to: to, waiting: map[int]chan reply{}, loaded: make(chan struct{}, 8)}
 	go b.listen(from)
 	t.Cleanup(func() {
+		// Closing the pipe ends Chromium and its helpers. Killed, its helpers would still write to
+		// the folder that the test removes.
 		to.Close()
-		_ = command.Process.Kill()
+		stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
 		_ = command.Wait()
+		stuck.Stop()
 	})
 	var target struct{ TargetID string }
 	b.ask("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
@@ -214,7 +217,8 @@ func (b *Browser) Run(script string, into any) {
 	}
 }
 
-// Shoot keeps a picture of the whole page, which must not scroll sideways.
+// Shoot keeps a picture of the whole page. Neither the page nor a table's caption may be wider
+// than the window.
 func (b *Browser) Shoot(path string) {
 	b.t.Helper()
 	var width, whole, height int
@@ -223,6 +227,11 @@ func (b *Browser) Shoot(path string) {
 	b.Run("document.documentElement.scrollHeight", &height)
 	if whole > width {
 		b.t.Error("the page scrolls sideways")
+	}
+	var cut []string
+	b.Run("[...document.querySelectorAll('caption')].filter(c => c.getBoundingClientRect().right > innerWidth).map(c => c.textContent)", &cut)
+	if len(cut) > 0 {
+		b.t.Errorf("the window cuts %d captions, such as %.100q", len(cut), cut[0])
 	}
 	var shot struct{ Data string }
 	b.ask("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}}, &shot)
