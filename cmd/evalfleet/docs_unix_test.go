@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
@@ -234,6 +235,21 @@ var submittedID = regexp.MustCompile(`(?m)^ev-[a-z2-7]+$`)
 // serves are the commands that run until they are stopped.
 var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow|--no-buffer`)
 
+// command runs a line's shell where a reader would. What fails before a pipe fails.
+func (d *docsBench) command(line, shell string) *exec.Cmd {
+	d.t.Helper()
+	path, err := binary()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	command := exec.Command("bash", "-o", "pipefail", "-c", shell)
+	command.Dir, command.Env = d.dir, append(d.env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if d.beside != "" && !strings.Contains(line, "examples/") {
+		command.Dir = d.beside
+	}
+	return command
+}
+
 // carryOut runs one line. Of a target of the Makefile it checks that there is one.
 func (d *docsBench) carryOut(line string) {
 	d.t.Helper()
@@ -268,15 +284,7 @@ func (d *docsBench) carryOut(line string) {
 	if _, err := exec.LookPath("curl"); err != nil && strings.Contains(shell, "curl ") {
 		d.t.Skipf("NOT TESTED: there is no curl for %q", line)
 	}
-	path, err := binary()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	command := exec.Command("sh", "-c", shell)
-	command.Dir, command.Env = d.dir, append(d.env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
-	if d.beside != "" && !strings.Contains(line, "examples/") {
-		command.Dir = d.beside
-	}
+	command := d.command(line, shell)
 	var output lockedBuffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
@@ -289,6 +297,17 @@ func (d *docsBench) carryOut(line string) {
 		close(ended)
 	}()
 	if serves.MatchString(strings.Join(words[1:], " ")) {
+		if words[0] == "evalfleet" { // a wrong flag shows here, however slow the machine is
+			if said, err := d.command(line, shell+" --help").CombinedOutput(); err != nil {
+				d.t.Errorf("%q: %v\n%s", line, err, tail(string(said)))
+			}
+		}
+		select {
+		case <-ended:
+			d.t.Errorf("%q ended at once, %v:\n%s", line, failed, tail(output.String()))
+			return
+		case <-time.After(300 * time.Millisecond): // a wrong address mostly shows by then
+		}
 		late, stop := context.WithDeadline(context.Background(), testrun.Deadline(d.t))
 		d.t.Cleanup(func() {
 			defer stop()
@@ -298,13 +317,12 @@ func (d *docsBench) carryOut(line string) {
 			case <-late.Done():
 				_ = command.Process.Kill()
 				d.t.Errorf("%q does not end when told to:\n%s", line, tail(output.String()))
+				return
+			}
+			if code := command.ProcessState.ExitCode(); code > 0 && code != int(exitcode.Interrupted) {
+				d.t.Errorf("%q: %v\n%s", line, failed, tail(output.String()))
 			}
 		})
-		select {
-		case <-ended:
-			d.t.Errorf("%q ended at once, %v:\n%s", line, failed, tail(output.String()))
-		case <-time.After(300 * time.Millisecond): // a wrong flag or address shows by then
-		}
 		return
 	}
 	select {
