@@ -3,8 +3,8 @@
 // and quotas that Redis has lost, and stores the end.
 //
 // A Fleet collects any evaluation of one Redis; its caller opens the results stores. An
-// Evaluation already has an open results store. Neither prints: an Observer receives progress,
-// and an Outcome says how an evaluation ended.
+// Evaluation already has an open results store; ending.reached decides when it is complete.
+// Neither prints: an Observer receives progress, and an Outcome says how an evaluation ended.
 package collect
 
 import (

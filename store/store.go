@@ -1,8 +1,8 @@
 // Package store keeps evaluations and the states of their runs in Redis: it
 // sends the keys, payloads and scripts of docs/formats.md.
 //
-// It decides nothing. What a run does is worker's, when runs are pushed is
-// enqueue's, and where results go is results'.
+// It decides nothing: worker decides what happens to a run, enqueue when runs are pushed, and
+// results where results go.
 package store
 
 import (

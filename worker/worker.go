@@ -1,9 +1,9 @@
-// Package worker carries runs from their queues to their records: it pulls
-// tasks, takes a lease under every limit, calls the provider, reads the
-// verdict, and records the outcome once.
+// Package worker executes runs: it pulls tasks, takes a lease under every limit, calls the
+// provider, reads the verdict, and records the outcome once.
 //
-// It decides what becomes of a run. What a limit allows is ratelimit's, what a
-// provider said is providers', and which runs exist is enqueue's.
+// It decides what happens to a run. Package ratelimit decides what a limit allows, providers
+// what an answer means, and enqueue which runs exist. docs/architecture.md describes the
+// packages below worker/internal.
 package worker
 
 import (

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"os/exec"
@@ -64,26 +68,92 @@ func TestInternalPackagesImportNothingAbove(t *testing.T) {
 	}
 }
 
-var fileIn = regexp.MustCompile("`([\\w./]+\\.(?:go|lua))`")
+var (
+	fileIn = regexp.MustCompile("`([\\w./]+\\.(?:go|lua))`")
+	// placedIn matches names with the files that declare them: `A.B`, `c` in `x/y.go`, or `A.B` (`x/y.go`).
+	placedIn = regexp.MustCompile("((?:`[\\w.:]+`(?:,| and) )*`[\\w.:]+`) (?:in |\\()(`[\\w./]+\\.(?:go|lua)`(?:, `[\\w./]+\\.go`)*)")
+	quotedIn = regexp.MustCompile("`([^`]+)`")
+	luaFunc  = regexp.MustCompile(`(?m)^(?:local )?function ([\w:]+)`)
+)
 
-// Files that docs/architecture.md and CONTRIBUTING.md name are there.
+// Files that docs/architecture.md and CONTRIBUTING.md name are there, and declare the functions
+// and types that the pages place in them.
 func TestPagesNameFiles(t *testing.T) {
 	t.Parallel()
-	for path, least := range map[string]int{"docs/architecture.md": 30, "CONTRIBUTING.md": 25} {
+	for path, least := range map[string]struct{ files, names int }{"docs/architecture.md": {30, 20}, "CONTRIBUTING.md": {25, 20}} {
 		page, err := os.ReadFile("../../" + path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		named := fileIn.FindAllStringSubmatch(string(page), -1)
-		if len(named) < least {
-			t.Errorf("%s names %d files, want at least %d", path, len(named), least)
+		if len(named) < least.files {
+			t.Errorf("%s names %d files, want at least %d", path, len(named), least.files)
 		}
 		for _, m := range named {
 			if _, err := os.Stat("../../" + m[1]); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
+		names := 0
+		for _, m := range placedIn.FindAllStringSubmatch(string(page), -1) {
+			declared := map[string]bool{}
+			for _, file := range quotedIn.FindAllStringSubmatch(m[2], -1) {
+				maps.Copy(declared, declarations(t, "../../"+file[1]))
+			}
+			for _, name := range quotedIn.FindAllStringSubmatch(m[1], -1) {
+				names++
+				if !declared[name[1]] {
+					t.Errorf("%s: %s is not declared in %s", path, name[1], m[2])
+				}
+			}
+		}
+		if names < least.names {
+			t.Errorf("%s places %d names in files, want at least %d", path, names, least.names)
+		}
 	}
+}
+
+// declarations returns the functions, Type.methods, types, constants and variables that a file
+// declares.
+func declarations(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	if strings.HasSuffix(path, ".lua") {
+		for _, m := range luaFunc.FindAllStringSubmatch(string(text), -1) {
+			names[m[1]] = true
+		}
+		return names
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*") + "." + name
+			}
+			names[name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					names[spec.Name.Name] = true
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						names[name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return names
 }
 
 // imports returns what each package of the program imports of ours. The packages of a

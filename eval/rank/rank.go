@@ -1,6 +1,7 @@
 // Package rank turns pairwise verdicts into a ranking: counts, Bradley–Terry and Davidson
 // abilities with intervals, confidence sets for ranks, Elo, win rates, and estimates of judges'
-// preferences for a position.
+// preferences for a position. BradleyTerry fits the abilities, and Fit.Uncertainty computes all
+// intervals of a Fit.
 //
 // It is pure mathematics over small integers: candidates are 0 … n−1, judges are positions
 // in a slice, and no names appear. It reads nothing, keeps no verdicts (only counts, but for

@@ -1,6 +1,6 @@
-// Package rescue takes over what dead workers leave behind: the tasks that they
-// held, the limits that their configurations pinned, and their places in line.
-// Workers do it for each other, and a controller where there are none.
+// Package rescue cleans up after dead workers: Rescuer.Once returns their tasks to the queues,
+// and removes the limits that their configurations pinned and their places in wait queues.
+// Workers do this for each other; where there are none, a controller does.
 package rescue
 
 import (

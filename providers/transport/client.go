@@ -2,8 +2,8 @@
 // bounded attempt at a request, and the classification of what failed.
 //
 // It knows no dialect's format of a good answer. It never sleeps, retries,
-// follows a redirect or reads the environment, and a key it is given leaves in
-// the request's headers and nowhere else.
+// follows a redirect or reads the environment, and sends keys only in request
+// headers.
 package transport
 
 import (

@@ -1,7 +1,7 @@
 // Package ask asks models for the answer of a run: in one call or two, in turns, again after
-// failures and unusable answers, and of another model once one gives up.
+// failures and unusable answers, and another model once one gives up.
 //
-// How a call is made is package call's, and what becomes of the answer is package task's.
+// Package call makes the calls, and package task records the answer.
 package ask
 
 import (

@@ -1,7 +1,7 @@
 // Package call makes the calls of runs: it waits for a lease, sends one request, settles the
 // lease with what was used, and keeps the call's record.
 //
-// It decides nothing about the next call. What follows from a failure is decided by package ask.
+// It decides nothing about the next call: package ask decides what follows from a failure.
 package call
 
 import (

@@ -1,5 +1,5 @@
-// Package evaluations has what a worker knows of the evaluations whose runs it has in hand:
-// their records and texts, and whether calls of them may begin.
+// Package evaluations caches the evaluations whose runs a worker executes: their records and
+// texts, and whether their calls may start.
 package evaluations
 
 import (

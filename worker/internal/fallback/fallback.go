@@ -1,5 +1,5 @@
-// Package fallback is the chain of models that may answer in place of a run's own: who is next,
-// how long a run waits before it asks the next, and who refuses calls meanwhile.
+// Package fallback decides which model may answer in place of a run's own, how long a run waits
+// before it asks that model, and which models refuse calls meanwhile.
 package fallback
 
 import (

@@ -1,5 +1,5 @@
-// Package run has one pulled run: what it asks, how far it has come, and how that is saved,
-// recorded and told to observers.
+// Package run holds one pulled run: its question and its progress. It saves both, records the
+// outcome, and reports events to observers.
 //
 // It makes no calls (package call) and decides nothing about them (package ask).
 package run

@@ -1,4 +1,4 @@
-// Package stop has signals that end contexts: a worker that stops, an evaluation that is
+// Package stop provides signals that end contexts, when a worker stops or an evaluation is
 // halted. A signal outlives the contexts that it ends, which belong to single waits.
 package stop
 

@@ -1,5 +1,5 @@
-// Package task is the life of a task: it is checked, its run is asked, the outcome is recorded or
-// the task goes back to its queue.
+// Package task handles pulled tasks: it checks a task, has its question asked, and records the
+// outcome or returns the task to its queue.
 package task
 
 import (
