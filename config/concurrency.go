@@ -8,7 +8,6 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// concurrency is a concurrency block as written.
 type concurrency struct {
 	max      bound // of the file's own scope: the fleet, or one evaluation
 	off      place // enabled: false, where it was written

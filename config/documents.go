@@ -22,7 +22,6 @@ type documentSet struct {
 	sameNames bool // whether the way out of duplicate ids was already told
 }
 
-// foundDocument is a document as it was found.
 type foundDocument struct {
 	id, item, candidate, text string
 	facts
@@ -60,7 +59,6 @@ func (s *draft) documents(y *yamlFile, v value) documentSet {
 	return set
 }
 
-// has reports whether a mapping has a key.
 func (y *yamlFile) has(v value, key string) bool {
 	if !isMapping(v.node) {
 		return false

@@ -201,7 +201,6 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 	s.showFacts()
 }
 
-// requirement reads off or required.
 func (y *yamlFile) requirement(v value) eval.Requirement {
 	return eval.Requirement(y.oneOf(v, []string{string(eval.Off), string(eval.Required)}))
 }

@@ -69,7 +69,6 @@ func kindOfContent(head []byte) FileKind {
 	return ""
 }
 
-// kindOfObject is the kind of a file that begins with a JSON object.
 func kindOfObject(head []byte) FileKind {
 	var first map[string]json.RawMessage
 	if json.NewDecoder(bytes.NewReader(head)).Decode(&first) != nil {

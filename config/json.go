@@ -24,7 +24,6 @@ type member struct {
 	from  int // where the value begins
 }
 
-// place is the position of an offset.
 func (j jsonText) place(offset int, path string) place {
 	start := place{file: j.file, line: max(j.first, 1), column: 1, path: path}
 	return start.after(j.text[:min(offset, len(j.text))])

@@ -125,7 +125,6 @@ func (s *draft) topN(y *yamlFile, v value) int {
 	return n
 }
 
-// ranked refuses more candidates than can be ranked between the rounds of swiss.
 func (s *draft) ranked(y *yamlFile, v value) {
 	if n := len(s.candidates()); n > rank.MaxCandidates {
 		y.refuse(v.key, "use sample:0.2 instead of swiss", "%d candidates are more than the %d that can be ranked between rounds",

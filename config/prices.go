@@ -78,7 +78,6 @@ func (y *yamlFile) rates(v value, into *providers.Rates, others keys) {
 	}
 }
 
-// dollars reads a price.
 func (y *yamlFile) dollars(v value) float64 {
 	usd := y.number(v, 0, "a number of US dollars, at least 0")
 	if usd > mostPrice {

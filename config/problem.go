@@ -74,7 +74,6 @@ func (p place) String() string {
 	return s
 }
 
-// findings gathers problems and warnings.
 type findings struct {
 	problems Problems
 	warnings Problems

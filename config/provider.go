@@ -197,7 +197,6 @@ func (y *yamlFile) baseURL(v value) string {
 	return s
 }
 
-// fixAddress says which base_url to add.
 func fixAddress(e catalog.Entry) string {
 	if cmp.Or(e.Like, e.Name) == "azure-openai" {
 		return `add base_url: "https://RESOURCE.openai.azure.com/openai/v1"`

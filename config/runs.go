@@ -49,7 +49,6 @@ func (y *yamlFile) asksKeys(a *asks) keys {
 	}
 }
 
-// writtenRun is a listed run as it was written.
 type writtenRun struct {
 	asks
 	id, fileA, fileB       string

@@ -44,7 +44,6 @@ func (s *draft) newTable(path string, text []byte, need []string) *table {
 	return t
 }
 
-// cell is a value of the row, and its place.
 func (t *table) cell(name string) (string, place) {
 	i := t.column[name]
 	line, column := t.rows.FieldPos(i)

@@ -259,7 +259,6 @@ func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []
 	return phases, plans, nil
 }
 
-// fill completes a phase by its plan.
 func fill(phase *record.Phase, p *plan.Plan) {
 	phase.Runs, phase.Queues, phase.Open = p.Runs(), map[string]int{}, p.Open()
 	for _, queue := range p.Queues() {

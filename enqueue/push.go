@@ -19,7 +19,6 @@ import (
 // is set out of reach: every call has a deadline of its own.
 const taskTimeout = 30 * 24 * time.Hour
 
-// pushAtOnce is how many tasks one script pushes.
 const pushAtOnce = 100
 
 // push sends tasks of runs that have not ended to queue, many in a script. A task that is

@@ -241,7 +241,6 @@ func (k keys) margin(in *registry, provider string, wanted Margin) (keys []strin
 	return keys, string(text)
 }
 
-// keeping are the rates that keep the margin of a provider.
 func (r *registry) keeping(provider string) (rates []*rule) {
 	for _, rule := range r.rules {
 		if rule.measured && (rule.Provider == provider || rule.Provider == "") {

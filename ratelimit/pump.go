@@ -112,7 +112,6 @@ func (p *pump) step(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// collect takes the mail.
 func (p *pump) collect() {
 	p.limiter.mu.Lock()
 	m := p.limiter.mail

@@ -39,7 +39,6 @@ func (a access) load(ctx context.Context) (*registry, error) {
 	return now, nil
 }
 
-// read builds the keys of the read script.
 func (k keys) read() []string { return []string{k.registry(), k.changes(), k.margins()} }
 
 // update returns the registry as the read script says it is now.

@@ -35,7 +35,6 @@ var (
 	marginScript     = compose("changes", "margin")
 )
 
-// script is a Redis script with its text.
 type script struct {
 	*redis.Script
 	text string

@@ -202,7 +202,6 @@ func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[
 	return err
 }
 
-// selectCounted is what totals count of a run.
 const selectCounted = "SELECT phase, index_, state, class, model, answered_by, ended_at, " + runWaits +
 	" FROM runs WHERE evaluation = ? AND phase = ? AND index_ = ?"
 

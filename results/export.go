@@ -410,7 +410,6 @@ var comparisonTable = table[ComparisonRow]{
 
 func shortID(phase, index int) string { return eval.RunID{Phase: phase, Index: index}.Short() }
 
-// someRank is a rank; 0 is none.
 func someRank(rank int) any {
 	if rank == 0 {
 		return nil

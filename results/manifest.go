@@ -48,7 +48,6 @@ type manifestTotals struct {
 	manifestUsage
 }
 
-// manifestCalls has every call of one model in one stage.
 type manifestCalls struct {
 	Model string `json:"model"`
 	Stage string `json:"stage"`

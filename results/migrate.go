@@ -28,7 +28,6 @@ type history struct {
 	steps  []string // steps[i] brings version oldestVersion+i to the next
 }
 
-// version is the version after the last step.
 func (h history) version() int { return oldestVersion + len(h.steps) }
 
 // after returns the steps that a store of that version lacks.

@@ -59,7 +59,6 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// foreign is the error for tables that are another program's.
 func foreign(name, schema string) error {
 	return unfit{fmt.Errorf("open results database %s: %s has tables of another program: name an empty schema with search_path, as in postgres://…?search_path=evalfleet", name, schema)}
 }

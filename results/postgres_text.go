@@ -74,7 +74,6 @@ func (postgres) values(args []any) []any {
 
 func (postgres) row(row scanner) scanner { return escapedRow{row} }
 
-// escapedRow is a row with escaped texts.
 type escapedRow struct{ scanner }
 
 func (r escapedRow) Scan(into ...any) error {

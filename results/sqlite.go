@@ -267,7 +267,6 @@ func mustExist(path string) error {
 	return nil
 }
 
-// sqliteVersion is the version of an existing store.
 func sqliteVersion(ctx context.Context, path string, h history) (int, error) {
 	if err := mustExist(path); err != nil {
 		return 0, err

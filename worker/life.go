@@ -49,7 +49,6 @@ func newLife(cfg Config) *life {
 	}
 }
 
-// enter says which session works.
 func (l *life) enter(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,7 +34,6 @@ type Asker struct {
 	Model      string // provider:model
 }
 
-// resters are the runs of one asker in one queue.
 type resters struct {
 	queue string
 	Asker
