@@ -93,13 +93,20 @@ func Check(dir string) error {
 	return nil
 }
 
-// Open creates and locks an output folder.
+// OpenError is a failure to open an output folder where another folder may work.
+type OpenError struct{ err error }
+
+func (e *OpenError) Error() string { return e.err.Error() }
+func (e *OpenError) Unwrap() error { return e.err }
+
+// Open creates and locks an output folder. Its error is an *OpenError unless the folder contains
+// something that evalfleet does not read.
 func Open(dir string) (*Folder, error) {
 	f := &Folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
 	f.adding(lockFile)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		f.Undo()
-		return nil, Failed(fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
+		return nil, Failed(&OpenError{fmt.Errorf("cannot create output folder %s: %w", dir, err)})
 	}
 	if err := Check(dir); err != nil {
 		f.Undo()
@@ -109,9 +116,9 @@ func Open(dir string) (*Folder, error) {
 	switch {
 	case err != nil:
 		f.Undo()
-		return nil, Failed(fmt.Errorf("output folder %s cannot be written: %w; choose another with --out-dir", dir, err))
+		return nil, Failed(&OpenError{fmt.Errorf("cannot write to output folder %s: %w", dir, err)})
 	case !held:
-		return nil, exitcode.Usagef("output folder %s is in use by another evalfleet; wait for it, look at it with `evalfleet status %s`, or choose another with --out-dir", dir, dir)
+		return nil, exitcode.With(exitcode.Usage, &OpenError{fmt.Errorf("output folder %s is in use by another evalfleet; wait for it, or look at it with `evalfleet status %s`", dir, dir)})
 	}
 	// Only now: until then another process may have been adding to it.
 	f.adding(ResultsFile, ResultsFile+"-wal", ResultsFile+"-shm", ResultsFile+"-journal")

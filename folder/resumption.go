@@ -68,7 +68,7 @@ func (r Resumption) Save(dir string) error {
 	}
 	path := filepath.Join(dir, ResumeFile)
 	if most := largest[ResumeFile]; int64(len(raw)) >= most {
-		return exitcode.Usagef("%s would have %d bytes, and the maximum is %d: omit out from some of the runs, or use shorter paths", path, len(raw)+1, most)
+		return exitcode.Usagef("%s would have %d bytes, and the maximum is %d: omit `out` from some runs, or use shorter paths", path, len(raw)+1, most)
 	}
 	temporary := path + ".new" // the folder is ours alone
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
@@ -80,7 +80,14 @@ func (r Resumption) Save(dir string) error {
 	return nil
 }
 
-// ReadResumption reads the file of a folder.
+// NoRunError means that no `evalfleet run` has started in a folder.
+type NoRunError struct{ Dir string }
+
+func (e *NoRunError) Error() string {
+	return fmt.Sprintf("no `evalfleet run` has started in %s: it has no %s", e.Dir, ResumeFile)
+}
+
+// ReadResumption reads the file of a folder. Without that file the error is a *NoRunError.
 func ReadResumption(dir string) (Resumption, error) {
 	var r Resumption
 	if err := Check(dir); err != nil {
@@ -89,7 +96,7 @@ func ReadResumption(dir string) (Resumption, error) {
 	path := filepath.Join(dir, ResumeFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, exitcode.Usagef("no `evalfleet run` has started in %s: it has no %s; start one with `evalfleet run FILE --out-dir %s`", dir, ResumeFile, dir)
+		return r, exitcode.With(exitcode.Usage, &NoRunError{dir})
 	}
 	if err != nil {
 		return r, exitcode.Usagef("read %s: %w", path, err)
@@ -113,13 +120,13 @@ func (r Resumption) Place(dir string) results.Place {
 func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
 	stored, err := sink.Evaluation(ctx, r.Evaluation)
 	if errors.Is(err, results.ErrNoEvaluation) {
-		return nil, exitcode.Usagef("%w; repeat the `evalfleet run FILE` that began it", err)
+		return nil, exitcode.Usagef("%w; repeat the `evalfleet run FILE` that started it", err)
 	}
 	if err != nil {
 		return nil, StoreError(err)
 	}
 	if stored.Plan.ID() != r.Evaluation {
-		return nil, exitcode.Usagef("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that began it", r.Evaluation)
+		return nil, exitcode.Usagef("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that started it", r.Evaluation)
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {

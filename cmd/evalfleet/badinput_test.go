@@ -187,8 +187,8 @@ func TestBadInputs(t *testing.T) {
 		{"provider without an address", "run good.yaml --config fleet.yaml", map[string]string{"fleet.yaml": "providers: {local: {}}\n"}, "", 2, `fleet.yaml:1:13: providers.local: base_url is missing; add base_url: "http://…/v1"`},
 
 		// Folders and results stores.
-		{"a file in the way of the folder", "run good.yaml --out-dir good.yaml", nil, "", 2, "output folder good.yaml cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
-		{"a file in the way above it", "run good.yaml --out-dir good.yaml/out", nil, "", 2, "output folder good.yaml/out cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
+		{"a file in the way of the folder", "run good.yaml --out-dir good.yaml", nil, "", 2, "cannot create output folder good.yaml: mkdir good.yaml: not a directory; choose another with --out-dir"},
+		{"a file in the way above it", "run good.yaml --out-dir good.yaml/out", nil, "", 2, "cannot create output folder good.yaml/out: mkdir good.yaml: not a directory; choose another with --out-dir"},
 		{"sink of another kind", "run good.yaml --sink mysql://host/db", nil, "", 2, `mysql://…: unknown kind "mysql": want sqlite:PATH`},
 		{"sink in no folder", "run good.yaml --sink sqlite:none/x.db", nil, "", 2, "none/x.db: cannot be written: check that its folder exists and that you may write to both"},
 		{"sink that is a folder", "run good.yaml --sink sqlite:docs", nil, "", 2, "docs: it is a folder: name a file in it"},
@@ -471,7 +471,7 @@ func TestFolderInUse(t *testing.T) {
 	defer held.Close()
 	before := everything(t, dir)
 	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out)
-	if want := "is in use by another evalfleet; wait for it, look at it with `evalfleet status "; code != 2 || stdout != "" || !strings.Contains(stderr, want) {
+	if want := "is in use by another evalfleet; wait for it, or look at it with `evalfleet status "; code != 2 || stdout != "" || !strings.Contains(stderr, want) {
 		t.Errorf("got exit code %d, stdout %q, stderr %q; want 2, nothing and %q", code, stdout, stderr, want)
 	}
 	if diff := cmp.Diff(before, everything(t, dir)); diff != "" {

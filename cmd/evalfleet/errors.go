@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/fleet"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
@@ -53,15 +54,20 @@ func usageError(format string, args ...any) error {
 // hint says which flag helps after an error of a package that reads no command line; empty: none.
 func hint(err error) string {
 	var lost *fleet.LostError
+	var noRun *folder.NoRunError
 	switch {
+	case errors.As(err, new(*folder.OpenError)):
+		return fmt.Sprintf("; choose another with --%s", outDirFlag)
+	case errors.As(err, &noRun):
+		return fmt.Sprintf("; start one with `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir))
 	case errors.Is(err, fleet.ErrForeignStore):
 		return fmt.Sprintf("; open it with --%s URL", allowSinkFlag)
 	case errors.Is(err, fleet.ErrElsewhere):
-		return fmt.Sprintf("; name that with --%s", outDirFlag)
+		return fmt.Sprintf("; name that one with --%s", outDirFlag)
 	case errors.Is(err, fleet.ErrNoClasses):
 		return fmt.Sprintf("; name the results store with --%s, or retry without --%s", sinkFlagName, classFlag)
 	case errors.As(err, new(*collect.UnpricedError)):
-		return fmt.Sprintf(", or start afresh with --%s NAME", againFlag)
+		return fmt.Sprintf(", or start a new evaluation with --%s NAME", againFlag)
 	case errors.As(err, &lost):
 		return fmt.Sprintf("; submit it to the same Redis again: evalfleet enqueue FILE --%s --%s %s", waitFlag, outDirFlag, wording.ShellWord(lost.Dir))
 	}

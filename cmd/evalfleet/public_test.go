@@ -51,7 +51,7 @@ func TestPublicPackagesExportNoInternalTypes(t *testing.T) {
 // Packages whose errors pages and other programs show, too, name no flags: cmd does (hint).
 func TestPackagesWithoutACommandLineNameNoFlags(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"../../dashboard", "../../fleet", "../../remote"} {
+	for _, dir := range []string{"../../dashboard", "../../fleet", "../../folder", "../../remote"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
