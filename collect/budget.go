@@ -22,7 +22,7 @@ type UnpricedError struct {
 }
 
 func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("the cost of %s of %s is unknown, because they were made without prices", wording.Counted(e.Calls, "recorded call"), e.Evaluation)
+	return fmt.Sprintf("the cost of %s of %s is unknown: there was no price when they were made", wording.Counted(e.Calls, "recorded call"), e.Evaluation)
 }
 
 // Spent returns what an evaluation with a budget has spent by its results store, in

@@ -53,7 +53,7 @@ func (e *InterruptedError) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("interrupted: %v", e.Cause)
 	}
-	return fmt.Sprintf("interrupted: %d of %d runs of %s are in its results store, the rest is in Redis", e.Ended, e.Planned, e.Record.ID)
+	return fmt.Sprintf("interrupted: %d of %d runs of %s are in its results store, the rest in Redis", e.Ended, e.Planned, e.Record.ID)
 }
 
 var (

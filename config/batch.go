@@ -26,7 +26,7 @@ func LoadBatch(path string, o Options) (*Submission, error) {
 	}
 	s.writtenLines(path, b.line)
 	if len(b.prompts.List) == 0 && len(s.problems) == 0 {
-		s.refuse(s.top, `write one JSON object a line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`, "the file has no requests")
+		s.refuse(s.top, `write one JSON object per line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`, "the file has no requests")
 	}
 	s.asked.Prompts = &b.prompts
 	if len(b.prompts.Models) > 0 { // which have one provider
@@ -65,7 +65,7 @@ func (b *batch) line(at place, line []byte) {
 	url := b.endpoint(at, values)
 	body := b.body(at, values)
 	if first, twice := b.ids[id]; twice && id != "" {
-		b.refuse(values["custom_id"].at, "give each request a custom_id of its own", "the custom_id %q is already used in line %d", printable(id), first.line)
+		b.refuse(values["custom_id"].at, "give each request a unique custom_id", "the custom_id %q is already used in line %d", printable(id), first.line)
 	}
 	if len(b.problems) > before {
 		return
@@ -104,11 +104,11 @@ func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	switch {
 	case url == "":
 	case openaibatch.Providers[url] == "":
-		b.refuse(v.at, "want "+openaibatch.Chat+" or "+openaibatch.Responses, "%q is no endpoint that is served here", printable(url))
+		b.refuse(v.at, "want "+openaibatch.Chat+" or "+openaibatch.Responses, "endpoint %q is not supported", printable(url))
 	case b.url == "":
 		b.url, b.urlAt = url, v.at
 	case b.url != url:
-		b.refuse(v.at, "put requests of each endpoint into a file of their own", "the url is %s here, and %s in line %d", url, b.url, b.urlAt.line)
+		b.refuse(v.at, "put the requests of each endpoint into a separate file", "the url is %s here, and %s in line %d", url, b.url, b.urlAt.line)
 	}
 	return url
 }
@@ -128,9 +128,9 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	model, _ := body["model"].(string)
 	switch {
 	case body["stream"] == true:
-		b.refuse(v.at, "remove it", "stream is true, and an answer in a file is whole")
+		b.refuse(v.at, "remove it", "stream is true, but answers are written to a file only when complete")
 	case cmp.Or(b.options.Model, model) == "":
-		b.refuse(v.at, "add model, or name one with --model", "the body names no model")
+		b.refuse(v.at, "add model, or set --model", "the body does not name a model")
 	case !nameable(model):
 		b.unnameable(v.at, model, "names no model")
 	}
@@ -144,7 +144,7 @@ func (b *batch) model(url string, body map[string]any, at place) int {
 	settings, dropped := openaibatch.Settings(url, b.known[provider].Dialect, body)
 	for _, name := range dropped {
 		if !b.dropped[name] {
-			b.warn(at, "", "%s has no word for %s: left out of this and all requests", provider, printable(name))
+			b.warn(at, "", "%s does not support %s: omitted from all requests", provider, printable(name))
 		}
 		b.dropped[name] = true
 	}

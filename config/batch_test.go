@@ -65,7 +65,7 @@ func TestBatch(t *testing.T) {
 	if got := s.Evaluation.Prompts.Models[0]; got.Target() != "anthropic:claude-sonnet-4-5" || got.Overrides["top_k"] != nil {
 		t.Errorf("sent elsewhere: got %+v", got)
 	}
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].String(), "anthropic has no word for top_k") {
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].String(), "anthropic does not support top_k") {
 		t.Errorf("warnings: got %v, want one of top_k", s.Warnings)
 	}
 }
@@ -78,10 +78,10 @@ func TestBatchProblems(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"duplicate id":   {request("a", "") + request("b", "") + request("a", ""), Options{}, `requests.jsonl:3:14: custom_id: the custom_id "a" is already used in line 1; give each request a custom_id of its own`},
-		"unknown url":    {strings.Replace(request("a", ""), "/v1/chat/completions", "/v1/embeddings", 1), Options{}, `requests.jsonl:1:40: url: "/v1/embeddings" is no endpoint that is served here; want /v1/chat/completions or /v1/responses`},
-		"mixed urls":     {request("a", "") + responses, Options{}, `requests.jsonl:2:40: url: the url is /v1/responses here, and /v1/chat/completions in line 1; put requests of each endpoint into a file of their own`},
-		"stream":         {request("a", `,"stream":true`), Options{}, "requests.jsonl:1:70: body: stream is true, and an answer in a file is whole; remove it"},
+		"duplicate id":   {request("a", "") + request("b", "") + request("a", ""), Options{}, `requests.jsonl:3:14: custom_id: the custom_id "a" is already used in line 1; give each request a unique custom_id`},
+		"unknown url":    {strings.Replace(request("a", ""), "/v1/chat/completions", "/v1/embeddings", 1), Options{}, `requests.jsonl:1:40: url: endpoint "/v1/embeddings" is not supported; want /v1/chat/completions or /v1/responses`},
+		"mixed urls":     {request("a", "") + responses, Options{}, `requests.jsonl:2:40: url: the url is /v1/responses here, and /v1/chat/completions in line 1; put the requests of each endpoint into a separate file`},
+		"stream":         {request("a", `,"stream":true`), Options{}, "requests.jsonl:1:70: body: stream is true, but answers are written to a file only when complete; remove it"},
 		"another method": {strings.Replace(request("a", ""), "POST", "GET", 1), Options{}, `requests.jsonl:1:27: method: got "GET"; want POST`},
 		"several": {`{"custom_id":7,"url":"/v1/responses"}` + "\n{}\nx\n", Options{}, strings.Join([]string{
 			"requests.jsonl:1: body: the line has no body; each line has custom_id, method, url and body",
@@ -91,12 +91,12 @@ func TestBatchProblems(t *testing.T) {
 			"requests.jsonl:2: method: the line has no method; each line has custom_id, method, url and body",
 			"requests.jsonl:2: url: the line has no url; each line has custom_id, method, url and body",
 			"requests.jsonl:2: body: the line has no body; each line has custom_id, method, url and body",
-			"requests.jsonl:3:1: not JSON: invalid character 'x' looking for beginning of value; one JSON object a line",
+			"requests.jsonl:3:1: not JSON: invalid character 'x' looking for beginning of value; write one JSON object per line",
 		}, "\n")},
-		"no model":         {strings.Replace(request("a", ""), `"model":"gpt-4o",`, "", 1), Options{}, "requests.jsonl:1:70: body: the body names no model; add model, or name one with --model"},
-		"an image":         {strings.Replace(request("a", ""), `"content":"a"`, `"content":[{"type":"image_url"}]`, 1), Options{}, `requests.jsonl:1:70: body: messages[0]: a part of its content is of type "image_url": only texts are sent, no images, sounds or films`},
-		"unknown provider": {request("a", ""), Options{Provider: "anthropc"}, "--provider: no provider is called anthropc; did you mean anthropic?"},
-		"empty":            {"\n", Options{}, `requests.jsonl: the file has no requests; write one JSON object a line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`},
+		"no model":         {strings.Replace(request("a", ""), `"model":"gpt-4o",`, "", 1), Options{}, "requests.jsonl:1:70: body: the body does not name a model; add model, or set --model"},
+		"an image":         {strings.Replace(request("a", ""), `"content":"a"`, `"content":[{"type":"image_url"}]`, 1), Options{}, `requests.jsonl:1:70: body: messages[0]: a part of its content has the type "image_url": only text is supported, not images, audio or video`},
+		"unknown provider": {request("a", ""), Options{Provider: "anthropc"}, "--provider: unknown provider anthropc; did you mean anthropic?"},
+		"empty":            {"\n", Options{}, `requests.jsonl: the file has no requests; write one JSON object per line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

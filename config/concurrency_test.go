@@ -95,7 +95,7 @@ func TestEnvironment(t *testing.T) {
 		{"MAX_CONCURRENT_LLM_CALLS", "-3", "MAX_CONCURRENT_LLM_CALLS must be >= 1, got -3"},
 		{"MAX_CONCURRENT_LLM_CALLS", "51", "MAX_CONCURRENT_LLM_CALLS must be <= 50, got 51; for more, use max_concurrency in the evaluation file or --max-concurrency"},
 		{"MAX_CONCURRENT_LLM_CALLS", "five", `MAX_CONCURRENT_LLM_CALLS: got "five"; want a whole number from 1 to 50`},
-		{"RETRY_MAX_ATTEMPTS", "0", `RETRY_MAX_ATTEMPTS: got "0"; want a whole number, at least 1`},
+		{"RETRY_MAX_ATTEMPTS", "0", `RETRY_MAX_ATTEMPTS: got "0"; want a whole number of at least 1`},
 		{"RETRY_INITIAL_DELAY", "1s", `RETRY_INITIAL_DELAY: got "1s"; want a number of seconds, for example 1.5`},
 		{"RETRY_MAX_DELAY", "-1", `RETRY_MAX_DELAY: got "-1"; want a number of seconds, for example 1.5`},
 		{"LLM_CALL_TIMEOUT", "0", `LLM_CALL_TIMEOUT: got "0"; want a number of seconds above 0`},
@@ -116,7 +116,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	none := 0
 	_, got = problemsOf(t, with(two, "eval.yaml", minimal), Options{MaxConcurrency: &none})
-	if want := "--max-concurrency: 0 calls in flight; want a whole number, at least 1"; got != want {
+	if want := "--max-concurrency: 0 calls in flight; want a whole number of at least 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -151,8 +151,8 @@ func TestLimitsAreCombined(t *testing.T) {
 		{"unused names", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 2},
 			[]string{
-				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; remove it",
-				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no call is made to model simulator:crareful; did you mean careful?",
+				"eval.yaml:4:30: concurrency.per_provider.openrouter: provider openrouter gets no calls; remove it",
+				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: model simulator:crareful gets no calls; did you mean careful?",
 				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; remove it",
 			}},
 	} {
@@ -352,7 +352,7 @@ func TestAbandonedCalls(t *testing.T) {
 		{"the file", "", "{abandoned_calls: hold}", true, ""},
 		{"the fleet", hold, "{}", true, ""},
 		{"the fleet against the file", hold, "{abandoned_calls: free}", true,
-			"concurrency.abandoned_calls: the fleet's settings say hold, which holds for every evaluation; remove it"},
+			"concurrency.abandoned_calls: the fleet's setting is hold, which applies to every evaluation; remove it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -383,7 +383,7 @@ func TestWhereADayEnds(t *testing.T) {
 		{"the fleet", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8", "Asia/Tokyo", ""},
 		{"both the same", "requests_per_day: 9, day_resets: UTC", "requests_per_day: 8, day_resets: UTC", "UTC", ""},
 		{"the fleet against the file", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8, day_resets: UTC", "Asia/Tokyo",
-			"concurrency.per_provider.simulator.day_resets: no effect: Asia/Tokyo (FLEET:1) holds; use the same value, or remove it"},
+			"concurrency.per_provider.simulator.day_resets: no effect: Asia/Tokyo (FLEET:1) is stricter; use the same value, or remove it"},
 		{"without a quota", "requests_per_day: 9", "day_resets: Asia/Tokyo", "UTC",
 			"concurrency.per_provider.simulator.day_resets: day_resets has no effect here; set requests_per_day beside it, or remove it"},
 	} {
@@ -408,7 +408,7 @@ func TestWhereADayEnds(t *testing.T) {
 func TestShapesOfNothing(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, "concurrency: {groups: {g: {window: bucket, jitter: 1s, max_concurrency: 2}}}\n")
-	for i, key := range []string{"window has no effect here; set a limit a minute beside it", "jitter has no effect here; set a limit a minute or the burst of a rate_limit beside it"} {
+	for i, key := range []string{"window has no effect here; set a limit per minute beside it", "jitter has no effect here; set a limit per minute, or the burst of a rate_limit beside it"} {
 		if len(f.Warnings) != 2 || !strings.HasSuffix(f.Warnings[i].String(), key+", or remove it") {
 			t.Errorf("warnings: got %v, want %q", f.Warnings, key)
 		}

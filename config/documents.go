@@ -130,7 +130,7 @@ func (set *documentSet) add(doc foundDocument) {
 func (set *documentSet) duplicate(doc foundDocument, before place) {
 	fix := ""
 	if doc.at.line == 0 {
-		fix = "where folders tell files of one name apart, use documents: {files: \"…/<item>/<candidate>.md\"}"
+		fix = "if files in different folders have the same name, use documents: {files: \"…/<item>/<candidate>.md\"}"
 	}
 	if set.sameNames {
 		fix = ""

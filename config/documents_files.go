@@ -27,7 +27,7 @@ func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 			continue
 		}
 		if len(files) == 0 && len(patterns) > 1 {
-			y.warn(v.place, "", "%s matches no file", pattern)
+			y.warn(v.place, "", "no file matches %s", pattern)
 		}
 		for _, file := range files {
 			id := path.Base(file.name)
@@ -88,7 +88,7 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 		case !info.IsDir():
 			files = append(files, file)
 		case rest == name:
-			set.draft.refuse(at, "name the files in it: "+strings.TrimSuffix(pattern, "/")+"/*", "%s is a folder", pattern)
+			set.draft.refuse(at, "list its files: "+strings.TrimSuffix(pattern, "/")+"/*", "%s is a folder", pattern)
 			return nil, false
 		}
 	}

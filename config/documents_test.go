@@ -124,12 +124,12 @@ func TestDocumentProblems(t *testing.T) {
 		{"nothing matches", "[x/*.md, y/*.md]", nil,
 			[]string{"eval.yaml:3:12: documents: no documents found: x/*.md, y/*.md; paths are relative to the evaluation file's folder"}},
 		{"empty list", "[]", nil, []string{"eval.yaml:3:12: documents: no documents found: "}},
-		{"a folder", "[docs]", two, []string{"eval.yaml:3:13: documents[0]: docs is a folder; name the files in it: docs/*"}},
+		{"a folder", "[docs]", two, []string{"eval.yaml:3:13: documents[0]: docs is a folder; list its files: docs/*"}},
 		{"bad pattern", `["docs/[a"]`, two, []string{"eval.yaml:3:13: documents[0]: docs/[a: "}},
 		{"two files of one name", "['d*/a.md']", map[string]string{"d1/a.md": "1", "d2/a.md": "2"},
-			[]string{`d2/a.md: a second document with the id "a.md", the first is d1/a.md; where folders tell files of one name apart, ` +
+			[]string{`d2/a.md: a second document with the id "a.md", the first is d1/a.md; if files in different folders have the same name, ` +
 				`use documents: {files: "…/<item>/<candidate>.md"}`}},
-		{"no UTF-8", "[a.md]", map[string]string{"a.md": "caf\xe9!"}, []string{"a.md: not UTF-8: byte 3 is no part of a character"}},
+		{"no UTF-8", "[a.md]", map[string]string{"a.md": "caf\xe9!"}, []string{"a.md: not UTF-8: byte 3 is not part of a character"}},
 		{"too large", "[a.md]", map[string]string{"a.md": strings.Repeat("x", maxText+1)},
 			[]string{"a.md: 8388609 bytes is too large: at most 8388608 bytes are read"}},
 		{"called tie", `{files: "<candidate>.md"}`, map[string]string{"tie.md": "x"},
@@ -139,8 +139,8 @@ func TestDocumentProblems(t *testing.T) {
 		{"missing jsonl", "{jsonl: no.jsonl}", nil, []string{"eval.yaml:3:20: documents.jsonl: no.jsonl: no such file"}},
 		{"malformed lines", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": "{\"id\": \"a\", \"text\": \"x\"}\n{\"id\": }\n[1]\nnull\n{\"id\": \"b\", \"text\": 3}\n{\"id\": \"c\"\n{} {}\n"},
 			[]string{"a.jsonl:2:8: not a JSON object: invalid character '}'", "a.jsonl:3: not a JSON object: got array",
-				"a.jsonl:4: not a JSON object: got null", "a.jsonl:5: text: the value is no text; want text",
-				"a.jsonl:6: not a JSON object: the line ends within it; one JSON object a line", "a.jsonl:7: not a JSON object: more follows the object"}},
+				"a.jsonl:4: not a JSON object: got null", "a.jsonl:5: text: the value is not text; want text",
+				"a.jsonl:6: not a JSON object: the line ends within it; write one JSON object per line", "a.jsonl:7: not a JSON object: there is text after the object"}},
 		{"missing text", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"id": "a", "txt": "x"}`},
 			[]string{"a.jsonl:1: text: the field is missing; did you mean txt? (choose with documents: {text: …})"}},
 		{"missing id", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"item": "a", "text": "x"}`},
@@ -152,7 +152,7 @@ func TestDocumentProblems(t *testing.T) {
 		{"two questions", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": "{\"id\":\"a\",\"text\":\"x\",\"question\":\"1\"}\n{\"id\":\"b\",\"text\":\"y\",\"question\":\"2\"}\n"},
 			[]string{`a.jsonl:2: item "" has another question here than in a.jsonl:1`}},
 		{"half a character", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"id":"a","text":"\\ud83d\ude42"}` + "\n" + `{"id":"b","text":"x\\\ud83d\\ude42"}` + "\n"},
-			[]string{`a.jsonl:1:26: \ude42 is half a character: no text can hold it; write the character itself, or both its halves`, `a.jsonl:2:22: \ud83d is half a character`}},
+			[]string{`a.jsonl:1:26: \ude42 is half of a surrogate pair, which is not text; write the character itself, or both surrogates`, `a.jsonl:2:22: \ud83d is half of a surrogate pair`}},
 		{"line without UTF-8", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": "{\"id\":\"\xff\"}\n"}, []string{"a.jsonl:1:8: not UTF-8"}},
 		{"id with a line break", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"id":"a\nb","text":""}`}, []string{`a.jsonl:1: "a\nb" cannot be an id`}},
 	} {
@@ -177,7 +177,7 @@ func TestProblemsOfOneFileAreBounded(t *testing.T) {
 	t.Parallel()
 	problems, got := problemsOf(t, map[string]string{
 		"eval.yaml": judged + "documents: {jsonl: a.jsonl}\n", "a.jsonl": strings.Repeat("x\n", 1000)}, Options{})
-	if len(problems) != maxLineProblems+1 || !strings.Contains(got, "a.jsonl:50: reading stops here after 50 problems") {
+	if len(problems) != maxLineProblems+1 || !strings.Contains(got, "a.jsonl:50: stopped reading here after 50 problems") {
 		t.Errorf("got %d problems, want %d and a line that says so:\n%s", len(problems), maxLineProblems+1, got)
 	}
 }
@@ -203,11 +203,11 @@ func TestListedPairs(t *testing.T) {
 	_, text := problemsOf(t, with(answers, "eval.yaml", head+"pairwise: {pairs: {file: pairs.csv}}\n",
 		"pairs.csv", "item,candidate_a,candidate_b\nq2,a,b\nq2,b,a\nq3,a,b\nq2,a,c\nq2,a,a\nq1,a,b\nq2,a\nq2,a,\"b\"x\n"), Options{})
 	want := strings.Join([]string{
-		`pairs.csv:3:1: item: the pair was listed before, in line 2; list each pair once; to ask again, use trials`,
+		`pairs.csv:3:1: item: the pair is already in line 2; list each pair once; to ask again, use trials`,
 		`pairs.csv:4:1: item: no document belongs to item "q3"`,
 		`pairs.csv:5:6: candidate_b: item "q2" has no candidate "c"; known: a, b`,
 		`pairs.csv:6:1: item: a document is compared with itself`,
-		`pairs.csv:7:6: candidate_b: candidate "b" has 2 documents in item "q1"; give its documents candidates of their own`,
+		`pairs.csv:7:6: candidate_b: candidate "b" has 2 documents in item "q1"; give its documents different candidates`,
 		`pairs.csv:8:1: not a row of CSV: wrong number of fields`,
 		`pairs.csv:9:8: not a row of CSV: extraneous or missing " in quoted-field`,
 	}, "\n")

@@ -40,7 +40,7 @@ func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 	values, err := godotenv.UnmarshalBytes(text)
 	if err != nil {
 		at := place{file: path, line: failingLine(text)}
-		problems.refuse(at, "want NAME=value, one a line; quote values with spaces", "this line cannot be read")
+		problems.refuse(at, "want one NAME=value per line; quote values with spaces", "this line cannot be read")
 		return nil, nil, problems.problems
 	}
 	keys = func(name string) (string, bool) {
@@ -56,7 +56,7 @@ func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, given := env(name); !given && isSetting(name) {
 			problems.refuse(place{file: path, path: name}, "set it in the environment, or name the file with --env-file "+path,
-				"a .env that is not named sets keys only")
+				"only keys are read from a .env file that was not named")
 		}
 	}
 	return env, keys, problems.err()

@@ -159,7 +159,7 @@ func (s *draft) read(y *yamlFile, root value) {
 	y.retries(s.own.retry, retry, &s.settings.Retry)
 	older.read(y, s, retry)
 	if s.own.lease > 0 && s.options.ForFleet {
-		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
+		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on the workers of a fleet")
 	}
 	listed := s.listed(y, runs, test)
 	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil && items == nil {
@@ -176,7 +176,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 	case judges != nil && (paired || s.asked.Panel == nil):
 		y.judges(*judges, s)
 	case judges != nil:
-		s.refuse(judges.key, "leave them out, or add single or pairwise", "judges are asked nothing: a panel has agents")
+		s.refuse(judges.key, "omit them, or add single or pairwise", "judges have nothing to do: a panel uses agents")
 	case paired || s.asked.Panel == nil:
 		s.noJudges(s.top)
 	}
@@ -184,7 +184,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 	if documents != nil {
 		set = s.documents(y, *documents)
 	} else {
-		s.refuse(s.top, `add documents: ["docs/*.md"]`, "no documents are given")
+		s.refuse(s.top, `add documents: ["docs/*.md"]`, "documents are missing")
 	}
 	if items != nil {
 		s.itemsFile(y, *items, set)
@@ -196,7 +196,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 		s.votes(y, *votes, set)
 	}
 	if !paired && s.asked.Panel == nil && (votes == nil || judges != nil) {
-		s.refuse(s.top, "add single, pairwise or panel", "nothing is asked about the documents")
+		s.refuse(s.top, "add single, pairwise or panel", "there is no question about the documents")
 	}
 	s.showFacts()
 }
@@ -208,7 +208,7 @@ func (y *yamlFile) requirement(v value) eval.Requirement {
 func (s *draft) ownProviders(y *yamlFile, v value) {
 	if s.options.ForFleet {
 		s.refuse(v.key, "put them into the workers' --config, beside their keys",
-			"providers in an evaluation file hold for run only, not for workers elsewhere")
+			"providers in an evaluation file apply to `run` only, not to the workers of a fleet")
 		return
 	}
 	y.providers(v, s.known, s.fleet.Providers)
@@ -260,7 +260,7 @@ func (s *draft) finish() (*Submission, error) {
 	}
 	s.settings.Hold = s.fleet.Hold || s.own.hold
 	if s.fleet.Hold && s.own.free != (place{}) {
-		s.warn(s.own.free, "remove it", "the fleet's settings say hold, which holds for every evaluation")
+		s.warn(s.own.free, "remove it", "the fleet's setting is hold, which applies to every evaluation")
 	}
 	lease := s.fleet.Lease
 	if s.own.lease > 0 {
@@ -353,7 +353,7 @@ func (s *draft) ownBound() bound {
 	if flag := s.options.MaxConcurrency; flag != nil {
 		at := place{path: "--max-concurrency"}
 		if *flag < 1 {
-			s.refuse(at, "want a whole number, at least 1", "%d calls in flight", *flag)
+			s.refuse(at, "want a whole number of at least 1", "%d calls in flight", *flag)
 		}
 		own, source = bound{*flag, at}, "flag"
 	}
@@ -421,9 +421,9 @@ func (s *draft) unusedScopes() {
 		case scope.Group != "":
 			s.warn(scope.at, "remove it", "no run of this evaluation belongs to group %s", scope.Group)
 		case len(used) == 0 && scope.Model == "":
-			s.warn(scope.at, "remove it", "no call is made to provider %s", scope.Provider)
+			s.warn(scope.at, "remove it", "provider %s gets no calls", scope.Provider)
 		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
-			s.warn(scope.at, didYouMean(scope.Model, used), "no call is made to model %s:%s", scope.Provider, scope.Model)
+			s.warn(scope.at, didYouMean(scope.Model, used), "model %s:%s gets no calls", scope.Provider, scope.Model)
 		}
 	}
 }

@@ -197,10 +197,10 @@ func TestFolderSubmission(t *testing.T) {
 		want   string
 	}{
 		{"no judge", two, nil, "--judge: a folder needs a judge"},
-		{"no target", map[string]string{"a": "1", "b": "2"}, []string{"careful"}, `--judge: "careful" names no provider`},
+		{"no target", map[string]string{"a": "1", "b": "2"}, []string{"careful"}, `--judge: "careful" does not name a provider`},
 		{"unknown provider", map[string]string{"a": "1", "b": "2"}, []string{"simulatr:x"}, "did you mean simulator?"},
-		{"one document", map[string]string{"a": "1"}, []string{"simulator:careful"}, "the folder has documents to compare: 1"},
-		{"only folders", two, []string{"simulator:careful"}, "the folder has documents to compare: 0"},
+		{"one document", map[string]string{"a": "1"}, []string{"simulator:careful"}, "documents to compare in the folder: 1"},
+		{"only folders", two, []string{"simulator:careful"}, "documents to compare in the folder: 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -110,14 +110,14 @@ func (x *experiment) saySkipped() {
 	}
 	all := skipped.lines + len(x.prompts.List)
 	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, wording.Either(all, "line is", "lines are")),
-		Fix: "submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again"}
+		Fix: "correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again"}
 	if len(x.prompts.List) > 0 {
 		x.warnings = append(append(x.warnings, skipped.problems...), summary)
 		return
 	}
 	x.problems = append(x.problems, skipped.problems...)
 	if skipped.lines > maxLineProblems {
-		x.refuse(x.top, "fix these first", "%d lines are wrong", skipped.lines)
+		x.refuse(x.top, "fix these first", "%d lines are invalid", skipped.lines)
 	}
 }
 

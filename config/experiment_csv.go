@@ -37,7 +37,7 @@ func (x *experiment) checkHeader(path string, header []string) {
 		case name == "":
 			x.refuse(at, "", "column %d has no name", i+1)
 		case slices.Contains(header[:i], name):
-			x.refuse(at, "call one of them otherwise", "a second column is called %s", printable(name))
+			x.refuse(at, "rename one of them", "a second column is called %s", printable(name))
 		}
 	}
 }

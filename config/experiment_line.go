@@ -151,7 +151,7 @@ func (x *experiment) filter(l experimentLine, api string) string {
 	}
 	word, ok := textOf(v.raw)
 	if _, known := prompto.Settings(api, nil, word); !ok || !known {
-		x.refuse(v.at, didYouMean(word, slices.Collect(maps.Keys(prompto.SafetyFilters))), "%s is no safety filter", printable(string(v.raw)))
+		x.refuse(v.at, didYouMean(word, slices.Collect(maps.Keys(prompto.SafetyFilters))), "%s is not a safety filter", printable(string(v.raw)))
 	}
 	return word
 }

@@ -14,7 +14,7 @@ import (
 func (x *experiment) finish() (*Submission, error) {
 	x.saySkipped()
 	if len(x.prompts.List) == 0 && len(x.problems) == 0 {
-		x.refuse(x.top, `write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`, "the file has no prompts")
+		x.refuse(x.top, `write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`, "the file has no prompts")
 	}
 	x.nameRuns()
 	x.asked.Prompts = &x.prompts
@@ -45,7 +45,7 @@ func (x *experiment) nameRuns() {
 		x.prompts.List[i].ID = name
 	}
 	if unnamed.Lines > 0 {
-		x.warn(x.lineOf(unnamed), "add one to refer to its answer by", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.Lines, "line has", "lines have"), unnamed.Name)
+		x.warn(x.lineOf(unnamed), "add one, so that answers can refer to it", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.Lines, "line has", "lines have"), unnamed.Name)
 	}
 	if repeated.Lines > 0 {
 		x.warn(x.lineOf(repeated), "", "%s the id of a line before; the first, %q of line %d again, is run as %q",
@@ -65,7 +65,7 @@ func (x *experiment) checkSenders() {
 		if named := x.fleet.groups[who.Group]; named.provider != "" {
 			if before, ok := apis[who.Group]; ok && before != who.API {
 				x.refuse(who.at, "use another group, or name its provider as api in each line",
-					"group %s also has lines of api %s, and %s sends all of it to %s", who.Group, before, named.at, named.provider)
+					"group %s also has lines of api %s, but %s sends the whole group to %s", who.Group, before, named.at, named.provider)
 			}
 			apis[who.Group] = who.API
 		}
@@ -94,7 +94,7 @@ func (x *experiment) queues() ([]prompto.Queue, []limit) {
 	o, most := x.options.Experiment, prompto.DefaultMaxQueries
 	if o.MaxQueries != nil {
 		if most = *o.MaxQueries; most < 1 || most > math.MaxInt32 {
-			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts a minute, at least 1", "got %d", most)
+			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts per minute, at least 1", "got %d", most)
 		}
 	}
 	only := x.asked.Name

@@ -32,18 +32,18 @@ func TestExperimentProblems(t *testing.T) {
 	t.Parallel()
 	const good = `"model_name": "m", "prompt": "?"`
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":         {"\n \n", `x.jsonl: the file has no prompts; write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
+		"nothing":         {"\n \n", `x.jsonl: the file has no prompts; write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
 		"what is missing": {`{}`, "x.jsonl:1: prompt: the line has no prompt; add \"prompt\": \"…\"\nx.jsonl:1: api: the line has no api; add \"api\": \"openai\"\nx.jsonl:1: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
 		"what is misspelt": {`{"api": "test", "modelname": "m", "promt": "?"}`,
 			"x.jsonl:1: prompt: the line has no prompt; call \"promt\" prompt, if that is what it is\nx.jsonl:1: model_name: the line has no model_name; call \"modelname\" model_name, if that is what it is"},
-		"not JSON":                 {"\n{\"api\": test}", "x.jsonl:2:10: not JSON: invalid character 'e' in literal true (expecting 'r'); one JSON object a line"},
-		"cut off":                  {`{"api": "te`, "x.jsonl:1:1: not a JSON object: the line ends within it; one JSON object a line"},
-		"two in a line":            {`{"api": "test", ` + good + `} {}`, "x.jsonl:1:51: more follows the object; one JSON object a line"},
-		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: got array; one JSON object a line"},
-		"not UTF-8":                {"{\"api\": \"test\xff\"}", "x.jsonl:1:14: not UTF-8: a byte that is no part of a character; save the file as UTF-8"},
+		"not JSON":                 {"\n{\"api\": test}", "x.jsonl:2:10: not JSON: invalid character 'e' in literal true (expecting 'r'); write one JSON object per line"},
+		"cut off":                  {`{"api": "te`, "x.jsonl:1:1: not a JSON object: the line ends within it; write one JSON object per line"},
+		"two in a line":            {`{"api": "test", ` + good + `} {}`, "x.jsonl:1:51: there is text after the object; write one JSON object per line"},
+		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: got array; write one JSON object per line"},
+		"not UTF-8":                {"{\"api\": \"test\xff\"}", "x.jsonl:1:14: not UTF-8: a byte is not part of a character; save the file as UTF-8"},
 		"a key twice":              {`{"api": "test", "api": "test", ` + good + `}`, "x.jsonl:1:17: api: key given twice; remove one of them"},
 		"a key twice, within":      {`{"api": "test", ` + good + `, "parameters": {"a": [{"b": 1, "b": 2}]}}`, "x.jsonl:1:81: b: key given twice; remove one of them"},
-		"an unknown api":           {`{"api": "opnai", ` + good + `}` + "\n" + `{"api": "opnai", ` + good + `}`, "x.jsonl:1:9: api: no provider is called opnai; did you mean openai?"},
+		"an unknown api":           {`{"api": "opnai", ` + good + `}` + "\n" + `{"api": "opnai", ` + good + `}`, "x.jsonl:1:9: api: unknown provider opnai; did you mean openai?"},
 		"an api without address":   {`{"api": "azure-openai", ` + good + `}`, `x.jsonl:1:9: api: no address for azure-openai; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`},
 		"another":                  {`{"api": "vertexai", ` + good + `}`, `x.jsonl:1:9: api: no address for vertexai; write in --config: providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`},
 		"an api of no text":        {`{"api": 5, "model_name": "", "prompt": "?"}`, "x.jsonl:1:9: api: got 5; want text, for example \"openai\"\nx.jsonl:1:26: model_name: got \"\"; want text, for example \"gpt-4o\""},
@@ -53,7 +53,7 @@ func TestExperimentProblems(t *testing.T) {
 		"parameters that are none": {`{"api": "test", ` + good + `, "parameters": "hot"}`, `x.jsonl:1:65: parameters: got "hot"; want an object, for example {"temperature": 0}`},
 		"a number too large":       {`{"api": "test", ` + good + `, "parameters": {"a": [{"seed": 12345678901234567890}]}}`, `x.jsonl:1:65: parameters: 12345678901234567890 is a number that JSON cannot hold exactly; write it in quotes if it is text`},
 		"a group that is none":     {`{"api": "test", ` + good + `, "group": ["a"]}`, `x.jsonl:1:60: group: got ["a"]; want text`},
-		"a safety filter":          {`{"api": "gemini", ` + good + `, "safety_filter": "mots"}`, `x.jsonl:1:70: safety_filter: "mots" is no safety filter; did you mean most?`},
+		"a safety filter":          {`{"api": "gemini", ` + good + `, "safety_filter": "mots"}`, `x.jsonl:1:70: safety_filter: "mots" is not a safety filter; did you mean most?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,11 +72,11 @@ func TestWrongLinesOfExperimentsAreSkipped(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"JSON": {"x.jsonl", good + "\n{\"api\": \"test\", \"prompt\": \"?\"}\nnonsense\n" + good,
 			"x.jsonl:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\"\n" +
-				"x.jsonl:3:2: not JSON: invalid character 'o' in literal null (expecting 'u'); one JSON object a line\n" +
-				"x.jsonl: 2 of 4 lines are skipped; submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again\n"},
+				"x.jsonl:3:2: not JSON: invalid character 'o' in literal null (expecting 'u'); write one JSON object per line\n" +
+				"x.jsonl: 2 of 4 lines are skipped; correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again\n"},
 		"CSV": {"x.csv", "api,model_name,prompt\ntest,m,?\ntest,,?\ntest,m,!\n",
 			"x.csv:3: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\"\n" +
-				"x.csv: 1 of 3 lines are skipped; submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again\n"},
+				"x.csv: 1 of 3 lines are skipped; correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,12 +117,12 @@ func TestExperimentIDs(t *testing.T) {
 	}{
 		"of all types": {line(`, "id": "a"`) + line(`, "id": 1`) + line(`, "id": 1.50`) + line(`, "id": true`) + line(`, "id": [1,  {"b": 2}]`), "",
 			[]string{"a", "1", "1.50", "true", `[1,{"b":2}]`}},
-		"none": {line("") + line(`, "id": null`) + "\n" + line(`, "id": ""`) + line(`, "id": "a\nb"`), `x.jsonl:1: 4 lines have no id that can name a run; the first run is called "line 1"; add one to refer to its answer by`,
+		"none": {line("") + line(`, "id": null`) + "\n" + line(`, "id": ""`) + line(`, "id": "a\nb"`), `x.jsonl:1: 4 lines have no id that can name a run; the first run is called "line 1"; add one, so that answers can refer to it`,
 			[]string{"line 1", "line 2", "line 4", "line 5"}},
 		"one of another type": {line(`, "id": 1`) + line(`, "id": "1"`), `x.jsonl:2: 1 line has the id of a line before; the first, "1" of line 1 again, is run as "1 (line 2)"`,
 			[]string{"1", "1 (line 2)"}},
 		"what we would call it is taken": {line("") + line(`, "id": "line 1"`) + line(`, "id": "line 1'"`),
-			`x.jsonl:1: 1 line has no id that can name a run; the first run is called "line 1''"; add one to refer to its answer by`,
+			`x.jsonl:1: 1 line has no id that can name a run; the first run is called "line 1''"; add one, so that answers can refer to it`,
 			[]string{"line 1''", "line 1", "line 1'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestExperiment(t *testing.T) {
 func TestExperimentPromptThatFails(t *testing.T) {
 	t.Parallel()
 	s, got := experimentOf(t, "x.jsonl", `{"id": 0, "api": "gemini", "model_name": "m", "prompt": [{"role": "user", "parts": "a"}, {"role": "system", "parts": "b"}]}`, Options{})
-	const want = "x.jsonl:1:57: prompt: prompt[1] is the system's: of gemini only the first message can be; this line's run will fail"
+	const want = "x.jsonl:1:57: prompt: prompt[1] has the role system, which only the first message of gemini can have; this line's run will fail"
 	if s == nil || got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -220,12 +220,12 @@ func TestExperimentCSV(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":             {"", "x.csv: the file has no header; write the columns' names into the first line: id,api,model_name,prompt"},
-		"no rows":             {"prompt,api,model_name\n", `x.csv: the file has no prompts; write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
-		"an api misspelt":     {"prompt,api,model_name\n?,test,m\n\"?\",tset,m\n", "x.csv:3:5: api: no provider is called tset; did you mean test?"},
+		"no rows":             {"prompt,api,model_name\n", `x.csv: the file has no prompts; write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
+		"an api misspelt":     {"prompt,api,model_name\n?,test,m\n\"?\",tset,m\n", "x.csv:3:5: api: unknown provider tset; did you mean test?"},
 		"a prompt is missing": {"prompt,api\n,test\n", "x.csv:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
 		"a cell too many":     {"prompt,api,model_name\n?,test,m,x\n", "x.csv:2:1: not a row of CSV: wrong number of fields"},
 		"no CSV":              {"prompt,\"api\"s,model_name\n?,test,m\n", "x.csv:1:12: not a row of CSV: extraneous or missing \" in quoted-field"},
-		"a column twice":      {"prompt,prompt,,api,model_name\n", "x.csv:1: prompt: a second column is called prompt; call one of them otherwise\nx.csv:1: column 3 has no name"},
+		"a column twice":      {"prompt,prompt,,api,model_name\n", "x.csv:1: prompt: a second column is called prompt; rename one of them\nx.csv:1: column 3 has no name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -269,8 +269,8 @@ func TestExperimentAttempts(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]Experiment{
-		"--max-attempts: got 0; want a whole number, at least 1":                    {MaxAttempts: &none},
-		"--max-queries: got 0; want a whole number of prompts a minute, at least 1": {MaxQueries: &none},
+		"--max-attempts: got 0; want a whole number of at least 1":                    {MaxAttempts: &none},
+		"--max-queries: got 0; want a whole number of prompts per minute, at least 1": {MaxQueries: &none},
 	} {
 		if s, got := experimentOf(t, "x.jsonl", line(`, "id": 0`), Options{Experiment: o}); s != nil || got != want {
 			t.Errorf("got %s\nwant %s", got, want)
@@ -295,12 +295,12 @@ func TestGroupsWithProviders(t *testing.T) {
 		t.Errorf("providers of groups (-want +got):\n%s", diff)
 	}
 	_, err = LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_1.jsonl"), o)
-	if err == nil || !strings.Contains(err.Error(), "group group1 also has lines of api gemini, and") {
+	if err == nil || !strings.Contains(err.Error(), "group group1 also has lines of api gemini, but") {
 		t.Errorf("a group of several apis with one provider: got %v, want it refused", err)
 	}
 	dir := folder(t, map[string]string{"fleet.yaml": "concurrency: {groups: {g: {provider: oollama}}}\n"})
 	_, err = LoadFleet(filepath.Join(dir, "fleet.yaml"))
-	if want := "fleet.yaml:1:38: concurrency.groups.g.provider: no provider is called oollama; did you mean ollama?"; err == nil || without(dir, err.Error()) != want {
+	if want := "fleet.yaml:1:38: concurrency.groups.g.provider: unknown provider oollama; did you mean ollama?"; err == nil || without(dir, err.Error()) != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -48,7 +48,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 		set()
 	}
 	if !named {
-		s.refuse(v.key, "add models: [provider:model]", "fallback names no models")
+		s.refuse(v.key, "add models: [provider:model]", "fallback does not name a models")
 	}
 	s.settings.Fallback = &f
 }
@@ -62,7 +62,7 @@ func (y *yamlFile) target(v value) string {
 	target := ""
 	y.entries(v, func(key string, v value) {
 		if target != "" {
-			y.refuse(v.key, "", "a mapping of two keys names no model")
+			y.refuse(v.key, "", "a mapping of two keys does not name a model")
 		}
 		target = key + ":" + y.target(v)
 	})

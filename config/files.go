@@ -43,7 +43,7 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 		return nil, false
 	}
 	if offset := invalidUTF8(text); offset >= 0 {
-		f.refuse(at, "save it as UTF-8", "not UTF-8: byte %d is no part of a character", offset)
+		f.refuse(at, "save it as UTF-8", "not UTF-8: byte %d is not part of a character", offset)
 		return nil, false
 	}
 	return bytes.TrimPrefix(text, byteOrderMark), true
@@ -81,7 +81,7 @@ func openRegular(path string) (*os.File, error) {
 	case info.IsDir():
 		return nil, errors.New("this is a folder, not a file")
 	case !info.Mode().IsRegular():
-		return nil, errors.New("this is no regular file")
+		return nil, errors.New("this is not a regular file")
 	}
 	file, err := os.Open(path)
 	if err != nil {

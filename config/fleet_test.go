@@ -63,14 +63,14 @@ retry: {max_attempts: 1}
 func TestFleetProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"judges: []\n":                        "fleet.yaml:1:1: judges: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify",
+		"judges: []\n":                        "fleet.yaml:1:1: judges: this is an evaluation file; pass it as FILE; --config is for the fleet's file, with providers, concurrency, retry, prices, sink and notify",
 		"prices: {}\nsink: {a: b}\n":          "fleet.yaml:2:7: sink: ",
-		"prices: {mini: {input: 1}}\n":        `fleet.yaml:1:10: prices.mini: "mini" names no model; write "provider:model", or "provider:prefix*"`,
-		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",
+		"prices: {mini: {input: 1}}\n":        `fleet.yaml:1:10: prices.mini: "mini" does not name a model; write "provider:model", or "provider:prefix*"`,
+		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars per million tokens; 0 if they are free",
 		"providers: {mine: {}}\n":             "fleet.yaml:1:13: providers.mine: base_url is missing",
-		"providers: {\"a:b\": {}}\n":          "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
+		"providers: {\"a:b\": {}}\n":          "fleet.yaml:1:13: providers.a:b: not a valid provider name; use letters",
 		"providers: {a: {base_url: 1}}\n":     `fleet.yaml:1:27: providers.a.base_url: got "1"; want an address`,
-		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: got "0"; want a whole number, at least 1`,
+		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: got "0"; want a whole number of at least 1`,
 		"concurrency: {lease: 10ms}\n":        `fleet.yaml:1:22: concurrency.lease: got "10ms"; want a time with its unit, for example 1.5s, at least 1s`,
 	} {
 		dir := folder(t, map[string]string{"fleet.yaml": text})
@@ -88,8 +88,8 @@ func TestForFleetRefusesWhatWorkersDoNotRead(t *testing.T) {
 	t.Parallel()
 	_, got := problemsOf(t, with(two, "eval.yaml", minimal+
 		"providers: {mine: {base_url: \"http://127.0.0.1/v1\"}}\nconcurrency: {lease: 20s}\n"), Options{ForFleet: true})
-	want := "eval.yaml:4:1: providers: providers in an evaluation file hold for run only, not for workers elsewhere; put them into the workers' --config, beside their keys\n" +
-		"eval.yaml:5:15: concurrency.lease: lease has no effect on workers elsewhere; set it in the workers' --config"
+	want := "eval.yaml:4:1: providers: providers in an evaluation file apply to `run` only, not to the workers of a fleet; put them into the workers' --config, beside their keys\n" +
+		"eval.yaml:5:15: concurrency.lease: lease has no effect on the workers of a fleet; set it in the workers' --config"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -35,7 +35,7 @@ func FolderSubmission(dir string, judges []string, o Options) (*Submission, erro
 	}
 	s.asked.Pairwise = allPairs()
 	if ok && !set.comparable() && len(s.problems) == 0 {
-		s.refuse(folder, "put at least two documents into it", "the folder has documents to compare: %d", len(s.asked.Documents))
+		s.refuse(folder, "put at least two documents into it", "documents to compare in the folder: %d", len(s.asked.Documents))
 	}
 	return s.finish()
 }

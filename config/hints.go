@@ -99,7 +99,7 @@ func (y *yamlFile) lookForComment(v value, text string) {
 	if !plain || !begins || comment == "" || strings.ContainsAny(comment[:1], "# \t") {
 		return
 	}
-	p := v.problem(fmt.Sprintf("write %q to keep it, or a space after # in a comment", printable(text+strings.TrimRight(rest, " \t"))),
+	p := v.problem(fmt.Sprintf("put it in quotes, %q, or write a space after # to make it a comment", printable(text+strings.TrimRight(rest, " \t"))),
 		"the value is %q, because # after a space begins a comment", printable(text))
 	if !slices.Contains(y.warnings, p) { // it may be read twice
 		y.warnings = append(y.warnings, p)
@@ -118,7 +118,7 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	}
 	if y.ofFleet && child.key.path == key && slices.Contains(evaluationKeys, key) {
 		if !y.misused {
-			y.refuse(child.key, "pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify", "this is an evaluation file")
+			y.refuse(child.key, "pass it as FILE; --config is for the fleet's file, with providers, concurrency, retry, prices, sink and notify", "this is an evaluation file")
 		}
 		y.misused = true
 		return
@@ -131,7 +131,7 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 func (y *yamlFile) environmentName(v value) string {
 	name := y.word(v)
 	if of := expanded.FindStringSubmatch(name); of != nil {
-		y.refuse(v.place, "write its name alone: "+of[1], "variables are not expanded in files")
+		y.refuse(v.place, "write only its name: "+of[1], "variables are not expanded in files")
 		return ""
 	}
 	if name != "" && !variableName.MatchString(name) {

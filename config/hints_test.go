@@ -18,7 +18,7 @@ func TestHints(t *testing.T) {
 		{"workers", minimal + "workers: 5\n", "eval.yaml:4:1: workers: unknown key; put it under concurrency: {max_concurrency: 8}"},
 		{"temperature at the top", minimal + "temperature: 0\n", "eval.yaml:4:1: temperature: unknown key; put it under a judge: judges: [{model: …, overrides: {temperature: …}}]"},
 		{"temprature of a judge", "documents: [docs/*.md]\njudges: [{model: simulator:careful, temprature: 0}]\npairwise: {}\n", "eval.yaml:2:37: judges[0].temprature: unknown key; put it under overrides: {temperature: …}"},
-		{"temprature overridden", "documents: [docs/*.md]\njudges: [{model: simulator:careful, overrides: {temprature: 0}}]\npairwise: {}\n", "eval.yaml:2:49: judges[0].overrides.temprature: temprature is sent to the model as it is; did you mean temperature?"},
+		{"temprature overridden", "documents: [docs/*.md]\njudges: [{model: simulator:careful, overrides: {temprature: 0}}]\npairwise: {}\n", "eval.yaml:2:49: judges[0].overrides.temprature: temprature is sent to the model unchanged; did you mean temperature?"},
 		{"sink", minimal + "sink: sqlite:x.db\n", "eval.yaml:4:1: sink: unknown key; put it into the fleet's --config, or use --sink"},
 		{"notify", minimal + "notify: {url: \"https://hooks.example.org\"}\n", "eval.yaml:4:1: notify: unknown key; put it into the fleet's --config, because an evaluation file may come from someone else"},
 		{"a key of a provider", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key: sk-secret-1234}}\n", "eval.yaml:4:45: providers.mine.api_key: " + leaked},
@@ -38,23 +38,23 @@ func TestHints(t *testing.T) {
 		{"no space after a dash", "documents:\n  -docs/*.md\njudges: [simulator:careful]\npairwise: {}\n", "no documents found: -docs/*.md; put a space after the dash"},
 		{"a share in percent", "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: {pairs: 20%}\n", `pairwise.pairs: got "20%"; want a share: sample:0.2`},
 		{"commas in a number", minimal + "concurrency: {per_provider: {simulator: {tokens_per_minute: 1,000,000}}}\n", "unknown key; write numbers without commas, for example 1000000"},
-		{"a number in quotes", minimal + "concurrency: {max_concurrency: \"8\"}\n", `got "8"; want a whole number, at least 1; write 8 without quotes`},
-		{"100k", minimal + "concurrency: {per_provider: {simulator: {tokens_per_minute: 100k}}}\n", `got "100k"; want a whole number, at least 1; write 100000`},
+		{"a number in quotes", minimal + "concurrency: {max_concurrency: \"8\"}\n", `got "8"; want a whole number of at least 1; write 8 without quotes`},
+		{"100k", minimal + "concurrency: {per_provider: {simulator: {tokens_per_minute: 100k}}}\n", `got "100k"; want a whole number of at least 1; write 100000`},
 		{"a leading zero", "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: {trials: 010}\n", "eval.yaml:3:20: pairwise.trials: 010 begins with 0, and would be read as an octal number; write 10"},
 		{"an open bracket", "documents: [docs/*.md\njudges: [simulator:careful]\npairwise: {}\n", "look for a bracket that is not closed"},
 		{"an apostrophe", "name: 'Ann's essays'\n" + minimal, "write an apostrophe within single quotes twice"},
 		{"curly quotes", "documents: [“docs/*.md”]\njudges: [simulator:careful]\npairwise: {}\n", "use straight quotes"},
 		{"no-break spaces", "documents: [docs/*.md]\njudges:\n\u00a0\u00a0- simulator:careful\npairwise: {}\n", "indent with plain spaces"},
 		{"a variable in braces", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key_env: ${MY_KEY}}}\n", "variables are not expanded in files; a key is named by its variable"},
-		{"a variable of a shell", minimal + "providers:\n  mine:\n    base_url: \"http://x/v1\"\n    api_key_env: ${MY_KEY}\n", "providers.mine.api_key_env: variables are not expanded in files; write its name alone: MY_KEY"},
+		{"a variable of a shell", minimal + "providers:\n  mine:\n    base_url: \"http://x/v1\"\n    api_key_env: ${MY_KEY}\n", "providers.mine.api_key_env: variables are not expanded in files; write only its name: MY_KEY"},
 		{"an indented key", "documents: [docs/*.md]\njudges:\n  - model: simulator:careful\n   name: x\npairwise: {}\n", "check the indentation"},
 		{"an at sign", "name: @home\n" + minimal, "put a text that begins with @ or ` in quotes"},
 		{"a path of Windows", "documents: [\"C:\\docs\\*.md\"]\njudges: [simulator:careful]\npairwise: {}\n", "write paths with /"},
 		{"a home folder", "documents: [~/docs/*.md]\njudges: [simulator:careful]\npairwise: {}\n", "~ is not expanded"},
 		{"json-mode", minimal + "json-mode: true\n", "json-mode: unknown key; did you mean json?"},
-		{"a slash for a colon", "documents: [docs/*.md]\njudges: [openai/gpt-5-mini]\npairwise: {}\n", `"openai/gpt-5-mini" names no provider; write openai:gpt-5-mini`},
+		{"a slash for a colon", "documents: [docs/*.md]\njudges: [openai/gpt-5-mini]\npairwise: {}\n", `"openai/gpt-5-mini" does not name a provider; write openai:gpt-5-mini`},
 		{"a word for a mapping", "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: all\n", `pairwise: got "all"; want keys with values, for example pairwise: {pairs: all}`},
-		{"a number sign in a name", "name: round #2 of 3 \n" + minimal, `eval.yaml:1:7: name: the value is "round", because # after a space begins a comment; write "round #2 of 3" to keep it`},
+		{"a number sign in a name", "name: round #2 of 3 \n" + minimal, `eval.yaml:1:7: name: the value is "round", because # after a space begins a comment; put it in quotes, "round #2 of 3"`},
 		{"a number sign in a file's name", "documents:\n  - docs/*.md #1\njudges: [simulator:careful]\npairwise: {}\n", `eval.yaml:2:5: documents[0]: the value is "docs/*.md"`},
 		{"a key in a comment", minimal + "providers:\n  mine:\n    base_url: \"http://x/v1\"\n    api_key_env: sk-secret-1234 #secret\n", leaked},
 		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: blind, budget"},
@@ -74,7 +74,7 @@ func TestHints(t *testing.T) {
 	}
 	dir := folder(t, map[string]string{"fleet.yaml": minimal})
 	_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
-	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify"; got != want {
+	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config is for the fleet's file, with providers, concurrency, retry, prices, sink and notify"; got != want {
 		t.Errorf("an evaluation file as the fleet's: got\n%s\nwant\n%s", got, want)
 	}
 }

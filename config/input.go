@@ -37,7 +37,7 @@ func InputAt(path string) Input {
 func Experiments(dir string) ([]Input, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Problems{{File: dir, Message: "no such folder", Fix: "put experiments into it, or name a FILE"}}
+		return nil, Problems{{File: dir, Message: "no such folder", Fix: "put experiments into it, or pass a FILE"}}
 	}
 	if err != nil {
 		return nil, Problems{{Message: err.Error()}}

@@ -36,7 +36,7 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 			set.asked[key] = at
 			return has
 		case had != has:
-			s.refuse(at, "give documents of different questions different items", "item %q has another %s here than in %s", item.ID, what, set.asked[key])
+			s.refuse(at, "put documents of different questions into different items", "item %q has another %s here than in %s", item.ID, what, set.asked[key])
 		}
 		return had
 	}
@@ -95,7 +95,7 @@ func (s *draft) categories(at place, name string, given any) (categories []strin
 		}
 		switch {
 		case !isText:
-			s.refuse(at, "want a text, or a list of texts", "the value is no category")
+			s.refuse(at, "want a text, or a list of texts", "the value is not a category")
 			return nil, false
 		case !nameable(text):
 			s.unnameable(at, text, "cannot be a category")
@@ -174,7 +174,7 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 	})
 	switch {
 	case known == 0 && unknown > 0:
-		s.refuse(v.place, `each line names an item by "item"`, "no document answers any item of %s", path)
+		s.refuse(v.place, `each line names an item in "item"`, "no document belongs to any item of %s", path)
 	case unknown > 0:
 		s.warn(v.place, "", "items without documents: %d", unknown)
 	}
@@ -227,7 +227,7 @@ func (s *draft) showFacts() {
 	}
 	for _, name := range fields {
 		if !met[name] {
-			s.refuse(s.top, "name it in documents: {fields: [...]}, or give it in items", "a template shows [[item.%s]], which no item has", name)
+			s.refuse(s.top, "list it in documents: {fields: [...]}, or set it in items", "a template shows [[item.%s]], which no item has", name)
 		}
 	}
 }

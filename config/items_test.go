@@ -100,10 +100,10 @@ func TestItemsFile(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ lines, problem string }{
 		"two lines":   {`{"item": "q1"}` + "\n" + `{"item": "q1"}`, `a second line about the item "q1"`},
-		"none fits":   {`{"item": "q7"}`, "no document answers any item"},
-		"no category": {`{"item": "q1", "category": {"a": 1}}`, "the value is no category"},
+		"none fits":   {`{"item": "q7"}`, "no document belongs to any item"},
+		"no category": {`{"item": "q1", "category": {"a": 1}}`, "the value is not a category"},
 		"hides":       {`{"item": "q1", "category": "a\u202eb"}`, "cannot be a category"},
-		"no text":     {`{"item": "q1", "question": 4}`, "the value is no text"},
+		"no text":     {`{"item": "q1", "question": 4}`, "the value is not text"},
 	} {
 		other := maps.Clone(files)
 		other["items.jsonl"] = c.lines

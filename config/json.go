@@ -43,7 +43,7 @@ func (p place) after(text []byte) place {
 // keys that are repeated anywhere in it; fix says how to correct them.
 func (j jsonText) object(fix string) (members []member, ok bool) {
 	if offset := invalidUTF8(j.text); offset >= 0 {
-		j.refuse(j.place(offset, ""), "save the file as UTF-8", "not UTF-8: a byte that is no part of a character")
+		j.refuse(j.place(offset, ""), "save the file as UTF-8", "not UTF-8: a byte is not part of a character")
 		return nil, false
 	}
 	var all map[string]json.RawMessage
@@ -62,7 +62,7 @@ func (j jsonText) object(fix string) (members []member, ok bool) {
 		j.refuse(j.place(len(j.text)-len(bytes.TrimLeft(j.text, " \t\r\n")), ""), fix, "not a JSON object: %s", reason(err))
 		return nil, false
 	case len(rest) > 0:
-		j.refuse(j.place(len(j.text)-len(rest), ""), fix, "more follows the object")
+		j.refuse(j.place(len(j.text)-len(rest), ""), fix, "there is text after the object")
 		return nil, false
 	}
 	if j.repeated() {
@@ -142,7 +142,7 @@ func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
 
 func (f *findings) writtenLine(at place, line []byte) (j jsonText, members []member, ok bool) {
 	j = jsonText{findings: f, file: at.file, text: line, first: at.line}
-	members, ok = j.object("one JSON object a line")
+	members, ok = j.object("write one JSON object per line")
 	return j, members, ok
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// defaultJSONify writes the JSON of answers in prose if the evaluation names no model.
+// defaultJSONify writes the JSON of answers in prose if the evaluation does not name a model.
 var defaultJSONify = eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini"}
 
 // jsonify reads a jsonify block over the default.
@@ -27,7 +27,7 @@ func (y *yamlFile) jsonify(v value) *eval.Jsonify {
 		"max_output_tokens": func(v value) { j.MaxOutputTokens = y.integer(v, 1, math.MaxInt32) },
 	})
 	if provider && !model {
-		y.refuse(v.key, "add model", "jsonify has a provider and no model")
+		y.refuse(v.key, "add model", "jsonify has a provider but no model")
 	}
 	return &j
 }
@@ -59,11 +59,11 @@ func (s *draft) setJsonify() {
 	case !needed && !slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return s.asked.JSONOf(kind) != eval.JSONFalse }):
 		s.warn(s.jsonifyAt, "add json: auto, or remove jsonify", "answers are prose, so jsonify is not used")
 	case !needed:
-		s.warn(s.jsonifyAt, "remove it", "all models give JSON in one call, so jsonify has no effect")
+		s.warn(s.jsonifyAt, "remove it", "all models return JSON in one call, so jsonify has no effect")
 	}
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
 	if can, ok := s.reachable(s.jsonifyAt, writer); ok && can.JSON == providers.JSONNone {
-		s.refuse(s.jsonifyAt, "name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
+		s.refuse(s.jsonifyAt, "use a model that has it, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
 			"%s has no structured output, so it cannot write the JSON of answers", writer.Target())
 	}
 }

@@ -128,14 +128,14 @@ func (s *draft) textLines(path string, from io.Reader, take func(at place, line 
 			take(at, line)
 		}
 		if len(s.problems)-before >= maxLineProblems {
-			s.refuse(at, "fix these first", "reading stops here after %d problems", maxLineProblems)
+			s.refuse(at, "fix these first", "stopped reading here after %d problems", maxLineProblems)
 			return
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		at.line++
-		s.refuse(at, "one JSON object a line", "the line is longer than %d bytes", maxLine)
+		s.refuse(at, "write one JSON object per line", "the line is longer than %d bytes", maxLine)
 	case err != nil:
 		s.refuse(at, "", "%v", cause(err))
 	}
@@ -144,26 +144,26 @@ func (s *draft) textLines(path string, from io.Reader, take func(at place, line 
 func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
 	if offset := invalidUTF8(line); offset >= 0 {
 		at.column = offset + 1
-		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is no part of a character", offset)
+		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
 		return nil, false
 	}
 	if offset := halfCharacter(line); offset >= 0 {
 		at.column = offset + 1
-		s.refuse(at, "write the character itself, or both its halves", "%s is half a character: no text can hold it", line[offset:offset+6])
+		s.refuse(at, "write the character itself, or both surrogates", "%s is half of a surrogate pair, which is not text", line[offset:offset+6])
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	err := decoder.Decode(&values)
 	if err == nil && decoder.More() {
-		err = errors.New("more follows the object")
+		err = errors.New("there is text after the object")
 	}
 	if err != nil || values == nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			at.column = int(syntax.Offset)
 		}
-		s.refuse(at, "one JSON object a line", "not a JSON object: %s", reason(err))
+		s.refuse(at, "write one JSON object per line", "not a JSON object: %s", reason(err))
 		return nil, false
 	}
 	return values, true
@@ -256,7 +256,7 @@ func (a *answers) take(at place, values map[string]any, f *field, into *string) 
 	f.met = true
 	if _, isText := values[f.name].(string); *into == "" && !isText {
 		at.path = f.name
-		a.set.draft.refuse(at, "want text", "the value is no text")
+		a.set.draft.refuse(at, "want text", "the value is not text")
 		return false
 	}
 	return true

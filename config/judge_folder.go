@@ -76,7 +76,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 	}
 	i := slices.Index(names, name)
 	if i < 0 {
-		x.refuse(place{file: j.file}, didYouMean(name, names), "no judge is called %s", printable(name))
+		x.refuse(place{file: j.file}, didYouMean(name, names), "unknown judge %s", printable(name))
 		return
 	}
 	at := j.place(members[i].at, name)
@@ -101,7 +101,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 func (f *JudgeFolder) template(x *experiment, name string) {
 	path := filepath.Join(f.dir, name)
 	if filepath.Ext(name) != ".txt" || !filepath.IsLocal(name) {
-		x.refuse(place{file: path}, "name a file of the folder that ends so", "a template's name ends with .txt")
+		x.refuse(place{file: path}, "name a .txt file of the folder", "the name of a template must end with .txt")
 		return
 	}
 	text, ok := x.readText(path, maxText)

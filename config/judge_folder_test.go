@@ -80,9 +80,9 @@ func TestJudgeFolderProblems(t *testing.T) {
 	t.Parallel()
 	const good = `{"a": {"api": "test", "model_name": "m", "parameters": {}}}`
 	for name, c := range map[string]struct{ settings, template, judges, want string }{
-		"another judge":   {good, "x", "aa", "settings.json: no judge is called aa; known: a"},
+		"another judge":   {good, "x", "aa", "settings.json: unknown judge aa; known: a"},
 		"what is missing": {`{"a": {"model_name": "m"}}`, "x", "a", "settings.json:1:2: parameters: the line has no parameters; add \"parameters\": {}\nsettings.json:1:2: api: the line has no api; add \"api\": \"openai\""},
-		"an unknown api":  {"{\"a\":\n {\"api\": \"tset\", \"model_name\": \"m\", \"parameters\": {}}}", "x", "a", "settings.json:2:10: a.api: no provider is called tset; did you mean test?"},
+		"an unknown api":  {"{\"a\":\n {\"api\": \"tset\", \"model_name\": \"m\", \"parameters\": {}}}", "x", "a", "settings.json:2:10: a.api: unknown provider tset; did you mean test?"},
 		"no object":       {`{"a": 1}`, "x", "a", "settings.json:1:2: a: got 1; want an object with api, model_name and parameters"},
 		"an unknown name": {good, "x\n {ANSWER}", "a", "template.txt:2:2: no placeholder {ANSWER}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
 		"a conversion":    {good, "{INPUT_PROMPT!r}", "a", "template.txt:1:1: no placeholder {INPUT_PROMPT!r}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
@@ -101,7 +101,7 @@ func TestJudgeFolderProblems(t *testing.T) {
 	}
 	dir := folder(t, map[string]string{"settings.json": good})
 	_, err := LoadJudgeFolder(dir, []string{"template.md"}, []string{"a"}, Options{})
-	if want := "template.md: a template's name ends with .txt; name a file of the folder that ends so"; err == nil || without(dir, err.Error()) != want {
+	if want := "template.md: the name of a template must end with .txt; name a .txt file of the folder"; err == nil || without(dir, err.Error()) != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

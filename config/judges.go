@@ -44,7 +44,7 @@ func (y *yamlFile) judges(v value, s *draft) {
 }
 
 func (s *draft) noJudges(at place) {
-	s.refuse(at, "add judges: [provider:model]", "no judges are given")
+	s.refuse(at, "add judges: [provider:model]", "judges are missing")
 }
 
 // setTarget splits "provider:model" and names the judge after it if it has no
@@ -57,7 +57,7 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 		if provider, model, ok := strings.Cut(target, "/"); ok && catalog.BuiltIn()[provider].Name != "" {
 			how = "write " + provider + ":" + model
 		}
-		s.refuse(at, how, "%q names no provider", target)
+		s.refuse(at, how, "%q does not name a provider", target)
 		return false
 	}
 	judge.Provider = catalog.Canonical(judge.Provider)
@@ -74,7 +74,7 @@ func (s *draft) checkJudges() {
 		at := s.judgesAt[i]
 		s.checkAsked(at, judge, s.asked.Grounding == eval.Required, s.asked.Reasoning == eval.Required)
 		if before, ok := first[judge.Name]; ok {
-			s.refuse(at, "give each judge a name of its own: {name: …, model: …}",
+			s.refuse(at, "give each judge a unique name: {name: …, model: …}",
 				"a second judge called %s, the first is in %s", judge.Name, before.origin())
 			continue
 		}
@@ -119,8 +119,8 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		return
 	}
 	if grounded && can.Search == "" {
-		s.refuse(at, "set grounding: off, ask another, or name its search under providers."+judge.Provider+".models",
-			"no web search of %s is known", judge.Target())
+		s.refuse(at, "set grounding: off, use another model, or set its search under providers."+judge.Provider+".models",
+			"%s has no known web search", judge.Target())
 	}
 	request := providers.Request{Reason: reasoned}
 	request.ReasoningEffort, _ = judge.Overrides["reasoning_effort"].(string)
@@ -134,7 +134,7 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 			"%s does not take a temperature here, so it is not sent", judge.Target())
 	}
 	if reasoned && can.Reasoning == providers.ReasoningNone {
-		s.refuse(at, "set reasoning: off, or ask another", "%s does not reason", judge.Target())
+		s.refuse(at, "set reasoning: off, or use another model", "%s does not reason", judge.Target())
 	}
 }
 
@@ -160,7 +160,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 			y.refuse(v.key, "remove it", "evalfleet sets %s itself", key)
 		default:
 			if near := wording.Nearest(key, overrideNames); near != "" && !slices.Contains(overrideNames, key) {
-				y.warn(v.key, "did you mean "+near+"?", "%s is sent to the model as it is", key)
+				y.warn(v.key, "did you mean "+near+"?", "%s is sent to the model unchanged", key)
 			}
 			all[key] = y.free(v, &budget)
 		}

@@ -55,7 +55,7 @@ func (y *yamlFile) criteria(v value) []eval.Criterion {
 		all = append(all, c)
 	})
 	if isEmptyList(v.node) {
-		y.refuse(v.place, "for example [factuality, style]", "no criteria are given")
+		y.refuse(v.place, "for example [factuality, style]", "criteria are missing")
 	}
 	return all
 }
@@ -117,10 +117,10 @@ func (s *draft) topN(y *yamlFile, v value) int {
 	n := y.integer(v, 0, math.MaxInt32)
 	switch {
 	case n == 1:
-		y.refuse(v.place, "want 2 or more, or 0 for all", "one document is compared with none")
+		y.refuse(v.place, "want 2 or more, or 0 for all", "a single document cannot be compared")
 		return 0
 	case n > 1 && s.asked.Single == nil:
-		y.refuse(v.key, "add single, or leave top_n out", "the best documents are those with the highest single scores, but no scores are requested")
+		y.refuse(v.key, "add single, or omit top_n", "the best documents are those with the highest single scores, but no scores are requested")
 	}
 	return n
 }
@@ -141,14 +141,14 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 		name := func(mode eval.PairMode) func(value) {
 			return func(v value) {
 				if named != nil {
-					y.refuse(v.key, "choose one", "pairs has a file and a baseline")
+					y.refuse(v.key, "choose one", "pairs has both a file and a baseline")
 				}
 				pairs.Mode, named = mode, &v
 			}
 		}
 		y.mapping(v, keys{"file": name(eval.PairsListed), "baseline": name(eval.PairsBaseline)})
 		if named == nil {
-			y.refuse(v.place, "want "+want, "no pairs are named")
+			y.refuse(v.place, "want "+want, "pairs are missing")
 		}
 		return pairs, named
 	}
@@ -178,7 +178,7 @@ const defaultShare = 0.4
 func (y *yamlFile) share(v value, mode, text string) float64 {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(f > 0 && f <= 1) {
-		y.refuse(v.place, "want a share above 0 and at most 1, for example "+mode+":0.2", "%q is no share of the pairs", text)
+		y.refuse(v.place, "want a share above 0 and at most 1, for example "+mode+":0.2", "%q is not a share of the pairs", text)
 		return 1
 	}
 	return f

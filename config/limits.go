@@ -54,7 +54,7 @@ func (f *findings) oneZone(limits []limit, file string) {
 			continue
 		}
 		if l.zoneAt != (place{}) && l.at.file == file {
-			f.warn(l.zoneAt, "use the same value, or remove it", "no effect: %s (%s) holds", holds.Resets, holds.zoneAt.origin())
+			f.warn(l.zoneAt, "use the same value, or remove it", "no effect: %s (%s) is stricter", holds.Resets, holds.zoneAt.origin())
 		}
 		limits[i].Resets = holds.Resets
 	}

@@ -66,7 +66,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 
 	used := s.options.Listed.flags()
 	if len(used) > 1 {
-		s.refuse(place{path: used[1]}, "use one of them", "%s lists runs too", used[0])
+		s.refuse(place{path: used[1]}, "use one of them", "%s also lists runs", used[0])
 		return true
 	}
 	flag := strings.Join(used, "")
@@ -79,7 +79,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	}
 	for _, other := range []*value{list, single} {
 		if other != nil && flag != "" && (flag != pairFlag || other != single) {
-			s.refuse(other.key, "remove one of them", "%s lists runs too", flag)
+			s.refuse(other.key, "remove one of them", "%s also lists runs", flag)
 			return true
 		}
 	}
@@ -96,7 +96,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 		s.listRuns([]writtenRun{y.singleRun(*single)}, s.dir, false)
 	default:
 		for _, at := range named {
-			s.refuse(at, "remove it, or list runs", "it applies to listed runs, and none are listed")
+			s.refuse(at, "remove it, or list runs", "it applies to listed runs, but there are none")
 		}
 		return false
 	}
@@ -142,13 +142,13 @@ func (s *draft) runsJSON(from io.Reader) {
 	var runs []json.RawMessage
 	switch err := json.Unmarshal(text, &runs); {
 	case len(text) > maxText:
-		s.refuse(at, "list them in several evaluations", "too large: at most %d bytes are read", maxText)
+		s.refuse(at, "split them into several evaluations", "too large: at most %d bytes are read", maxText)
 		return
 	case len(bytes.TrimSpace(text)) == 0:
-		s.refuse(at, fix, "nothing was written to it")
+		s.refuse(at, fix, "standard input was empty")
 		return
 	case invalidUTF8(text) >= 0:
-		s.refuse(at, "write it as UTF-8", "not UTF-8: byte %d is no part of a character", invalidUTF8(text))
+		s.refuse(at, "write it as UTF-8", "not UTF-8: byte %d is not part of a character", invalidUTF8(text))
 		return
 	case errors.As(err, &syntax):
 		before := text[:min(int(syntax.Offset), len(text))]

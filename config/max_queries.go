@@ -50,7 +50,7 @@ func (s *draft) ownRates(path string) []ownRate {
 			return
 		}
 		if before, twice := first[r.Queue()]; twice && before.Most != r.Most {
-			s.refuse(r.at, "say it once", "queue %s has another rate in line %d", r.Queue(), before.at.line)
+			s.refuse(r.at, "say it once", "queue %s has a different rate in line %d", r.Queue(), before.at.line)
 		}
 		first[r.Queue()] = r
 		rates = append(rates, r)
@@ -76,7 +76,7 @@ func (s *draft) ownRates(path string) []ownRate {
 func (j jsonText) rate(m member, path string) (most int, ok bool) {
 	n, err := strconv.Atoi(string(m.value))
 	if err != nil || n < 1 || n > math.MaxInt32 {
-		j.refuse(j.place(m.from, path), "want a whole number of prompts a minute, at least 1", "got %s", printable(string(m.value)))
+		j.refuse(j.place(m.from, path), "want a whole number of prompts per minute, at least 1", "got %s", printable(string(m.value)))
 		return 0, false
 	}
 	return n, true
@@ -109,7 +109,7 @@ func (f *findings) unused(rates []ownRate, senders []countedSender) {
 			told[r.Key] = true
 			f.warn(r.keyAt, didYouMean(r.Key, keys), "no line has this api or group")
 		case asked != nil && r.Model != "" && !slices.Contains(asked, r.Model):
-			f.warn(r.at, didYouMean(r.Model, asked), "no line of %s asks this model", r.Key)
+			f.warn(r.at, didYouMean(r.Model, asked), "no line of %s uses this model", r.Key)
 		}
 	}
 }

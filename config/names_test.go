@@ -19,7 +19,7 @@ func TestNamesHideNothing(t *testing.T) {
 		single = "single: {criteria: [style]}\n"
 		panel  = "panel: {agents: [{name: a, model: \"simulator:careful\"}], dimensions: [clear]}\n"
 	)
-	refused := regexp.MustCompile(`printable|names no (model|provider)|no provider is called`)
+	refused := regexp.MustCompile(`printable|does not name a (model|provider)|unknown provider`)
 	for what, files := range map[string]struct{ eval, extra string }{
 		"name":              {eval: "name: \"NAME\"\n" + docs + judge + pairs},
 		"judge":             {eval: docs + "judges: [{name: \"NAME\", model: \"simulator:careful\"}]\n" + pairs},
@@ -54,7 +54,7 @@ func TestNamesHideNothing(t *testing.T) {
 				t.Errorf("%s with %s: got %q, want a refusal", what, hidden, got)
 			}
 		}
-		if got := problems("日本\u3000שלום é\u00a0👩\u200d👧 می\u200cخواهم"); strings.Contains(got, "printable") || strings.Contains(got, "names no") {
+		if got := problems("日本\u3000שלום é\u00a0👩\u200d👧 می\u200cخواهم"); strings.Contains(got, "printable") || strings.Contains(got, "does not name") {
 			t.Errorf("%s in other scripts: got %q", what, got)
 		}
 	}

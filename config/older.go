@@ -76,6 +76,6 @@ func (y *yamlFile) onlyName(v value, other place, name string) bool {
 	if other == (place{}) {
 		return true
 	}
-	y.refuse(v.key, "remove one of them", "%s says the same in line %d", name, other.line)
+	y.refuse(v.key, "remove one of them", "%s sets the same in line %d", name, other.line)
 	return false
 }

@@ -87,10 +87,10 @@ const (
 
 // claim notes that a run writes a path, unless another does.
 func (o *outputs) claim(r writtenRun, at place, in base, path string) bool {
-	const fix = "end it with <run_id>, and give runs ids that differ in more than case and signs that no file name holds"
+	const fix = "end it with <run_id>, and give runs ids that differ in more than case and in characters that file names cannot contain"
 	key := written{in, strings.ToLower(path)}
 	if other, taken := o.writers[key]; taken {
-		o.draft.refuse(at, fix, "the run would write %s, as run %s does", filepath.ToSlash(path), other)
+		o.draft.refuse(at, fix, "the run would write %s, like run %s", filepath.ToSlash(path), other)
 		return false
 	}
 	o.writers[key] = r.id
@@ -133,16 +133,16 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		s.refuse(r.outAt, "name a file in it: "+r.out+"<run_id>.md", "%s is a folder", r.out)
 	case !r.anywhere && slices.ContainsFunc(strings.Split(filepath.ToSlash(name), "/"), eval.IsDevice):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
-			"a name in %s is that of a device on Windows", filepath.ToSlash(name))
+			"%s contains the name of a device on Windows", filepath.ToSlash(name))
 	case !r.anywhere && !filepath.IsLocal(name):
 		s.refuse(r.outAt, "want a path below it; --out of a single pair may be anywhere",
-			"%s leads out of the working folder", r.out)
+			"%s is outside the working folder", r.out)
 	case !r.anywhere && hidden(name):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
-			"a name in %s starts with a dot, which is not allowed for answers", filepath.ToSlash(name))
+			"%s contains a name that starts with a dot, which is not allowed for answers", filepath.ToSlash(name))
 	case !r.anywhere && !isBelow(o.working, realPath(filepath.Dir(name))):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
-			"%s leads out of the working folder through a symbolic link", filepath.ToSlash(name))
+			"%s leads outside the working folder through a symbolic link", filepath.ToSlash(name))
 	default:
 		return name, true
 	}
@@ -158,7 +158,7 @@ func hidden(path string) bool {
 func (o *outputs) free(r writtenRun, name string) bool {
 	s := o.draft
 	if input, ok := o.read[realPath(name)]; ok {
-		s.refuse(r.outAt, "choose another path", "the answer would be written over %s", input)
+		s.refuse(r.outAt, "choose another path", "the answer would overwrite %s", input)
 		return false
 	}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -166,7 +166,7 @@ func (o *outputs) free(r writtenRun, name string) bool {
 		return false
 	}
 	if other, ok := o.folders[strings.ToLower(name)]; ok {
-		s.refuse(r.outAt, "choose another path", "%s is a folder: run %s writes in it", name, other)
+		s.refuse(r.outAt, "choose another path", "%s is a folder, because run %s writes into it", name, other)
 		return false
 	}
 	for above := range foldersOf(name) {
@@ -174,10 +174,10 @@ func (o *outputs) free(r writtenRun, name string) bool {
 		info, err := os.Stat(above)
 		switch {
 		case taken:
-			s.refuse(r.outAt, "choose another path", "%s is no folder: run %s writes it", above, other)
+			s.refuse(r.outAt, "choose another path", "%s is not a folder, because run %s writes that file", above, other)
 			return false
 		case err == nil && !info.IsDir():
-			s.refuse(r.outAt, "choose another path", "%s is no folder", above)
+			s.refuse(r.outAt, "choose another path", "%s is not a folder", above)
 			return false
 		}
 	}

@@ -15,13 +15,13 @@ var systemFolders = []string{"/proc", "/sys", "/dev"}
 func (s *draft) mayRead(at place, dir, path string) bool {
 	real := realPath(path)
 	if slices.ContainsFunc(systemFolders, func(folder string) bool { return isBelow(folder, real) }) {
-		s.refuse(at, "copy what you need into a file", "%s is in a folder of the system", path)
+		s.refuse(at, "copy its content into a file", "%s is in a system folder", path)
 		return false
 	}
 	if s.options.AllowOutside || isBelow(realPath(dir), real) {
 		return true
 	}
-	s.refuse(at, "move it there, or add --allow-outside", "%s is outside of the folder %s", path, dir)
+	s.refuse(at, "move it there, or add --allow-outside", "%s is outside the folder %s", path, dir)
 	return false
 }
 

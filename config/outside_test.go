@@ -50,7 +50,7 @@ func TestEvaluationFilesReadBelowTheirFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := LoadEvaluation(path, Options{})
-			if err == nil || !strings.Contains(err.Error(), "is outside of the folder "+dir) || !strings.Contains(err.Error(), "add --allow-outside") {
+			if err == nil || !strings.Contains(err.Error(), "is outside the folder "+dir) || !strings.Contains(err.Error(), "add --allow-outside") {
 				t.Errorf("%s: got %v, want a refusal that names the flag", name, err)
 			}
 			if _, err := LoadEvaluation(path, Options{AllowOutside: true}); err != nil && strings.Contains(err.Error(), "outside") {
@@ -72,8 +72,8 @@ func TestEvaluationFilesMoveNoProvider(t *testing.T) {
 	t.Parallel()
 	own := fleet(t, "providers: {mine: {base_url: \"http://127.0.0.1:1/v1\", api_key_env: MINE}}\n")
 	for name, want := range map[string]string{
-		"openai": "openai is a provider that evalfleet knows", "gemini": "gemini is a provider that evalfleet knows",
-		"azure-openai": "azure-openai is a provider that evalfleet knows", "mine": "mine is a provider of --config",
+		"openai": "openai is a built-in provider", "gemini": "gemini is a built-in provider",
+		"azure-openai": "azure-openai is a built-in provider", "mine": "mine is a provider of --config",
 	} {
 		_, got := problemsOf(t, with(two, "eval.yaml", minimal+"providers: {"+name+": {base_url: \"http://evil/v1\"}}\n"), Options{Fleet: own})
 		if !strings.Contains(got, want) {
@@ -91,7 +91,7 @@ func TestNoFilesOfTheSystemAreRead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/proc/self/environ", "/dev/stdin", "/proc/../proc/self/environ"} {
 		files := map[string]string{"docs/a.md": "A", "eval.yaml": "documents: [\"docs/*.md\", " + path + "]\njudges: [simulator:careful]\npairwise: {}\n"}
-		if _, got := problemsOf(t, files, Options{AllowOutside: true}); !strings.Contains(got, "is in a folder of the system") {
+		if _, got := problemsOf(t, files, Options{AllowOutside: true}); !strings.Contains(got, "is in a system folder") {
 			t.Errorf("%s: got %s, want a refusal", path, got)
 		}
 	}

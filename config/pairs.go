@@ -56,9 +56,9 @@ func (set documentSet) baseline(y *yamlFile, v value) string {
 	switch {
 	case !slices.Contains(known, name):
 		slices.Sort(known)
-		y.refuse(v.place, didYouMean(name, slices.Compact(known)), "no document is of candidate %s", name)
+		y.refuse(v.place, didYouMean(name, slices.Compact(known)), "candidate %s has no document", name)
 	case alone:
-		y.refuse(v.place, "give its items documents of others", "%s has no item in common with another candidate", name)
+		y.refuse(v.place, "add documents of other candidates to its items", "%s has no item in common with another candidate", name)
 	}
 	return name
 }
@@ -73,7 +73,7 @@ func (l *pairList) take() {
 		key = [2]int{min(pair[0], pair[1]), max(pair[0], pair[1])}
 	}
 	if before, ok := l.seen[key]; ok {
-		l.refuse(at, "list each pair once; to ask again, use trials", "the pair was listed before, in line %d", before)
+		l.refuse(at, "list each pair once; to ask again, use trials", "the pair is already in line %d", before)
 		return
 	}
 	l.seen[key] = at.line
@@ -104,7 +104,7 @@ func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int
 		case 1:
 			pair[i] = documents[0]
 		default:
-			s.refuse(at, "give its documents candidates of their own", "candidate %q has %d documents in item %q",
+			s.refuse(at, "give its documents different candidates", "candidate %q has %d documents in item %q",
 				printable(candidate), len(documents), printable(item))
 			return pair, at, false
 		}

@@ -52,7 +52,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 			return
 		}
 		if before, ok := first[agent.Name]; ok {
-			y.refuse(nameAt, "give each agent a name of its own", "a second agent called %s, the first is in %s", agent.Name, before.origin())
+			y.refuse(nameAt, "give each agent a unique name", "a second agent called %s, the first is in %s", agent.Name, before.origin())
 			return
 		}
 		first[agent.Name] = nameAt
@@ -60,7 +60,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 		s.agentsAt = append(s.agentsAt, modelAt)
 	})
 	if isEmptyList(v.node) {
-		y.refuse(v.place, "for example [{name: prosecutor, model: simulator:careful}]", "no agents are given")
+		y.refuse(v.place, "for example [{name: prosecutor, model: simulator:careful}]", "agents are missing")
 	}
 	return all
 }
@@ -116,7 +116,7 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 		all = append(all, d)
 	})
 	if isEmptyList(v.node) {
-		y.refuse(v.place, "for example [{id: clarity, name: Clarity, description: …}]", "no dimensions are given")
+		y.refuse(v.place, "for example [{id: clarity, name: Clarity, description: …}]", "dimensions are missing")
 	}
 	return all
 }

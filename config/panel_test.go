@@ -94,16 +94,16 @@ func TestProblemsOfPanels(t *testing.T) {
 	const one = "agents: [{name: a, model: simulator:careful}]"
 	for name, tt := range map[string]struct{ panel, env, want string }{
 		"nothing":         {"{}", "", "panel has no agents|panel has no dimensions"},
-		"no agents":       {"{agents: [], dimensions: [d]}", "", "no agents are given"},
+		"no agents":       {"{agents: [], dimensions: [d]}", "", "agents are missing"},
 		"no model":        {"{agents: [{name: a}], dimensions: [d]}", "", "the agent has no model"},
-		"unknown":         {"{agents: [{name: a, model: simulater:x}], dimensions: [d]}", "", "no provider is called simulater"},
+		"unknown":         {"{agents: [{name: a, model: simulater:x}], dimensions: [d]}", "", "unknown provider simulater"},
 		"a name twice":    {"{agents: [{name: a, model: simulator:careful}, {name: a, model: simulator:average}], dimensions: [d]}", "", "a second agent called a"},
 		"no prompt":       {"{agents: [{name: a, model: simulator:careful, prompt: q.txt}], dimensions: [d]}", "", "q.txt: no such file"},
 		"no file":         {"{" + one + ", dimensions: dimensions.yaml}", "", "dimensions.yaml: no such file"},
-		"empty list":      {"{" + one + ", dimensions: none.yaml}", "", "no dimensions are given"},
+		"empty list":      {"{" + one + ", dimensions: none.yaml}", "", "dimensions are missing"},
 		"no list":         {"{" + one + ", dimensions: map.yaml}", "", "want a list"},
 		"id twice":        {"{" + one + ", dimensions: twice.yaml}", "", "twice.yaml:2:7: [1].id: a second dimension with the id depth|twice.yaml:3:3: [2]: the dimension has no id"},
-		"judges besides":  {"{" + one + ", dimensions: [d]}\njudges: [simulator:careful]", "", "judges are asked nothing: a panel has agents"},
+		"judges besides":  {"{" + one + ", dimensions: [d]}\njudges: [simulator:careful]", "", "judges have nothing to do: a panel uses agents"},
 		"batching":        {"{" + one + ", dimensions: [d], batching: perhaps}", "", "want true or false"},
 		"batching by env": {"{" + one + ", dimensions: [d]}", "perhaps", `BATCHING_ENABLED: got "perhaps"; want true or false`},
 	} {

@@ -27,7 +27,7 @@ const (
 func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 	y.entries(v, func(target string, v value) {
 		if _, _, err := eval.ParseTarget(target); err != nil || !harmless.IsName(target) {
-			y.refuse(v.key, `write "provider:model", or "provider:prefix*"`, "%q names no model", target)
+			y.refuse(v.key, `write "provider:model", or "provider:prefix*"`, "%q does not name a model", target)
 			return
 		}
 		var p providers.Price
@@ -45,7 +45,7 @@ func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 					"above": func(v value) { p.Long.Above, written = int64(y.integer(v, 1, math.MaxInt32)), true },
 				})
 				if !written {
-					y.refuse(v.key, "add above, tokens of input", "nothing says how much input is long")
+					y.refuse(v.key, "add above, a number of input tokens", "the length from which the price applies is missing")
 				}
 			},
 		}
@@ -73,7 +73,7 @@ func (y *yamlFile) rates(v value, into *providers.Rates, others keys) {
 	y.mapping(v, all)
 	for _, key := range []string{"input", "output"} {
 		if !written[key] {
-			y.refuse(v.key, "add "+key+", US dollars for a million tokens; 0 where they cost nothing", "%s is missing", key)
+			y.refuse(v.key, "add "+key+", US dollars per million tokens; 0 if they are free", "%s is missing", key)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (s *draft) priceEveryone() {
 			if i < len(places) {
 				at = places[i]
 			}
-			s.refuse(at, fmt.Sprintf(`add prices: {"%s": {input: …, output: …}}, US dollars for a million tokens, here or to --config`, target),
+			s.refuse(at, fmt.Sprintf(`add prices: {"%s": {input: …, output: …}}, US dollars per million tokens, here or to --config`, target),
 				"the budget needs the price of %s", target)
 		}
 		if listed {
@@ -176,10 +176,10 @@ func (s *draft) priceEveryone() {
 	if s.budget.nano > 0 && len(unbounded) > 0 {
 		slices.Sort(unbounded)
 		s.warn(s.budget.at, "add overrides: {max_completion_tokens: …} to them",
-			"the budget can be exceeded by answers without a bound on their length: those of %s", strings.Join(slices.Compact(unbounded), ", "))
+			"answers of unlimited length can exceed the budget: those of %s", strings.Join(slices.Compact(unbounded), ", "))
 	}
 	if s.budget.nano > 0 && s.demands(s.asked.Grounded) {
-		s.warn(s.budget.at, "leave room, or set grounding: off",
+		s.warn(s.budget.at, "lower the budget accordingly, or set grounding: off",
 			"searches can exceed the budget, because their cost cannot be bounded before the call")
 	}
 }

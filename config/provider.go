@@ -33,14 +33,14 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 		first[canonical] = v.key
 		switch {
 		case !providerName.MatchString(name):
-			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
+			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a valid provider name")
 		case isConfigured && isBuiltIn:
-			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
-				"%s is a provider that evalfleet knows", name)
+			y.refuse(v.key, "give the endpoint another name, or set it in the fleet's --config",
+				"%s is a built-in provider", name)
 		case isConfigured:
-			y.refuse(v.key, "remove it, or give the endpoint a name of its own", "%s is a provider of --config", name)
+			y.refuse(v.key, "remove it, or give the endpoint another name", "%s is a provider of --config", name)
 		case twice:
-			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
+			y.refuse(v.key, "merge the two", "%s is %s, which line %d already configures", name, canonical, before.line)
 		case isBuiltIn:
 			known[canonical] = y.provider(v, base, configured == nil)
 		default:
@@ -77,7 +77,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 	maps.Copy(known, private)
 	y.mapping(v, known)
 	if (e.CertFile == "") != (e.KeyFile == "") {
-		y.refuse(v.key, "give both", "client_cert and client_key belong together")
+		y.refuse(v.key, "give both", "client_cert and client_key must both be set")
 	}
 	if e.Like != "" { // all but the key: that of one account is no other's
 		base = catalog.BuiltIn()[e.Like]
@@ -113,9 +113,9 @@ func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 		}
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsettable, canonical) || strings.HasPrefix(canonical, "Proxy-"):
-			y.refuse(v.key, "", "not a header that can be set")
+			y.refuse(v.key, "", "this header cannot be set")
 		case twice:
-			y.refuse(v.key, "", "a header given twice")
+			y.refuse(v.key, "", "the header is set twice")
 		case !httpguts.ValidHeaderFieldValue(at.Value):
 			y.refuse(v.key, "", "the value has a line break or another control character")
 		}
@@ -148,7 +148,7 @@ func (y *yamlFile) like(v value, base catalog.Entry) string {
 	}
 	switch {
 	case base.Dialect != "":
-		y.refuse(v.key, "remove it", "%s is a provider that evalfleet knows", base.Name)
+		y.refuse(v.key, "remove it", "%s is a built-in provider", base.Name)
 	case !slices.Contains(hosted, name):
 		y.refuse(v.place, didYouMean(name, hosted), "%s is not a built-in provider that supports several accounts", name)
 		return ""
@@ -207,5 +207,5 @@ func fixAddress(e catalog.Entry) string {
 // unknownProvider reports a provider that is not among known.
 func (f *findings) unknownProvider(at place, name string, known map[string]catalog.Entry) {
 	all := slices.Concat(slices.Collect(maps.Keys(known)), catalog.Aliases())
-	f.refuse(at, didYouMean(name, all), "no provider is called %s", name)
+	f.refuse(at, didYouMean(name, all), "unknown provider %s", name)
 }

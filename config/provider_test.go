@@ -72,8 +72,8 @@ func TestProvidersThatCannotBe(t *testing.T) {
 		"x: {base_url: \"http://h\", dialect: telex}":     `x.dialect: got "telex"; want chat, `,
 		"x: {base_url: \"http://h\", like: openai-chatt}": `x.like: openai-chatt is not a built-in provider that supports several accounts; did you mean openai-chat?`,
 		"x: {base_url: \"http://h\", like: simulator}":    `x.like: simulator is not a built-in provider that supports several accounts; known: `,
-		"openrouter: {like: google}":                      `openrouter.like: openrouter is a provider that evalfleet knows; remove it`,
-		"{google: {}, gemini: {}}":                        `gemini: gemini is google, which line 1 speaks of; put both into one`,
+		"openrouter: {like: google}":                      `openrouter.like: openrouter is a built-in provider; remove it`,
+		"{google: {}, gemini: {}}":                        `gemini: gemini is google, which line 1 already configures; merge the two`,
 
 		"x: {base_url: \"http://h\", models: {m: {jsn: schema}}}":         `x.models.m.jsn: unknown key; did you mean json?`,
 		"x: {base_url: \"http://h\", models: {m: {json: maybe}}}":         `x.models.m.json: got "maybe"; want auto, schema, object, none`,
@@ -81,7 +81,7 @@ func TestProvidersThatCannotBe(t *testing.T) {
 		"x: {base_url: \"http://h\", models: {m: {efforts: [hgh]}}}":      `x.models.m.efforts[0]: got "hgh"; want none, minimal, low`,
 		"x: {base_url: \"http://h\", models: {m: {efforts: low}}}":        `x.models.m.efforts: got "low"; want a list`,
 		"x: {base_url: \"http://h\", models: {m: {sampling: 1}}}":         `x.models.m.sampling: got "1"; want always, never, without_reasoning`,
-		"x: {base_url: \"http://h\", models: {m: {context_window: 0}}}":   `x.models.m.context_window: got "0"; want a whole number, at least 1`,
+		"x: {base_url: \"http://h\", models: {m: {context_window: 0}}}":   `x.models.m.context_window: got "0"; want a whole number of at least 1`,
 		"x: {base_url: \"http://h\", models: {m: {json_with_search: 1}}}": `x.models.m.json_with_search: got "1"; want true or false`,
 		"x: {base_url: \"http://h\", models: [m]}":                        `x.models: got a list; want keys with values`,
 	} {
@@ -107,8 +107,8 @@ func TestAliases(t *testing.T) {
 		t.Errorf("gemini is asked as %s, in evaluation %s; google in %s", got, written.ID(), canonical.ID())
 	}
 	_, got := problemsOf(t, with(two, "eval.yaml", docs+"judges: [gemini:m, google:m]\nproviders: {gemini: {base_url: \"http://h\"}}\n"), Options{})
-	want := "eval.yaml:3:20: judges[1]: a second judge called google:m, the first is in eval.yaml:3; give each judge a name of its own: {name: …, model: …}\n" +
-		"eval.yaml:4:13: providers.gemini: gemini is a provider that evalfleet knows; give the endpoint a name of its own, or set it in the fleet's --config"
+	want := "eval.yaml:3:20: judges[1]: a second judge called google:m, the first is in eval.yaml:3; give each judge a unique name: {name: …, model: …}\n" +
+		"eval.yaml:4:13: providers.gemini: gemini is a built-in provider; give the endpoint another name, or set it in the fleet's --config"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -47,7 +47,7 @@ func TestQueues(t *testing.T) {
 			want: []prompto.Queue{queue("ollama", 4, 4), queue("gemini", 4, 5), queue("openai", 4, 5)}},
 		"a misspelt model": {file: plain, rates: `{"openai": {"gpt-4": 10}}`,
 			want:     []prompto.Queue{queue("openai-gpt-4", 0, 10), queue("gemini", 4, 5), queue("openai", 4, 5), queue("ollama", 4, 5)},
-			warnings: "rates.json:1:13: openai.gpt-4: no line of openai asks this model; did you mean gpt4?"},
+			warnings: "rates.json:1:13: openai.gpt-4: no line of openai uses this model; did you mean gpt4?"},
 		"groups": {file: groups, rates: `{"group1": 5, "group2": 10, "group3": 15}`,
 			want: []prompto.Queue{queue("group1", 4, 5), queue("group2", 4, 10), queue("group3", 4, 15)}},
 		"models of groups": {file: groups, rates: `{"group1": {"gpt4": 1, "default": 2}, "group3": {"llama3": 3}}`,
@@ -130,16 +130,16 @@ func TestQueuesAreNoPartOfTheIdentity(t *testing.T) {
 func TestMaxQueriesProblems(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ rates, want string }{
-		"zero":           {`{"openai": 0}`, "rates.json:1:12: openai: got 0; want a whole number of prompts a minute, at least 1"},
-		"negative":       {`{"openai": {"default": -1}}`, "rates.json:1:24: openai.default: got -1; want a whole number of prompts a minute, at least 1"},
-		"a fraction":     {"{\"ollama\": 1,\n \"openai\": 1.5}", "rates.json:2:12: openai: got 1.5; want a whole number of prompts a minute, at least 1"},
-		"text":           {`{"openai": "5"}`, `rates.json:1:12: openai: got "5"; want a whole number of prompts a minute, at least 1`},
-		"true":           {`{"openai": {"a": true}}`, "rates.json:1:18: openai.a: got true; want a whole number of prompts a minute, at least 1"},
-		"both":           {`{"openai": 0, "ollama": null}`, "rates.json:1:12: openai: got 0; want a whole number of prompts a minute, at least 1\nrates.json:1:25: ollama: got null; want a whole number of prompts a minute, at least 1"},
+		"zero":           {`{"openai": 0}`, "rates.json:1:12: openai: got 0; want a whole number of prompts per minute, at least 1"},
+		"negative":       {`{"openai": {"default": -1}}`, "rates.json:1:24: openai.default: got -1; want a whole number of prompts per minute, at least 1"},
+		"a fraction":     {"{\"ollama\": 1,\n \"openai\": 1.5}", "rates.json:2:12: openai: got 1.5; want a whole number of prompts per minute, at least 1"},
+		"text":           {`{"openai": "5"}`, `rates.json:1:12: openai: got "5"; want a whole number of prompts per minute, at least 1`},
+		"true":           {`{"openai": {"a": true}}`, "rates.json:1:18: openai.a: got true; want a whole number of prompts per minute, at least 1"},
+		"both":           {`{"openai": 0, "ollama": null}`, "rates.json:1:12: openai: got 0; want a whole number of prompts per minute, at least 1\nrates.json:1:25: ollama: got null; want a whole number of prompts per minute, at least 1"},
 		"a list":         {`[1]`, `rates.json:1:1: not a JSON object: got array; for example {"openai": 20, "gemini": {"default": 30, "gemini-1.5-pro": 10}}`},
 		"no JSON":        {"{\n\"openai\": 5,}", "rates.json:2:13: not JSON: invalid character '}' looking for beginning of object key string; for example {\"openai\": 20, \"gemini\": {\"default\": 30, \"gemini-1.5-pro\": 10}}"},
 		"a key twice":    {"{\"openai\": 1,\n \"openai\": 2}", "rates.json:2:2: openai: key given twice; remove one of them"},
-		"two of a queue": {`{"openai": {"gpt4": 1}, "openai-gpt4": 2}`, "rates.json:1:25: openai-gpt4: queue openai-gpt4 has another rate in line 1; say it once"},
+		"two of a queue": {`{"openai": {"gpt4": 1}, "openai-gpt4": 2}`, "rates.json:1:25: openai-gpt4: queue openai-gpt4 has a different rate in line 1; say it once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

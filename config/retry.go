@@ -15,7 +15,7 @@ func (y *yamlFile) retry(v value, r *record.Retry) {
 	once := func(what any, read func(value)) func(value) {
 		return func(v value) {
 			if before, ok := first[what]; ok {
-				y.refuse(v.key, "remove one of them", "the same is set in line %d", before.key.line)
+				y.refuse(v.key, "remove one of them", "line %d sets the same", before.key.line)
 				return
 			}
 			first[what] = v
@@ -57,7 +57,7 @@ func (f *findings) retryFromEnv(o Options, r *record.Retry) {
 	if raw, ok := o.lookup("RETRY_MAX_ATTEMPTS"); ok {
 		n, err := strconv.Atoi(raw)
 		if err != nil || n < 1 {
-			f.refuse(place{path: "RETRY_MAX_ATTEMPTS"}, "want a whole number, at least 1", "got %q", raw)
+			f.refuse(place{path: "RETRY_MAX_ATTEMPTS"}, "want a whole number of at least 1", "got %q", raw)
 		}
 		r.MaxAttempts = n
 	}
@@ -72,7 +72,7 @@ func (s *draft) attemptsFlag() {
 		return
 	}
 	if *n < 1 {
-		s.refuse(place{path: maxAttemptsFlag}, "want a whole number, at least 1", "got %d", *n)
+		s.refuse(place{path: maxAttemptsFlag}, "want a whole number of at least 1", "got %d", *n)
 	}
 	s.settings.Retry.MaxAttempts = *n
 }

@@ -171,7 +171,7 @@ func (l *runList) add(r writtenRun) {
 	}
 	files := l.runs.Files
 	if files[fileA].Bytes+files[fileB].Bytes == 0 {
-		s.refuse(r.at, "put instructions into file_a, and what they are about into file_b", "both files are empty: there is nothing to ask")
+		s.refuse(r.at, "put the instructions into file_a and the input into file_b", "both files are empty, so there is nothing to send")
 	}
 	l.runs.List = append(l.runs.List, eval.FileRun{ID: r.id, Model: model, FileA: fileA, FileB: fileB})
 }
@@ -192,7 +192,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 			s.refuse(r.at, fix, "the run has no %s", part.name)
 			return 0, false
 		case !harmless.IsName(part.value):
-			s.refuse(part.at, "", "%q names no %s", part.value, part.name)
+			s.refuse(part.at, "", "%q does not name a %s", part.value, part.name)
 			return 0, false
 		}
 	}

@@ -66,7 +66,7 @@ func (y *yamlFile) integer(v value, low, high int) int {
 	}
 	want := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if high == math.MaxInt32 {
-		want = fmt.Sprintf("a whole number, at least %d", low)
+		want = fmt.Sprintf("a whole number of at least %d", low)
 	}
 	if text, ok := v.node.(*ast.StringNode); ok {
 		if hint := numberHint(text.Value); hint != "" {

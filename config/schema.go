@@ -38,7 +38,7 @@ func Schema(kind string) ([]byte, error) {
 		return nil, err
 	}
 	if !slices.Contains(SchemaKinds, kind) {
-		return nil, fmt.Errorf("no schema of %q; want %s", kind, strings.Join(SchemaKinds, " or "))
+		return nil, fmt.Errorf("no schema for %q: want %s", kind, strings.Join(SchemaKinds, " or "))
 	}
 	schema := maps.Clone(file.Definitions[kind])
 	used := map[string]any{}

@@ -92,9 +92,9 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 		all = append(all, l)
 	}
 	if len(minutely) == 0 {
-		y.shapesNothing(shape, "window", "a limit a minute")
+		y.shapesNothing(shape, "window", "a limit per minute")
 		if !rated {
-			y.shapesNothing(shape, "jitter", "a limit a minute or the burst of a rate_limit")
+			y.shapesNothing(shape, "jitter", "a limit per minute, or the burst of a rate_limit")
 		}
 	}
 	if daily.Max > 0 {
@@ -127,8 +127,8 @@ func (y *yamlFile) shapesNothing(shape map[string]place, key, what string) {
 func (y *yamlFile) admits(l limit) bool {
 	if inWindow := float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds(); l.Window.Shape != "" && inWindow < 1 {
 		what := strings.TrimSuffix(strings.ReplaceAll(string(l.Kind), "_", " "), "s")
-		y.refuse(l.at, "use a longer window or more "+what+"s a minute",
-			"%d a minute leave no whole %s in a window of %s", l.Max, what, l.Window.Length)
+		y.refuse(l.at, "use a longer window, or more "+what+"s a minute",
+			"%d per minute is less than one %s in a window of %s", l.Max, what, l.Window.Length)
 		return false
 	}
 	if err := l.Validate(); err != nil {
@@ -143,7 +143,7 @@ func (y *yamlFile) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, b
 	const leastQPS = 1.0 / (24 * 60 * 60)
 	qps, burst := 0.0, 0
 	y.mapping(v, keys{
-		"qps":   func(v value) { qps = y.number(v, leastQPS, "a number of requests a second, at least one a day") },
+		"qps":   func(v value) { qps = y.number(v, leastQPS, "a number of requests per second, at least one per day") },
 		"burst": func(v value) { burst = y.integer(v, 1, math.MaxInt32) },
 	})
 	if qps == 0 {
@@ -151,7 +151,7 @@ func (y *yamlFile) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, b
 		return ratelimit.Limit{}, false
 	}
 	if qps > 1e6 {
-		y.refuse(v.key, "leave the limit out", "more than a million requests a second")
+		y.refuse(v.key, "omit the limit", "more than a million requests per second")
 		return ratelimit.Limit{}, false
 	}
 	// Fractions become a longer period, rounded up so that the rate is kept.
@@ -199,7 +199,7 @@ func (y *yamlFile) zone(v value) string {
 		return defaultZone
 	}
 	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
-		y.refuse(v.place, `want an IANA name, for example "UTC" or "America/Los_Angeles"`, "%q is no time zone", name)
+		y.refuse(v.place, `want an IANA name, for example "UTC" or "America/Los_Angeles"`, "%q is not a time zone", name)
 		return defaultZone
 	}
 	return name

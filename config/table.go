@@ -62,7 +62,7 @@ func (t *table) each(take func()) {
 			return
 		}
 		if len(t.problems)-before >= maxLineProblems {
-			t.refuse(place{file: t.path}, "fix these first", "reading stops after %d problems", maxLineProblems)
+			t.refuse(place{file: t.path}, "fix these first", "stopped reading after %d problems", maxLineProblems)
 			return
 		}
 		if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {

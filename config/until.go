@@ -24,7 +24,7 @@ func (y *yamlFile) confidence(v value) float64 {
 	const want = "a number between 0.5 and 1, for example 0.95"
 	confidence := y.number(v, 0.5, want)
 	if confidence >= 1 {
-		y.refuse(v.place, "want "+want, "no number of pairs is enough for a confidence of %g", confidence)
+		y.refuse(v.place, "want "+want, "no number of pairs can reach a confidence of %g", confidence)
 		return 0
 	}
 	return confidence
@@ -38,13 +38,13 @@ func (s *draft) checkUntil() {
 	}
 	switch e := &s.asked; {
 	case e.Pairwise == nil:
-		s.refuse(s.untilAt, "add pairwise: {pairs: sample:1}", "until ends comparisons of pairs, but none are requested")
+		s.refuse(s.untilAt, "add pairwise: {pairs: sample:1}", "until needs pairwise comparisons, but there are none")
 	case e.Pairwise.TopN > 0:
 		s.refuse(s.untilAt, "leave top_n out", "until cannot be combined with top_n")
 	case !plan.Prefixes(e):
 		s.refuse(s.untilAt, "use pairs: sample:1, which compares all pairs in random order", "until needs pairs in random order, so that the first ones are a fair sample")
 	case e.Panel != nil || e.Runs != nil:
-		s.refuse(s.untilAt, "move them to an evaluation of their own", "until would end the panel or the listed runs, too")
+		s.refuse(s.untilAt, "move them to a separate evaluation", "until would also end the panel or the listed runs")
 	default:
 		if err := until.Rule(e).Check(); err != nil {
 			s.refuse(s.untilAt, "", "until: %s", err)

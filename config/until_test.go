@@ -20,7 +20,7 @@ func TestUntilIsRefused(t *testing.T) {
 		{"pairs in the plan's order", head + "pairwise: {}\nuntil: {top: 1}\n", "eval.yaml:4:1: until: ", "pairs: sample:1"},
 		{"swiss", head + "pairwise: {pairs: swiss}\nuntil: {}\n", "eval.yaml:4:1: until: ", "pairs: sample:1"},
 		{"the best by score", head + "single: {criteria: [style]}\npairwise: {pairs: sample:1, top_n: 2}\nuntil: {}\n", "eval.yaml:5:1: until: ", "leave top_n out"},
-		{"a panel", head + "pairwise: {pairs: sample:1}\npanel: {agents: [{model: \"simulator:careful\", prompt: p.md}], dimensions: [d]}\nuntil: {}\n", "eval.yaml:5:1: until: ", "an evaluation of their own"},
+		{"a panel", head + "pairwise: {pairs: sample:1}\npanel: {agents: [{model: \"simulator:careful\", prompt: p.md}], dimensions: [d]}\nuntil: {}\n", "eval.yaml:5:1: until: ", "a separate evaluation"},
 		{"all are the best", head + "pairwise: {pairs: sample:1}\nuntil: {top: 2}\n", "eval.yaml:4:1: until: ", "top 2 of 2 candidates, want 1 to 1"},
 		{"none is the best", head + "pairwise: {pairs: sample:1}\nuntil: {top: 0}\n", "eval.yaml:4:14: until.top: ", `got "0"`},
 		{"certainty", head + "pairwise: {pairs: sample:1}\nuntil: {confidence: 1}\n", "eval.yaml:4:21: until.confidence: ", "between 0.5 and 1"},

@@ -55,11 +55,11 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 		return
 	}
 	if len(list.votes) == 0 {
-		s.refuse(place{file: path}, "", "no votes are in it")
+		s.refuse(place{file: path}, "", "it contains no votes")
 		return
 	}
 	if n := len(list.absent); n > 0 {
-		s.warn(list.absent[0], "", "rows left out because a candidate has no document of the item: %d, this one first", n)
+		s.warn(list.absent[0], "", "rows omitted because a candidate has no document for the item: %d, the first here", n)
 	}
 	text := eval.EncodeVotes(list.votes)
 	s.settings.Votes = eval.TextHash(text)
@@ -73,13 +73,13 @@ func (l *voteList) readTable(t *table) {
 	seen := map[string]bool{}
 	for i, name := range t.header {
 		if name == "" || seen[name] {
-			l.refuse(place{file: t.path, line: 1}, "give each column a name of its own", "column %d is called %q", i+1, name)
+			l.refuse(place{file: t.path, line: 1}, "give each column a unique name", "column %d is called %q", i+1, name)
 			return
 		}
 		seen[name] = true
 	}
 	if len(t.header) == len(pairColumns) || seen[annotatorColumn] && l.winnerOf(t.header) == "" {
-		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column of verdicts")
+		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column with verdicts")
 		return
 	}
 	t.each(func() { l.take(t.header, t.cell) })
@@ -181,16 +181,16 @@ func (l *voteList) vote(annotator, word string, pair [2]int, at place) {
 	meant := winners(strings.TrimSpace(word), first, second)
 	switch len(meant) {
 	case 0:
-		l.refuse(at, "want 0 or tie, 1 or a, 2 or b, or the winner's name or id", "%q is neither of the pair", printable(word))
+		l.refuse(at, "want 0 or tie, 1 or a, 2 or b, or the winner's name or id", "%q is neither candidate of the pair", printable(word))
 		return
 	case 1:
 	default:
-		l.refuse(at, "write "+strings.Join(meant, " or "), "%q can be read in two ways", printable(word))
+		l.refuse(at, "write "+strings.Join(meant, " or "), "%q is ambiguous", printable(word))
 		return
 	}
 	key := voted{[2]int{min(pair[0], pair[1]), max(pair[0], pair[1])}, annotator}
 	if before, ok := l.seen[key]; ok {
-		l.refuse(at, "name annotators by a column annotator, each once for a pair", "%s judged the pair before, in line %d", annotator, before)
+		l.refuse(at, "name annotators in a column annotator, each once per pair", "%s already judged the pair in line %d", annotator, before)
 		return
 	}
 	l.seen[key] = at.line

@@ -83,31 +83,31 @@ func TestVotesProblems(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, text, want string }{
 		"rows": {"v.csv", "item,candidate_a,candidate_b,anna,bo\nq1,x,y,3,0\nq9,x,y,1,1\nq1,x,w,1,1\nq1,x,x,1,1\nq3,x,x,1,1\nq1,x,y,1,y\nq1,y,x,1,2\nq2,b,a,1,a\n", strings.Join([]string{
-			`v.csv:2:8: anna: "3" is neither of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
+			`v.csv:2:8: anna: "3" is neither candidate of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
 			`v.csv:3:1: item: no document belongs to item "q9"`,
 			`v.csv:4:6: candidate_b: item "q1" has no candidate "w"; known: x, y, z`,
 			`v.csv:5:1: item: a document is compared with itself`,
-			`v.csv:6:4: candidate_a: candidate "x" has 2 documents in item "q3"; give its documents candidates of their own`,
-			`v.csv:7:10: bo: bo judged the pair before, in line 2; name annotators by a column annotator, each once for a pair`,
-			`v.csv:8:8: anna: anna judged the pair before, in line 7; name annotators by a column annotator, each once for a pair`,
-			`v.csv:8:10: bo: bo judged the pair before, in line 2; name annotators by a column annotator, each once for a pair`,
-			`v.csv:9:10: bo: "a" can be read in two ways; write q2/b or q2/a`,
+			`v.csv:6:4: candidate_a: candidate "x" has 2 documents in item "q3"; give its documents different candidates`,
+			`v.csv:7:10: bo: bo already judged the pair in line 2; name annotators in a column annotator, each once per pair`,
+			`v.csv:8:8: anna: anna already judged the pair in line 7; name annotators in a column annotator, each once per pair`,
+			`v.csv:8:10: bo: bo already judged the pair in line 2; name annotators in a column annotator, each once per pair`,
+			`v.csv:9:10: bo: "a" is ambiguous; write q2/b or q2/a`,
 		}, "\n")},
-		"no verdict":      {"v.csv", "item,candidate_a,candidate_b,winner\nq1,x,y,\n", `v.csv:2:8: winner: "" is neither of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`},
+		"no verdict":      {"v.csv", "item,candidate_a,candidate_b,winner\nq1,x,y,\n", `v.csv:2:8: winner: "" is neither candidate of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`},
 		"no annotator":    {"v.csv", "item,candidate_a,candidate_b,winner,annotator\nq1,x,y,x,\n", `v.csv:2:10: annotator: "" cannot be an annotator's name; use at most 512 printable characters`},
 		"no column":       {"v.csv", "item,candidate_a\nq1,x\n", "v.csv:1: the column candidate_b is missing; want the columns item,candidate_a,candidate_b"},
-		"no verdicts":     {"v.csv", "item,candidate_a,candidate_b\nq1,x,y\n", "v.csv:1: there is no column of verdicts; add a column winner, or one for each annotator"},
-		"annotator alone": {"v.csv", "item,candidate_a,candidate_b,annotator\nq1,x,y,anna\n", "v.csv:1: there is no column of verdicts; add a column winner, or one for each annotator"},
-		"column twice":    {"v.csv", "item,candidate_a,candidate_b,anna,anna\nq1,x,y,1,2\n", `v.csv:1: column 5 is called "anna"; give each column a name of its own`},
-		"column unnamed":  {"v.csv", "item,candidate_a,candidate_b,\nq1,x,y,1\n", `v.csv:1: column 4 is called ""; give each column a name of its own`},
-		"no rows":         {"v.csv", "item,candidate_a,candidate_b,anna\n", "v.csv: no votes are in it"},
-		"nothing said":    {"v.csv", "item,candidate_a,candidate_b,anna\nq1,x,y,\n", "v.csv: no votes are in it"},
+		"no verdicts":     {"v.csv", "item,candidate_a,candidate_b\nq1,x,y\n", "v.csv:1: there is no column with verdicts; add a column winner, or one for each annotator"},
+		"annotator alone": {"v.csv", "item,candidate_a,candidate_b,annotator\nq1,x,y,anna\n", "v.csv:1: there is no column with verdicts; add a column winner, or one for each annotator"},
+		"column twice":    {"v.csv", "item,candidate_a,candidate_b,anna,anna\nq1,x,y,1,2\n", `v.csv:1: column 5 is called "anna"; give each column a unique name`},
+		"column unnamed":  {"v.csv", "item,candidate_a,candidate_b,\nq1,x,y,1\n", `v.csv:1: column 4 is called ""; give each column a unique name`},
+		"no rows":         {"v.csv", "item,candidate_a,candidate_b,anna\n", "v.csv: it contains no votes"},
+		"nothing said":    {"v.csv", "item,candidate_a,candidate_b,anna\nq1,x,y,\n", "v.csv: it contains no votes"},
 		"no file":         {"w.csv", "", "v.csv: no such file"},
 		"lines": {"v.jsonl", "{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":true}\n{\"item\":\"q1\",\"candidat_a\":\"x\",\"candidate_b\":\"y\",\"winner\":1}\n[]\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"z\"}\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":\"w\"}", strings.Join([]string{
 			`v.jsonl:1: winner: the value is neither; want text or a number`,
 			`v.jsonl:2: candidate_a: the field is missing; did you mean candidat_a?`,
-			`v.jsonl:3: not a JSON object: got array; one JSON object a line`,
-			`v.jsonl:5: winner: "w" is neither of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
+			`v.jsonl:3: not a JSON object: got array; write one JSON object per line`,
+			`v.jsonl:5: winner: "w" is neither candidate of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
 		}, "\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestVotesProblems(t *testing.T) {
 		})
 	}
 	for file, want := range map[string]string{
-		"documents: {jsonl: a.jsonl}\nvotes: v.csv\njudges: [simulator:careful]\n": "eval.yaml: nothing is asked about the documents; add single, pairwise or panel",
-		"votes: v.csv\n": `eval.yaml: no documents are given; add documents: ["docs/*.md"]`,
+		"documents: {jsonl: a.jsonl}\nvotes: v.csv\njudges: [simulator:careful]\n": "eval.yaml: there is no question about the documents; add single, pairwise or panel",
+		"votes: v.csv\n": `eval.yaml: documents are missing; add documents: ["docs/*.md"]`,
 	} {
 		if _, got := problemsOf(t, with(voteAnswers, "eval.yaml", file, "v.csv", "item,candidate_a,candidate_b,anna\nq1,x,y,1\n"), Options{}); got != want {
 			t.Errorf("%q: got\n%s\nwant\n%s", file, got, want)
@@ -154,7 +154,7 @@ func TestPublishedVotes(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"vote_1": 993, "vote_2": 993, "vote_3": 993}, count); diff != "" {
 		t.Errorf("votes by annotator (-want +got):\n%s", diff)
 	}
-	if n := len(s.Warnings); n == 0 || !strings.HasSuffix(s.Warnings[n-1].String(), "rows left out because a candidate has no document of the item: 6, this one first") {
+	if n := len(s.Warnings); n == 0 || !strings.HasSuffix(s.Warnings[n-1].String(), "rows omitted because a candidate has no document for the item: 6, the first here") {
 		t.Errorf("warnings: got %v, want one of 6 rows", s.Warnings)
 	}
 }

@@ -68,7 +68,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 		return y, value{}, false
 	case 1:
 	default:
-		y.refuse(y.at(bodies[1], ""), "put it into a file of its own", "a second YAML document begins here")
+		y.refuse(y.at(bodies[1], ""), "put it into a separate file", "a second YAML document starts here")
 		return y, value{}, false
 	}
 	ast.Walk(anchorCollector(y.anchors), bodies[0])
@@ -173,7 +173,7 @@ func (y *yamlFile) entries(v value, read func(key string, v value)) {
 	y.merged(v, func(key string, child value, merged bool) {
 		if before, ok := first[key]; ok {
 			if !merged {
-				y.refuse(child.key, "", "key given twice, first in line %d", before.line)
+				y.refuse(child.key, "", "duplicate key, first in line %d", before.line)
 			}
 			return
 		}

@@ -62,7 +62,7 @@ func checkTokens(tokens token.Tokens) error {
 		case token.DoubleQuoteType, token.SingleQuoteType:
 			quoted = true
 			if wasQuoted {
-				return errors.New("two quoted texts with nothing between them")
+				return errors.New("two quoted strings with nothing between them")
 			}
 		}
 		if flow > maxNesting || onLine > maxNesting {

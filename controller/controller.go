@@ -122,7 +122,7 @@ func (c *Controller) committed(entries []record.Entry) {
 
 // keep handles due tasks and the leftovers of dead workers, unless a worker does.
 func (c *Controller) keep(ctx context.Context) {
-	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "looking after the queues again"}
+	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "housekeeping for the queues works again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
 	keeper.Note = func(ctx context.Context, err error) { spell.Note(ctx, err) }
 	var queues []string
@@ -142,7 +142,7 @@ func (c *Controller) keep(ctx context.Context) {
 
 func (c *Controller) filled(ctx context.Context, queue string) {
 	if err := c.store.AnnounceFilled(ctx, queue); err != nil {
-		c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
+		c.log.Debug().Err(err).Str("queue", queue).Msg("cannot announce new tasks to workers; they will poll")
 	}
 }
 

@@ -22,25 +22,25 @@ const scrapeTime = 5 * time.Second
 // counted with their queue: no label holds an evaluation's id.
 var (
 	redisUp      = gauge("evalfleet_redis_up", "1 if Redis answered the scrape; 0 if not, in which case the metrics that come from Redis are missing.")
-	workersAlive = gauge("evalfleet_workers", "Workers whose heartbeat holds.")
+	workersAlive = gauge("evalfleet_workers", "Workers with a current heartbeat.")
 
-	queueTasks    = gauge("evalfleet_queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed for at most a minute) and delayed.", "queue", "state")
+	queueTasks    = gauge("evalfleet_queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed by at most a minute) and delayed.", "queue", "state")
 	queueOrphaned = gauge("evalfleet_queue_orphaned_tasks", "Active tasks whose worker is dead. They are returned within seconds while any worker or controller lives.", "queue")
-	queueOldest   = gauge("evalfleet_queue_oldest_pending_seconds", "How long the task that is pulled next has been pending.", "queue")
+	queueOldest   = gauge("evalfleet_queue_oldest_pending_seconds", "How long the next task to be pulled has been pending.", "queue")
 	queueRuns     = gauge("evalfleet_queue_runs", "Runs of the active evaluations by queue and state: planned, recorded, parked and runnable.", "queue", "state")
-	queueDesired  = gauge("evalfleet_desired_concurrency", "Calls at once that the queue could use now, as GET /scale says.", "queue")
+	queueDesired  = gauge("evalfleet_desired_concurrency", "Concurrent calls that the queue could use now, as GET /scale reports.", "queue")
 
-	limitCapacity   = gauge("evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens a period or day.", "limit", "kind")
+	limitCapacity   = gauge("evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens per period or day.", "limit", "kind")
 	limitConfigured = gauge("evalfleet_limit_configured", "What a limit allows at most: evalfleet_limit_capacity is less while an adaptive limit is cut.", "limit", "kind")
 	limitUsed       = gauge("evalfleet_limit_used", "Use of a limit; missing for rates without a window.", "limit", "kind")
 	limitAllowed    = gauge("evalfleet_limit_allowed", "How much evalfleet_limit_used may be: the capacity, or the part of it that belongs to a window.", "limit", "kind")
 	limitWaiting    = gauge("evalfleet_limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
-	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "How long a provider, model or group still holds calls back after it said that it is asked too much.", "scope")
-	limiterEpoch    = gauge("evalfleet_limiter_epoch_timestamp_seconds", "From when on Redis remembers what limits admitted. It changes when Redis may have forgotten: flushed, restarted, failed over.")
+	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "Time left in the cooldown of a provider, model or group.", "scope")
+	limiterEpoch    = gauge("evalfleet_limiter_epoch_timestamp_seconds", "Unix time since which Redis remembers what limits admitted. It changes when Redis may have lost data: flushed, restarted, failed over.")
 
 	budgetTotal = gauge("evalfleet_budget_usd", "Sum of the budgets of active evaluations, in US dollars.")
-	budgetUsed  = gauge("evalfleet_budget_used_usd", "What of them is spent or reserved for calls in flight, together.")
-	budgetShare = gauge("evalfleet_budget_used_ratio", "The largest share of its budget that one of them has spent or reserved.")
+	budgetUsed  = gauge("evalfleet_budget_used_usd", "Amount of these budgets that is spent or reserved for calls in flight.")
+	budgetShare = gauge("evalfleet_budget_used_ratio", "Largest share of its budget that an active evaluation has spent or reserved.")
 )
 
 // metric is what samples are told of.
@@ -83,7 +83,7 @@ func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 	c.drained.tell(tell)
 	told, err := c.gather(ctx)
 	if err != nil {
-		c.log.Debug().Err(err).Msg("nothing is known of the fleet")
+		c.log.Debug().Err(err).Msg("cannot read the state of the fleet")
 		tell(redisUp, 0)
 		return
 	}

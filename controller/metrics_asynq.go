@@ -21,7 +21,7 @@ var (
 func (c *Controller) gatherAsynq(tell tell) {
 	queues, err := c.queues.Queues()
 	if err != nil {
-		c.log.Debug().Err(err).Msg("asynq's queues are not known")
+		c.log.Debug().Err(err).Msg("cannot list asynq's queues")
 		return
 	}
 	for _, name := range queues {
@@ -30,7 +30,7 @@ func (c *Controller) gatherAsynq(tell tell) {
 		}
 		info, err := c.queues.GetQueueInfo(name)
 		if err != nil { // it has just gone, or its parts may not be read
-			c.log.Debug().Err(err).Str("queue", name).Msg("asynq does not tell of a queue")
+			c.log.Debug().Err(err).Str("queue", name).Msg("cannot read a queue of asynq")
 			continue
 		}
 		for state, n := range map[string]int{

@@ -11,10 +11,10 @@ import (
 var (
 	evictedKeys  = gauge("evalfleet_redis_evicted_keys", "Keys that Redis has evicted since it started. Anything but 0 loses work: its maxmemory-policy must be noeviction.")
 	memoryUsed   = gauge("evalfleet_redis_memory_bytes", "Memory that Redis uses.")
-	memoryMax    = gauge("evalfleet_redis_memory_max_bytes", "Memory that Redis may use; 0: any.")
-	aofEnabled   = gauge("evalfleet_redis_aof_enabled", "1 when Redis writes what it has to its append-only file.")
-	aofWriteOK   = gauge("evalfleet_redis_aof_last_write_ok", "1 when the last write to it worked.")
-	aofRewriteOK = gauge("evalfleet_redis_aof_last_rewrite_ok", "1 when the last rewrite of it worked.")
+	memoryMax    = gauge("evalfleet_redis_memory_max_bytes", "Memory that Redis may use; 0: no limit.")
+	aofEnabled   = gauge("evalfleet_redis_aof_enabled", "1 if Redis writes an append-only file.")
+	aofWriteOK   = gauge("evalfleet_redis_aof_last_write_ok", "1 if the last write to the append-only file succeeded.")
+	aofRewriteOK = gauge("evalfleet_redis_aof_last_rewrite_ok", "1 if the last rewrite of the append-only file succeeded.")
 )
 
 // field is one of those in which a server tells of itself. Of the masters of a Cluster

@@ -410,7 +410,7 @@ func share(under []*demand, wanted int, of capacity) (left int) {
 func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
 	scale, err := c.scales.Get(r.Context(), struct{}{})
 	if err != nil {
-		c.log.Debug().Err(err).Msg("the scale is not known")
+		c.log.Debug().Err(err).Msg("cannot compute the scale")
 		http.Error(w, "Redis does not answer", http.StatusServiceUnavailable)
 		return
 	}
@@ -420,6 +420,6 @@ func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := json.NewEncoder(w).Encode(scale); err != nil {
-		c.log.Debug().Err(err).Msg("the scale is not sent")
+		c.log.Debug().Err(err).Msg("cannot send the scale")
 	}
 }

@@ -258,7 +258,7 @@ func TestLimitsAreLogged(t *testing.T) {
 	}
 	want := map[string]any{
 		"level": "info", "message": "limits are pinned", "evaluation": string(s.Evaluation.ID()), "abandoned_calls": "hold",
-		"limits": []any{"provider p: 9,000 tokens/min", "model p:m: 50 requests a day (Asia/Tokyo)"},
+		"limits": []any{"provider p: 9,000 tokens/min", "model p:m: 50 requests per day (Asia/Tokyo)"},
 	}
 	if diff := cmp.Diff(want, line); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

@@ -82,7 +82,7 @@ func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 // Run tops up until ctx ends, and returns nil then. Redis going away is waited
 // out.
 func (t *TopUp) Run(ctx context.Context) error {
-	spell := outage.Spell{Log: t.log, Fails: "cannot top up queues; retrying", Works: "topping up queues again", Elsewhere: true}
+	spell := outage.Spell{Log: t.log, Fails: "cannot top up queues; retrying", Works: "topping up queues works again", Elsewhere: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -276,14 +276,14 @@ func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
 	if v.memory != t.short {
 		t.short = v.memory
 		if v.memory {
-			t.log.Warn().Msg("Redis is short of memory; no more runs are pushed until results are collected or it gets more")
+			t.log.Warn().Msg("Redis is low on memory; pushing no more runs until results are collected or memory is added")
 		} else {
 			t.log.Info().Msg("Redis has memory again; pushing runs")
 		}
 	}
 	if v.held[id] && !t.full[id] {
 		t.log.Warn().Str("evaluation", string(id)).Int64("results", waiting).
-			Msg("results wait to be collected; no more runs are pushed until `evalfleet collect` has drained them")
+			Msg("too many results wait to be collected; pushing no more runs until `evalfleet collect` has drained them")
 	}
 	t.full[id] = v.held[id]
 	return v.memory || v.held[id]

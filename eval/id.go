@@ -49,7 +49,7 @@ func ParseRunID(s string) (RunID, error) {
 		return RunID{}, fmt.Errorf("run id %q: %w", s, err)
 	}
 	if id.Evaluation = ID(evaluation); id.String() != s { // signs, leading zeros
-		return RunID{}, fmt.Errorf("run id %q: want it written %s", s, id)
+		return RunID{}, fmt.Errorf("run id %q: write it as %s", s, id)
 	}
 	return id, nil
 }

@@ -56,9 +56,9 @@ func CheckClasses(classes []string) error {
 			continue
 		}
 		if near := wording.Nearest(class, known); near != "" {
-			return exitcode.Usagef("no error class is called %s; did you mean %s?", class, near)
+			return exitcode.Usagef("unknown error class %s; did you mean %s?", class, near)
 		}
-		return exitcode.Usagef("no error class is called %s; there are %s", class, strings.Join(known, ", "))
+		return exitcode.Usagef("unknown error class %s; want %s", class, strings.Join(known, ", "))
 	}
 	return nil
 }

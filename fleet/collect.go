@@ -102,7 +102,7 @@ func (f *Connection) ended(o collect.Outcome) error {
 func (f *Connection) Failure(err error) error {
 	var interrupted *collect.InterruptedError
 	if errors.As(err, &interrupted) && interrupted.Cause == nil {
-		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis",
+		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest in Redis",
 			interrupted.Ended, interrupted.Planned, interrupted.Record.ID, f.FolderOf(interrupted.Record)))
 	}
 	return Coded(err)

@@ -39,7 +39,7 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 		return e, nil
 	}
 	if secret == "" {
-		return nil, exitcode.Usagef("notify.url is set, and %s is not: set it to a secret, for example that of `openssl rand -base64 32`", to.SecretEnv)
+		return nil, exitcode.Usagef("notify.url is set, but %s is not: set it to a secret, for example from `openssl rand -base64 32`", to.SecretEnv)
 	}
 	var err error
 	if e.notifier, err = notify.New(to.URL, secret); err != nil {
@@ -65,7 +65,7 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		log.Warn().Err(err).Msg("the receiver of notify.url was not told")
+		log.Warn().Err(err).Msg("cannot notify the receiver at notify.url")
 	}
 	if o.Early() && o.Known == nil {
 		return nil

@@ -139,7 +139,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; `evalfleet collect %s` brings its results here", err, id))
+		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
 	}
 	return reader, id, dir, nil
 }

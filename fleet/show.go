@@ -50,7 +50,7 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 	if near := wording.Nearest(own, known); near != "" {
 		return id, exitcode.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
-	return id, exitcode.Usagef("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run or a prompt", own, e.ID)
+	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or the id of a listed run or a prompt", own, e.ID)
 }
 
 // find opens what there is to read of an evaluation, where none is named the one that

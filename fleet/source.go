@@ -112,7 +112,7 @@ func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	case r.SinkURL != "":
 		var err error
 		if at, err = s.Redis.Allowed.Of(r); err != nil {
-			s.Log.Warn().Err(err).Msg("results are not read")
+			s.Log.Warn().Err(err).Msg("skipping the results")
 			return nil
 		}
 	case s.OutDir != "":
@@ -122,7 +122,7 @@ func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	}
 	reader, err := results.OpenReadOnly(ctx, at)
 	if err != nil {
-		s.Log.Debug().Err(err).Msg("results cannot be read from here")
+		s.Log.Debug().Err(err).Msg("cannot read the results from here")
 		return nil
 	}
 	listed, err := reader.Evaluations(ctx)

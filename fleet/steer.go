@@ -56,7 +56,7 @@ func (t *Target) failed(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return t.Unknown(ctx, t.ID)
 	case errors.Is(err, store.ErrCancelled):
-		return exitcode.Usagef("%w: `evalfleet delete %s` removes it, and what is in its results store stays when it is submitted again", err, t.Name)
+		return exitcode.Usagef("%w: to submit it again, run `evalfleet delete %s` first; its results store is kept", err, t.Name)
 	}
 	return exitcode.With(exitcode.Unreachable, err)
 }

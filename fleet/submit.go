@@ -109,5 +109,5 @@ func (f *Connection) Unserved(ctx context.Context, s *config.Submission) string 
 	if len(unserved) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in", strings.Join(unserved, " or "))
+	return fmt.Sprintf("no live worker can call %s: runs wait for a worker that has its key (and its address, if it is not built in)", strings.Join(unserved, " or "))
 }

@@ -15,7 +15,7 @@ import (
 type UnservedError struct{ Queue string }
 
 func (e *UnservedError) Error() string {
-	return fmt.Sprintf("no worker would serve %s, because this run uses its own Redis", e.Queue)
+	return fmt.Sprintf("no worker serves %s: this run uses its own Redis", e.Queue)
 }
 
 // CheckQueues refuses queues to be served that the evaluation does not have and, if no other worker

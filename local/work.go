@@ -100,7 +100,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			return nil
 		}
 		if errors.Is(err, results.ErrFull) {
-			fmt.Fprintln(j.Screen, "no space left: waiting for calls in flight, starting no others")
+			fmt.Fprintln(j.Screen, "no space left: waiting for calls in flight, starting no more")
 		}
 		return err
 	})

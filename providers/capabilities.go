@@ -48,7 +48,7 @@ func (c Capabilities) Check(req *Request) error {
 	case req.Search && c.Search == "":
 		return &Error{Class: BadRequest, Message: fmt.Sprintf("%s has no web search here", req.Model)}
 	case req.Search && req.Schema != nil && !c.JSONWithSearch:
-		return &Error{Class: BadRequest, Message: req.Model + " takes no schema beside a web search; that needs two calls"}
+		return &Error{Class: BadRequest, Message: req.Model + " does not accept a schema with a web search; that needs two calls"}
 	}
 	return nil
 }

@@ -318,7 +318,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // differently (it learnt, say, that the endpoint refuses a schema). The caller should repeat
 // the same Request at once; it counts as no attempt. A provider can only learn so much: three
 // repeats at most.
-var ErrAgain = errors.New("the provider learnt something from this answer; make the same request again")
+var ErrAgain = errors.New("the provider adapted to this answer; repeat the request")
 
 // ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent
 // because its schema is to be enforced and the endpoint has no JSON mode for the model.

@@ -15,7 +15,7 @@ func TestSchemaToSend(t *testing.T) {
 			`{"type":"object","properties":{"z":{"type":"array","items":{"type":"integer","description":"at least 1, at most 5"}},"a":{"type":"string","enum":["<b>"]}},"required":["z"]}`,
 		},
 		{
-			"a description that is there already, and one of several",
+			"a description that already exists, and one of several",
 			`{"anyOf":[{"description":"how well","type":"number","minimum":-0.5}]}`,
 			`{"anyOf":[{"description":"how well (at least -0.5)","type":"number"}]}`,
 		},

@@ -129,7 +129,7 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 	}
 	o, ok := b.decode(reply)
 	if !ok {
-		return outcome{}, fmt.Errorf("admit calls: answer %v does not fit", reply)
+		return outcome{}, fmt.Errorf("admit calls: unexpected reply %v", reply)
 	}
 	return o, nil
 }

@@ -70,7 +70,7 @@ func (k clock) leapt(before, after time.Time, redis int64, tolerance time.Durati
 }
 
 // errClock means that Redis's clock did not show the expected time: the script did nothing.
-var errClock = errors.New("redis's clock shows another time than expected")
+var errClock = errors.New("redis's clock shows an unexpected time")
 
 // disagree investigates a clock of Redis that showed an unexpected time between two instants.
 // It returns ErrFenced when it is our own clock that stopped.
@@ -102,7 +102,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown i
 		return ErrFenced
 	}
 	if outcome > 0 {
-		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every worker has told its leases")
+		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every worker has reported its leases")
 	}
 	l.mu.Lock()
 	l.clock.see(before, after, shown)

@@ -132,13 +132,13 @@ func (c Cooldown) String() string {
 func (c Cooldown) Why() string {
 	switch {
 	case c.Probe:
-		return "one call has started since the provider said that it is asked too much; the others wait for it"
+		return "one call has started since the provider reported too many requests; the others wait for its answer"
 	case c.Parked:
-		return "a day's quota is used up, says the provider"
+		return "the provider reports that a daily quota is used up"
 	case c.Paced:
-		return "asked too much, says the provider; then calls start at the pace of the rate limit"
+		return "the provider reported too many requests; afterwards calls start at the pace of the rate limit"
 	}
-	return "asked too much, says the provider; then one call starts, and the others if it is not refused"
+	return "the provider reported too many requests; afterwards one call starts, and the others if it is not refused"
 }
 
 // Cooldowns lists the cooldowns in force.

@@ -140,12 +140,12 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 			return "", nil, err
 		}
 		if len(reply) < 3 {
-			return "", nil, fmt.Errorf("answer %v does not fit", reply)
+			return "", nil, fmt.Errorf("unexpected reply %v", reply)
 		}
 		inForce, ok := reply[0].(string)
 		numbers, err := integers(reply[1:], nil)
 		if err != nil || !ok {
-			return "", nil, fmt.Errorf("answer %v does not fit: %w", reply, err)
+			return "", nil, fmt.Errorf("unexpected reply %v: %w", reply, err)
 		}
 		shown, set := numbers[0], numbers[1]
 		if shown < earliest || shown > latest {

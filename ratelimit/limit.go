@@ -131,13 +131,13 @@ func (l Limit) String() string {
 	what := strings.ReplaceAll(string(l.Kind), "_", " ")
 	switch {
 	case l.Kind == Concurrency && l.Max == 0:
-		return where + ": begins no call (paused or cancelled)"
+		return where + ": starts no calls (paused or cancelled)"
 	case l.Kind == Concurrency:
 		return fmt.Sprintf("%s: %s in flight", where, Amount(l.Max))
 	case l.Kind == Cost:
 		return fmt.Sprintf("%s: budget of %s", where, Dollars(l.Max))
 	case l.Resets != "":
-		return fmt.Sprintf("%s: %s %s a day (%s)", where, Amount(l.Max), what, l.Resets)
+		return fmt.Sprintf("%s: %s %s per day (%s)", where, Amount(l.Max), what, l.Resets)
 	}
 	return fmt.Sprintf("%s: %s %s%s", where, Amount(l.Max), what, Per(l.Period))
 }

@@ -213,7 +213,7 @@ func (l *Limiter) outage(ctx context.Context, err error) {
 	if !l.health.Away {
 		l.health.Away = true
 		l.health.Outages++
-		l.cfg.Log.Debug().Err(err).Msg("limits cannot be asked, no call starts")
+		l.cfg.Log.Debug().Err(err).Msg("cannot reach the limits; no call starts")
 	}
 }
 

@@ -220,7 +220,7 @@ func (a access) tellMargin(ctx context.Context, in *registry, provider string, w
 	keys, arg := a.keys.margin(in, provider, wanted)
 	reply, err := integers(marginScript.Run(ctx, a.client, keys, arg).Slice())
 	if err != nil {
-		return false, fmt.Errorf("tell the margin of %s: %w", provider, err)
+		return false, fmt.Errorf("publish the margin of %s: %w", provider, err)
 	}
 	return len(reply) == 3, nil
 }

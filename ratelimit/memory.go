@@ -128,7 +128,7 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 	}
 	run, up, err := server(ctx, asked)
 	if err != nil {
-		return fmt.Errorf("ask the server for its start: %w", err)
+		return fmt.Errorf("ask the server when it started: %w", err)
 	}
 	stats, err := asked.Info(ctx, "commandstats").Result()
 	var answered redis.Error
@@ -293,7 +293,7 @@ func (r *registry) unsure() (quotas []*rule) {
 // example, the greater of both amounts counts.
 func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) error {
 	if quota.Resets == "" {
-		return fmt.Errorf("seed %s: it is no quota", quota.ID())
+		return fmt.Errorf("seed %s: it is not a quota", quota.ID())
 	}
 	now, err := a.client.Time(ctx).Result()
 	if err != nil {

@@ -36,7 +36,7 @@ func Budget(evaluation string, nano int64) Limit {
 // the budget is open, and may be repeated.
 func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) error {
 	if err := a.tellSpent(ctx, evaluation, nano); err != nil {
-		return fmt.Errorf("tell the budget of %s what was spent: %w", evaluation, err)
+		return fmt.Errorf("restore the amount spent of %s: %w", evaluation, err)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
 		p.toldEpoch = p.registry.epoch
 		p.limiter.cfg.Log.Warn().Dur("wait", o.wait).Time("memory_begins", time.UnixMicro(p.registry.since)).
-			Msg("redis has just started, or lost its memory: no call starts until calls that it may have forgotten have ended or are known again")
+			Msg("redis has started or lost data: no call starts until the calls that it may have forgotten have ended or are known again")
 	}
 	if o.bound.way == byQuota {
 		p.tellClosed(ctx, o.bound, redisNow)

@@ -73,7 +73,7 @@ func (r *registry) update(k keys, reply []string) (*registry, error) {
 
 // splitReply reads the read script's answer, which lua/read.lua describes.
 func splitReply(reply []string) (part bool, fields, spread map[string]string, err error) {
-	misfit := fmt.Errorf("script answered %d texts, which do not fit", len(reply))
+	misfit := fmt.Errorf("script answered %d strings, which is an unexpected number", len(reply))
 	if len(reply) < 2 || len(reply)%2 != 0 || reply[0] != "part" && reply[0] != "whole" {
 		return false, nil, nil, misfit
 	}

@@ -32,7 +32,7 @@ func (l Limit) Validate() error {
 		wrong("max %d is not between 1 and %d", l.Max, greatest)
 	}
 	if l.Adaptive && l.Kind != Concurrency {
-		wrong("only limits of calls in flight adapt")
+		wrong("only limits on calls in flight can be adaptive")
 	}
 	switch l.Kind {
 	case Concurrency, Cost:
@@ -75,7 +75,7 @@ func (l Limit) Validate() error {
 		wrong("unknown window shape %q", l.Window.Shape)
 	}
 	if l.windowed() && scaled(l.Max, l.Window.Length, l.Period) < 1 {
-		wrong("%d per %s leave nothing for a window of %s", l.Max, l.Period, l.Window.Length)
+		wrong("%d per %s leaves nothing for a window of %s", l.Max, l.Period, l.Window.Length)
 	}
 	if l.windowed() && (l.Window.Length+l.Jitter+horizon)/max(time.Microsecond, l.Window.Length/windowSlots) > greatestSlots {
 		wrong("jitter of %s is too long for a window of %s", l.Jitter, l.Window.Length)

@@ -38,7 +38,7 @@ var lastTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // writes. Whether the record fits its plan is for enqueue.Read to find out.
 func (e Evaluation) Check() error {
 	if !e.ID.Valid() {
-		return fmt.Errorf("%.80q is no evaluation id", e.ID)
+		return fmt.Errorf("%.80q is not an evaluation id", e.ID)
 	}
 	if err := e.Status.Check(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (e Evaluation) Check() error {
 		return fmt.Errorf("settings: %w", err)
 	}
 	if len(e.Phases) > mostPhases {
-		return fmt.Errorf("%d phases are too many", len(e.Phases))
+		return fmt.Errorf("too many phases: %d", len(e.Phases))
 	}
 	for i, phase := range e.Phases {
 		if err := phase.check(e.ID); err != nil {
@@ -106,10 +106,10 @@ func (p Phase) check(id eval.ID) error {
 // a queue that name, or it is another evaluation's own.
 func checkQueue(queue string, id eval.ID) error {
 	if queue == "" || !plain(queue) || strings.ContainsAny(queue, "/{} ") {
-		return fmt.Errorf("%.80q is no queue", queue)
+		return fmt.Errorf("%.80q is not a queue", queue)
 	}
 	if owner := OwnerOfQueue(queue); owner != "" && owner != id {
-		return fmt.Errorf("queue %.80q is another evaluation's", queue)
+		return fmt.Errorf("queue %.80q belongs to another evaluation", queue)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (r *Run) check() error {
 	case r.Attempts < 0 || r.Attempts > math.MaxInt32 || r.Trial < 0 || r.Trial > math.MaxInt32:
 		return fmt.Errorf("invalid numbers of attempts and trials: %d, %d", r.Attempts, r.Trial)
 	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie && r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
-		return fmt.Errorf("the winner %.80q is none of its documents", r.Winner)
+		return fmt.Errorf("the winner %.80q is not one of its documents", r.Winner)
 	}
 	for _, score := range r.Scores {
 		if !(math.Abs(score.Score) <= greatestScore) {

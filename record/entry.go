@@ -165,7 +165,7 @@ func (e Entry) Values() []string {
 }
 
 // ErrOtherVersion means that a program of another version wrote the entry.
-var ErrOtherVersion = errors.New("collect with the program that made it")
+var ErrOtherVersion = errors.New("collect with the program that wrote it")
 
 // DecodeEntry reads a stream entry's values; ErrOtherVersion.
 func DecodeEntry(values map[string]any) (Entry, error) {

@@ -75,17 +75,17 @@ type Pause struct {
 func (p Pause) Remedy() string {
 	switch {
 	case p.Runs > 0:
-		return "see to what made them fail; `evalfleet retry` repeats those"
+		return "fix the cause; `evalfleet retry` repeats the failed runs"
 	case p.Class == providers.Auth && p.KeyEnv != "":
-		return "set " + p.KeyEnv + " to a key that it takes"
+		return "set " + p.KeyEnv + " to a valid key"
 	case p.Class == providers.Auth:
-		return "give the workers a key that it takes"
+		return "give the workers a valid key"
 	case p.Class == providers.QuotaBilling:
 		return "pay, or raise the spend limit"
 	case p.Class == providers.Transient:
 		return "start the server, or correct base_url"
 	}
-	return "see to what made it fail"
+	return "fix the cause"
 }
 
 // String is what happened, in words.

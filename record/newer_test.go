@@ -47,7 +47,7 @@ func TestAddedFieldsArePassedOver(t *testing.T) {
 func TestEntryOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{EntryField: fmt.Sprint(EntryVersion + 1), RunField: `{"index":17}`}
-	if _, err := DecodeEntry(values); err == nil || !strings.Contains(err.Error(), "collect with the program that made it") {
+	if _, err := DecodeEntry(values); err == nil || !strings.Contains(err.Error(), "collect with the program that wrote it") {
 		t.Errorf("got %v, want an error that says what to collect with", err)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) submit(ctx context.Context, folder string, paths []string, quer
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
-		return receipt, exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again, which changes nothing if it was stored", s, err))
+		return receipt, exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again: that changes nothing if it was stored", s, err))
 	}
 	return receipt, nil
 }
@@ -107,7 +107,7 @@ func Stopped(now web.Detail) error {
 	if now.Stopped == nil || now.Stopped.Known != nil {
 		return nil
 	}
-	resume := "when that is mended, submit it again"
+	resume := "when that is fixed, submit it again"
 	if now.Stopped.Budget > 0 {
 		resume = "raise budget in the evaluation file and submit it again"
 	}

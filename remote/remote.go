@@ -103,7 +103,7 @@ func (s *Server) refusal(method string, answer *http.Response) error {
 	case answer.StatusCode == http.StatusUnauthorized:
 		said.Error = "needs a login: use https://USER@… and put the password into " + PasswordVariable
 	case answer.StatusCode == http.StatusNotFound && method == http.MethodPost:
-		said.Error = "takes no evaluations: is this the address of a controller's pages?"
+		said.Error = "does not accept evaluations: is this the address of a controller's pages?"
 	case answer.StatusCode == http.StatusTooManyRequests:
 		return errBusy
 	case answer.StatusCode >= 500:

@@ -40,14 +40,14 @@ func (r *Report) choiceSentence() string {
 		}
 	}
 	if len(r.Judges) > 0 {
-		choose(r.Options.NoPosition, "position effects left in", "position effects taken out")
-		choose(r.Options.Fallback, "fallback answers counted", "fallback answers left out")
+		choose(r.Options.NoPosition, "position effects not removed", "position effects removed")
+		choose(r.Options.Fallback, "fallback answers counted", "fallback answers excluded")
 	}
 	if r.Options.FlipsTie {
 		parts = append(parts, "flips as ties")
 	}
 	if r.Unweighed != nil {
-		parts = append(parts, "judges weighed by their scale")
+		parts = append(parts, "judges weighted by their scale")
 	}
 	choose(r.Options.Length, "length taken out", "length left in")
 	choose(r.Intervals.Clusters > 1, "intervals by "+r.Intervals.units(), "intervals of the fit")

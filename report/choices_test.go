@@ -110,7 +110,7 @@ func TestWithoutPositionEffect(t *testing.T) {
 		t.Errorf("Kendall's tau to plain Bradley–Terry is %.3f, and with an order effect %.3f; want 1 and .896", without, with)
 	}
 	r := built(t, m, Options{NoPosition: true})
-	if r.Judges[0].Effect.HasOrder || !strings.Contains(strings.Join(r.method(), "\n"), "not taken out") {
+	if r.Judges[0].Effect.HasOrder || !strings.Contains(strings.Join(r.method(), "\n"), "not removed") {
 		t.Errorf("%+v; the page says %v", r.Judges[0].Effect, r.method())
 	}
 }
@@ -183,8 +183,8 @@ func TestChoicesAndLeads(t *testing.T) {
 		options Options
 		says    string
 	}{
-		{Options{}, "ties by Davidson's model, position effects taken out, fallback answers left out, length left in, intervals by 6 items, seed 0."},
-		{Options{Ties: rank.HalfWins, NoPosition: true, Fallback: true, Seed: 7}, "ties as half wins, position effects left in, fallback answers counted, length left in, intervals by 6 items, seed 7."},
+		{Options{}, "ties by Davidson's model, position effects removed, fallback answers excluded, length left in, intervals by 6 items, seed 0."},
+		{Options{Ties: rank.HalfWins, NoPosition: true, Fallback: true, Seed: 7}, "ties as half wins, position effects not removed, fallback answers counted, length left in, intervals by 6 items, seed 7."},
 	} {
 		r := built(t, m, tt.options)
 		rows := r.Rankings()
@@ -225,7 +225,7 @@ func TestWeighedJudges(t *testing.T) {
 		t.Fatalf("scales %.2f and %.2f, %+v", good, coin, weighed.Unweighed)
 	}
 	text := textOf(t, weighed, TextOptions{Width: 200})
-	for _, want := range []string{"judges weighed by their scale", "With equal weights, 0 candidates would have another rank, and the same would be first", weighed.Judges[1].scale(), "may be 0"} {
+	for _, want := range []string{"judges weighted by their scale", "With equal weights, 0 candidates would have another rank, and the first would stay first", weighed.Judges[1].scale(), "may be 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not say %q:\n%s", want, text)
 		}
@@ -272,7 +272,7 @@ func TestFlipsAsTies(t *testing.T) {
 		if s := tt.r.Judges[0].Swaps; s.Flipped() != 0.4 || s.Consistent != 5 || tt.r.Verdicts != 20 {
 			t.Errorf("both orders %+v, %d verdicts", s, tt.r.Verdicts)
 		}
-		if notes := strings.Join(tt.r.Notes(), "\n"); !strings.Contains(notes, "flipped to the other text in 40.0 %") {
+		if notes := strings.Join(tt.r.Notes(), "\n"); !strings.Contains(notes, "preferred the other text in 40.0 %") {
 			t.Errorf("the notes do not say how often it flipped: %s", notes)
 		}
 	}

@@ -142,7 +142,7 @@ func (c *Comparison) plot() *comparePlot {
 	if from > to {
 		return nil
 	}
-	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates that all evaluations rank", Omitted: len(c.Candidates) - len(shown)}}
+	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates ranked by all evaluations", Omitted: len(c.Candidates) - len(shown)}}
 	at := p.scale(from, to)
 	gap := plotRowGap * float64(1+len(drawn)) / 2
 	names := namedApart(shown, func(c Compared) string { return c.Name }, plotName)
@@ -164,7 +164,7 @@ func (c *Comparison) plot() *comparePlot {
 		p.Rows = append(p.Rows, row)
 	}
 	p.finish(gap * float64(len(shown)))
-	p.Alternative = fmt.Sprintf("Abilities with their intervals of %s in %s beside each other. The table below has every number.",
+	p.Alternative = fmt.Sprintf("Abilities of %s in %s side by side, with intervals. The table below has every number.",
 		wording.Counted(len(shown), "candidate"), wording.Counted(len(drawn), "evaluation"))
 	return p
 }

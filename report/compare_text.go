@@ -128,17 +128,17 @@ func (r *Report) value(c Ranked) string {
 
 // Method says how to read a comparison.
 func (c *Comparison) Method() []string {
-	lines := []string{fmt.Sprintf("A move is between ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of both abilities do; apart: they do not.",
+	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of the two abilities overlap; apart: they do not.",
 		wording.Counted(c.Shared, "candidate"))}
 	for _, r := range c.Reports {
 		if len(r.Groups) > 1 {
-			lines = append(lines, "Of an evaluation with several groups, the largest is shown.")
+			lines = append(lines, "For an evaluation with several groups, the largest is shown.")
 			break
 		}
 	}
 	for _, r := range c.Reports {
 		if r.abilities() {
-			return append(lines, "Abilities are above the mean of these. Judges that decide more clearly spread abilities wider, so compare their order before their size.")
+			return append(lines, "Abilities are relative to the mean of these. More decisive judges spread abilities wider, so compare order rather than size.")
 		}
 	}
 	return lines

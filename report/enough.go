@@ -139,12 +139,12 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 		t = append(t[:3:3], t[4:]...) // clusters are pairs
 	}
 	s = section{title: "Is it enough?", table: t}
-	s.lines = append(s.lines, "Right: the probability that the order of the two is right. More: about how many more, like those that there are, tell the two apart at 95 % in every other evaluation, each pair of candidates taken alone. 0: told apart.")
+	s.lines = append(s.lines, "Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.")
 	if !math.IsNaN(pairCost) {
 		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", pairCost))
 	}
 	if r.exhausted {
-		s.lines = append(s.lines, "All pairs of these documents are compared. More verdicts on them can only come from other judges and trials, which add less.")
+		s.lines = append(s.lines, "All pairs of these documents are compared. Further verdicts can only come from more judges and trials, which add less.")
 	}
 	if left > 0 {
 		s.lines = append(s.lines, wording.Counted(left, "more pair")+" of neighbours in report.json.")

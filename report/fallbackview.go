@@ -27,7 +27,7 @@ func (r *Report) fallbackView() *fallbackView {
 	if how == nil && s.Fallback+s.RateLimitWaits == 0 {
 		return nil
 	}
-	v := &fallbackView{How: "no other model was to answer"}
+	v := &fallbackView{How: "no fallback models"}
 	if how != nil {
 		longest := "any"
 		if how.MaxWait > 0 {
@@ -49,11 +49,11 @@ func fallbackRows(s results.Statistics) []fallbackRow {
 	times := func(what string, n int) fallbackRow { return fallbackRow{What: what, N: wording.Count(n)} }
 	return []fallbackRow{
 		runs("runs", s.Total),
-		runs("answered by the model that was asked", s.Primary),
+		runs("answered by the run's own model", s.Primary),
 		runs("answered by another model", s.Fallback),
 		runs("that waited for rate limits", s.Waited),
 		times("waits for rate limits", s.RateLimitWaits),
-		times("times that another model was asked because of rate limits", s.RateLimitFallbacks),
-		times("times that another model was asked because the text was too large", s.ContextFallbacks),
+		times("fallbacks because of rate limits", s.RateLimitFallbacks),
+		times("fallbacks because the text was too large", s.ContextFallbacks),
 	}
 }

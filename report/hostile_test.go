@@ -140,7 +140,7 @@ func TestManyCandidates(t *testing.T) {
 		}
 		for _, want := range []string{
 			"The best 20 of " + wording.Count(n), fmt.Sprintf("%d more candidates are in the table only", n-40),
-			fmt.Sprintf("%d more", n-60), "candidates further down are left out", fmt.Sprintf("candidate-%04d", n-1),
+			fmt.Sprintf("%d more", n-60), "lower-ranked candidates are left out", fmt.Sprintf("candidate-%04d", n-1),
 		} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the page of %d candidates does not contain %q", n, want)

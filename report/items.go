@@ -282,9 +282,9 @@ func (c *Categories) words() string {
 	case math.IsNaN(c.P):
 		return "Too few items or categories to test whether categories differ."
 	case c.P < 0.05:
-		return fmt.Sprintf("Candidates do better in some categories than in others (p = %.3f): one ranking does not hold for all. A permutation test over items.", c.P)
+		return fmt.Sprintf("Candidates do better in some categories than in others (p = %.3f, a permutation test over items): one ranking does not fit all.", c.P)
 	default:
-		return fmt.Sprintf("Candidates may do as well in each category (p = %.2f): differences between categories may be chance. A permutation test over items.", c.P)
+		return fmt.Sprintf("Differences between categories may be chance (p = %.2f, a permutation test over items).", c.P)
 	}
 }
 
@@ -392,7 +392,7 @@ func (r *Report) itemMap() *itemMap {
 		m.Words += " " + wording.Counted(left, "more item") + " in report.json."
 	}
 	if left := r.ranked() - len(ranked); left > 0 {
-		m.Words += " " + wording.Counted(left, "more candidate") + " likewise."
+		m.Words += " " + wording.Counted(left, "more candidate") + " in report.json."
 	}
 	for _, c := range ranked {
 		m.Candidates = append(m.Candidates, c.Name)

@@ -109,7 +109,7 @@ func (r *Report) listedNotes() []string {
 	if truncated == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s cut off where the model may write no more; max_completion_tokens in the overrides of a run raises that.", wording.Counted(truncated, "answer"))}
+	return []string{fmt.Sprintf("%s cut off at the token limit; raise it with max_completion_tokens in the overrides of a run.", wording.Counted(truncated, "answer"))}
 }
 
 // listedRow are the texts of one line of the table.

@@ -114,7 +114,7 @@ func TestReportOfEachListedRun(t *testing.T) {
 		}
 		_, table, _ := strings.Cut(page.String(), `aria-label="each listed run"`)
 		table, _, _ = strings.Cut(table, "</table>")
-		_, more, _ := strings.Cut(table, "What came of each run; ")
+		_, more, _ := strings.Cut(table, "Result of each run; ")
 		more, _, cut := strings.Cut(more, "</caption>")
 		_, table, _ = strings.Cut(table, "<tbody>")
 		shown := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(table, " ")), " ")

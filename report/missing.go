@@ -199,7 +199,7 @@ func (r *Report) missingNotes() []string {
 
 // missingSection lists the missing verdicts, and how they could change the result.
 func (r *Report) missingSection(most int) section {
-	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("missing", "given", "lost", "won", "tied", "rank", "rank if all lost–won", "95 % bounds")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds")...)
 	rows := r.missingRows(most)
 	for _, m := range rows {
 		t.Add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
@@ -211,7 +211,7 @@ func (r *Report) missingSection(most int) section {
 	return s
 }
 
-const missingWords = "Runs that failed. Lost, won and tied: what the judge said of the pair in the other order, where that is known. Bounds hold whatever the missing verdicts of the candidate were."
+const missingWords = "Runs that failed. Lost, won and tied: the judge's verdict on the pair in the other order, if there is one. The bounds hold whatever the candidate's missing verdicts would have been."
 
 // missingRow is a line of the table, in words.
 type missingRow struct {

@@ -28,7 +28,7 @@ func (r *Report) Notes() []string {
 	case failed > 0 && r.ListedOnly():
 		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
 	case failed > 0:
-		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
+		note("%s of %s failed. Failed runs are ignored: they count neither as a loss, a tie nor a score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
 	}
 	if cancelled > 0 {
 		note("%s cancelled.", wording.Counted(cancelled, "run"))
@@ -51,10 +51,10 @@ func (r *Report) Notes() []string {
 		identical += j.Identical
 	}
 	if identical > 0 {
-		note("%s on identical texts. No judge was asked. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
+		note("%s on identical texts. They were not sent to a judge. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
 	}
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind {
-		note("Judges saw the documents' ids, which may say who wrote them (blind: false).")
+		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
 	}
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)
@@ -90,7 +90,7 @@ func (r *Report) groupNotes() []string {
 		return "In " + wording.Counted(n, "group")
 	}
 	if separable > 0 {
-		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they follow from how many verdicts, also on candidates in between, would have to be luck.")
+		notes = append(notes, which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts would have to be luck, including those on candidates in between.")
 	}
 	if assumed > 0 {
 		notes = append(notes, which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
@@ -118,22 +118,22 @@ func (r *Report) intervalNotes() []string {
 	var notes []string
 	switch how := r.Intervals; {
 	case how.Clusters == 1:
-		notes = append(notes, fmt.Sprintf("All verdicts are on one %s, so nothing shows how far verdicts on another would differ: intervals take each verdict as independent, and no candidate is called ahead.", how.unit()))
+		notes = append(notes, fmt.Sprintf("All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts as independent, and no candidate is called ahead.", how.unit()))
 	case how.By == ByItem && how.Clusters < fewItems:
 		notes = append(notes, fmt.Sprintf("With %s, intervals are wide because they allow for how much items differ.", how.units()))
 	}
 	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
-		notes = append(notes, "Some pairs were shown in one order only, so that a preference for a position cannot be told from a difference between candidates. Candidates that this concerns are not called ahead of each other. Set `order: both` to tell them apart.")
+		notes = append(notes, "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.")
 	}
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
 	}
 	if plain := r.Unweighed; plain != nil {
-		first := "the same would be first"
+		first := "the first would stay first"
 		if plain.First != r.Groups[0].Ranked[0].Name {
 			first = called(plain.First) + " would be first"
 		}
-		notes = append(notes, fmt.Sprintf("Judges are weighed by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
+		notes = append(notes, fmt.Sprintf("Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
 	}
 	return notes
 }
@@ -162,7 +162,7 @@ func (r *Report) lengthNote() string {
 	f := r.Fit
 	switch {
 	case !f.HasLength:
-		return "Texts do not differ in length, or only as the candidates do, so that length cannot be told from ability: the ranking is without it."
+		return "Texts do not differ in length, or only between candidates, so length cannot be told from ability: the ranking is not adjusted for it."
 	case f.LengthRegularised:
 		return "Judges follow the length of texts so consistently that its effect has no finite estimate; a weak prior was used."
 	default:
@@ -192,10 +192,10 @@ func (j Judge) notes(options Options) []string {
 			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
 	}
 	if e.HasScale && j.ScaleLimits.Low <= 0 {
-		note("does not tell candidates apart as the others do: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
+		note("does not tell candidates apart like the others: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
 	}
 	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
-		note("gave the same answer in both orders for only %s of the pairs, and flipped to the other text in %s.", percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()))
+		note("gave the same answer in both orders for only %s of the pairs, and preferred the other text in %s.", percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()))
 	}
 	if j.Fallback > 0 {
 		verb := "left out"
@@ -205,7 +205,7 @@ func (j Judge) notes(options Options) []string {
 		note("was replaced by another model in %s, %s here.", wording.Counted(j.Fallback, "answer"), verb)
 	}
 	if j.Own > 0 {
-		note("compared two documents of one candidate %s: in no ranking of candidates.", strings.TrimSpace(wording.Counted(j.Own, "time")))
+		note("compared two documents of the same candidate %s; these verdicts do not count in the ranking.", strings.TrimSpace(wording.Counted(j.Own, "time")))
 	}
 	return notes
 }
@@ -232,7 +232,7 @@ func (r *Report) Headline() string {
 		return "No ranking yet."
 	}
 	if len(r.Groups) > 1 {
-		return fmt.Sprintf("%s separate rankings: nothing relates one to another.", wording.Count(len(r.Groups)))
+		return fmt.Sprintf("%s separate rankings, with no comparisons between them.", wording.Count(len(r.Groups)))
 	}
 	ranked := r.Groups[0].Ranked
 	var leaders []string
@@ -257,7 +257,7 @@ func (r *Report) Headline() string {
 	default:
 		rivals := firstToo(ranked[1:])
 		if len(rivals) == 0 {
-			return fmt.Sprintf("%s is first, by a lead that the verdicts do not make certain.", leaders[0])
+			return fmt.Sprintf("%s is first, but its lead is not certain.", leaders[0])
 		}
 		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, headlineNames))
 	}

@@ -99,9 +99,9 @@ func TestPageTimeline(t *testing.T) {
 	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	for _, want := range []string{
 		`<i class="held1"></i><bdi>provider simulator: 16 in flight</bdi>`, `<i class="held3"></i><bdi>provider x: cooldown</bdi>`,
-		`<i class="more"></i><bdi>2 other limits</bdi>`, "calls begun in each 15 s",
-		"03:04:20: 10 calls begun (10 not held back), 0.5 in flight, 1 failed",
-		"210 calls begun (10 not held back, 20 provider simulator: 16 in flight, 30 Redis: may have forgotten calls in flight, 40 provider x: cooldown, 110 2 other limits), 3.0 in flight, 0 failed",
+		`<i class="more"></i><bdi>2 other limits</bdi>`, "calls started in each 15 s",
+		"03:04:20: 10 calls started (10 not held back), 0.5 in flight, 1 failed",
+		"210 calls started (10 not held back, 20 provider simulator: 16 in flight, 30 Redis: may have forgotten calls in flight, 40 provider x: cooldown, 110 2 other limits), 3.0 in flight, 0 failed",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
@@ -148,8 +148,8 @@ func TestPageFallback(t *testing.T) {
 	m.evaluation.Settings.Fallback = &how
 	m.statistics = results.Statistics{Total: 200, Primary: 150, Fallback: 50, RateLimitFallbacks: 50, RateLimitWaits: 70, Waited: 40}
 	page := pageOf(t, built(t, m, Options{Draws: 20}))
-	rows := cells(t, page, "Runs that ended and needed a model; models: other:&lt;model&gt;; longest single wait: 5 min")
-	if got, want := rows["answered"], "by the model that was asked 150 75.0 %;by another model 50 25.0 %;"; got != want {
+	rows := cells(t, page, "Finished runs that needed a model; models: other:&lt;model&gt;; longest single wait: 5 min")
+	if got, want := rows["answered"], "by the run&#39;s own model 150 75.0 %;by another model 50 25.0 %;"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !strings.Contains(page, `<p class="advice">25 % of the runs were answered by fallback models`) || strings.Contains(page, "No setting needs to change") {

@@ -103,5 +103,5 @@ func (r *Report) panelSection() section {
 		row(harmless.Line(d.ID), d.Scores)
 	}
 	row("all", p.All)
-	return section{title: "Panel: mean score by agent (how many)", table: t}
+	return section{title: "Panel: mean score by agent (number of scores)", table: t}
 }

@@ -49,7 +49,7 @@ func (p *People) said() string {
 	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
 		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
 	if p.Pooled > 0 {
-		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most, share one propensity to tie.", wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies)
+		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most votes, share one propensity to tie.", wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies)
 	}
 	return said
 }

@@ -87,7 +87,7 @@ func (r *Report) fitWords() string {
 		words = fmt.Sprintf("The model's deviance is %.1f on %s. ", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
 	}
 	if c := r.Cycles; c.Triples > 0 {
-		words += fmt.Sprintf("%s of %s are circular (a beats b, b beats c, c beats a), which no order explains; of verdicts by chance it would be a quarter.",
+		words += fmt.Sprintf("%s of %s are circular (a beats b, b beats c, c beats a), which no order explains; with random verdicts it would be a quarter.",
 			wording.Count(c.Circular), wording.Counted(c.Triples, "triple")+" of candidates")
 	}
 	return words

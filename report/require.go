@@ -74,7 +74,7 @@ func ParseRequirement(text string) (Requirement, error) {
 	}
 	known, ok := numbers[q.left]
 	if !ok {
-		return Requirement{}, fmt.Errorf("%q: there is no number %q: want failed, missing, flips, kappa, people or cost, or for candidates a confidence, such as @ 0.95", text, q.left)
+		return Requirement{}, fmt.Errorf("%q: unknown number %q: want failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95", text, q.left)
 	}
 	words, percentage := strings.CutSuffix(q.right, "%")
 	bound, err := strconv.ParseFloat(strings.TrimSpace(words), 64)
@@ -82,7 +82,7 @@ func ParseRequirement(text string) (Requirement, error) {
 	case err != nil || math.IsNaN(bound) || math.IsInf(bound, 0):
 		return Requirement{}, fmt.Errorf("%q: %q is not a number", text, q.right)
 	case percentage && !known.share:
-		return Requirement{}, fmt.Errorf("%q: %s is not a share, so its bound is no percentage", text, q.left)
+		return Requirement{}, fmt.Errorf("%q: %s is not a share: write its bound without %%", text, q.left)
 	case !percentage && known.share && known.count == nil:
 		return Requirement{}, fmt.Errorf("%q: %s is a share: write its bound in percent, such as %s <= 20%%", text, q.left, q.left)
 	case percentage:

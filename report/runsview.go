@@ -42,7 +42,7 @@ func (r *Report) runsView() *runsView {
 	clock := "01-02 15:04:05"
 	v := &runsView{Missing: missing(total), When: "Times are UTC."}
 	if day := total.First.UTC().Format(time.DateOnly); !total.First.IsZero() && day == total.Last.UTC().Format(time.DateOnly) {
-		clock, v.When = time.TimeOnly, "Times are UTC, of "+day+"."
+		clock, v.When = time.TimeOnly, "Times are UTC, on "+day+"."
 	}
 	v.Cancelled = total.Cancelled > 0
 	for _, phase := range r.Progress {
@@ -90,7 +90,7 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 func missing(p JudgeProgress) string {
 	switch lacking := p.Missing; {
 	case p.Planned == 0:
-		return "No run is planned."
+		return "No runs are planned."
 	case lacking+p.Failed+p.Cancelled == 0:
 		return fmt.Sprintf("All of %s succeeded.", wording.Counted(p.Planned, "planned run"))
 	case lacking+p.Cancelled == 0:

@@ -227,11 +227,11 @@ func (r *Report) whyDrop(k int) string {
 	voted := func(c *Scorecard) bool { return c.PeoplePairs >= leastPairs }
 	switch {
 	case voted(c) && c.PeopleKappa <= 0 && others(func(o *Scorecard) bool { return voted(o) && o.PeopleKappa > slight && o.people.Low > 0 }):
-		return fmt.Sprintf("it agrees with people no better than chance (kappa %s), and another judge does", plainSigned(c.PeopleKappa))
+		return fmt.Sprintf("it agrees with people no better than chance (kappa %s), unlike another judge", plainSigned(c.PeopleKappa))
 	case !voted(c) && c.OthersKappa <= 0 && r.othersAgree(k):
-		return fmt.Sprintf("it agrees with the other judges no better than chance (kappa %s), and they do with each other", plainSigned(c.OthersKappa))
+		return fmt.Sprintf("it agrees with the other judges no better than chance (kappa %s), while they agree with each other", plainSigned(c.OthersKappa))
 	case c.Flipped >= mostly && r.Judges[k].Swaps.Total() >= leastPairs && others(func(o *Scorecard) bool { return o.Flipped <= often }):
-		return fmt.Sprintf("it follows the order of texts on %s %% of pairs, and another judge on a fifth at most", outOfHundred(c.Flipped))
+		return fmt.Sprintf("it follows the order of texts on %s %% of pairs, another judge on at most a fifth", outOfHundred(c.Flipped))
 	}
 	return ""
 }

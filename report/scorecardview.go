@@ -33,7 +33,7 @@ func (r *Report) dropWords() string {
 	case chance == len(r.Judges):
 		return "Dropping a judge does not help: none agrees with people better than chance."
 	default:
-		return "No judge to drop: none agrees by chance only, or follows the order, where another does not."
+		return "No judge to drop: none is clearly worse than another at agreeing or at ignoring the order."
 	}
 }
 
@@ -76,10 +76,10 @@ func (r *Report) cardSection() (s section, ok bool) {
 		judges = "Judges: Cohen's kappa with other judges; 0 is chance."
 	}
 	add("judges", judges, func(c *Scorecard) (string, bool) { return coefficient(c.OthersKappa), c.OthersKappa <= 0 })
-	add("flips", "Flips: pairs with the other text preferred in the other order.", func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly })
+	add("flips", "Flips: pairs whose preferred text changes with the order.", func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly })
 	add("first", "First: how often it prefers the first of two equal texts.", func(c *Scorecard) (string, bool) { return whole(c.First), false })
-	add("longer", "Longer: decided verdicts for the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
-	add("own", "Own: how much more often it prefers candidates of its own family than people or other judges do.", func(c *Scorecard) (string, bool) {
+	add("longer", "Longer: decided verdicts that prefer the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
+	add("own", "Own: how much more often than people or other judges it prefers candidates of its own family.", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {
 			return "–", false
 		}

@@ -187,9 +187,9 @@ func (r *Report) method() []string {
 	if r.Options.Ties == rank.HalfWins {
 		ties = "A tie counts as half a win for each candidate."
 	}
-	positions := "Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities."
+	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is estimated and removed from the abilities."
 	if r.Options.NoPosition {
-		positions = "Judges' preferences for the text shown first or second are not taken out (--position-effect=false)."
+		positions = "Judges' preferences for the text shown first or second are not removed (--position-effect=false)."
 	}
 	return []string{
 		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
@@ -199,7 +199,7 @@ func (r *Report) method() []string {
 		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
 		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all candidates are, the less the first one's lead counts.",
 		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
-		"The win rate counts a tie as half a win. It depends on who was met; the ability does not.",
+		"The win rate counts a tie as half a win. It depends on the opponents; the ability does not.",
 		strings.TrimSpace(eloMethod),
 	}
 }
@@ -215,4 +215,4 @@ func (r *Report) limitsMethod() string {
 }
 
 const eloMethod = `
-Elo ratings in elo_summary.csv are something else: they rate documents among those of their item, without intervals. They are the fixed point of the usual updates and do not depend on the order of verdicts; where pairs were shown in one order only, a preference for a position is taken out if the item's verdicts can tell it.`
+Elo ratings in elo_summary.csv are different: they rate documents within their item, without intervals. They are the fixed point of the usual updates and do not depend on the order of verdicts. If pairs were shown in one order only, a preference for a position is removed where the item's verdicts allow it.`

@@ -119,7 +119,7 @@ func (r *Report) timelineView() *timelineView {
 		mostBegun, mostFlight = max(mostBegun, float64(all)), max(mostFlight, period.InFlight)
 	}
 	v.Charts = []chart{
-		newChart(fmt.Sprintf("calls begun in each %s", v.Period), 12, 110, mostBegun),
+		newChart(fmt.Sprintf("calls started in each %s", v.Period), 12, 110, mostBegun),
 		newChart("calls in flight, on average", 164, 80, mostFlight),
 	}
 	v.Bottom = v.Charts[1].bottom
@@ -194,7 +194,7 @@ func (v *timelineView) period(line results.Timeline, k int, p results.Period, be
 		})
 		below += n
 	}
-	out.Numbers = fmt.Sprintf("%s: %s begun", out.From, wording.Counted(all, "call"))
+	out.Numbers = fmt.Sprintf("%s: %s started", out.From, wording.Counted(all, "call"))
 	if len(words) > 0 {
 		out.Numbers += " (" + strings.Join(words, ", ") + ")"
 	}
@@ -222,7 +222,7 @@ func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	for _, p := range line.Periods {
 		most = max(most, p.InFlight)
 	}
-	v.Alternative = fmt.Sprintf("%s began in periods of %s, with up to %.1f in flight on average over a period.", wording.Counted(calls, "call"), v.Period, most)
+	v.Alternative = fmt.Sprintf("%s started, in periods of %s, with up to %.1f in flight on average over a period.", wording.Counted(calls, "call"), v.Period, most)
 	for key, n := range byKey {
 		v.Alternative += fmt.Sprintf(" %s: %s of the calls.", v.Keys[key].Label, percentOf(n, calls))
 	}

@@ -201,7 +201,7 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	if pairs.Left > 0 {
 		s.lines = append(s.lines, wording.Counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance. Pairs on which a judge preferred each text as often as the other are left out for that judge.",
+	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Pairs on which a judge preferred both texts equally often are left out for that judge.",
 		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
 	return s
 }
@@ -211,7 +211,7 @@ func scoreAgreement(title string, all []*Agreement) section {
 	for _, a := range all {
 		t.Add(harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
 	}
-	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
+	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 is chance."}}
 }
 
 // coefficient is one of agreement, which may not exist.

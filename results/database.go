@@ -60,7 +60,7 @@ type rowQuerier interface {
 }
 
 func empty(name string) error {
-	return missing{unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", name)}}
+	return missing{unfit{fmt.Errorf("open results database %s: it is empty: no results were collected into it", name)}}
 }
 
 // access asks a database, in a transaction or outside of one.

@@ -41,7 +41,7 @@ func meanScores(ctx context.Context, r Reader, id eval.ID, documents map[string]
 		}
 		i, known := documents[row.Document]
 		if !known {
-			return nil, fmt.Errorf("a score of %q, which is not asked about", row.Document)
+			return nil, fmt.Errorf("a score for %q, which is not part of the evaluation", row.Document)
 		}
 		sums[i] += row.Score
 		counts[i]++
@@ -71,7 +71,7 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 		first, known1 := documents[row.Document1]
 		second, known2 := documents[row.Document2]
 		if !known1 || !known2 {
-			return nil, fmt.Errorf("a verdict on %q and %q, which are not asked about", row.Document1, row.Document2)
+			return nil, fmt.Errorf("a verdict on %q and %q, which are not part of the evaluation", row.Document1, row.Document2)
 		}
 		outcome := rank.Tied
 		switch row.Winner {

@@ -62,7 +62,7 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 		second, known2 := of[row.Document2]
 		judge, known3 := judges[row.Judge]
 		if !known1 || !known2 || !known3 {
-			return nil, fmt.Errorf("a verdict of %q on %q and %q, which are not asked about", row.Judge, row.Document1, row.Document2)
+			return nil, fmt.Errorf("a verdict of %q on %q and %q, which are not part of the evaluation", row.Judge, row.Document1, row.Document2)
 		}
 		if first.Candidate == second.Candidate {
 			continue

@@ -58,7 +58,7 @@ func openReadOnly(ctx context.Context, url string, h history) (Reader, error) {
 func Public(url string) (string, error) {
 	if !isPostgresURL(url) {
 		if secretKey.MatchString(url) && isPostgres(url) {
-			return "", unfit{errors.New("results store in key=value form: a password in it would be stored: give it in PGPASSWORD or ~/.pgpass")}
+			return "", unfit{errors.New("results store in key=value form: its password would be stored: set PGPASSWORD or use ~/.pgpass")}
 		}
 		return url, nil
 	}
@@ -69,7 +69,7 @@ func Public(url string) (string, error) {
 	}
 	where, query, asked := strings.Cut(rest[end:], "?")
 	if strings.ContainsAny(rest[end:], "@#") {
-		return "", unfit{fmt.Errorf("results store %s://…: special characters of user and password are to be percent-encoded, as %%40 for @", kind)}
+		return "", unfit{fmt.Errorf("results store %s://…: percent-encode special characters in user and password, such as %%40 for @", kind)}
 	}
 	who, host, named := cutLast(rest[:end], "@")
 	if user, _, secret := strings.Cut(who, ":"); named && secret {

@@ -201,7 +201,7 @@ FROM (SELECT to_regclass(quote_ident(current_schema()) || '.sink') AS found) AS 
 	case err != nil:
 		return noStore, explainPostgres("open", name, err)
 	case readOnly && writing:
-		return noStore, unfit{fmt.Errorf("open results database %s: the server is read-only, like a standby: use the primary", name)}
+		return noStore, unfit{fmt.Errorf("open results database %s: the server is read-only (a standby?): use the primary", name)}
 	case !found:
 		return noStore, nil
 	case columns != 3:

@@ -24,7 +24,7 @@ func explainPostgres(operation, name string, err error) error {
 	case errors.As(err, &said):
 		return explainSaid(where, name, said, err)
 	case refusesTLS(err):
-		return fmt.Errorf("%s: no safe connection: see sslmode and sslrootcert: %w", where, err)
+		return fmt.Errorf("%s: cannot establish a TLS connection: see sslmode and sslrootcert: %w", where, err)
 	case isAway(err):
 		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
 	}
@@ -41,15 +41,15 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "57P01", "57P02", "57P03", "53300": // the server stops, has crashed, starts; too many connections
 		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
 	case "28P01", "28000":
-		return fmt.Errorf("%s: the server does not let the role in: give its password in PGPASSWORD or ~/.pgpass, or see the server's pg_hba.conf: %w", where, err)
+		return fmt.Errorf("%s: the server refuses the login: set PGPASSWORD or use ~/.pgpass, or check the server's pg_hba.conf: %w", where, err)
 	case "3D000":
-		return unfit{fmt.Errorf("%s: there is no such database: make it with `createdb`, or name another: %w", where, err)}
+		return unfit{fmt.Errorf("%s: the database does not exist: create it with `createdb`, or name another: %w", where, err)}
 	case "42501":
-		return unfit{fmt.Errorf("%s: the role may not do that: docs/postgres.md says what it needs: %w", where, err)}
+		return unfit{fmt.Errorf("%s: the role lacks rights: docs/postgres.md lists them: %w", where, err)}
 	case "25006":
-		return unfit{fmt.Errorf("%s: the server is read-only, like a standby: use the primary: %w", where, err)}
+		return unfit{fmt.Errorf("%s: the server is read-only (a standby?): use the primary: %w", where, err)}
 	case "3F000":
-		return unfit{fmt.Errorf("%s: no schema of its search path is there: make it with CREATE SCHEMA, or name another with search_path: %w", where, err)}
+		return unfit{fmt.Errorf("%s: no schema of its search path exists: create one with CREATE SCHEMA, or set another with search_path: %w", where, err)}
 	case "42P07": // duplicate_table, while the tables were made
 		return foreign(name, "the schema")
 	}
@@ -60,7 +60,7 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 }
 
 func foreign(name, schema string) error {
-	return unfit{fmt.Errorf("open results database %s: %s has tables of another program: name an empty schema with search_path, as in postgres://…?search_path=evalfleet", name, schema)}
+	return unfit{fmt.Errorf("open results database %s: %s has tables of another program: set an empty schema, such as postgres://…?search_path=evalfleet", name, schema)}
 }
 
 func refusesTLS(err error) bool {
@@ -85,7 +85,7 @@ func isAway(err error) bool {
 func parseError(address string, err error) error {
 	_, why, _ := strings.Cut(err.Error(), "`: ")
 	if why == "" || strings.Contains(why, "failed to parse as") {
-		why = "it cannot be read: special characters of user and password are percent-encoded, as %40 for @"
+		why = "it cannot be parsed: percent-encode special characters in user and password, such as %40 for @"
 	}
 	kind, _, _ := strings.Cut(address, ":")
 	if !isPostgresURL(address) {

@@ -47,7 +47,7 @@ func unescapeText(text string) (string, error) {
 		} else {
 			raw, err := hex.DecodeString(rest[:min(2, len(rest))])
 			if err != nil || len(raw) != 1 {
-				return "", fmt.Errorf("text column holds %s without a byte behind it", escape)
+				return "", fmt.Errorf("text column ends with %s and no byte after it", escape)
 			}
 			b.Write(raw)
 			rest = rest[2:]

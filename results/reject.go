@@ -85,7 +85,7 @@ func (c *Collector) reject(ctx context.Context, entries []rejected) error {
 	}
 	for _, entry := range entries {
 		c.options.Log.Error().Str("evaluation", string(c.id)).Str("entry", entry.ID).Err(entry.why).
-			Msg("a result cannot be stored and is set aside; the others continue")
+			Msg("cannot store a result; setting it aside, the others continue")
 	}
 	return nil
 }

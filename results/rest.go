@@ -48,7 +48,7 @@ func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, e
 	}
 	if err := r.write(bytes.NewReader(make([]byte, size))); err != nil {
 		_ = os.Remove(path) // it takes room and holds nothing
-		return nil, fmt.Errorf("make room for what a full disk leaves no room for: %w: %w", ErrFull, err)
+		return nil, fmt.Errorf("reserve disk space for results: %w: %w", ErrFull, err)
 	}
 	return r, nil
 }
@@ -67,7 +67,7 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 	store := func() error {
 		for id, entries := range of {
 			if err := sink.Append(ctx, id, entries); err != nil {
-				return fmt.Errorf("store what %s keeps of %s: %w", r.path, id, err)
+				return fmt.Errorf("store the results that %s keeps of %s: %w", r.path, id, err)
 			}
 		}
 		clear(of)

@@ -30,7 +30,7 @@ var (
 	// ErrFull means that nothing more can be written: disk full, quota or file size limit
 	// reached. Committed results are safe, the rest is still in Redis.
 	ErrFull = errors.New("no space left")
-	// ErrUnfit means that the file that was named cannot be a sink: it is something
+	// ErrUnfit means that the file that was named cannot be a results store: it is something
 	// else, was written by a newer program, or cannot be written. Another name
 	// mends it.
 	ErrUnfit = errors.New("no usable results database")

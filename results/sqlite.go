@@ -241,7 +241,7 @@ func inspect(ctx context.Context, db rowQuerier, path string, h history) (versio
 	case application == 0 && version == 0 && tables == 0:
 		return noStore, nil
 	case application != applicationID:
-		return noStore, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
+		return noStore, unfit{fmt.Errorf("open results database %s: it is another program's SQLite database: name another file", path)}
 	}
 	return version, h.check(path, version, "name another file")
 }

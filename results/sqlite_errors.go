@@ -24,7 +24,7 @@ func explainSQLite(operation, path string, err error) error {
 	case codes.SQLITE_FULL:
 		return fmt.Errorf("%s: %w: make room; nothing collected is lost: %w", where, ErrFull, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
-		return fmt.Errorf("%s: %w: close whatever has it open for writing: %w", where, ErrBusy, err)
+		return fmt.Errorf("%s: %w: close the program that has it open for writing: %w", where, ErrBusy, err)
 	case codes.SQLITE_NOTADB:
 		return unfit{fmt.Errorf("%s: it is not a SQLite database: name another file: %w", where, err)}
 	case codes.SQLITE_CORRUPT:

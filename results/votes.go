@@ -63,7 +63,7 @@ func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) e
 		first, known := documents[vote.First]
 		second, alsoKnown := documents[vote.Second]
 		if !known || !alsoKnown {
-			return fmt.Errorf("a vote of %q is about %q and %q, and the plan does not have both", vote.Annotator, vote.First, vote.Second)
+			return fmt.Errorf("a vote of %q is on %q and %q, which are not both in the plan", vote.Annotator, vote.First, vote.Second)
 		}
 		statements = append(statements, statement{putVote, []any{
 			string(e.ID), i, vote.Annotator, vote.First, vote.Second, vote.Winner,

@@ -117,7 +117,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	missing := map[string]bool{}
 	for hash, text := range texts {
 		if got := eval.TextHash(text); got != hash {
-			return fmt.Errorf("text given for document hash %s has hash %s", hash, got)
+			return fmt.Errorf("the text for document hash %s has hash %s", hash, got)
 		}
 		missing[hash] = true
 	}

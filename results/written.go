@@ -56,7 +56,7 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	case !info.Mode().IsRegular() || info.Size() > maxAnswersFile:
-		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB: move it away; answers that exist are then not replaced", filepath.Join(folder, AnswersFile), maxAnswersFile>>20)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB: move it away; existing answers are then not replaced", filepath.Join(folder, AnswersFile), maxAnswersFile>>20)
 	}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -164,7 +164,7 @@ func hashOf(root *os.Root, name string) (hash string, there bool, err error) {
 		return "", false, err
 	}
 	if !info.Mode().IsRegular() {
-		return "", false, errors.New("an answer replaces regular files only: choose another out")
+		return "", false, errors.New("an answer can replace only a regular file: choose another out")
 	}
 	file, err := root.Open(name)
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("say which providers can be called: %w", err)
+		return fmt.Errorf("publish which providers can be called: %w", err)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (s *Store) Offered(ctx context.Context) ([]string, error) {
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	names, err := s.client.ZRangeByScore(ctx, s.keys.Offers(), &redis.ZRangeBy{Min: now, Max: "+inf"}).Result()
 	if err != nil {
-		return nil, fmt.Errorf("ask which providers can be called: %w", err)
+		return nil, fmt.Errorf("read which providers can be called: %w", err)
 	}
 	return names, nil
 }

@@ -99,7 +99,7 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
 		cancel()
 		if err == nil && len(words) == 0 {
-			err = errors.New("no words in the answer")
+			err = errors.New("the reply is empty")
 		}
 		var revision record.Revision
 		if err == nil {
@@ -121,12 +121,12 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 // parseChecked reads the answer for the first task, and returns the rest.
 func parseChecked(words []string) (answer checked, rest []string, err error) {
 	if len(words) < 2 {
-		return answer, nil, fmt.Errorf("%d words in the answer", len(words))
+		return answer, nil, fmt.Errorf("the reply has %d strings", len(words))
 	}
 	answer.Verdict, rest = Verdict(words[0]), words[2:]
 	n, err := strconv.Atoi(words[1])
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 {
-		return answer, nil, fmt.Errorf("%q words of progress among %d", words[1], len(rest))
+		return answer, nil, fmt.Errorf("the reply has %q strings of progress, of %d", words[1], len(rest))
 	}
 	answer.Progress, answer.err = parseProgress(rest[:n])
 	if answer.err != nil {

@@ -95,7 +95,7 @@ func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) 
 		return nil, unreadable(id, fmt.Errorf("plan: %w", err))
 	}
 	if e.PlanVersion == eval.PlanVersion && e.StoredID() != id {
-		return nil, unreadable(id, errors.New("its plan is that of another evaluation"))
+		return nil, unreadable(id, errors.New("its plan belongs to another evaluation"))
 	}
 	if e.PlanVersion != eval.PlanVersion {
 		return nil, unreadable(id, fmt.Errorf("its plan has version %d, this program knows %d", e.PlanVersion, eval.PlanVersion))
@@ -120,7 +120,7 @@ func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (ma
 			return nil, fmt.Errorf("text %s of %s: %w", hashes[i], id, err)
 		}
 		if eval.TextHash(string(text)) != hashes[i] {
-			return nil, fmt.Errorf("text %s of %s: it is another: its hash differs", hashes[i], id)
+			return nil, fmt.Errorf("text %s of %s: its hash differs", hashes[i], id)
 		}
 		texts[hashes[i]] = string(text)
 	}

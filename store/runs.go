@@ -200,7 +200,7 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 	}
 	if len(answer) != 3 {
-		return Held{}, fmt.Errorf("read what is held of %s: %d words in the answer", id, len(answer))
+		return Held{}, fmt.Errorf("read what is held of %s: the reply has %d strings", id, len(answer))
 	}
 	h := Held{Since: -1, Status: record.Status(answer[2])}
 	for i, word := range answer[:2] {

@@ -153,7 +153,7 @@ func parseStanding(answer []string) (standing Standing, err error) {
 	words, rest := answer[6], answer[7:]
 	n, err := strconv.Atoi(words)
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
-		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))
+		return standing, fmt.Errorf("the reply has %q strings of cursors, of %d", words, len(rest))
 	}
 	if standing.Cursors, err = parseNumbers(rest[:n]); err != nil {
 		return standing, fmt.Errorf("cursors: %w", err)

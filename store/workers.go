@@ -19,7 +19,7 @@ func (s *Store) Tell(ctx context.Context, worker string, of record.Worker, holds
 		err = s.client.Set(ctx, s.keys.Worker(worker), raw, holds).Err()
 	}
 	if err != nil {
-		return fmt.Errorf("tell of worker %s: %w", worker, err)
+		return fmt.Errorf("publish worker %s: %w", worker, err)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (s *Store) Told(ctx context.Context, workers []string) (map[string]record.W
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("read what workers told: %w", err)
+		return nil, fmt.Errorf("read the workers: %w", err)
 	}
 	told := map[string]record.Worker{}
 	for i, worker := range workers {

@@ -45,9 +45,9 @@ func (b Budget) String() string {
 	text := fmt.Sprintf("budget %s, spent %s", ratelimit.USD(b.USD), spent)
 	switch {
 	case b.Stopped:
-		text += "; no room for another call: submit it again with a higher one"
+		text += "; no room for another call: submit it again with a higher budget"
 	case b.Closed:
-		text += "; no call begins: submit it again where its results can be read"
+		text += "; closed until it is submitted again where its results can be read"
 	}
 	return text
 }

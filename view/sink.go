@@ -35,7 +35,7 @@ const (
 func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) {
 	numbers, err := l.numbers(ctx, e, r, now)
 	if err != nil {
-		l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("results cannot be read from here")
+		l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot read the results from here")
 	}
 	if numbers == nil {
 		return

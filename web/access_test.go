@@ -130,9 +130,9 @@ func TestAccountsRefuse(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"": "contains no users",
-		"ann:$apr1$3mYQ4dQj$AkAEc9bQ4Km0Dl6iB0EFT/": ":1: the password of ann is not hashed by bcrypt; `htpasswd -B ",
+		"ann:$apr1$3mYQ4dQj$AkAEc9bQ4Km0Dl6iB0EFT/": ":1: the password of ann is not hashed with bcrypt: use `htpasswd -B ",
 		string(whole) + "bob:plain":                 "the password of bob is not hashed",
-		string(whole) + "bob":                       "a line is NAME:HASH",
+		string(whole) + "bob":                       "want NAME:HASH",
 		string(whole) + string(whole):               "ann appears twice",
 		strings.TrimSpace(string(whole)) + ":admin": `the role of ann is "admin"; want viewer or operator`,
 	} {

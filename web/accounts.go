@@ -116,9 +116,9 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch _, twice := people[name]; {
 		case name == "" || hash == "":
-			return nil, nil, fmt.Errorf("%s:%d: a line is NAME:HASH, as `htpasswd -B %s NAME` writes it", path, n, path)
+			return nil, nil, fmt.Errorf("%s:%d: want NAME:HASH, as `htpasswd -B %s NAME` writes it", path, n, path)
 		case err != nil:
-			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed by bcrypt; `htpasswd -B %s %s` does", path, n, harmless.Line(name), path, harmless.Line(name))
+			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed with bcrypt: use `htpasswd -B %s %s`", path, n, harmless.Line(name), path, harmless.Line(name))
 		case hasRole && role != viewerRole && role != operatorRole:
 			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, harmless.Line(name), harmless.Line(role), viewerRole, operatorRole)
 		case twice:
@@ -133,7 +133,7 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(people) == 0 {
-		return nil, nil, fmt.Errorf("%s contains no users: `htpasswd -B %s NAME` adds a line", path, path)
+		return nil, nil, fmt.Errorf("%s contains no users: add one with `htpasswd -B %s NAME`", path, path)
 	}
 	return people, dear, nil
 }
@@ -272,7 +272,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 				return
 			case err != nil:
 				if s.cfg.Accounts.news(err) {
-					s.cfg.Log.Error().Err(err).Msg("cannot read the login file: all logins are refused")
+					s.cfg.Log.Error().Err(err).Msg("cannot read the login file; refusing all logins")
 				}
 				http.Error(w, "logins cannot be checked now", http.StatusServiceUnavailable)
 				return
@@ -282,7 +282,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 		}
 		if !right {
 			w.Header().Set("WWW-Authenticate", `Basic realm="evalfleet", charset="UTF-8"`)
-			http.Error(w, "these pages need a login", http.StatusUnauthorized)
+			http.Error(w, "these pages require a login", http.StatusUnauthorized)
 			return
 		}
 		ctx := context.WithValue(r.Context(), user{}, name)

@@ -104,7 +104,7 @@ func refuseActions(w http.ResponseWriter, _ *http.Request) {
 // askCancel has the one action confirmed that nothing takes back.
 func (s *Server) askCancel(r *http.Request) (*Detail, error) {
 	if !s.mayAct(r) {
-		return nil, fmt.Errorf("%w: these pages only show", errNotFound)
+		return nil, fmt.Errorf("%w: these pages are read-only", errNotFound)
 	}
 	return s.evaluation(r)
 }

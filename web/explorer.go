@@ -50,7 +50,7 @@ func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results
 	}
 	e, err := sink.Evaluation(ctx, id)
 	if errors.Is(err, results.ErrNoEvaluation) {
-		err = fmt.Errorf("%w: no result of an evaluation of this id has been collected yet", errNotFound)
+		err = fmt.Errorf("%w: no result of an evaluation with this id has been collected yet", errNotFound)
 	}
 	if err != nil {
 		_ = sink.Close()

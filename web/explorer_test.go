@@ -279,7 +279,7 @@ func testExplorerPages(t *testing.T, s *site) {
 		"/api" + of + "/files/report.md":              {"# "},
 		of + "/results":                               {"7 recorded runs", of + "/runs/0.0", "wins", "tie", "malformed", "&lt;script&gt;", "<summary>It begins well.", "by p:other"},
 		of + "/results?state=failed":                  {"1 recorded run<", ` open>`, "<option selected>failed"},
-		of + "/results?winner=nobody":                 {"No recorded run is like this."},
+		of + "/results?winner=nobody":                 {"No recorded run matches."},
 		of + "/runs/0.0":                              {"shown first", "winner", "text 0", "text 1", "Rebuilt from the plan", "Call 1: verdict of p:m, attempt 1", "status 200", "The raw answer: &lt;script&gt;", "javascript:alert(1)", of + "/pairs?document="},
 		of + "/runs/0.4":                              {"It ends."},
 		of + "/runs/0.8":                              {"malformed: &lt;script&gt;"},
@@ -287,7 +287,7 @@ func testExplorerPages(t *testing.T, s *site) {
 		"/api" + of + "/runs/0.0":                     {`"outcome"`, `"recorded_in": "sink"`, `"prompt"`},
 		"/api" + of + "/results?n=1":                  {`"next": "0.0"`, `"order": "forward"`},
 		of + "/results?sort=newest":                   {"newest first", "as planned</a>"},
-		of + "/pairs?candidate=nobody":                {"No pair with a recorded run is like this."},
+		of + "/pairs?candidate=nobody":                {"No pair with a recorded run matches."},
 	} {
 		got, text := s.ask(http.MethodGet, path)
 		for _, words := range want {
@@ -318,31 +318,31 @@ func testRefusals(t *testing.T, s *site) {
 	}{
 		of + "/results?state=lost":                          {400, "want succeeded, failed or cancelled"},
 		of + "/results?kind=pair":                           {400, "want single, pairwise, panel, runs or prompts"},
-		of + "/results?phase=-1":                            {400, "phase: got &#34;-1&#34;, want a phase&#39;s number"},
+		of + "/results?phase=-1":                            {400, "phase: got &#34;-1&#34;, want the number of a phase"},
 		of + "/results?trial=x":                             {400, "from 1"},
 		of + "/results?order=both":                          {400, "want forward or reverse"},
 		of + "/results?sort=oldest":                         {400, "want plan or newest"},
 		of + "/results?n=201":                               {400, "want 1 to 200"},
 		of + "/results?n=0":                                 {400, "want 1 to 200"},
-		of + "/results?after=2":                             {400, "named as next"},
-		of + "/results?after=0.1&sort=newest":               {400, "named as next"},
-		of + "/results?after=2026-01-02T03:04:05Z_0.1":      {400, "named as next"},
+		of + "/results?after=2":                             {400, "want the value of next"},
+		of + "/results?after=0.1&sort=newest":               {400, "want the value of next"},
+		of + "/results?after=2026-01-02T03:04:05Z_0.1":      {400, "want the value of next"},
 		of + "/results?judge=nobody":                        {400, "unknown judge &#34;nobody&#34;; want one of p:m, second"},
 		of + "/results?state=failed&state=failed":           {400, "more than once"},
 		of + "/results?document=a&document=b&document=c":    {400, "at most two"},
 		of + "/results?text=" + strings.Repeat("x", 501):    {400, "want at most 500"},
 		of + "/results?offset=3":                            {400, "unknown parameter &#34;offset&#34;"},
-		of + "/results?text=%zz":                            {400, "broken"},
+		of + "/results?text=%zz":                            {400, "invalid after the question mark"},
 		of + "/pairs?winner=tie":                            {400, "unknown parameter"},
 		of + "/files/report.pdf":                            {404, ""},
 		"/api" + of + "/files/report.pdf":                   {404, "lists them"},
 		"/api" + of + "/files/..%2f..%2fresults.db":         {404, "lists them"},
-		"/api/evaluations/ev-aaaaaaaaaaaa/files":            {404, "no result of an evaluation of this id"},
+		"/api/evaluations/ev-aaaaaaaaaaaa/files":            {404, "no result of an evaluation with this id"},
 		of + "/runs/x":                                      {400, "want &lt;phase&gt;.&lt;index&gt;"},
 		of + "/runs/0.12":                                   {404, "has no run 0.12"},
 		of + "/runs/3.0":                                    {404, "has no phase 3"},
-		"/evaluations/ev-aaaaaaaaaaaa/results":              {404, "no result of an evaluation of this id"},
-		"/evaluations/ev-aaaaaaaaaaaa/pairs":                {404, "no result of an evaluation of this id"},
+		"/evaluations/ev-aaaaaaaaaaaa/results":              {404, "no result of an evaluation with this id"},
+		"/evaluations/ev-aaaaaaaaaaaa/pairs":                {404, "no result of an evaluation with this id"},
 		"/evaluations/ev-aaaaaaaaaaaa/runs/0.0":             {404, "no evaluation has this id"},
 		"/api/evaluations/ev-aaaaaaaaaaaa/runs/0.0":         {404, "no evaluation has this id"},
 		"/api/evaluations/" + string(s.done) + "/runs/0.12": {404, "has no run 0.12"},
@@ -389,7 +389,7 @@ func TestExplorerOfFleet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(cfg *Config) {
 		cfg.Results = func(context.Context, eval.ID) (results.Reader, error) {
-			return nil, errors.New("no such file; `evalfleet collect ev-x` brings its results here")
+			return nil, errors.New("no such file; run `evalfleet collect ev-x` to get its results here")
 		}
 	})
 	for path, want := range map[string]struct {
@@ -398,7 +398,7 @@ func TestExplorerOfFleet(t *testing.T) {
 	}{
 		"/evaluations/" + string(s.done) + "/runs/0.1":     {200, []string{"waits in Redis to be collected", "Call 1: verdict of p:m", "text 0"}},
 		"/evaluations/" + string(s.idle) + "/runs/0.1":     {200, []string{"not ended", "pending", "text 0", `href="/queues/p/pending"`}},
-		"/evaluations/" + string(s.done) + "/results":      {503, []string{"the results cannot be read from here: no such file", "evalfleet collect"}},
+		"/evaluations/" + string(s.done) + "/results":      {503, []string{"the results are not readable from here: no such file", "evalfleet collect"}},
 		"/evaluations/" + string(s.done) + "/pairs":        {503, []string{"evalfleet collect"}},
 		"/evaluations/ev-aaaaaaaaaaaa/runs/0.1":            {404, []string{"no evaluation has this id"}},
 		"/api/evaluations/" + string(s.idle) + "/runs/0.1": {200, []string{`"state": "none"`, `"check": "run"`}},

@@ -53,7 +53,7 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	now := time.Now()
 	e, limits, err := f.looks.One(ctx, f.Fleet, id, now)
 	if errors.Is(err, store.ErrNoEvaluation) {
-		return nil, fmt.Errorf("%w: Redis has no evaluation of this id", errNotFound)
+		return nil, fmt.Errorf("%w: Redis has no evaluation with this id", errNotFound)
 	}
 	if err != nil {
 		return nil, err

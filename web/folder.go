@@ -40,7 +40,7 @@ func (f *Folder) evaluation(ctx context.Context, looks *view.Looks, id eval.ID) 
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: the folder has no evaluation of this id", errNotFound)
+		return nil, fmt.Errorf("%w: the folder has no evaluation with this id", errNotFound)
 	}
 	d := &Detail{Evaluation: shown(list[0]), Queues: []Queue{}, Limits: []Limit{}, Cooldowns: []Cooldown{}, Failures: []Failure{}}
 	for run, err := range reader.Runs(ctx, id, eval.StateFailed) {

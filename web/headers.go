@@ -30,7 +30,7 @@ func guard(known bool, hosts []string, next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
 		if known && !knownName(r.Host, hosts) {
-			http.Error(w, "these pages are not served under this name: open them as localhost or by an address, or add the name to --allowed-hosts", http.StatusForbidden)
+			http.Error(w, "these pages are not served under this host name: open them as localhost or by IP address, or add the name to --allowed-hosts", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -72,7 +72,7 @@ func onlyQueueNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, names := range r.URL.Query()["queues"] {
 			if strings.ContainsFunc(names, foreign) {
-				http.Error(w, "invalid name of a queue", http.StatusBadRequest)
+				http.Error(w, "invalid queue name", http.StatusBadRequest)
 				return
 			}
 		}

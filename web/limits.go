@@ -68,9 +68,9 @@ func state(u ratelimit.Usage, now time.Time) string {
 	}
 	switch {
 	case u.Cap > 0:
-		words = append(words, fmt.Sprintf("cut from %d, %s ago, as the provider refused calls", u.Cap, clock(now.Sub(u.Cut))))
+		words = append(words, fmt.Sprintf("reduced from %d, %s ago, after the provider refused calls", u.Cap, clock(now.Sub(u.Cut))))
 	case u.Limit.Adaptive:
-		words = append(words, "adapts, and is at its cap")
+		words = append(words, "adapts; now at its cap")
 	}
 	if u.Limit.Resets != "" && u.Wait > 0 {
 		words = append(words, "resets in "+clock(u.Wait))

@@ -109,8 +109,8 @@ func (s *Server) view(r *http.Request, page string, data any) pageData {
 func (s *Server) write(w http.ResponseWriter, status int, name string, v pageData) {
 	var out bytes.Buffer
 	if err := templates().ExecuteTemplate(&out, name+".html", v); err != nil {
-		s.cfg.Log.Error().Err(err).Str("page", name).Msg("page cannot be written")
-		http.Error(w, "this page cannot be written", http.StatusInternalServerError)
+		s.cfg.Log.Error().Err(err).Str("page", name).Msg("cannot render a page")
+		http.Error(w, "this page cannot be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -108,7 +108,7 @@ func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluat
 	}
 	at, ok := eval.ParseShort(r.PathValue("pair"))
 	if !ok {
-		return nil, e, at, q, badRequest("%q is no pair: want <phase>.<number>, such as 0.17", r.PathValue("pair"))
+		return nil, e, at, q, badRequest("%q is not a pair: want <phase>.<number>, such as 0.17", r.PathValue("pair"))
 	}
 	if sink, e, err = s.asked(r.Context(), eval.ID(r.PathValue("id"))); err != nil {
 		return nil, e, at, q, err

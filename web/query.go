@@ -69,7 +69,7 @@ func candidateOf(s *results.Search, value string) error { s.Candidate = value; r
 func phaseOf(s *results.Search, value string) error {
 	phase, err := strconv.Atoi(value)
 	if err != nil || phase < 0 {
-		return errors.New("want a phase's number, from 0")
+		return errors.New("want the number of a phase, from 0")
 	}
 	s.Phase = &phase
 	return nil
@@ -95,7 +95,7 @@ func stateOf(s *results.Search, value string) error {
 
 func documentOf(s *results.Search, value string) error {
 	if len(s.Documents) == 2 {
-		return errors.New("want at most two documents, since a run shows no more")
+		return errors.New("want at most two documents: no run shows more")
 	}
 	s.Documents = append(s.Documents, value)
 	return nil
@@ -110,7 +110,7 @@ func orderOf(s *results.Search, value string) error {
 
 func trialOf(s *results.Search, value string) (err error) {
 	if s.Trial, err = strconv.Atoi(value); err != nil || s.Trial < 1 {
-		return errors.New("want a trial's number, from 1")
+		return errors.New("want the number of a trial, from 1")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 	q.Most = runsShown
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return q, badRequest("its address is broken behind the question mark")
+		return q, badRequest("its address is invalid after the question mark")
 	}
 	for name, values := range given {
 		set := by[name]
@@ -145,7 +145,7 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 				continue
 			}
 			if i > 0 && name != "document" {
-				return q, badRequest("%s: it is there more than once", name)
+				return q, badRequest("%s: set more than once", name)
 			}
 			if len(value) > mostText {
 				return q, badRequest("%s: got %d bytes, want at most %d", name, len(value), mostText)
@@ -173,7 +173,7 @@ func (q *Query) begin(after []string) error {
 	}
 	mark, ok := markOf(after[0], q.Newest)
 	if !ok || len(after) > 1 {
-		return badRequest("after: got %q, want what the page before named as next", after[0])
+		return badRequest("after: got %q, want the value of next from the previous page", after[0])
 	}
 	q.After = mark
 	return nil

@@ -55,7 +55,7 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	id := eval.ID(r.PathValue("id"))
 	run, ok := eval.ParseShort(r.PathValue("run"))
 	if !ok {
-		return nil, badRequest("%q is no run: want <phase>.<index>, such as 0.17", r.PathValue("run"))
+		return nil, badRequest("%q is not a run: want <phase>.<index>, such as 0.17", r.PathValue("run"))
 	}
 	from, err := s.source(r, id)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	writeTime = 10 * time.Second
 )
 
-var errBusy = errors.New("too many pages are open; the number of streams is bounded")
+var errBusy = errors.New("too many pages are open; close some")
 
 // streams send changes to open pages. Each twin is read once an interval for any number of
 // viewers, and only while there are some: the first to wake reads for all.

@@ -139,7 +139,7 @@ func submitStatus(err error) int {
 
 func (s *Server) received(w http.ResponseWriter, r *http.Request) (Receipt, error) {
 	if s.cfg.Submit == nil || !s.mayAct(r) {
-		return Receipt{}, fmt.Errorf("%w: submissions need a controller with --allow-actions, and an account that is no viewer", errForbidden)
+		return Receipt{}, fmt.Errorf("%w: submissions need a controller with --allow-actions, and an account that is not a viewer", errForbidden)
 	}
 	submission, err := submissionOf(r.URL.Query())
 	if err != nil {
@@ -196,7 +196,7 @@ func submissionOf(query url.Values) (s Submission, err error) {
 			s.Judges = values
 			continue
 		case len(values) > 1:
-			return s, fmt.Errorf("%w: %s is given twice", errBadRequest, name)
+			return s, fmt.Errorf("%w: %s is set twice", errBadRequest, name)
 		case texts[name] != nil:
 			*texts[name] = value
 		case numbers[name] != nil:

@@ -180,7 +180,7 @@ func noResults(err error) error {
 	case errors.Is(err, ErrNotHere), errors.Is(err, errNotFound):
 		return err
 	}
-	return fmt.Errorf("the results cannot be read from here: %w", err)
+	return fmt.Errorf("the results are not readable from here: %w", err)
 }
 
 func (s *Server) overview(r *http.Request) (o *Overview, err error) {
@@ -219,7 +219,7 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 func (s *Server) open(ctx context.Context, r record.Evaluation) results.Reader {
 	reader, err := s.results(ctx, r.ID)
 	if err != nil {
-		s.cfg.Log.Debug().Err(err).Str("evaluation", string(r.ID)).Msg("results cannot be read from here")
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(r.ID)).Msg("cannot read the results from here")
 		return nil
 	}
 	return reader
@@ -227,7 +227,7 @@ func (s *Server) open(ctx context.Context, r record.Evaluation) results.Reader {
 
 func (s *Server) limits(r *http.Request) (*Limits, error) {
 	if s.fleet == nil {
-		return nil, fmt.Errorf("%w: a folder keeps no limits", errNotFound)
+		return nil, fmt.Errorf("%w: a folder has no limits", errNotFound)
 	}
 	return s.fleet.allLimits(r.Context())
 }

@@ -205,7 +205,7 @@ func TestPagesShowTheFleet(t *testing.T) {
 			t.Errorf("%s names the limit of a provider that the evaluation does not call", path)
 		}
 	}
-	if got, text := s.ask(http.MethodGet, "/evaluations/ev-aaaaaaaaaaaa"); got.code != http.StatusNotFound || !strings.Contains(text, "no evaluation of this id") {
+	if got, text := s.ask(http.MethodGet, "/evaluations/ev-aaaaaaaaaaaa"); got.code != http.StatusNotFound || !strings.Contains(text, "no evaluation with this id") {
 		t.Errorf("an evaluation that is not there answers %d: %s", got.code, text)
 	}
 	if got, _ := s.ask(http.MethodGet, "/nothing"); got.code != http.StatusNotFound {

@@ -27,6 +27,6 @@ func (s *session) unpin(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpinTime)
 	defer cancel()
 	if err := s.worker.Admin.Unregister(ctx, rescue.Holder(s.worker.ID)); err != nil {
-		s.worker.Log.Warn().Err(err).Msg("the limits of this worker's configuration stay pinned until another worker sees that it has ended")
+		s.worker.Log.Warn().Err(err).Msg("cannot unpin the limits of this worker's configuration; another worker does it once this one has ended")
 	}
 }

@@ -171,7 +171,7 @@ func TestWaitingCallsOfAPausedProviderAreNotBegun(t *testing.T) {
 
 // TestUsedUpDayParksTheProvider: a provider whose day's quota is used up is not
 // called until its day ends, which its answer need not say; it costs no attempt.
-// Who says of a limit a minute that it lasts a day is asked again sooner.
+// Who says of a limit per minute that it lasts a day is asked again sooner.
 func TestUsedUpDayParksTheProvider(t *testing.T) {
 	t.Parallel()
 	pacific, err := time.LoadLocation("America/Los_Angeles")

@@ -92,7 +92,7 @@ func appOf(p *process) commandline.App {
 // otherCommands are commands of other tools, and what to use here.
 var otherCommands = map[string]string{
 	"run-pairwise": "evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs",
-	"run-single":   "evalfleet run FILE scores documents if the evaluation file has single",
+	"run-single":   "evalfleet run FILE scores single documents if the evaluation file has the key single",
 }
 
 // process is what a command may touch of the world around it.

@@ -67,7 +67,7 @@ retry: {max_attempts: 1}
 	f.workers = append(f.workers, launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", "off", "--cache", "sqlite:shared.db"))
 	f.do(exitOK, "enqueue", write("fourth", "simulator:careful"), "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out-fourth")
 	wantCalls("the same by a worker that knows the sink", 0)
-	if shown := f.do(exitOK, "show", "0.0", "out-fourth").stdout.String(); !strings.Contains(shown, "not made: the same was answered before") {
+	if shown := f.do(exitOK, "show", "0.0", "out-fourth").stdout.String(); !strings.Contains(shown, "not made: an identical call was answered before") {
 		t.Errorf("show says\n%s", shown)
 	}
 }

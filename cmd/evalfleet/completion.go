@@ -22,7 +22,7 @@ func completionCommand(p *process) *cli.Command {
 		ArgsUsage: strings.Join(shells, "|"),
 		Description: "Prints a script for the shell. Bash: source it in ~/.bashrc, or save it in /etc/bash_completion.d. Zsh: save " +
 			"it as _evalfleet in a folder of $fpath. Fish: save it in ~/.config/fish/completions. PowerShell: add it to $PROFILE. " +
-			"The scripts call this command with the words so far after --, and get what completes the last one.",
+			"The script calls this command with the words typed so far after --, and reads the completions of the last one.",
 		Action: func(c *cli.Context) error {
 			shell := c.Args().First()
 			if !slices.Contains(shells, shell) {

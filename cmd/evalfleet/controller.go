@@ -89,7 +89,7 @@ func (p *process) control(c *cli.Context) error {
 		defer served.Close()
 		told = "metrics and " + scalePath + " on " + served.Address()
 	}
-	fmt.Fprintf(d.Screen, "keeping the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
+	fmt.Fprintf(d.Screen, "serving the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if address := c.String(listenFlag); address != metricsOff {

@@ -129,7 +129,7 @@ func TestCancelAsks(t *testing.T) {
 		{"y\n", exitOK, id + " is cancelled"},
 	} {
 		asked, said, code := f.onTerminal(c.typed, "cancel", id)
-		if want := "Cancel " + id + "? Its unfinished runs are cancelled for good. [y/N] "; asked != want || code != c.code || lastLine(said) != c.last {
+		if want := "Cancel " + id + "? Its unfinished runs are cancelled; this cannot be undone. [y/N] "; asked != want || code != c.code || lastLine(said) != c.last {
 			t.Errorf("asked %q, exit code %d, %q; want %q, %d and %q", asked, code, said, want, c.code, c.last)
 		}
 	}

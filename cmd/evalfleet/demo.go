@@ -27,7 +27,7 @@ const demoWorkers = 2
 func demoCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "Try a fleet: pages, workers and a simulated provider, with an evaluation of a minute",
+		Usage: "Try a fleet: pages, workers and a simulated provider, for about a minute",
 		Description: "Starts a Redis, the simulated provider, two workers and a controller in one process, and submits an " +
 			"evaluation that takes about a minute. It prints the address of the pages as the first line of stdout, and runs until " +
 			"Ctrl-C. Everything is in a temporary folder, which is removed at the end. It needs no keys and no network.",
@@ -81,7 +81,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	parts.Go(func() error {
 		err := part(io.Discard, "enqueue", filepath.Join(dir, "evaluation.yaml"), "--sink", sink)
 		if err == nil {
-			fmt.Fprintln(p.stderr, "an evaluation of about a minute has begun; open the address in a browser; Ctrl-C ends the demo and removes everything")
+			fmt.Fprintln(p.stderr, "an evaluation of about a minute has started; open the address in a browser; Ctrl-C ends the demo and removes everything")
 		}
 		return err
 	})

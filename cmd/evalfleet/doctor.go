@@ -30,8 +30,8 @@ func doctorCommand(p *process) *cli.Command {
 		Name:      "doctor",
 		Usage:     "Check Redis, keys and models before a run",
 		ArgsUsage: "FILE|DIR",
-		Description: "Checks what `run` needs: the evaluation itself, the Redis of --redis if there is one, the key of each provider, " +
-			"and each model, by one call of a few tokens. Prints one line per check, with the fix if it failed, and exits with 3 if " +
+		Description: "Checks what `run` needs: the evaluation itself, the Redis of --redis if set, the key of each provider, " +
+			"and each model, with one call of a few tokens. Prints one line per check, with the fix if it failed, and exits with 3 if " +
 			"any did. Problems of the file exit with 2, as in validate. For a first verdict, use run --limit 1.",
 		Flags: append(inputFlags(), judgeOption(), allowKeysOption()),
 		Action: func(c *cli.Context) error {
@@ -68,7 +68,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 		return err
 	}
 	if at.URL == "" {
-		say("redis", "embedded; to use a fleet's, set --redis", nil)
+		say("redis", "embedded; set --redis to use a fleet's", nil)
 	} else {
 		client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
 		if err == nil {
@@ -135,7 +135,7 @@ func remedy(failure *providers.Error, e catalog.Entry, model string) string {
 	case failure.Class == providers.QuotaBilling:
 		return "add credit to the account, or use another"
 	case failure.Class == providers.QuotaDaily:
-		return "wait until the account's day ends, or use another account"
+		return "wait until the account's daily quota resets, or use another account"
 	case failure.Class.Retryable():
 		return "try again in a minute; a run waits and retries"
 	}

@@ -18,7 +18,7 @@ const dryRunFlag = "dry-run"
 func dryRunOption() cli.Flag {
 	return commandline.OptionalInt{IntFlag: &cli.IntFlag{
 		Name:  dryRunFlag,
-		Usage: "print the first prompts of each phase and judge, `N` in total (default 3), without sending or storing anything",
+		Usage: "print the first prompts of each phase and judge, `N` in total (default 3); send and store nothing",
 	}, Alone: "3"}
 }
 

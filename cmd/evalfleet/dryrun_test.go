@@ -91,7 +91,7 @@ func TestDryRunShowsBothCalls(t *testing.T) {
 		"evaluation.yaml": "documents: [docs/*.md]\njudges: [\"anthropic:claude-3-5-haiku-latest\"]\npairwise: {}\njson: true\n",
 	})
 	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "evaluation.yaml"), "--dry-run", "1")
-	first, second, both := strings.Cut(stdout, "\n=== and of its answer, asked of openai:gpt-4.1-mini\n")
+	first, second, both := strings.Cut(stdout, "\n=== second call, to openai:gpt-4.1-mini\n")
 	if code != int(exitOK) || !both {
 		t.Fatalf("ended with %d:\n%s%s", code, stdout, stderr)
 	}

@@ -23,7 +23,7 @@ func TestResultsThatAreElsewhere(t *testing.T) {
 	id := f.onlyID()
 	for _, args := range [][]string{{"report", id}, {"report", id, "--out-dir", "here"}, {"collect", id}, {"collect", id, "--out-dir", "here"}} {
 		p := f.onFleet(exitUsage, args...)
-		if said := p.stderr.String(); !strings.Contains(said, "in the folder of the command that collects it; name that with --out-dir") {
+		if said := p.stderr.String(); !strings.Contains(said, "in the folder of the command that collects it; name that one with --out-dir") {
 			t.Errorf("%v: %s", args, said)
 		}
 	}

@@ -50,7 +50,7 @@ func enqueueCommand(p *process) *cli.Command {
 				return err
 			}
 			if asked.judges != nil && !c.Bool(waitFlag) {
-				return usageError("--%s needs --%s: its judges are asked when the experiment has ended", judgeFolderFlag, waitFlag)
+				return usageError("--%s needs --%s: the judges start when the experiment has ended", judgeFolderFlag, waitFlag)
 			}
 			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
 				if len(plan.Phases(s.Evaluation)) == 0 {
@@ -71,7 +71,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	d.Dir = outDir(c, submission)
 	d.SinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
 	if err := p.own.NoteStore(d.SinkURL); err != nil {
-		d.Log.Debug().Err(err).Msg("the results store is not noted: other commands need --" + allowSinkFlag)
+		d.Log.Debug().Err(err).Msg("cannot remember the results store; other commands need --" + allowSinkFlag)
 	}
 	if c.Bool(retryFailedFlag) {
 		d.Retry = fleet.EveryFailed
@@ -85,7 +85,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		return nil, err
 	}
 	if receipt.Kept {
-		fmt.Fprintf(d.Screen, "%s is active with other settings, which stay in force: `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
+		fmt.Fprintf(d.Screen, "%s is active with other settings, which stay in force: run `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
 	}
 	verb := "enqueued"
 	if !receipt.Created {

@@ -29,11 +29,11 @@ func estimateCommand(p *process) *cli.Command {
 		Usage:     "Estimate runs, calls, tokens and duration",
 		ArgsUsage: "FILE|FOLDER",
 		Description: "Makes no calls. The number of calls is a minimum; retries and repairs are extra. Input tokens are counted on a " +
-			"sample of prompts. The duration is the shortest that the slowest limit permits, with --latency per call, else " +
-			"the median recorded in the output folder, else 10s. With until in the file, the evaluation may end earlier: the estimate says when this is checked first.",
+			"sample of prompts. The duration is the shortest that the slowest limit permits. It assumes " +
+			"--latency per call. With until in the file, the evaluation may end earlier: the estimate says when that is first checked.",
 		Flags: append(questionFlags(), slotsOption(),
-			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` per call, such as 8s (default the recorded median, else 10s)"},
-			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens per answer (default by the form of the answer)"},
+			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` per call, such as 8s (default the median recorded in the output folder, or 10s)"},
+			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens per answer (default depends on the form of the answer)"},
 			&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON"}),
 		Action: func(c *cli.Context) error {
 			return p.estimate(c)

@@ -123,11 +123,11 @@ pairwise  simulator:careful                           6,000      2,000  4,000  2
 pairwise  a judge whose name i… column has room for   6,000      2,000  4,000  2,647,500     360,000
 all                                                  12,006      4,000  8,006  5,299,168     720,420
 
-tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
-          out: as short verdicts have, without reasoning; max_completion_tokens would bound them
-identical 4,000 runs on two equal texts: ties without a call
+tokens    in: one per 3.2 bytes of prompt, measured on 74 prompts of the plan
+          out: typical of short verdicts, without reasoning; set max_completion_tokens to bound them
+identical 4,000 runs on two equal texts are ties without a call
 cost      $0.00
-duration  at least 22h15m53s, at 10s a call (by default; --latency)
+duration  at least 22h15m53s, at 10s per call (by default; --latency)
 bound by  provider simulator: 6 requests/min
           set by concurrency.per_provider.simulator.requests_per_minute
           then 4h27m0s by this evaluation: 5 in flight
@@ -157,7 +157,7 @@ func TestEstimateByListPrices(t *testing.T) {
 		t.Errorf("cost %v by prices of %q, want one by those of %s", made.CostUSD, made.PricesAsOf, catalog.PricesAsOf())
 	}
 	_, stdout, _ := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
-	if want := "by list prices of " + catalog.PricesAsOf(); !strings.Contains(stdout, want) {
+	if want := "at list prices of " + catalog.PricesAsOf(); !strings.Contains(stdout, want) {
 		t.Errorf("estimate does not say %q:\n%s", want, stdout)
 	}
 }
@@ -176,12 +176,12 @@ concurrency: {per_provider: {simulator: {output_tokens_per_minute: 1000, request
 	})
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--tokens-out", "200")
 	want := `
-duration  at least 19m39s, at 10s a call (by default; --latency)
+duration  at least 19m39s, at 10s per call (by default; --latency)
 bound by  provider simulator: 1,000 output tokens/min
-          which counts about 20,000 tokens of these calls
+          these calls use about 20,000 of its tokens
           set by concurrency.per_provider.simulator.output_tokens_per_minute
           then 3m20s by this evaluation: 5 in flight
-          then 10s by provider simulator: 1,000 requests a day (UTC)
+          then 10s by provider simulator: 1,000 requests per day (UTC)
 `
 	if code != int(exitOK) || !strings.Contains(stdout, want) {
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant in it\n%s", code, stderr, stdout, want)

@@ -59,7 +59,7 @@ func (c *counter) note(call string, inFlight int) {
 	}
 	parts := strings.Split(call, "-")
 	if len(parts) != 3 {
-		c.t.Errorf("call id %q names no worker", call)
+		c.t.Errorf("call id %q does not name a worker", call)
 		return
 	}
 	c.arrived[parts[1]]++

@@ -65,7 +65,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	if len(open) == 0 {
 		return nil
 	}
-	yes, asked, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "the evaluation file says where keys go:"+wanted+"\nSend them there?")
+	yes, asked, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "the evaluation file defines where keys are sent:"+wanted+"\nSend them there?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
@@ -78,5 +78,5 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	for _, e := range open {
 		flags += fmt.Sprintf(" --%s %s", allowKeysFlag, wording.ShellWord(e.Name+"="+e.KeyEnv))
 	}
-	return usageError("an evaluation file gets no key by itself:%s\nto send them there, add%s; or move the providers to a file for --%s", wanted, flags, configFlag)
+	return usageError("keys are not sent to addresses of an evaluation file:%s\nto allow it, add%s; or move the providers to a file for --%s", wanted, flags, configFlag)
 }

@@ -87,7 +87,7 @@ func TestWorkingFolderChoosesNoSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := start(t, dir, in("run", "eval.yaml"))
-		if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), want+": a .env that is not named sets keys only") {
+		if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), want+": only keys are read from a .env file that was not named") {
 			t.Errorf("run beside a .env with %s ended with %d", want, code)
 		}
 	}
@@ -95,7 +95,7 @@ func TestWorkingFolderChoosesNoSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, dir, in("run", "outside.yaml", "--allow-outside"))
-	if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "is in a folder of the system") {
+	if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "is in a system folder") {
 		t.Errorf("run on /proc/self/environ ended with %d", code)
 	}
 	if sent := evil.seen(); sent != "" {

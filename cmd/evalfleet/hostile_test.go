@@ -134,7 +134,7 @@ func tamper(t *testing.T, dir string, change func(map[string]any)) {
 	}
 }
 
-// A changed resume.json sends no key elsewhere and names no file outside
+// A changed resume.json sends no key elsewhere and does not name a file outside
 // its folder. With the reader's own addresses the folder can be resumed.
 func TestResumeOfAReceivedFolderUsesOwnAddresses(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 			cmd := exec.Command(must(binary()), args...)
 			cmd.Env = []string{"PGPASSWORD=planted-password"}
 			p := start(t, dir, cmd)
-			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "it was not written by one of your runs") {
+			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "was not written by one of your runs") {
 				t.Errorf("%s with results in %s ended with %d:\n%s", command, sink, code, p.stderr.String())
 			}
 		}

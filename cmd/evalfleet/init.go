@@ -69,13 +69,13 @@ func (p *process) init(dir string) error {
 		return err
 	}
 	if name := fileInTheWay(dir); name != "" {
-		return usageError("%s is no folder; nothing was written; choose another folder: evalfleet init DIR", name)
+		return usageError("%s is not a folder; nothing was written; choose another folder: evalfleet init DIR", name)
 	}
 	var inTheWay []error
 	for _, f := range files {
 		path := filepath.Join(dir, f.path)
 		if _, err := os.Lstat(path); err == nil {
-			inTheWay = append(inTheWay, fmt.Errorf("%s is there already", path))
+			inTheWay = append(inTheWay, fmt.Errorf("%s already exists", path))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			inTheWay = append(inTheWay, err)
 		}
@@ -98,7 +98,7 @@ func (p *process) init(dir string) error {
 	}
 	_, err = fmt.Fprintf(p.stderr, `Next:
 %s  evalfleet run evaluation.yaml        ranks the two samples with simulated judges
-then put your own texts into docs/, name your judges in evaluation.yaml, and look before spending:
+then put your own texts into docs/, name your judges in evaluation.yaml, and check before you spend:
   evalfleet validate evaluation.yaml
   evalfleet estimate evaluation.yaml
   evalfleet run evaluation.yaml --dry-run

@@ -145,7 +145,7 @@ func TestInitLeavesNothingHalf(t *testing.T) {
 		t.Error("a file below a file: no error")
 	}
 	if err := writeStarter(dir, []starterFile{{"one", "1"}, {"mine", "theirs"}}); err == nil {
-		t.Error("a file that is there already: no error")
+		t.Error("a file that already exists: no error")
 	}
 	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)

@@ -69,7 +69,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	path := c.String(fileFlag)
 	switch {
 	case path != "" && c.Args().Present():
-		return nil, usageError("--%s names a file, and %s is another: remove one of them", fileFlag, c.Args().First())
+		return nil, usageError("--%s and the argument %s both name a file: remove one of them", fileFlag, c.Args().First())
 	case path != "":
 	case ofDataFolder(c):
 		all, err := config.Experiments(inputFolder(c))
@@ -90,7 +90,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 			return nil, usageError("--%s: got %q, want evaluation, experiment, batch or runs", kindFlag, in.Kind)
 		}
 		if in.Folder {
-			return nil, usageError("--%s says what a file is; %s is a folder", kindFlag, path)
+			return nil, usageError("--%s is for files, and %s is a folder", kindFlag, path)
 		}
 	}
 	return []config.Input{in}, refuse(c, in)
@@ -199,7 +199,7 @@ func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submiss
 		}
 		p.warn(judged.Warnings)
 		if failed > 0 {
-			fmt.Fprintf(p.stderr, "%s without an answer: not judged\n", wording.Counted(failed, "prompt"))
+			fmt.Fprintf(p.stderr, "not judging %s without an answer\n", wording.Counted(failed, "prompt"))
 		}
 		p.sayQueues(judged)
 		_, judgeErr = do(judged)

@@ -133,7 +133,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		words = append(words, l.Words)
 	}
 	want := []string{"evaluation " + id + ": 9 in flight", "fleet: 99 in flight", slots.Words,
-		"provider simulator: 1000 M output tokens/min", rate.Words, "provider simulator: 1 M requests a day (UTC)",
+		"provider simulator: 1000 M output tokens/min", rate.Words, "provider simulator: 1 M requests per day (UTC)",
 		"provider simulator: 1000 M tokens/min"}
 	if kept.Evaluation != eval.ID(id) || kept.Name != "slow" || !cmp.Equal(words, want) {
 		t.Errorf("limits of %s: %s %s, %q; want %q", id, kept.Evaluation, kept.Name, words, want)
@@ -328,21 +328,21 @@ func TestLookRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"status"}, "status looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
-		{[]string{"limits"}, "limits looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
+		{[]string{"status"}, "status needs a fleet's Redis (--redis or REDIS_URL) or an output folder"},
+		{[]string{"limits"}, "limits needs a fleet's Redis (--redis or REDIS_URL) or an output folder"},
 		{[]string{"status", "a", "b"}, "status takes one ID or folder or none, got 2"},
 		{[]string{"limits", "a", "b"}, "limits takes one ID or folder or none, got 2"},
-		{[]string{"status", "nowhere"}, "nowhere is neither a folder here nor an evaluation's id, which begins with ev-"},
+		{[]string{"status", "nowhere"}, "nowhere is neither a folder nor the id of an evaluation (ev-…)"},
 		{[]string{"status", "ev-abcdefgh2345"}, "ev-abcdefgh2345: name its Redis with --redis, or its output folder instead of its id"},
-		{[]string{"status", empty}, empty + " holds no results: "},
-		{[]string{"status", "--wach"}, "no flag --wach; did you mean --watch?"},
-		{[]string{"shw", "0.1"}, "no command shw; did you mean show?"},
+		{[]string{"status", empty}, empty + " has no results (no results.db): "},
+		{[]string{"status", "--wach"}, "unknown flag --wach; did you mean --watch?"},
+		{[]string{"shw", "0.1"}, "unknown command shw; did you mean show?"},
 		{[]string{"show"}, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
 		{[]string{"show", "0.1", "a", "b"}, "show wants a RUN, and its ID or folder, got 3 arguments"},
 		{[]string{"show", "0.1"}, "run 0.1: name its evaluation: evalfleet show 0.1 ID, or its output folder instead of the id"},
 		{[]string{"show", empty, "0.1"}, "put the run first: evalfleet show 0.1 " + empty},
 		{[]string{"show", "ev-abcdefgh2345.0.1", "ev-other"}, "run ev-abcdefgh2345.0.1 is not one of ev-other"},
-		{[]string{"show", "0.1", empty}, empty + " holds no results: "},
+		{[]string{"show", "0.1", empty}, empty + " has no results (no results.db): "},
 	} {
 		code, stdout, stderr := evalfleet(t, nil, c.args...)
 		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "evalfleet: "+c.want) {

@@ -32,7 +32,7 @@ func migrateCommand(p *process) *cli.Command {
 				return folder.StoreError(err)
 			}
 			if from == to {
-				_, err = fmt.Fprintf(p.stdout, "%s has version %d already\n", folder.PublicURL(url), to)
+				_, err = fmt.Fprintf(p.stdout, "%s already has version %d\n", folder.PublicURL(url), to)
 			} else {
 				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", folder.PublicURL(url), from, to)
 			}

@@ -56,7 +56,7 @@ func (p printing) show(ctx context.Context, files []string) {
 	}
 	page := pageOf(files)
 	if page < 0 {
-		fmt.Fprintf(p.notices, "evalfleet: there is no page to open: --%s needs --%s %s\n", openFlag, formatFlag, folder.HTML)
+		fmt.Fprintf(p.notices, "evalfleet: no page to open: --%s needs --%s %s\n", openFlag, formatFlag, folder.HTML)
 		return
 	}
 	if err := terminal.Open(ctx, files[page], p.env); err != nil {

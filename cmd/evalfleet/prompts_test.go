@@ -22,7 +22,7 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 `})
 	file, data, out := filepath.Join(dir, "demo.jsonl"), filepath.Join(dir, "data"), filepath.Join(dir, "out")
 	_, dry, stderr := evalfleet(t, nil, "run", file, "--dry-run", "9")
-	for _, want := range []string{"=== run 0.1: b\n", "\ntwo\n", "no call is made, and the run fails: prompt[0]"} {
+	for _, want := range []string{"=== run 0.1: b\n", "\ntwo\n", "no call is made; the run fails: prompt[0]"} {
 		if !strings.Contains(dry, want) {
 			t.Errorf("--dry-run does not show %q:\n%s%s", want, dry, stderr)
 		}
@@ -50,7 +50,7 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 	for line := range strings.Lines(string(raw)) {
 		got[line[:9]] = sent.ReplaceAllString(strings.TrimSpace(line), `"sent"`)
 	}
-	const failed, media = "This is a test error which we should handle and return", `prompt[0]: a part of its content is of type \"image_url\": only texts are sent, no images, sounds or films`
+	const failed, media = "This is a test error which we should handle and return", `prompt[0]: a part of its content has the type \"image_url\": only text is supported, not images, audio or video`
 	want := map[string]string{
 		`{"id": "a`: `{"id": "a", "api": "test", "model_name": "m", "prompt": "Hi $HOME", "parameters": {"raise_error": "False"}, "own": [1, 2.50], "sent", "response": "This is a test response"}`,
 		`{"id": "b`: `{"id": "b", "api": "test", "model_name": "m", "prompt": ["one", "two"], "parameters": {"raise_error": "no"}, "sent", "response": ["This is a test response", "This is a test response"]}`,

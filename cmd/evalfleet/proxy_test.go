@@ -133,8 +133,8 @@ func TestProxyAndCertificatesThatCannotBe(t *testing.T) {
 	}{
 		{"{}", "", map[string]string{"https_proxy": "http://me:proxy-password@:x"}, `HTTPS_PROXY: not the address of a proxy; want an address such as "http://proxy.example:3128"`},
 		{`{gateway: {base_url: "https://h", ca_file: nowhere.pem}}`, "", nil, "provider gateway: read the CA certificate: open "},
-		{`{gateway: {base_url: "https://h", client_cert: c.pem}}`, "", nil, "providers.gateway: client_cert and client_key belong together; give both"},
-		{`{gateway: {base_url: "https://h", headers: {Host: x}}}`, "", nil, "providers.gateway.headers.Host: not a header that can be set"},
+		{`{gateway: {base_url: "https://h", client_cert: c.pem}}`, "", nil, "providers.gateway: client_cert and client_key must both be set; give both"},
+		{`{gateway: {base_url: "https://h", headers: {Host: x}}}`, "", nil, "providers.gateway.headers.Host: this header cannot be set"},
 		{`{gateway: {base_url: "https://h", headers: {X-A: {envi: x}}}}`, "", nil, "providers.gateway.headers.X-A.envi: unknown key; did you mean env?"},
 		{"{}", `providers: {gateway: {base_url: "https://h", headers: {X-A: {env: HOME}}}}`, nil, "providers.gateway.headers: an evaluation file has no headers; set it in the fleet's --config"},
 		{"{}", `providers: {gateway: {base_url: "https://h", ca_file: x.pem}}`, nil, "providers.gateway.ca_file: an evaluation file has no ca_file; set it in the fleet's --config"},

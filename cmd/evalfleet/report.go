@@ -51,10 +51,10 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(folder.HTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
 			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
-			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
+			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` of ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
 			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
-			&cli.StringFlag{Name: flipsFlag, Value: "verdicts", Usage: "how to count a judge that prefers another text in the other order: `COUNT` is verdicts (as two verdicts) or tie"},
+			&cli.StringFlag{Name: flipsFlag, Value: "verdicts", Usage: "how to count a judge whose preferred text changes with the order: `COUNT` is verdicts (two verdicts) or tie"},
 			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
 			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
 			&cli.StringSliceFlag{Name: requireFlag, KeepSpace: true, Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'new >= old @ 0.95' or 'failed <= 1%'; can be repeated (default none)"},
@@ -210,7 +210,7 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 		return reader, id, out, err
 	}
 	if c.String(redisFlag) == "" {
-		return nil, "", "", usageError("%s is no folder; to report on an evaluation by its id, name its Redis with --%s", argument, redisFlag)
+		return nil, "", "", usageError("%s is not a folder; to report on an evaluation by its id, set its Redis with --%s", argument, redisFlag)
 	}
 	d, err := p.openDrain(c, 0, false)
 	if err != nil {

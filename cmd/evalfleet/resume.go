@@ -63,7 +63,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		return err
 	}
 	if saved.Redis && c.String(redisFlag) == "" {
-		return usageError("the run in %s worked with a Redis that --%s named: name it again", dir, redisFlag)
+		return usageError("the run in %s used the Redis of --%s: set it again", dir, redisFlag)
 	}
 	at, err := p.fleetRedis(c)
 	if err != nil {

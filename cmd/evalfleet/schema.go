@@ -14,9 +14,9 @@ func schemaCommand(p *process) *cli.Command {
 		Name:      "schema",
 		Usage:     "Print the JSON Schema of evaluation files or fleet files",
 		ArgsUsage: strings.Join(config.SchemaKinds, "|"),
-		Description: "Prints a JSON Schema (draft 7), with which editors complete and check a file as you type. The files that " +
-			"init writes name its public address in their first line. Without internet access, save the schema beside the file and " +
-			"name it there: # yaml-language-server: $schema=evaluation.schema.json. The schema covers keys, types and words; " +
+		Description: "Prints a JSON Schema (draft 7), which editors use to complete and check a file as you type. The first line of " +
+			"the files that init writes contains its public address. Without internet access, save the schema beside the file and " +
+			"put its name there: # yaml-language-server: $schema=evaluation.schema.json. The schema covers keys, types and words; " +
 			"validate checks more.",
 		Action: func(c *cli.Context) error {
 			kind := c.Args().First()

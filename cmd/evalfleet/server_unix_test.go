@@ -124,7 +124,7 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 		{[]string{outside, "--server", url}, exitUsage, "is not below the evaluation's folder"},
 		{[]string{large, "--server", url}, exitUsage, "at most 1 MiB are accepted"},
 		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "names its own judges"},
-		{[]string{file, "--server", f.provider}, exitUsage, "takes no evaluations"},
+		{[]string{file, "--server", f.provider}, exitUsage, "does not accept evaluations"},
 		{[]string{file, "--server", "evals.example.org"}, exitUsage, "want the URL"},
 		{[]string{file, "--server", strings.Replace(url, "://", "://ann@", 1)}, exitUsage, remote.PasswordVariable},
 		{[]string{file, "--server", "http://127.0.0.1:1"}, exitUnreachable, "connection refused"},

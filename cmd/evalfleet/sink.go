@@ -26,7 +26,7 @@ func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, 
 	saved, err := folder.ReadResumption(dir)
 	switch {
 	case err != nil || saved.Sink == "":
-		return "", "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", dir, folder.ResultsFile, folder.Nearest(dir))
+		return "", "", usageError("%s has no results (no %s): name the output folder of an evaluation%s", dir, folder.ResultsFile, folder.Nearest(dir))
 	case p.own.Sealed(saved):
 		return saved.Sink, saved.Evaluation, nil
 	}
@@ -46,7 +46,7 @@ func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
 			return fleet.Sink, nil
 		}
 	}
-	return "", usageError("%s says that its results are in %s, but it was not written by one of your runs: to open it, set it as sink in a file for --%s",
+	return "", usageError("%s was not written by one of your runs, and names the results store %s: to open that store, set it as sink in a file for --%s",
 		filepath.Join(dir, folder.ResumeFile), folder.PublicURL(saved), configFlag)
 }
 

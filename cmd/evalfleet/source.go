@@ -53,7 +53,7 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 	case noRedis && c.String(outDirFlag) != "":
 		return c.String(outDirFlag), nil
 	case noRedis:
-		return "", usageError("%s looks into a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, folder.Nearest(""))
+		return "", usageError("%s needs a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, folder.Nearest(""))
 	}
 	return "", nil
 }
@@ -63,7 +63,7 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 func unplaced(c *cli.Context, argument string) error {
 	switch {
 	case !strings.HasPrefix(argument, "ev-"):
-		return usageError("%s is neither a folder here nor an evaluation's id, which begins with ev-%s", argument, folder.Nearest(argument))
+		return usageError("%s is neither a folder nor the id of an evaluation (ev-…)%s", argument, folder.Nearest(argument))
 	case c.String(redisFlag) == "":
 		return usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, folder.Nearest(argument))
 	}

@@ -50,7 +50,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 		case !folder.InUse(argument):
 			return nil, usageError("no run is active in %s; resume it with `evalfleet resume %s`", argument, argument)
 		case saved.Redis && at.URL == "":
-			return nil, usageError("the run in %s works with a Redis that --%s named: name it here too", argument, redisFlag)
+			return nil, usageError("the run in %s uses the Redis of --%s: set it here, too", argument, redisFlag)
 		case !saved.Redis:
 			at = dial.Settings{}
 			if at.URL, err = embedded.Address(argument); err != nil {

@@ -151,7 +151,7 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	}
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL())
 	status.wait()
-	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "set LOCKED_KEY to a key that it takes") {
+	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "set LOCKED_KEY to a valid key") {
 		t.Errorf("status says\n%s", got)
 	}
 	for _, w := range f.workers {
@@ -232,7 +232,7 @@ func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
 		want    []string
 	}{
 		"nothing listens": {dead, 20, []string{"nothing is listening at " + dead + " (connection refused); start the server, or correct base_url; 0 of 56 runs are recorded"}},
-		"a wrong key":     {server.URL + "/v1", 5, []string{"set LOCKED_KEY to a key that it takes"}},
+		"a wrong key":     {server.URL + "/v1", 5, []string{"set LOCKED_KEY to a valid key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ const (
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
 	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(), openOption(),
-		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry runs that failed before"})
+		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry failed runs"})
 }
 
 func failOnOption() cli.Flag {
@@ -53,7 +53,7 @@ func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		judgeOption(),
 		&cli.IntFlag{Name: limitFlag, Usage: "execute only the first `N` runs of the plan (default 0, all)"},
-		&cli.StringFlag{Name: againFlag, Usage: "start a fresh evaluation under this `NAME` (default resume the same questions)"},
+		&cli.StringFlag{Name: againFlag, Usage: "start a new evaluation under this `NAME` (default resume the evaluation of the same questions)"},
 		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output `MODE`: false, true or auto (default from the file)"},
 	}, slices.Concat(inputFlags(), listFlags())...)

@@ -165,7 +165,7 @@ func pageSettings(c *cli.Context, log zerolog.Logger) (of dashboard.Dashboard, e
 func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashboard) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return usageError("--%s %s: %w; another address is named as --%s 127.0.0.1:0, which takes a free port", listenFlag, address, err, listenFlag)
+		return usageError("--%s %s: %w; choose another, such as --%s 127.0.0.1:0 for any free port", listenFlag, address, err, listenFlag)
 	}
 	switch {
 	case !of.Exposed(listener.Addr()):

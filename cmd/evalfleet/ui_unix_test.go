@@ -105,8 +105,8 @@ func TestUIRefuses(t *testing.T) {
 		says string
 	}{
 		{"ui", 2, "--redis"},
-		{"ui " + dir, 2, "holds no results"},
-		{"ui --redis redis://127.0.0.1:1", 3, "cannot be reached"},
+		{"ui " + dir, 2, "has no results"},
+		{"ui --redis redis://127.0.0.1:1", 3, "is unreachable"},
 		{"ui a b", 2, "one ID or folder"},
 		{"ui --auth-file nobody", 2, "--auth-file: "},
 	} {

@@ -95,8 +95,8 @@ func TestMessagesFitTheTerminal(t *testing.T) {
 			args []string
 			says string
 		}{
-			{[]string{"report", "nodir"}, "nodir is no folder"},
-			{[]string{"status"}, "looks into a fleet's Redis"},
+			{[]string{"report", "nodir"}, "nodir is not a folder"},
+			{[]string{"status"}, "needs a fleet's Redis"},
 			{[]string{"validate", "warned.yaml"}, "begins a comment"},
 			{[]string{"validate", "wrong.yaml"}, "wrong.yaml:2:1: document: unknown key"},
 			{[]string{"run", "warned.yaml", "--dry-run"}, "nothing was sent or stored"},

@@ -33,15 +33,15 @@ const (
 func workFlags(metricsAt string) []cli.Flag {
 	metrics := "`ADDRESS` for /metrics, /healthz and /readyz, or off"
 	if metricsAt != metricsOff {
-		metrics += "; if the default port is taken, for example by another worker, the worker runs without"
+		metrics += "; if the default port is in use, for example by another worker, the worker runs without it"
 	}
 	return []cli.Flag{
 		slotsOption(),
-		&cli.IntFlag{Name: maxAnswerFlag, Value: 1, Usage: "fail answers of more than `N` MiB"},
+		&cli.IntFlag{Name: maxAnswerFlag, Value: 1, Usage: "fail answers larger than `N` MiB"},
 		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)"},
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
-		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to append every event of every run to, as JSON lines (default events.jsonl in the output folder; of a fleet's worker, its log: calls from level info, the rest from debug)"},
+		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which all events of all runs are appended as JSON lines (default events.jsonl in the output folder; a fleet's worker logs them instead: calls at level info, the rest at debug)"},
 	}
 }
 

@@ -37,11 +37,11 @@ func TestRead(t *testing.T) {
 			said("system", "I", "user", "U", "assistant", "A", "user", "V"), ""},
 		"no messages":   {chat(`[]`), nil, "body has no messages"},
 		"messages text": {chat(`"U"`), nil, "cannot be read"},
-		"an image":      {chat(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`), nil, `messages[0]: a part of its content is of type "image_url"`},
+		"an image":      {chat(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`), nil, `messages[0]: a part of its content has the type "image_url"`},
 		"a tool":        {chat(`[{"role":"tool","content":"42"}]`), nil, `messages[0] has the role "tool"`},
 		"no input":      {responses(``), nil, "body has no input"},
 		"empty input":   {responses(`,"input":[]`), nil, "body has no input"},
-		"another item":  {responses(`,"input":[{"type":"function_call_output","output":"42"}]`), nil, "input[0] is no message"},
+		"another item":  {responses(`,"input":[{"type":"function_call_output","output":"42"}]`), nil, "input[0] is not a message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,7 @@ func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Cho
 		}
 		return nextRound(e, phase, choices, found.Abilities)
 	}
-	return nil, fmt.Errorf("choose phase %d: nothing is to be chosen", phase)
+	return nil, fmt.Errorf("choose phase %d: it has nothing to choose", phase)
 }
 
 // best are, of each item, the TopN documents with the highest scores.
@@ -214,9 +214,9 @@ func validateChoice(e *eval.Evaluation, basis Basis, c *Choice) error {
 	}
 	switch {
 	case basis == Fixed:
-		return errors.New("what it compares is chosen already by the evaluation")
+		return errors.New("the evaluation already determines what it compares")
 	case basis == ByScores && len(c.Pairs) > 0 || basis == ByVerdicts && len(c.Documents) > 0:
-		return errors.New("the choice is not of this phase")
+		return errors.New("the choice belongs to another phase")
 	}
 	for i, d := range c.Documents {
 		if d < 0 || d >= len(e.Documents) || i > 0 && d <= c.Documents[i-1] {

@@ -25,7 +25,7 @@ func ParseLine(text string) (Line, error) {
 		return nil, err
 	}
 	if start != json.Delim('{') {
-		return nil, fmt.Errorf("%v begins no object", start)
+		return nil, fmt.Errorf("%v does not start an object", start)
 	}
 	var l Line
 	for values.More() {

@@ -30,7 +30,7 @@ func Read(line string) (eval.Conversation, error) {
 		Prompt json.RawMessage `json:"prompt"`
 	}
 	if err := json.Unmarshal([]byte(line), &row); err != nil {
-		return eval.Conversation{}, fmt.Errorf("the line is no JSON object: %w", err)
+		return eval.Conversation{}, fmt.Errorf("the line is not a JSON object: %w", err)
 	}
 	c, err := turns(row.API, row.Prompt)
 	if err != nil {
@@ -41,7 +41,7 @@ func Read(line string) (eval.Conversation, error) {
 	case "completion":
 		var text string
 		if json.Unmarshal(row.Prompt, &text) != nil {
-			return eval.Conversation{}, errors.New(`mode "completion" takes one text as its prompt: make it a string, or leave mode out`)
+			return eval.Conversation{}, errors.New(`mode "completion" takes one text as its prompt: make it a string, or omit mode`)
 		}
 		c.Complete = true
 	default:
@@ -67,7 +67,7 @@ func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 		}
 	}
 	if len(parts) == 0 {
-		return eval.Conversation{}, errors.New("prompt is empty or of no known form: want a text, a list of texts, or a list of messages")
+		return eval.Conversation{}, errors.New("prompt is empty or has an unknown form: want a text, a list of texts, or a list of messages")
 	}
 	if wire.Kind(parts[0]) == '"' {
 		return said(parts)
@@ -81,7 +81,7 @@ func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 func said(parts []json.RawMessage) (c eval.Conversation, err error) {
 	for i, part := range parts {
 		if wire.Kind(part) != '"' {
-			return eval.Conversation{}, fmt.Errorf("prompt[%d] is no text as those before it: turns are texts, or all are messages", i)
+			return eval.Conversation{}, fmt.Errorf("prompt[%d] is not text like those before it: use only texts, or only messages", i)
 		}
 		text, err := wire.Text(part)
 		if err != nil {

@@ -300,21 +300,21 @@ func (a App) named(name string) *cli.Command {
 func unknownFlag(arg string, known []string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	if near := wording.Nearest("--"+strings.TrimLeft(name, "-"), known); near != "" {
-		return exitcode.Usagef("no flag %s; did you mean %s?", name, near)
+		return exitcode.Usagef("unknown flag %s; did you mean %s?", name, near)
 	}
-	return exitcode.Usagef("no flag %s; put arguments that start with a dash after --", name)
+	return exitcode.Usagef("unknown flag %s; put arguments that start with a dash after --", name)
 }
 
 func (a App) unknownCommand(name string) error {
 	if use := a.Elsewhere[name]; use != "" {
-		return exitcode.Usagef("no command %s; %s", name, use)
+		return exitcode.Usagef("unknown command %s; %s", name, use)
 	}
 	var known []string
 	for _, command := range a.Commands {
 		known = append(known, command.Names()...)
 	}
 	if near := wording.Nearest(name, known); near != "" {
-		return exitcode.Usagef("no command %s; did you mean %s?", name, near)
+		return exitcode.Usagef("unknown command %s; did you mean %s?", name, near)
 	}
-	return exitcode.Usagef("no command %s; evalfleet --help lists them", name)
+	return exitcode.Usagef("unknown command %s; evalfleet --help lists all", name)
 }

@@ -68,16 +68,16 @@ func TestParse(t *testing.T) {
 		{"--dry-run run f.yaml", "run --dry-run=3 -- f.yaml"},
 		{"--dry-run 5 run f.yaml", "run --dry-run=5 -- f.yaml"},
 
-		{"worker --limit 5", "no flag --limit; put arguments that start with a dash after --"},
-		{"worker --slot 5", "no flag --slot; did you mean --slots?"},
-		{"run f.yaml -5", "no flag -5; put arguments that start with a dash after --"},
+		{"worker --limit 5", "unknown flag --limit; put arguments that start with a dash after --"},
+		{"worker --slot 5", "unknown flag --slot; did you mean --slots?"},
+		{"run f.yaml -5", "unknown flag -5; put arguments that start with a dash after --"},
 		{"run --limit", "flag --limit needs a value: --limit=…"},
 		{"run -mq --wait", "flag -mq needs a value: -mq=…"},
-		{"ru f.yaml", "no command ru; evalfleet --help lists them"},
-		{"rum f.yaml", "no command rum; did you mean run?"},
-		{"worke", "no command worke; did you mean worker?"},
-		{"run-pairwise docs --judge a:b", "no command run-pairwise; evalfleet run FOLDER compares the documents of a folder in pairs"},
-		{"--slots 5", "no flag --slots; put arguments that start with a dash after --"},
+		{"ru f.yaml", "unknown command ru; evalfleet --help lists all"},
+		{"rum f.yaml", "unknown command rum; did you mean run?"},
+		{"worke", "unknown command worke; did you mean worker?"},
+		{"run-pairwise docs --judge a:b", "unknown command run-pairwise; evalfleet run FOLDER compares the documents of a folder in pairs"},
+		{"--slots 5", "unknown flag --slots; put arguments that start with a dash after --"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

@@ -33,7 +33,7 @@ Examples:
 {{end}}`
 
 // FlagHelp says how flags are written.
-const FlagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment variable: --out-dir by EVALFLEET_OUT_DIR.`
+const FlagHelp = `Flags can come before or after arguments; -- ends the flags. Each flag can also be set by an environment variable: --out-dir by EVALFLEET_OUT_DIR.`
 
 // commandPage is what the help of a command shows.
 type commandPage struct {

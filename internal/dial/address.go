@@ -63,7 +63,7 @@ func Parse(s Settings) (*Address, error) {
 	switch where.form {
 	case "", "unix":
 		if len(where.hosts) > 1 {
-			return nil, errors.New("several hosts, which are of a Cluster or Sentinels: want " + Forms)
+			return nil, errors.New("several hosts need the form of a Cluster or Sentinels: want " + Forms)
 		}
 		if a.one, err = redis.ParseURL(s.URL); err == nil {
 			a.one.Password = cmp.Or(a.one.Password, s.Password)
@@ -85,10 +85,10 @@ func Parse(s Settings) (*Address, error) {
 		return nil, withoutURL(err)
 	}
 	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
-		return nil, errors.New("a certificate is set, but the URL does not use TLS: start it with rediss")
+		return nil, errors.New("a certificate is set, but the URL does not use TLS: begin it with rediss")
 	}
 	if *secure != nil && (*secure).InsecureSkipVerify {
-		return nil, errors.New("skip_verify is refused: with it, any server that is in the way gets the password; name the servers' authority as CA instead (--redis-ca)")
+		return nil, errors.New("skip_verify is not allowed: any server in between could read the password; set the CA certificate instead (--redis-ca)")
 	}
 	if *secure != nil {
 		if where.form != "" && s.ServerName == "" {
@@ -115,7 +115,7 @@ func split(address string) (*place, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	known := schemes.FindStringSubmatch(scheme)
 	if !ok || known == nil && scheme != "unix" {
-		return nil, errors.New("no such form: want " + Forms)
+		return nil, errors.New("unknown form: want " + Forms)
 	}
 	end := endOfHosts(rest)
 	if strings.Contains(rest, "#") || strings.Contains(rest[end:], "@") && strings.Contains(rest[:end], ":") {
@@ -162,11 +162,11 @@ func (p *place) options(port, path string) (string, error) {
 
 func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 	if len(p.path) < 1 || len(p.path) > 2 {
-		return nil, errors.New("with Sentinel the path is the master's name, and the database where it is not 0: redis+sentinel://host,host/mymaster")
+		return nil, errors.New("with Sentinel, the path is the master's name, then the database unless it is 0: redis+sentinel://host,host/mymaster")
 	}
 	if len(p.path) == 2 {
 		if _, err := strconv.Atoi(p.path[1]); err != nil {
-			return nil, fmt.Errorf("database %q is no number", p.path[1])
+			return nil, fmt.Errorf("database %q is not a number", p.path[1])
 		}
 	}
 	user, password := p.query.Get("sentinel_username"), p.query.Get("sentinel_password")
@@ -188,7 +188,7 @@ func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 
 func (p *place) ofCluster(s Settings) (*redis.ClusterOptions, error) {
 	if len(p.path) > 1 || len(p.path) == 1 && p.path[0] != "0" {
-		return nil, errors.New("a Cluster has no databases: fleets are kept apart by their namespaces")
+		return nil, errors.New("a Cluster has no numbered databases: separate fleets by namespace")
 	}
 	address, err := p.options("6379", "")
 	if err != nil {
@@ -220,7 +220,7 @@ func (s Settings) certify(c *tls.Config) error {
 // quotes parts of the address, in which a password may be.
 var errInvalid = errors.New("invalid host or port; " + encoded)
 
-const encoded = "special characters of user, password and options are to be percent-encoded, as %2F for /, %3F for ?, %23 for # and %40 for @"
+const encoded = "percent-encode special characters in user, password and options: %2F for /, %3F for ?, %23 for #, %40 for @"
 
 // withoutURL returns a parser's error, without the address that it quotes.
 func withoutURL(err error) error {

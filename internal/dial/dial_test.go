@@ -74,16 +74,16 @@ func TestParseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"host:6379":                           "no such form",
-		"http://host":                         "no such form",
-		"redis+ring://a,b":                    "no such form",
+		"host:6379":                           "unknown form",
+		"http://host":                         "unknown form",
+		"redis+ring://a,b":                    "unknown form",
 		"redis://a,b":                         "several hosts",
 		"redis://:hunter2@host:port":          "invalid host or port",
 		"redis://:hunter2@host?pool=1":        "unexpected option: pool",
 		"redis+sentinel://:hunter2@a,b":       "the path is the master's name",
-		"redis+sentinel://:hunter2@a/m/x":     `database "x" is no number`,
+		"redis+sentinel://:hunter2@a/m/x":     `database "x" is not a number`,
 		"redis+sentinel://:hunter2@a,/m":      "a host is missing",
-		"redis+cluster://:hunter2@a/1":        "a Cluster has no databases",
+		"redis+cluster://:hunter2@a/1":        "a Cluster has no numbered databases",
 		"redis+cluster://:hunter2@a?pool=1":   "unexpected option: pool",
 		"redis+sentinel://:hunter2@a/m?%zz=1": "invalid option",
 	} {
@@ -93,7 +93,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"rediss://host", "rediss+sentinel://a/m"} { // of a Cluster it is no option
-		if _, err := Parse(Settings{URL: address + "?skip_verify=true"}); err == nil || !strings.Contains(err.Error(), "skip_verify is refused") {
+		if _, err := Parse(Settings{URL: address + "?skip_verify=true"}); err == nil || !strings.Contains(err.Error(), "skip_verify is not allowed") {
 			t.Errorf("Parse(%s?skip_verify=true): %v, want it refused", address, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestExamineOneServer(t *testing.T) {
 	}{
 		{"good", Settings{URL: plain.URL()}, ""},
 		{"least rights", as("full"), ""},
-		{"commands lacking", as("readless"), "its user lacks rights: +hget +zcard; give it what docs/redis.md lists: ACL SETUSER <user> ~ef:*"},
+		{"commands lacking", as("readless"), "its user lacks rights: +hget +zcard; grant those that docs/redis.md lists: ACL SETUSER <user> ~ef:*"},
 		{"keys lacking", as("keyless"), "its user lacks rights: ~rate:{ef}:*;"},
 		{"channels lacking", as("muted"), "its user lacks rights: &{ef}:*;"},
 		{"no subscriptions", as("deaf"), "its user lacks rights: +subscribe;"},
@@ -221,22 +221,22 @@ func TestExamineOneServer(t *testing.T) {
 		{"no such user", Settings{URL: "redis://nobody:no@" + plain.Address()}, "refuses the password: "},
 		{"no password", Settings{URL: "redis://" + locked.Address()}, "refuses the password: "},
 		{"a password of its own", Settings{URL: "redis://me@" + locked.Address(), Password: "pw"}, ""},
-		{"a replica", Settings{URL: replica.URL()}, "this is a replica, which takes no writes: name its master " + plain.Address()},
+		{"a replica", Settings{URL: replica.URL()}, "this is a replica, which accepts no writes: use its master " + plain.Address()},
 		{"keys thrown away", Settings{URL: redistest.NewTCP(t, "--maxmemory-policy", "allkeys-lru").URL()}, "its maxmemory-policy is allkeys-lru"},
-		{"no server there", Settings{URL: "redis://127.0.0.1:1"}, "cannot be reached: "},
-		{"no such host", Settings{URL: "redis://none.invalid"}, "cannot be reached: "},
-		{"no socket", Settings{URL: "unix:///none"}, "cannot be reached: "},
+		{"no server there", Settings{URL: "redis://127.0.0.1:1"}, "is unreachable: "},
+		{"no such host", Settings{URL: "redis://none.invalid"}, "is unreachable: "},
+		{"no socket", Settings{URL: "unix:///none"}, "is unreachable: "},
 		{"TLS", Settings{URL: secure.URL(), CA: ours.CA}, ""},
 		{"TLS with a certificate", Settings{URL: wary.URL(), CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, ""},
 		{"TLS without a certificate", Settings{URL: wary.URL(), CA: ours.CA}, "set --redis-cert and --redis-key"},
-		{"an unknown authority", Settings{URL: secure.URL()}, "name the authority's with --redis-ca"},
-		{"another authority", Settings{URL: secure.URL(), CA: others.CA}, "name the authority's with --redis-ca"},
+		{"an unknown authority", Settings{URL: secure.URL()}, "set the CA certificate with --redis-ca"},
+		{"another authority", Settings{URL: secure.URL(), CA: others.CA}, "set the CA certificate with --redis-ca"},
 		{"another name", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "other.example"}, "--redis-server-name"},
 		{"the name of the certificate", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "redis.example"}, ""},
-		{"TLS where there is none", Settings{URL: "rediss://" + plain.Address()}, "answers no TLS handshake: "},
-		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "if this port speaks TLS"},
-		{"a Sentinel's form", Settings{URL: "redis+sentinel://" + plain.Address() + "/mymaster"}, "this is no Sentinel: "},
-		{"a Cluster's form", Settings{URL: "redis+cluster://" + plain.Address()}, "this is no Cluster: "},
+		{"TLS where there is none", Settings{URL: "rediss://" + plain.Address()}, "does not answer the TLS handshake: "},
+		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "if this port uses TLS"},
+		{"a Sentinel's form", Settings{URL: "redis+sentinel://" + plain.Address() + "/mymaster"}, "this is not a Sentinel: "},
+		{"a Cluster's form", Settings{URL: "redis+cluster://" + plain.Address()}, "this is not a Cluster: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "TLS where there is none" { // which waits for the handshake, 10 s
@@ -253,7 +253,7 @@ func TestExamineOneServer(t *testing.T) {
 		t.Errorf("the user of another namespace: %v", err)
 	}
 	unwise, err := ask(t, Settings{URL: redistest.NewTCP(t, "--maxmemory", "64mb").URL()}, "ef")
-	if err != nil || len(unwise) != 2 || !strings.Contains(unwise[0], "64 MB only") || !strings.Contains(unwise[1], "appendonly yes") {
+	if err != nil || len(unwise) != 2 || !strings.Contains(unwise[0], "only 64 MB") || !strings.Contains(unwise[1], "appendonly yes") {
 		t.Errorf("of a small server without persistence: %q, %v", unwise, err)
 	}
 	if unwise, err := ask(t, Settings{URL: redistest.NewTCP(t, "--appendonly", "yes").URL()}, "ef"); err != nil || len(unwise) > 0 {
@@ -302,7 +302,7 @@ func TestExamineCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ask(t, Settings{URL: c.URL("")}, "ef")
-	if err == nil || !strings.Contains(err.Error(), "the Cluster is not whole") {
+	if err == nil || !strings.Contains(err.Error(), "the Cluster is incomplete") {
 		t.Errorf("one that lacks a slot: %v", err)
 	}
 }

@@ -30,9 +30,9 @@ var namespaces = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 func CheckNamespace(name string) error {
 	switch {
 	case !namespaces.MatchString(name):
-		return fmt.Errorf("%q: want letters, digits, dots, dashes and underscores, 64 at most", name)
+		return fmt.Errorf("%q: want at most 64 letters, digits, dots, dashes and underscores", name)
 	case name == "asynq" || name == "rate":
-		return fmt.Errorf("%q: keys of another kind begin so; choose another", name)
+		return fmt.Errorf("%q: other keys begin with this name; choose another", name)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 	defer cancel()
 	err = client.Ping(ctx).Err()
 	if errors.Is(err, context.DeadlineExceeded) && speaksTLS(client) {
-		return nil, fmt.Errorf("answers no TLS handshake: %w; where its port speaks none, name it with redis instead of rediss", err)
+		return nil, fmt.Errorf("does not answer the TLS handshake: %w; if its port does not use TLS, write redis:// instead of rediss://", err)
 	}
 	if err != nil {
 		return nil, explain(err)
@@ -91,7 +91,7 @@ func whole(ctx context.Context, node *redis.Client) error {
 	}
 	state, slots := field(told, "cluster_state"), field(told, "cluster_slots_ok")
 	if state != "ok" || slots != "16384" {
-		return fmt.Errorf("the Cluster is not whole: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` says which master is missing", state, slots)
+		return fmt.Errorf("the Cluster is incomplete: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` says which master is missing", state, slots)
 	}
 	return nil
 }
@@ -122,14 +122,14 @@ func refuse(info string, cluster bool) error {
 	case version != "" && olderThan(version, oldestRedis):
 		return fmt.Errorf("version %s is too old: evalfleet needs %s or newer", version, oldestRedis)
 	case field(info, "redis_mode") == "sentinel":
-		return errors.New("this is a Sentinel: name it as redis+sentinel://host:port,…/master")
+		return errors.New("this is a Sentinel: write redis+sentinel://host:port,…/master")
 	case field(info, "cluster_enabled") == "1" && !cluster:
-		return errors.New("this is one server of a Cluster: name it as redis+cluster://host:port,…")
+		return errors.New("this is one server of a Cluster: write redis+cluster://host:port,…")
 	case field(info, "role") == "slave":
-		return fmt.Errorf("this is a replica, which takes no writes: name its master %s:%s, or the Sentinels that watch it",
+		return fmt.Errorf("this is a replica, which accepts no writes: use its master %s:%s, or the Sentinels that watch it",
 			field(info, "master_host"), field(info, "master_port"))
 	case policy != "" && policy != "noeviction":
-		return fmt.Errorf("its maxmemory-policy is %s, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`", policy)
+		return fmt.Errorf("its maxmemory-policy is %s, which evicts queues and limits when memory is low: set `maxmemory-policy noeviction`", policy)
 	}
 	return nil
 }
@@ -137,10 +137,10 @@ func refuse(info string, cluster bool) error {
 // advise says what is unwise about a server.
 func advise(info string) (unwise []string) {
 	if most, err := strconv.ParseInt(field(info, "maxmemory"), 10, 64); err == nil && most > 0 && most < leastMemory {
-		unwise = append(unwise, fmt.Sprintf("Redis may use %d MB only (maxmemory): when they are full, nothing is queued or recorded until results are collected; want %d MB or more", most>>20, leastMemory>>20))
+		unwise = append(unwise, fmt.Sprintf("Redis may use only %d MB (maxmemory): once that is full, nothing is queued or recorded until results are collected; set %d MB or more", most>>20, leastMemory>>20))
 	}
 	if field(info, "aof_enabled") == "0" && field(info, "connected_slaves") == "0" {
-		unwise = append(unwise, "Redis keeps no append-only file and has no replica: when it restarts, what is queued and not collected is lost; set `appendonly yes`")
+		unwise = append(unwise, "Redis has neither an append-only file nor a replica: a restart loses queued runs and uncollected results; set `appendonly yes`")
 	}
 	return unwise
 }

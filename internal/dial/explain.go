@@ -26,29 +26,29 @@ func explain(err error) error {
 	text := err.Error()
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Errorf("shows a certificate of an authority that is not known here: %w; name the authority's with --redis-ca", err)
+		return fmt.Errorf("presents a certificate of an unknown authority: %w; set the CA certificate with --redis-ca", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("shows a certificate for another name: %w; name it by that, or set the expected name with --redis-server-name", err)
+		return fmt.Errorf("presents a certificate for another name: %w; use that name, or set it with --redis-server-name", err)
 	case errors.As(err, &invalid):
-		return fmt.Errorf("shows a certificate that does not hold: %w", err)
+		return fmt.Errorf("presents an invalid certificate: %w", err)
 	case errors.As(err, &alert), strings.Contains(text, "remote error: tls"):
 		return fmt.Errorf("refuses the TLS connection: %w; if it requires a client certificate, set --redis-cert and --redis-key", err)
 	case errors.Is(err, redis.Nil) && strings.Contains(text, "sentinels"):
-		return fmt.Errorf("the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists those that they watch", err)
+		return fmt.Errorf("the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists the masters they watch", err)
 	case strings.Contains(text, "sentinels") && strings.Contains(text, "unknown command"):
-		return fmt.Errorf("this is no Sentinel: %w; name a server as redis://host:port", err)
+		return fmt.Errorf("this is not a Sentinel: %w; for a single server, write redis://host:port", err)
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
 		return fmt.Errorf("refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD", err)
 	case strings.Contains(text, "cluster support disabled"):
-		return fmt.Errorf("this is no Cluster: %w; name it as redis://host:port", err)
+		return fmt.Errorf("this is not a Cluster: %w; write redis://host:port", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
-		return fmt.Errorf("this is one server of a Cluster: %w; name it as redis+cluster://host:port,…", err)
+		return fmt.Errorf("this is one server of a Cluster: %w; write redis+cluster://host:port,…", err)
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return fmt.Errorf("its user may not do what is needed: %w; the rights that evalfleet needs are in docs/redis.md", err)
+		return fmt.Errorf("its user lacks rights: %w; docs/redis.md lists the rights that evalfleet needs", err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("closes the connection: %w; if this port speaks TLS, name it with rediss instead of redis, and if Redis is restarting, try again", err)
+		return fmt.Errorf("closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, try again", err)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis starts its own)", err)
+		return fmt.Errorf("is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err)
 	}
 	return err
 }

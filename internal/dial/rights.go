@@ -153,7 +153,7 @@ func lacks(namespace string, role Role, asked map[string]redis.Cmder, unheard er
 		return nil
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("its user lacks rights: %s; give it what docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace, role))
+	return fmt.Errorf("its user lacks rights: %s; grant those that docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace, role))
 }
 
 // example is a key or a channel of a pattern.

@@ -114,7 +114,7 @@ func Address(dir string) (string, error) {
 	address := strings.TrimSpace(string(raw))
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "redis" || !net.ParseIP(parsed.Hostname()).IsLoopback() {
-		return "", fmt.Errorf("%s names no Redis on this machine: delete it", filepath.Join(dir, AddressFile))
+		return "", fmt.Errorf("%s does not contain the address of a Redis on this machine: delete it", filepath.Join(dir, AddressFile))
 	}
 	return address, nil
 }

@@ -216,7 +216,7 @@ func TestBoundsOfTokensAndDays(t *testing.T) {
 	made := mustEstimate(t, q)
 	windows := func(n float64) float64 { return n*61 + 1 } // a minute and a slot, and the last call
 	want := []estimate.Bound{
-		{Limit: "provider one: 10 requests a day (UTC)", Setting: "concurrency.per_provider.one.requests_per_day", Calls: 21, Seconds: 25*3600 + 1},
+		{Limit: "provider one: 10 requests per day (UTC)", Setting: "concurrency.per_provider.one.requests_per_day", Calls: 21, Seconds: 25*3600 + 1},
 		// The bound of 50 is reserved, and 2 fit into a window; of 20 there fit 5.
 		{Limit: "provider two: 100 output tokens/min", Setting: "concurrency.per_provider.two.output_tokens_per_minute", Calls: 21, Tokens: 21 * 50, Seconds: windows(10)},
 		{Limit: "provider one: 100 output tokens/min", Setting: "concurrency.per_provider.one.output_tokens_per_minute", Calls: 21, Tokens: 21 * 20, Seconds: windows(4)},

@@ -28,7 +28,7 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	case e.CostUSD == nil:
 		t.entry("cost", "unknown: not every judge has a price")
 	case e.PricesAsOf != "":
-		t.entry("cost", "%s, by list prices of %s where none were written", ratelimit.USD(*e.CostUSD), e.PricesAsOf)
+		t.entry("cost", "%s, at list prices of %s where none are configured", ratelimit.USD(*e.CostUSD), e.PricesAsOf)
 	default:
 		t.entry("cost", "%s", ratelimit.USD(*e.CostUSD))
 	}
@@ -61,21 +61,21 @@ func (t sheet) table(e Estimate) {
 
 // assumptions say where the numbers of tokens come from.
 func (t sheet) assumptions(e Estimate, answersFrom string) {
-	t.entry("tokens", "in: one for %.1f bytes of prompt, measured on %s of the plan", BytesPerToken, wording.Counted(e.Prompts, "prompt"))
-	from := "as short verdicts have"
+	t.entry("tokens", "in: one per %.1f bytes of prompt, measured on %s of the plan", BytesPerToken, wording.Counted(e.Prompts, "prompt"))
+	from := "typical of short verdicts"
 	if slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
 		from = fmt.Sprintf("%s for an answer in prose", wording.Count(TokensPerListedRun))
 	}
 	if answersFrom != "" {
 		from = answersFrom
 	}
-	bound := "max_completion_tokens would bound them"
+	bound := "set max_completion_tokens to bound them"
 	if e.Total.OutputBound > 0 {
 		bound = fmt.Sprintf("max_completion_tokens allows %s", wording.Count(e.Total.OutputBound))
 	}
 	t.entry("", "out: %s, without reasoning; %s", from, bound)
 	if e.Total.Identical > 0 {
-		t.entry("identical", "%s on two equal texts: ties without a call", wording.Counted(e.Total.Identical, "run"))
+		t.entry("identical", "%s on two equal texts are ties without a call", wording.Counted(e.Total.Identical, "run"))
 	}
 }
 
@@ -84,9 +84,9 @@ func (t sheet) until(u *Until, runs int) {
 	switch {
 	case u == nil:
 	case u.Runs >= runs:
-		t.entry("until", "all runs come before the first check whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
+		t.entry("until", "has no effect: all runs end before it is first checked whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
 	default:
-		t.entry("until", "may end from %s (%s) on, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
+		t.entry("until", "may end after %s (%s) or later, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
 			wording.Either(u.Top, "candidate is", "candidates are"))
 	}
 }
@@ -107,10 +107,10 @@ func (t sheet) savings(e Estimate) {
 // duration names the shortest time, the limit that binds, and the next ones.
 func (t sheet) duration(e Estimate, source string) {
 	if e.Total.Calls == 0 {
-		t.entry("duration", "none: no call is needed")
+		t.entry("duration", "none: no calls are needed")
 		return
 	}
-	t.entry("duration", "at least %s, at %s a call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
+	t.entry("duration", "at least %s, at %s per call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
 	for i, b := range e.Bounds[:min(4, len(e.Bounds))] {
 		if i > 0 {
 			t.entry("", "then %s by %s", roundTime(b.Seconds), b.Limit)
@@ -118,7 +118,7 @@ func (t sheet) duration(e Estimate, source string) {
 		}
 		t.entry("bound by", "%s", b.Limit)
 		if b.Tokens > 0 {
-			t.entry("", "which counts about %s tokens of these calls", wording.Count(b.Tokens))
+			t.entry("", "these calls use about %s of its tokens", wording.Count(b.Tokens))
 		}
 		t.entry("", "set by %s", b.Setting)
 	}

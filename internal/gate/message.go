@@ -38,7 +38,7 @@ func checkMessage(task, queue, message string) error {
 		rest = rest[n:]
 	}
 	if id != task || of != queue {
-		return fmt.Errorf("it is that of task %.80q of queue %.80q", id, of)
+		return fmt.Errorf("it belongs to task %.80q of queue %.80q", id, of)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func orphans(ctx context.Context, client redis.UniversalClient, queue string, al
 	}
 	dead, err := abandoned(ctx, active, alive)
 	if err != nil {
-		return nil, fmt.Errorf("find the orphans of queue %s: %w", queue, err)
+		return nil, fmt.Errorf("find orphaned tasks of queue %s: %w", queue, err)
 	}
 	return dead, nil
 }

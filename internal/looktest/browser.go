@@ -265,7 +265,7 @@ func (b *Browser) Quiet(expected string) {
 	defer b.mu.Unlock()
 	for _, problem := range b.problems {
 		if expected == "" || !strings.Contains(problem, expected) {
-			b.t.Errorf("the browser complains: %.500s", problem)
+			b.t.Errorf("the browser reports: %.500s", problem)
 		}
 	}
 	b.problems = nil

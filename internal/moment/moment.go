@@ -10,7 +10,7 @@ import (
 )
 
 // ErrBusy is the error of an answer that too many others are ahead of.
-var ErrBusy = errors.New("too many requests for what takes long to compute; try again in a moment")
+var ErrBusy = errors.New("too many expensive requests; try again in a moment")
 
 // Cache makes answers. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {

@@ -83,11 +83,11 @@ type Notifier struct {
 func New(address, secret string) (*Notifier, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
-		return nil, fmt.Errorf("the address is no http or https URL")
+		return nil, fmt.Errorf("the address is not an http or https URL")
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
 	if err != nil || len(key) < leastSecret {
-		return nil, fmt.Errorf("the secret is not the base64 of at least %d bytes; make one with: openssl rand -base64 32", leastSecret)
+		return nil, fmt.Errorf("the secret must be at least %d bytes in base64; create one with: openssl rand -base64 32", leastSecret)
 	}
 	signer, err := webhooks.NewWebhookRaw(key)
 	if err != nil {

@@ -115,8 +115,8 @@ func TestReceiverThatFails(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ address, secret, want string }{
-		{"hooks.example.org", secret, "no http or https URL"},
-		{"ftp://hooks.example.org", secret, "no http or https URL"},
+		{"hooks.example.org", secret, "not an http or https URL"},
+		{"ftp://hooks.example.org", secret, "not an http or https URL"},
 		{"https://hooks.example.org", "", "openssl rand"},
 		{"https://hooks.example.org", "whsec_c2hvcnQ=", "at least 24 bytes"},
 		{"https://hooks.example.org", "not base64!", "openssl rand"},

@@ -249,7 +249,7 @@ func binaries() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("PostgreSQL is not here: `make test` installs it; by hand: apt-get install postgresql, or brew install postgresql@17")
+	return "", errors.New("PostgreSQL is not installed: `make test` installs it; by hand: apt-get install postgresql, or brew install postgresql@17")
 }
 
 // otherUser is a user other than root.
@@ -266,5 +266,5 @@ func otherUser() (*syscall.Credential, error) {
 		gid, err := strconv.ParseUint(found.Gid, 10, 32)
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 	}
-	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user called postgres or nobody")
 }

@@ -57,7 +57,7 @@ func (q *Quarantine) Takes(id eval.ID, err error) bool {
 	if why := err.Error(); q.of[id] != why {
 		q.of[id] = why
 		q.log.Error().Err(err).Str("evaluation", string(id)).
-			Msg("this program cannot work on the evaluation and leaves it alone; the others continue")
+			Msg("cannot read the evaluation; skipping it, the others continue")
 	}
 	return true
 }
@@ -68,7 +68,7 @@ func (q *Quarantine) Release(id eval.ID) {
 	defer q.mu.Unlock()
 	if _, held := q.of[id]; held {
 		delete(q.of, id)
-		q.log.Info().Str("evaluation", string(id)).Msg("this program works on the evaluation again")
+		q.log.Info().Str("evaluation", string(id)).Msg("the evaluation can be read again; continuing with it")
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *Server) Start() {
 		err := client.Ping(context.Background()).Err()
 		select {
 		case <-ended:
-			s.t.Fatalf("redis-server ended at its start: %s", s.log())
+			s.t.Fatalf("redis-server ended while starting: %s", s.log())
 		default:
 		}
 		return fmt.Sprintf("%v; it logged: %s", err, s.log()), err == nil

@@ -119,6 +119,6 @@ func each(queues []string, do func(queue string) error) error {
 
 func (k *Keeper) filled(ctx context.Context, queue string) {
 	if err := k.store.AnnounceFilled(ctx, queue); err != nil {
-		k.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
+		k.log.Debug().Err(err).Str("queue", queue).Msg("cannot announce new tasks to workers; they will poll")
 	}
 }

@@ -49,7 +49,7 @@ func TestChatOnTheWire(t *testing.T) {
 		},
 		"an unknown model": {
 			`{"model":"gpt","messages":[{"role":"user","content":"x"}]}`, 404,
-			`{"error":{"message":"The model \"gpt\" does not exist; there are careful, average, careless and those of the simulator's configuration","type":"invalid_request_error","param":null,"code":"model_not_found"}}`,
+			`{"error":{"message":"The model \"gpt\" does not exist; want careful, average, careless or one in the simulator's configuration","type":"invalid_request_error","param":null,"code":"model_not_found"}}`,
 		},
 		"over a limit": {
 			`{"model":"careful","max_tokens":1,"messages":[{"role":"user","content":"` + strings.Repeat("x", 4000) + `"}]}`, 429,
@@ -57,7 +57,7 @@ func TestChatOnTheWire(t *testing.T) {
 		},
 		"a failure": {
 			`{"model":"failed","messages":[{"role":"user","content":"x"}]}`, 503,
-			`{"error":{"message":"This failure was asked of the simulator","type":"overloaded_error","param":null,"code":null}}`,
+			`{"error":{"message":"This failure was requested from the simulator","type":"overloaded_error","param":null,"code":null}}`,
 		},
 		"no schemas": {
 			`{"model":"plain","response_format":{"type":"json_schema","json_schema":{"schema":{}}},"messages":[{"role":"user","content":"x"}]}`, 400,

@@ -221,7 +221,7 @@ func (b Behaviour) validate(where string) error {
 		problems = append(problems, fmt.Errorf("%sfail_as: %q: want one of %v", where, b.FailAs, failures))
 	}
 	if b.FailAs != "" && b.FailStatus != 0 {
-		problems = append(problems, fmt.Errorf("%sfail_as and fail_status: want one of them", where))
+		problems = append(problems, fmt.Errorf("%sfail_as and fail_status: set only one of them", where))
 	}
 	if !slices.Contains(vendors, b.Vendor) {
 		problems = append(problems, fmt.Errorf("%svendor: %q: want openai, azure, openrouter or compatible", where, b.Vendor))

@@ -24,7 +24,7 @@ func search(query string) *finding {
 		f.sources = append(f.sources, source{
 			url:     fmt.Sprintf("https://%s.example/%016x", site, hashOf(site, query)),
 			title:   "A page of the " + site,
-			excerpt: "This page is made up, as everything that the simulator finds.",
+			excerpt: "This page is made up, like everything that the simulator finds.",
 		})
 	}
 	return f

@@ -73,7 +73,7 @@ func (c *call) trouble() problem {
 		if p.status == 0 {
 			p.status = http.StatusInternalServerError
 		}
-		p.failure, p.message = failureOf(p.status), "This failure was asked of the simulator"
+		p.failure, p.message = failureOf(p.status), "This failure was requested from the simulator"
 	case RateLimited:
 		p.counted, p.window = requestCount, time.Minute
 	case QuotaDaily:

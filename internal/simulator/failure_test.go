@@ -151,7 +151,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]Behaviour{
 		"fail_as: \"on_fire\"":   {FailAs: "on_fire"},
-		"want one of them":       {FailAs: Auth, FailStatus: 500},
+		"set only one of them":   {FailAs: Auth, FailStatus: 500},
 		"search_with_json":       {SearchWithJSON: "perhaps"},
 		"refuse_rate: 2":         {RefuseRate: 2},
 		"truncate_rate: -1":      {TruncateRate: -1},

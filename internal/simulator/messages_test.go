@@ -20,8 +20,8 @@ const (
 		{"type":"web_search_tool_result","tool_use_id":"srvtoolu","caller":{"type":"direct"},"content":[
 		{"type":"web_search_result","url":"https://library.example/78f8044a78b0e79f","title":"A page of the library","encrypted_content":"sealed","page_age":null},
 		{"type":"web_search_result","url":"https://gazette.example/d89a7e7d5254b73f","title":"A page of the gazette","encrypted_content":"sealed","page_age":null}]}`
-	citations = `{"type":"web_search_result_location","url":"https://library.example/78f8044a78b0e79f","title":"A page of the library","encrypted_index":"sealed","cited_text":"This page is made up, as everything that the simulator finds."},
-		{"type":"web_search_result_location","url":"https://gazette.example/d89a7e7d5254b73f","title":"A page of the gazette","encrypted_index":"sealed","cited_text":"This page is made up, as everything that the simulator finds."}`
+	citations = `{"type":"web_search_result_location","url":"https://library.example/78f8044a78b0e79f","title":"A page of the library","encrypted_index":"sealed","cited_text":"This page is made up, like everything that the simulator finds."},
+		{"type":"web_search_result_location","url":"https://gazette.example/d89a7e7d5254b73f","title":"A page of the gazette","encrypted_index":"sealed","cited_text":"This page is made up, like everything that the simulator finds."}`
 )
 
 // unsealed replaces what differs from call to call.
@@ -119,7 +119,7 @@ func TestMessagesOnTheWire(t *testing.T) {
 		"bounds in a schema": {`{"model":"careful","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{"type":"integer","minimum":1,"maximum":5}}},` + asked + `}`, 400, wrong("output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported")},
 		"no schemas":         {`{"model":"plain","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + `}`, 400, wrong("output_config.format: structured outputs are not supported by this model")},
 		"search and JSON":    {`{"model":"wary","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + searching + `}`, 400, wrong("output_config.format: citations are not supported with structured outputs")},
-		"an unknown model":   {`{"model":"gpt","max_tokens":5,` + asked + `}`, 404, `{"type":"error","error":{"type":"not_found_error","message":"The model \"gpt\" does not exist; there are careful, average, careless and those of the simulator's configuration"}}`},
+		"an unknown model":   {`{"model":"gpt","max_tokens":5,` + asked + `}`, 404, `{"type":"error","error":{"type":"not_found_error","message":"The model \"gpt\" does not exist; want careful, average, careless or one in the simulator's configuration"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 	case asked.Model == "":
 		return req, complain("model is required")
 	case asked.Stream == nil || *asked.Stream:
-		return req, complain("the simulator does not stream, which is what Ollama does unless stream is false")
+		return req, complain("the simulator does not stream: set stream to false")
 	case req.json && req.schema == "" && format != `"json"`:
 		return req, complain("invalid format: %s; expected \"json\" or a valid JSON Schema object", format)
 	}

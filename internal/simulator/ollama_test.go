@@ -40,7 +40,7 @@ func TestOllamaOnTheWire(t *testing.T) {
 		"no schemas":      {`{"model":"plain","format":{},` + asked + `}`, 400, wrong("invalid format: a JSON Schema object is not supported by this model")},
 		"another format":  {`{"model":"plain","format":"yaml",` + asked + `}`, 400, wrong(`invalid format: "yaml"; expected "json" or a valid JSON Schema object`)},
 		"no model":        {`{` + asked + `}`, 400, wrong("model is required")},
-		"a stream":        {`{"model":"careful","messages":[{"role":"user","content":"x"}]}`, 400, wrong("the simulator does not stream, which is what Ollama does unless stream is false")},
+		"a stream":        {`{"model":"careful","messages":[{"role":"user","content":"x"}]}`, 400, wrong("the simulator does not stream: set stream to false")},
 		"a small context": {`{"model":"careful","truncate":false,"options":{"num_ctx":7},` + asked + `}`, 400, wrong("the input length exceeds the context length")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -155,7 +155,7 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 		switch {
 		case value == "":
 			return Credentials{}, &providers.Error{Class: providers.Auth,
-				Message: fmt.Sprintf("the value of header %s of provider %s is not stored: name the file for --config that has it", name, e.Name)}
+				Message: fmt.Sprintf("the value of header %s of provider %s is not stored: set --config to the file that has it", name, e.Name)}
 		case !httpguts.ValidHeaderFieldValue(value):
 			return Credentials{}, &providers.Error{Class: providers.Auth,
 				Message: fmt.Sprintf("the value of header %s of provider %s has a line break or another control character", name, e.Name)}
@@ -189,5 +189,5 @@ func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Prov
 	case Test:
 		return test.Provider{}, nil
 	}
-	return nil, fmt.Errorf("no dialect is called %s", e.Dialect)
+	return nil, fmt.Errorf("unknown dialect %s", e.Dialect)
 }

@@ -133,12 +133,12 @@ var allDialects = slices.Concat(Dialects, []string{Test, Simulator})
 func (r Rule) validate() error {
 	for _, name := range r.Providers {
 		if _, ok := BuiltIn()[name]; !ok {
-			return fmt.Errorf("no provider is called %s", name)
+			return fmt.Errorf("unknown provider %s", name)
 		}
 	}
 	for _, dialect := range r.Dialects {
 		if !slices.Contains(allDialects, dialect) {
-			return fmt.Errorf("no dialect is called %s", dialect)
+			return fmt.Errorf("unknown dialect %s", dialect)
 		}
 	}
 	for word, words := range map[string][]string{r.JSON: JSONWords, r.Reasoning: ReasoningWords, r.Sampling: SamplingWords} {

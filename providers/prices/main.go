@@ -194,7 +194,7 @@ func (r *rules) search(p *row) error {
 			return nil
 		}
 	}
-	return errors.New("nothing says what a search costs")
+	return errors.New("the price of a search is unknown")
 }
 
 // handWritten are the models, as provider:model, that rows of the table at path name.

@@ -119,9 +119,9 @@ type row struct {
 func (m model) rows(day string) (rows []row, err error) {
 	switch {
 	case m.Removed:
-		return nil, errors.New("the source says that it no longer exists")
+		return nil, errors.New("the source lists it as discontinued")
 	case m.Checked == "":
-		return nil, errors.New("the source states no day on which its price was checked")
+		return nil, errors.New("the source does not say when its price was checked")
 	case strings.Contains(m.Comments, "OpenRouter"):
 		return nil, errors.New("the price is one of OpenRouter, not of the vendor")
 	}
@@ -212,7 +212,7 @@ func tiered(figure any) (base, tier, above float64, err error) {
 	if !ok {
 		base, ok = number(figure)
 		if !ok {
-			err = fmt.Errorf("%v is no price", figure)
+			err = fmt.Errorf("%v is not a price", figure)
 		}
 		return base, base, 0, err
 	}
@@ -225,7 +225,7 @@ func tiered(figure any) (base, tier, above float64, err error) {
 	tier, priced := number(only["price"])
 	above, placed := number(only["start"])
 	if !priced || !placed || above <= 0 {
-		return 0, 0, 0, fmt.Errorf("%v is no tier", tiers[0])
+		return 0, 0, 0, fmt.Errorf("%v is not a tier", tiers[0])
 	}
 	return base, tier, above, nil
 }

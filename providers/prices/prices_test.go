@@ -157,10 +157,10 @@ prices:
 left out: openai uneven: output_mtok: its tiers are not those of the other prices
 left out: openai by-night: its price depends on more than the day, such as the time of day
 left out: openai by-call: the table has no requests_kcount
-left out: openai no-day: the source states no day on which its price was checked
+left out: openai no-day: the source does not say when its price was checked
 left out: openai no-output: it has no price of both input and output
 left out: openai nothing: it has no price of both input and output
-left out: openai gone: the source says that it no longer exists
+left out: openai gone: the source lists it as discontinued
 left out: openai resold: the price is one of OpenRouter, not of the vendor
 kept: openai by-hand-chat: written by hand in prices.yaml
 left out: openai gpt-4: it has no price of both input and output
@@ -170,7 +170,7 @@ left out: openai gpt-4o-mini-search-preview: a search costs another price
 left out: openai small-chat: it has no price of both input and output
 left out: anthropic claude-x: it has no price of both input and output
 left out: anthropic claude-y: it has no price of both input and output
-left out: google gemini-9-x: nothing says what a search costs
+left out: google gemini-9-x: the price of a search is unknown
 `
 	if diff := cmp.Diff(wantReport, report); diff != "" {
 		t.Errorf("what is printed differs from what is wanted (-want +got):\n%s", diff)
@@ -211,7 +211,7 @@ rules:
 	wantReport := `openai plain-chat: 1000 in models.yaml, 4000 in the source
 window left out: openai long: models.yaml has the source's 7000 too
 window left out: openai no-day: the source states no day on which it was checked
-window left out: openai gone: the source says that it no longer exists
+window left out: openai gone: the source lists it as discontinued
 window left out: openai gpt-4: names of models with other windows begin with it
 window left out: anthropic claude-y: 333 in models.yaml, 300 in the source
 `

@@ -72,7 +72,7 @@ func (v *vendor) windows(without []leftOut, byHand func(provider, model string) 
 		}
 		switch {
 		case m.Removed:
-			leave(m.ID, "the source says that it no longer exists")
+			leave(m.ID, "the source lists it as discontinued")
 			continue
 		case m.Checked == "":
 			leave(m.ID, "the source states no day on which it was checked")

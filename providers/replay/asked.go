@@ -53,9 +53,9 @@ func checkTable(c call, r recording) (checked int, wrong []string) {
 		}
 		switch {
 		case taken && !takes:
-			wrong = append(wrong, what+" was taken; models.yaml says that it is refused")
+			wrong = append(wrong, what+" was accepted; models.yaml says that it is refused")
 		case refused && takes:
-			wrong = append(wrong, what+" was refused; models.yaml says that it is taken")
+			wrong = append(wrong, what+" was refused; models.yaml says that it is accepted")
 		}
 	}
 	effort := a.ReasoningEffort + a.Reasoning.Effort + a.OutputConfig.Effort + strings.ToLower(a.Generation.Thinking.Level)

@@ -126,17 +126,17 @@ func TestCheckTable(t *testing.T) {
 		wrong             string // the beginning
 	}{
 		"taken, as it says":         {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, `{}`, 200, 1, ""},
-		"taken against it":          {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":0}`, `{}`, 200, 1, "a temperature was taken"},
+		"taken against it":          {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":0}`, `{}`, 200, 1, "a temperature was accepted"},
 		"the default":               {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":1}`, `{}`, 200, 0, ""},
 		"refused, as it says":       {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":0}`, unsupported, 400, 1, ""},
 		"refused against it":        {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, unsupported, 400, 1, "a temperature was refused"},
 		"out of range":              {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":-1}`, `{"error":{"message":"Invalid 'temperature': below minimum"}}`, 400, 0, ""},
 		"a failure":                 {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, unsupported, 500, 0, ""},
-		"an effort against it":      {call{"responses", "", "openai", "gpt-5-mini"}, `{"reasoning":{"effort":"none"}}`, `{}`, 200, 1, "effort none was taken"},
+		"an effort against it":      {call{"responses", "", "openai", "gpt-5-mini"}, `{"reasoning":{"effort":"none"}}`, `{}`, 200, 1, "effort none was accepted"},
 		"an effort refused":         {call{"responses", "", "openai", "gpt-5-mini"}, `{"reasoning":{"effort":"low"}}`, unsupported, 400, 1, "effort low was refused"},
-		"a level":                   {call{"generate", "", "google", "gemini-3-pro-preview"}, `{"generationConfig":{"temperature":0,"thinkingConfig":{"thinkingLevel":"MINIMAL"}}}`, `{}`, 200, 2, "effort minimal was taken"},
+		"a level":                   {call{"generate", "", "google", "gemini-3-pro-preview"}, `{"generationConfig":{"temperature":0,"thinkingConfig":{"thinkingLevel":"MINIMAL"}}}`, `{}`, 200, 2, "effort minimal was accepted"},
 		"Claude does not think":     {call{"messages", "", "anthropic", "claude-sonnet-4-5"}, `{"temperature":0}`, `{}`, 200, 1, ""},
-		"Claude thinks":             {call{"messages", "", "anthropic", "claude-sonnet-4-5"}, `{"temperature":0,"thinking":{"type":"enabled"}}`, `{}`, 200, 1, "a temperature was taken"},
+		"Claude thinks":             {call{"messages", "", "anthropic", "claude-sonnet-4-5"}, `{"temperature":0,"thinking":{"type":"enabled"}}`, `{}`, 200, 1, "a temperature was accepted"},
 		"a provider without a name": {call{"chat", "", "", "gpt-5"}, `{"temperature":0}`, `{}`, 200, 0, ""},
 	} {
 		checked, wrong := checkTable(test.call, recording{request: []byte(test.request), response: []byte(test.response), status: test.status})

@@ -30,7 +30,7 @@ func (a *Answer) classify(f failure) *providers.Error {
 	if len(f.codes) > 0 {
 		code = f.codes[0]
 	}
-	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without words"))
+	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without a message"))
 	// The class comes before any header: what another attempt cannot help has no hint.
 	if class.Retryable() || class == providers.QuotaDaily {
 		failed.RetryAfter = f.comeBack(class, a.Header, a.sent)

@@ -57,7 +57,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	defer out.end(nil)
 	req, err := http.NewRequestWithContext(out, cmp.Or(p.Method, http.MethodPost), c.base.JoinPath(p.Path).String(), out)
 	if err != nil {
-		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL makes no request", Err: err}
+		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL is invalid", Err: err}
 	}
 	if req.ContentLength = int64(len(p.Body)); len(p.Body) == 0 {
 		req.Body = http.NoBody
@@ -164,7 +164,7 @@ func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 
 // Empty is the error for an answer that is complete and has no text. Its usage was charged.
 func (a *Answer) Empty(used providers.Usage) *providers.Error {
-	failed := a.Fail(providers.Transient, "the answer has no text, and no reason for it")
+	failed := a.Fail(providers.Transient, "the answer has no text and no reason why")
 	failed.Used, failed.MayBeBilled = used, true
 	return failed
 }
@@ -206,7 +206,7 @@ func interrupted(ctx context.Context, err error, written bool, struck secrets) *
 		failed.Message = struck.strike(failed.Err.Error())
 	case ctx.Err() != nil, timed && !time.Now().Before(deadline): // a dialler keeps the deadline by its own clock
 		failed.Class, failed.Err = providers.Timeout, context.DeadlineExceeded
-		failed.Message = "no whole answer within the call's time"
+		failed.Message = "no complete answer before the timeout"
 	case errors.As(err, &refusal):
 		failed.Class, failed.Status = refusal.class(), refusal.status
 	}

@@ -4,7 +4,7 @@
 -- ARGV[1] entry version   ARGV[2] calls (JSON)
 -- Returns 1, or -1 when the evaluation is gone: nothing is kept, and its stream
 -- does not come back.
--- Twice: the calls are appended again; they have ids, and the sink keeps each
+-- Twice: the calls are appended again; they have ids, and the results store keeps each
 -- once.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then

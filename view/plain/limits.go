@@ -103,14 +103,14 @@ func nextOf(l view.Limit) string {
 func about(l view.Limit, now time.Time) []string {
 	var texts []string
 	if l.Debt > 0 && l.Kind != ratelimit.Cost {
-		texts = append(texts, fmt.Sprintf("%s above what is allowed: calls used more than was reserved", wording.Count(l.Debt)))
+		texts = append(texts, fmt.Sprintf("%s above the limit: calls used more than they reserved", wording.Count(l.Debt)))
 	}
 	switch {
 	case l.CutAt != nil:
-		texts = append(texts, fmt.Sprintf("cut below its cap of %d, %s ago, as the provider refused calls; it grows while it is used up",
+		texts = append(texts, fmt.Sprintf("reduced below its cap of %d, %s ago, after the provider refused calls; grows while it is fully used",
 			l.Cap, show.ShortDuration(max(0, now.Sub(*l.CutAt)))))
 	case l.Adaptive:
-		texts = append(texts, "adapts to what the provider takes, and is at its cap")
+		texts = append(texts, "adapts to the provider; now at its cap")
 	}
 	if l.SendS != nil {
 		texts = append(texts, fmt.Sprintf("keeps a measured margin of %s: %s until a call is sent, %s for the network path",
@@ -134,7 +134,7 @@ func writeEndedLimits(out *lines.Writer, v view.Limits) {
 	for _, l := range v.Limits {
 		calls += l.Waited.Calls
 	}
-	title(out, v.Name, fmt.Sprintf("%s  %s; not running, these limits applied", v.Evaluation, wording.Counted(calls, "call")))
+	title(out, v.Name, fmt.Sprintf("%s  %s; ended, these limits applied", v.Evaluation, wording.Counted(calls, "call")))
 	t := append(lines.Table{{Head: "LIMIT", Flexible: true}}, lines.Heads("CALLS HELD BACK", "", "WAITED", "EACH")...)
 	for _, l := range v.Limits {
 		total, mean := "-", "-"

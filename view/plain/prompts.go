@@ -90,7 +90,7 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 		documents += ", then " + shown[run.Second].ID
 	}
 	if run.open {
-		documents += " (an example: which are compared is chosen from results)"
+		documents += " (an example: the pairs are chosen from results)"
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
 	if own := show.OwnID(e, run.kind, run.Index); own != "" {
@@ -108,12 +108,12 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 	}
 	fmt.Fprintf(to, "documents: %s\n", documents)
 	if err != nil {
-		_, err = fmt.Fprintf(to, "\nno call is made, and the run fails: %v\n\n", err)
+		_, err = fmt.Fprintf(to, "\nno call is made; the run fails: %v\n\n", err)
 		return err
 	}
 	if p.TwoCalls(run.kind, judge) {
 		writeMessages(to, built.Prose())
-		fmt.Fprintf(to, "\n=== and of its answer, asked of %s:%s\n", e.Jsonify.Provider, e.Jsonify.Model)
+		fmt.Fprintf(to, "\n=== second call, to %s:%s\n", e.Jsonify.Provider, e.Jsonify.Model)
 		built.Messages = built.Jsonify("(the answer to the above)")
 	}
 	writeMessages(to, built.Messages)

@@ -30,7 +30,7 @@ func Run(r *show.Run, now time.Time, columns int) string {
 
 func writeRebuilt(out *strings.Builder, r *show.Run) {
 	if len(r.Prompt) == 0 {
-		out.WriteString("\nNo prompt: both documents have the same text, or none could be made.\n")
+		out.WriteString("\nNo prompt: both documents have the same text, or building it failed.\n")
 		return
 	}
 	out.WriteString("\nprompt, rebuilt from the plan and the documents:\n")

@@ -17,7 +17,7 @@ import (
 func Status(list []view.Evaluation, now time.Time, columns int) string {
 	return written(columns, func(out *lines.Writer) {
 		if len(list) == 0 {
-			out.Line("no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one")
+			out.Line("no evaluations; `evalfleet enqueue FILE` or `evalfleet run FILE` creates one")
 			return
 		}
 		for i, line := range list {
@@ -38,7 +38,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	title(out, s.Name, behind)
 	if s.Unreadable != "" {
 		detail(out, s.Unreadable)
-		detail(out, "workers and controllers of this version leave it alone; see that all are of the version that wrote it")
+		detail(out, "workers and controllers of this version skip it; make sure that all have the version that wrote it")
 	}
 	for _, phase := range s.Phases {
 		writePhase(out, phase)
@@ -149,7 +149,7 @@ func usedText(u view.Used) string {
 		parts = append(parts, fmt.Sprintf("%s %s in, %s out", formatCount(u.Input), noun, formatCount(u.Output)))
 	}
 	if u.Unreported > 0 {
-		parts = append(parts, fmt.Sprintf("tokens of %d unknown", u.Unreported))
+		parts = append(parts, fmt.Sprintf("tokens of %s unknown", wording.Counted(u.Unreported, "call")))
 	}
 	return strings.Join(append(parts, u.Cost()), ", ")
 }

@@ -18,7 +18,7 @@ func (c Call) Title() string {
 // evidence and texts are not in it.
 func (c Call) How() []string {
 	if c.Cached {
-		return []string{"not made: the same was answered before, found " + clock(c.Ended)}
+		return []string{"not made: an identical call was answered before, found " + clock(c.Ended)}
 	}
 	return []string{
 		fmt.Sprintf("asked %s, %s, ended after %s", clock(c.Asked), c.waited(), ShortDuration(c.Ended.Sub(c.Started))),

@@ -100,7 +100,7 @@ func (f *facts) outcome(o *record.Run) {
 		f.add("score", "%s: %v. %s", s.Criterion, s.Score, s.Reason)
 	}
 	if o.Finish == string(providers.FinishTruncated) {
-		f.add("answer", "cut off where the model may write no more; max_completion_tokens in the run's overrides raises that")
+		f.add("answer", "cut off at the token limit; raise it with max_completion_tokens in the run's overrides")
 	}
 	if o.Class != "" {
 		f.add("failure", "%s: %s", o.Class, o.Error)
@@ -119,9 +119,9 @@ func (f *facts) outcome(o *record.Run) {
 func (f *facts) waits(w *Wait, now time.Time) {
 	switch {
 	case w.Task == nil && w.Check == "run":
-		f.add("task", "not in its queue yet; it is pushed when runs before it have gone")
+		f.add("task", "not in its queue yet; it is pushed when earlier runs have ended")
 	case w.Task == nil && w.Check == store.VerdictPaused:
-		f.add("task", "not in its queue; the evaluation, or the provider for it, is paused")
+		f.add("task", "not in its queue; the evaluation or its provider is paused")
 	case w.Task == nil:
 		f.add("task", "not in its queue; the evaluation is %s", w.Check)
 	case w.Task.Next != nil:
@@ -129,7 +129,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 	case w.Task.Worker != "":
 		gone := ""
 		if !w.Task.Alive {
-			gone = "; it is silent, the run goes back"
+			gone = "; no heartbeat, so the run returns to its queue"
 		}
 		f.add("task", "%s", w.Task.State)
 		f.add("worker", "%s, for %s, since %s%s", w.Task.Worker,
@@ -138,7 +138,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 		f.add("task", "%s", w.Task.State)
 	}
 	if w.Attempts > 0 || w.Deaths > 0 {
-		f.add("so far", "%s; %s died with it", wording.Counted(w.Attempts, "call"), wording.Counted(w.Deaths, "worker"))
+		f.add("so far", "%s; %s died while running it", wording.Counted(w.Attempts, "call"), wording.Counted(w.Deaths, "worker"))
 	}
 	if w.Job != nil {
 		f.add("job", "%s running at %s since %s, times out in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))

@@ -81,7 +81,7 @@ func (f *reading) planned() (*Run, error) {
 	}
 	whole := f.whole
 	if whole.Open() {
-		return nil, unknown{fmt.Errorf("%s: which pairs phase %d compares is chosen from the results of the phases before it, and they have not all ended",
+		return nil, unknown{fmt.Errorf("%s: the pairs of phase %d are chosen from the results of the phases before it, which have not all ended",
 			f.id.Evaluation, f.id.Phase)}
 	}
 	if f.id.Index >= whole.Runs() {

@@ -50,7 +50,7 @@ type Evaluation struct {
 }
 
 // Open reads what an evaluation asks. The error is results.ErrNoEvaluation where the
-// sink does not have it.
+// results store does not have it.
 func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
 	if from.Sink == nil {

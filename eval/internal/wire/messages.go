@@ -28,14 +28,14 @@ func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Co
 		}
 		at := fmt.Sprintf("%s[%d]", name, i)
 		if Kind(part) != '{' || json.Unmarshal(part, &m) != nil || (m.Content == nil) == (m.Parts == nil) {
-			return eval.Conversation{}, fmt.Errorf(`%s is no message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at)
+			return eval.Conversation{}, fmt.Errorf(`%s is not a message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at)
 		}
 		role, known := roles[m.Role]
 		switch {
 		case !known:
 			return eval.Conversation{}, fmt.Errorf("%s has the role %q: want system, user or assistant (model for Google's models)", at, m.Role)
 		case role == "system" && i > 0 && systemFirst != "":
-			return eval.Conversation{}, fmt.Errorf("%s is the system's: of %s only the first message can be", at, systemFirst)
+			return eval.Conversation{}, fmt.Errorf("%s has the role system, which only the first message of %s can have", at, systemFirst)
 		}
 		text, err := contentOf(m.Content, m.Parts)
 		if err != nil {
@@ -44,7 +44,7 @@ func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Co
 		turn = append(turn, eval.Message{Role: role, Content: text})
 	}
 	if turn[len(turn)-1].Role == "system" {
-		return eval.Conversation{}, fmt.Errorf("%s ends with the system's message: the last message must be the user's", name)
+		return eval.Conversation{}, fmt.Errorf("%s ends with a message of the role system: the last message must have the role user", name)
 	}
 	return eval.Conversation{Turns: [][]eval.Message{turn}}, nil
 }
@@ -90,7 +90,7 @@ func textPart(part json.RawMessage) (string, error) {
 		}
 		return Text(typed.Text)
 	}
-	return "", fmt.Errorf("a part of its content is of type %q: only texts are sent, no images, sounds or films", typed.Type)
+	return "", fmt.Errorf("a part of its content has the type %q: only text is supported, not images, audio or video", typed.Type)
 }
 
 // Text returns the value of a JSON string.

@@ -27,11 +27,11 @@ func (a *Asker) converse(ctx context.Context, target eval.Judge, q *question) (*
 		case last:
 			return a.said(target, result), nil
 		case len(result.Others) > 0:
-			return nil, &run.GaveUp{Class: providers.BadRequest, Status: 200, Message: "several answers came to one turn of several, " +
-				"and which of them the next follows is not said: ask for one, or in one turn"}
+			return nil, &run.GaveUp{Class: providers.BadRequest, Status: 200, Message: "a turn got several answers, " +
+				"so it is unclear which one the next turn continues: ask for one answer, or use a single turn"}
 		case len(result.Text) > record.MaxAnswer:
 			return nil, &run.GaveUp{Class: providers.Malformed, Status: 200, Message: fmt.Sprintf(
-				"the answer to a turn has %d bytes, more than the %d that are kept", len(result.Text), record.MaxAnswer)}
+				"the answer to a turn has %d bytes; at most %d are kept", len(result.Text), record.MaxAnswer)}
 		}
 		a.run.Progress.Said = append(a.run.Progress.Said, result.Text)
 		if err := a.run.Save(ctx); err != nil {

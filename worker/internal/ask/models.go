@@ -47,7 +47,7 @@ func (a *Asker) askFitting(ctx context.Context, targets []eval.Judge, at int, q 
 		size := a.tokens.Expect(target.Target(), a.request(target, q))
 		if float64(size) > windowMargin*float64(window) {
 			return nil, &run.GaveUp{Class: providers.ContextLength, Message: fmt.Sprintf(
-				"about %d tokens are asked of %s, which takes %d", size, target.Target(), window)}
+				"the request has about %d tokens, and %s accepts %d", size, target.Target(), window)}
 		}
 	}
 	return a.askOne(ctx, target, q)

@@ -115,7 +115,7 @@ func (a *Asker) readTogether(positions []int) func(text string) (record.Run, err
 	return func(text string) (record.Run, error) {
 		scores, corrupt := verdict.Batch(text, dimensions, panel.Scale)
 		if len(corrupt) > 0 {
-			a.run.Log().Warn().Strs("raw", corrupt).Msg("part of an answer to several dimensions is invalid; asking for these dimensions separately")
+			a.run.Log().Warn().Strs("raw", corrupt).Msg("an answer is invalid for some dimensions; asking for these separately")
 		}
 		return record.Run{Scores: scoresOf(scores)}, nil
 	}

@@ -18,7 +18,7 @@ import (
 // are to be made, and another one when the run is interrupted.
 func (a *Asker) answered(ctx context.Context, s call.Step) (*providers.Result, error) {
 	if most := a.run.Settings().Retry.MaxAttempts; a.run.Progress.Job == nil && a.run.Failures() >= most {
-		return nil, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("its %d attempts were used up, and how they ended is not recorded", most)}
+		return nil, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("all %d attempts were used, and how they ended is not recorded", most)}
 	}
 	asked := s.Request.Messages
 	defer func() { s.Request.Messages = asked }()

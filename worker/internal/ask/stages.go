@@ -66,7 +66,7 @@ func (a *Asker) inProse(ctx context.Context, s call.Step) error {
 	case strings.TrimSpace(result.Text) == "":
 		return &run.GaveUp{Class: providers.Malformed, Message: "the answer is empty", Status: 200}
 	case len(result.Text) > record.MaxAnswer:
-		return &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("the answer has %d bytes, more than the %d that are kept", len(result.Text), record.MaxAnswer), Status: 200}
+		return &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("the answer has %d bytes; at most %d are kept", len(result.Text), record.MaxAnswer), Status: 200}
 	}
 	a.run.Progress.Answer, a.run.Progress.AnswerBy = result.Text, s.Target.Target()
 	return a.run.Save(ctx)
@@ -75,7 +75,7 @@ func (a *Asker) inProse(ctx context.Context, s call.Step) error {
 // Unable gives the run back to be done by a worker that can call a model, and says
 // once that this one cannot.
 func (a *Asker) Unable(ctx context.Context, target eval.Judge) error {
-	a.on.SayUnserved(target, "runs that need this provider in a queue that is served for another go back there")
+	a.on.SayUnserved(target, "runs that need this provider are returned to their queue")
 	return a.run.GoBack(ctx, unableDelay, "this worker cannot call "+target.Target())
 }
 

@@ -27,6 +27,6 @@ func (c *Calls) believe(model string, result *providers.Result, err error) {
 		return
 	}
 	if _, said := c.by.said.absurd.LoadOrStore(model, true); !said {
-		c.by.Worker.Log.Warn().Err(wrong).Str("model", model).Msg("the provider reports a usage that no call has; using what was reserved")
+		c.by.Worker.Log.Warn().Err(wrong).Str("model", model).Msg("the provider reports an impossible usage; using the reservation")
 	}
 }

@@ -58,7 +58,7 @@ func (c *Calls) key(s Step) (string, error) {
 		Search: request.Search, Reason: request.Reason, Complete: request.Complete, BoundSearches: request.Search && request.BoundSearches, Extra: request.Extra,
 	})
 	if err != nil {
-		return "", fmt.Errorf("encode a call of %s for its key: %w", c.run.Task.RunID(), err)
+		return "", fmt.Errorf("encode a call of %s for its cache key: %w", c.run.Task.RunID(), err)
 	}
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:]), nil
@@ -116,13 +116,13 @@ func (c *Cache) has(of *Calls) bool {
 	}
 	c.none.Do(func() {
 		of.by.Worker.Log.Warn().Str("evaluation", string(of.run.Task.Evaluation)).
-			Msg("the evaluation uses cached answers, but this worker has no results store for them (--cache): making the calls")
+			Msg("the evaluation uses cached answers, but this worker has no results store for them (--cache); making the calls")
 	})
 	return false
 }
 
 func (c *Cache) failed(of *Calls, err error) {
 	c.cannot.Do(func() {
-		of.by.Worker.Log.Warn().Err(err).Msg("cannot read cached answers from the results store: making the call")
+		of.by.Worker.Log.Warn().Err(err).Msg("cannot read cached answers from the results store; making the call")
 	})
 }

@@ -32,7 +32,7 @@ func failureOf(ctx context.Context, err error) error {
 		failed.Class, failed.Err, failed.Message = providers.Cancelled, cause, cause.Error()
 	case failed.Class == providers.Cancelled:
 		failed.Class = providers.Transient
-		failed.Message = "the endpoint gave the call up: " + failed.Message
+		failed.Message = "the endpoint gave up on the call: " + failed.Message
 	}
 	return &failed
 }

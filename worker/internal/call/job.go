@@ -78,10 +78,10 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 		return nil
 	}
 	if left := time.Until(begun.Add(AskTime + AskTime/4)); left > 0 {
-		return &run.PutBack{Delay: min(left, jobBack), Why: "another worker submits its job"}
+		return &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its job"}
 	}
 	lost := &providers.Error{Class: providers.Lost, MayBeBilled: true,
-		Message: "its worker died while it submitted a job, which may go on at the provider and cannot be found"}
+		Message: "its worker died while submitting a job, which may continue at the provider and cannot be found"}
 	call := c.newCall(s, key)
 	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), time.Now().UTC()
 	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
@@ -92,7 +92,7 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	if err := c.run.Save(ctx); err != nil {
 		return err
 	}
-	c.run.Log().Warn().Str("model", call.Model).Time("submitted", begun).Msg("a job was lost with its worker; it may go on at the provider, and be billed")
+	c.run.Log().Warn().Str("model", call.Model).Time("submitted", begun).Msg("a job was lost with its worker; it may continue at the provider and be billed")
 	if most := c.run.Settings().Retry.MaxAttempts; c.run.Failures() >= most {
 		return &run.GaveUp{Class: providers.Lost, Message: "workers vanished while they submitted its job"}
 	}
@@ -193,7 +193,7 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 	age := time.Since(job.Call.Started)
 	if !time.Now().Before(job.Ends) {
 		if err := jobs.Cancel(asking, key, job.ID); err != nil {
-			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("a job that took too long is not cancelled")
+			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel a job that took too long")
 		}
 		return c.endJob(ctx, s, job, nil, &providers.Error{Class: providers.Timeout, MayBeBilled: true,
 			Message: fmt.Sprintf("the job %s has not ended in %s", job.ID, age.Round(time.Second))})
@@ -241,8 +241,8 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	defer cancel()
 	if jobs := c.background(target); jobs != nil && time.Now().Before(job.Ends) {
 		if err := jobs.Cancel(asking, c.by.Worker.Endpoints[provider].Key, job.ID); err != nil {
-			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("a job of a run that is dropped is not cancelled yet")
-			return &run.PutBack{Delay: lastPoll, Why: "its job is to be cancelled"}
+			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
+			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
 		}
 	}
 	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, nil) })

@@ -52,7 +52,7 @@ func (c *Calls) sayDropped(call *record.Call) {
 	fields := strings.Join(call.Dropped, ", ")
 	if c.by.NoteDropped(c.run.Task.Evaluation, call.Model, fields) {
 		c.by.Worker.Log.Warn().Str("evaluation", string(c.run.Task.Evaluation)).Str("model", call.Model).Str("fields", fields).
-			Msg("the model does not support these fields; not sending them")
+			Msg("the model does not support these fields; omitting them")
 	}
 }
 

@@ -142,7 +142,7 @@ func (c *Chain) NoteRefusal(target eval.Judge, failure error) {
 	key := refuser{c.run.Task.Evaluation, target.Provider}
 	if c.refusals.note(key, over, time.Now()) {
 		c.on.Log.Warn().Str("evaluation", string(key.evaluation)).Str("provider", key.provider).Str("class", string(over.Class)).
-			Msgf("provider %s refuses calls, %s; asking fallback models instead, and it again every %s", key.provider, over.Message, refusedTime)
+			Msgf("provider %s refuses calls, %s; using fallback models, and trying it again every %s", key.provider, over.Message, refusedTime)
 	}
 }
 
@@ -237,7 +237,7 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 func (c *Chain) Declined(refusal *ratelimit.Refusal) *run.GaveUp {
 	over := &run.GaveUp{
 		Class: providers.RateLimited, Wait: max(c.tooLong, refusal.Wait),
-		Message: fmt.Sprintf("limit %s demands a wait of %s", refusal.Limit, refusal.Wait.Round(time.Millisecond)),
+		Message: fmt.Sprintf("limit %s requires a wait of %s", refusal.Limit, refusal.Wait.Round(time.Millisecond)),
 	}
 	c.tooLong = 0
 	return over

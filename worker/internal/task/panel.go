@@ -117,7 +117,7 @@ func (p *pull) answerTo(ctx context.Context, together []enqueue.Pending) (*recor
 func (p *pull) sayWordsOnly() {
 	if _, said := p.by.wordsOnly.LoadOrStore(p.run.Judge.Target(), true); !said {
 		p.by.Worker.Log.Warn().Str("provider", p.run.Judge.Provider).Str("model", p.run.Judge.Model).
-			Msg("the model has no JSON mode: asking for each dimension separately although batching is on")
+			Msg("batching is on, but the model has no JSON mode; asking for each dimension separately")
 	}
 }
 

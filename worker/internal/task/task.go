@@ -72,12 +72,12 @@ func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 	task, err := record.DecodeTask(t.Payload())
 	if errors.Is(err, record.ErrNewer) {
 		if _, said := h.newer.LoadOrStore(queue, true); !said {
-			h.Worker.Log.Warn().Err(err).Str("queue", queue).Msg("tasks of a newer version are left to workers of that version")
+			h.Worker.Log.Warn().Err(err).Str("queue", queue).Msg("leaving tasks of a newer version to workers of that version")
 		}
-		return &run.PutBack{Delay: notOurs, Why: "the task is of a newer version"}
+		return &run.PutBack{Delay: notOurs, Why: "the task has a newer version"}
 	}
 	if err != nil {
-		h.Worker.Log.Error().Err(err).Str("queue", queue).Msg("task cannot be read; archived")
+		h.Worker.Log.Error().Err(err).Str("queue", queue).Msg("cannot read task; archived it")
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	out := r.Take(task)
@@ -129,7 +129,7 @@ func (p *pull) released(ctx context.Context, err error) error {
 		// ours it goes back; where it is not, the gate changes nothing.
 		if p.calls.Made() {
 			if err := p.run.Save(ctx); err != nil && !errors.Is(err, store.ErrTaken) {
-				p.run.Log().Warn().Err(err).Int("calls", p.run.Unsaved()).Msg("calls of a stopped run are not recorded")
+				p.run.Log().Warn().Err(err).Int("calls", p.run.Unsaved()).Msg("cannot record calls of a stopped run")
 			}
 		}
 		return &run.PutBack{Why: "the worker stops"}
@@ -139,7 +139,7 @@ func (p *pull) released(ctx context.Context, err error) error {
 		p.by.Quarantine.Takes(p.run.Task.Evaluation, err)
 		return &run.PutBack{Delay: notOurs, Why: "its evaluation cannot be read"}
 	}
-	p.run.Log().WithLevel(outage.Level(err)).Err(err).Msg("run interrupted; it goes back to its queue")
+	p.run.Log().WithLevel(outage.Level(err)).Err(err).Msg("run interrupted; returning it to its queue")
 	return &run.PutBack{Delay: time.Second, Cause: err}
 }
 

@@ -54,7 +54,7 @@ func TestWorkerMetrics(t *testing.T) {
 
 	const model = `model="gpt-5:free",provider="openai"`
 	want := strings.NewReplacer("MODEL", model).Replace(`
-# HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt.
+# HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered, cached: not made, because an identical call was answered before. rate_limited should stay at 0, or low where limits adapt.
 # TYPE evalfleet_calls_total counter
 evalfleet_calls_total{class="cached",MODEL} 0
 evalfleet_calls_total{class="ok",MODEL} 2
@@ -69,31 +69,31 @@ evalfleet_tokens_total{MODEL,token_type="cached"} 40
 evalfleet_tokens_total{MODEL,token_type="input"} 101
 evalfleet_tokens_total{MODEL,token_type="output"} 20
 evalfleet_tokens_total{MODEL,token_type="reasoning"} 5
-# HELP evalfleet_tokens_reserved_total Tokens that were reserved of limits, input or output, for the calls whose tokens providers reported.
+# HELP evalfleet_tokens_reserved_total Tokens reserved from limits, input or output, for calls whose tokens providers reported.
 # TYPE evalfleet_tokens_reserved_total counter
 evalfleet_tokens_reserved_total{MODEL,token_type="input"} 130
 evalfleet_tokens_reserved_total{MODEL,token_type="output"} 60
-# HELP evalfleet_rate_limited_total Calls that were one too many, by who said so: the provider by status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before it was sent, which made it wait (local).
+# HELP evalfleet_rate_limited_total Calls over a limit, by who refused them: the provider with status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before the call was sent, which made it wait (local).
 # TYPE evalfleet_rate_limited_total counter
 evalfleet_rate_limited_total{MODEL,source="answer"} 1
 evalfleet_rate_limited_total{MODEL,source="http_429"} 1
 evalfleet_rate_limited_total{MODEL,source="local"} 2
-# HELP evalfleet_rate_limit_waits_total Waits at limits and after 429s that runs made instead of asking another model, by the model that they waited for.
+# HELP evalfleet_rate_limit_waits_total Waits of runs for limits and after 429s instead of asking another model, by the model that they waited for.
 # TYPE evalfleet_rate_limit_waits_total counter
 evalfleet_rate_limit_waits_total{MODEL} 2
-# HELP evalfleet_rate_limit_fallbacks_total Times that another model was asked because of limits or 429s, by the model that the run asks for.
+# HELP evalfleet_rate_limit_fallbacks_total Fallbacks to another model because of limits or 429s, by the run's own model.
 # TYPE evalfleet_rate_limit_fallbacks_total counter
 evalfleet_rate_limit_fallbacks_total{MODEL} 3
-# HELP evalfleet_context_fallbacks_total Times that another model was asked because the text was too large, by the model that the run asks for.
+# HELP evalfleet_context_fallbacks_total Fallbacks to another model because the text was too large, by the run's own model.
 # TYPE evalfleet_context_fallbacks_total counter
 evalfleet_context_fallbacks_total{MODEL} 2
-# HELP evalfleet_error_fallbacks_total Times that another model was asked because of any other failure, by the model that the run asks for.
+# HELP evalfleet_error_fallbacks_total Fallbacks to another model because of any other failure, by the run's own model.
 # TYPE evalfleet_error_fallbacks_total counter
 evalfleet_error_fallbacks_total{MODEL} 1
-# HELP evalfleet_cost_usd_total Cost of calls in US dollars, as the provider reported it, else by its price, where one is known.
+# HELP evalfleet_cost_usd_total Cost of calls in US dollars: as the provider reported it, else computed from its price if known.
 # TYPE evalfleet_cost_usd_total counter
 evalfleet_cost_usd_total{MODEL} 0.25
-# HELP evalfleet_retries_total Calls that failed and lead to another one.
+# HELP evalfleet_retries_total Failed calls that led to another call.
 # TYPE evalfleet_retries_total counter
 evalfleet_retries_total{MODEL} 1
 # HELP evalfleet_runs_total Runs that ended with this worker, by state.
@@ -103,13 +103,13 @@ evalfleet_runs_total{MODEL,state="succeeded"} 2
 # HELP evalfleet_worker_slots Calls that this process may have in flight.
 # TYPE evalfleet_worker_slots gauge
 evalfleet_worker_slots 7
-# HELP evalfleet_build_info 1, with the program's version.
+# HELP evalfleet_build_info Always 1; the labels have the program's version.
 # TYPE evalfleet_build_info gauge
 evalfleet_build_info{version="v1.2.3"} 1
-# HELP evalfleet_worker_ready 1 when this process is known to the fleet and takes runs.
+# HELP evalfleet_worker_ready 1 if this process is registered with the fleet and accepts runs.
 # TYPE evalfleet_worker_ready gauge
 evalfleet_worker_ready 0
-# HELP evalfleet_worker_session_restarts_total How often this process could not renew its leases in time and went on under another worker id.
+# HELP evalfleet_worker_session_restarts_total How often this process could not renew its leases in time and continued under another worker id.
 # TYPE evalfleet_worker_session_restarts_total counter
 evalfleet_worker_session_restarts_total 0
 `)

@@ -16,13 +16,13 @@ var (
 	lostDesc = prometheus.NewDesc("evalfleet_leases_lost_total",
 		"Leases that ended before their calls did.", nil, nil)
 	restartsDesc = prometheus.NewDesc("evalfleet_worker_session_restarts_total",
-		"How often this process could not renew its leases in time and went on under another worker id.", nil, nil)
+		"How often this process could not renew its leases in time and continued under another worker id.", nil, nil)
 	outagesDesc = prometheus.NewDesc("evalfleet_redis_outages_total",
 		"How often Redis stopped answering.", nil, nil)
 	upDesc = prometheus.NewDesc("evalfleet_redis_up",
-		"1 when Redis answered when it was asked last.", nil, nil)
+		"1 if Redis answered the last command.", nil, nil)
 	readyDesc = prometheus.NewDesc("evalfleet_worker_ready",
-		"1 when this process is known to the fleet and takes runs.", nil, nil)
+		"1 if this process is registered with the fleet and accepts runs.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

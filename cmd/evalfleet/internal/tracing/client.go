@@ -59,7 +59,7 @@ func (c *client) Stop(context.Context) error {
 	defer close(c.stopped)
 	c.http.CloseIdleConnections()
 	if lost := c.lost.Load(); lost > 0 {
-		c.log.Info().Int64("spans", lost).Msg("spans that the collector of traces did not take")
+		c.log.Info().Int64("spans", lost).Msg("the trace collector rejected spans")
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 			}
 		}
 		if c.failed.CompareAndSwap(false, true) {
-			c.log.Warn().Err(err).Msg("cannot send traces; dropping them until the collector answers. Runs continue")
+			c.log.Warn().Err(err).Msg("cannot send traces; dropping them until the collector answers; runs continue")
 		}
 	}
 	return nil

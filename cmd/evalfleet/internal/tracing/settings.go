@@ -71,7 +71,7 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 		note(fmt.Errorf("%s: got %q, want otlp or none", envExporter, exporter))
 	}
 	if protocol := otlp("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		note(fmt.Errorf("%sPROTOCOL: got %q, want http/protobuf, which collectors take on port 4318", envOTLP, protocol))
+		note(fmt.Errorf("%sPROTOCOL: got %q, want http/protobuf, which collectors accept on port 4318", envOTLP, protocol))
 	}
 	s.endpoint, err = endpoint(get)
 	note(err)

@@ -61,7 +61,7 @@ func TestReadSwitches(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ env, want string }{
-		{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", `OTEL_EXPORTER_OTLP_PROTOCOL: got "grpc", want http/protobuf, which collectors take on port 4318`},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", `OTEL_EXPORTER_OTLP_PROTOCOL: got "grpc", want http/protobuf, which collectors accept on port 4318`},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=collector:4317", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: want an address such as http://collector:4318"},
 		{"OTEL_TRACES_EXPORTER=zipkin", `OTEL_TRACES_EXPORTER: got "zipkin", want otlp or none`},
 		{"OTEL_EXPORTER_OTLP_HEADERS=sk-secret", "OTEL_EXPORTER_OTLP_HEADERS: want name=value"},
