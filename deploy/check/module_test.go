@@ -41,6 +41,9 @@ func TestGoInstall(t *testing.T) {
 		t.Fatal("docs/quickstart.md shows no go install")
 	}
 
+	if !exists(root, ".git") {
+		t.Skip("this is no clone: git is to say which files belong to the module")
+	}
 	list := exec.Command("git", "ls-files", "-z")
 	list.Dir = root
 	names, err := list.Output()
