@@ -48,7 +48,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 		set()
 	}
 	if !named {
-		s.refuse(v.key, "add models: [provider:model]", "fallback does not name a models")
+		s.refuse(v.key, "add models: [provider:model]", "fallback names no models")
 	}
 	s.settings.Fallback = &f
 }

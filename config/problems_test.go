@@ -115,7 +115,7 @@ func TestProblems(t *testing.T) {
 		{"jitter of days", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 2, jitter: 48h}}}\n", nil,
 			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: limit provider/simulator/requests/1m0s: jitter 48h0m0s is not between 0 and 1h"},
 		{"fallback", minimal + "fallback: {preset: bold, max_wait_seconds: 0,\n  max_retries: -1, backoff_base: 0.5, on_error: never}\n", nil,
-			"eval.yaml:4:1: fallback: fallback does not name a models; add models: [provider:model]\n" +
+			"eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]\n" +
 				"eval.yaml:4:20: fallback.preset: got \"bold\"; want balanced, conservative, aggressive\n" +
 				"eval.yaml:4:44: fallback.max_wait_seconds: got \"0\"; want a number of seconds above 0\n" +
 				"eval.yaml:5:16: fallback.max_retries: got \"-1\"; want a whole number from 0 to 1000\n" +

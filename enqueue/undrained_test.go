@@ -106,7 +106,7 @@ func TestNothingIsPushedIntoARedisThatIsNearlyFull(t *testing.T) {
 	if got := b.pushedAfter(topUp, receipt.ID); got <= firstWindow {
 		t.Errorf("%d runs pushed when Redis has memory, want more", got)
 	}
-	for _, want := range []string{"short of memory", "has memory again"} {
+	for _, want := range []string{"low on memory", "has memory again"} {
 		if n := strings.Count(said.String(), want); n != 1 {
 			t.Errorf("said %d times %q, want once:\n%s", n, want, said)
 		}

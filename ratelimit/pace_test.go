@@ -157,7 +157,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		{Limit{Kind: Requests, Max: 5, Resets: "Europe/Berlin"}, nil},
 		{Limit{Kind: Requests, Max: 5, Resets: "Mars/Olympus"}, []string{"time zone"}},
 		{Limit{Kind: Tokens, Max: 5, Resets: "UTC", Period: time.Second}, []string{"only requests", "no period"}},
-		{Limit{Kind: Tokens, Max: 5, Period: time.Minute, Window: Window{Shape: Sliding, Length: time.Second}}, []string{"leave nothing"}},
+		{Limit{Kind: Tokens, Max: 5, Period: time.Minute, Window: Window{Shape: Sliding, Length: time.Second}}, []string{"leaves nothing"}},
 		{Limit{Kind: Tokens, Max: 5000, Period: time.Second, Window: Window{Shape: Sliding, Length: 5 * time.Millisecond}, Jitter: 500 * time.Millisecond}, []string{"too long for a window"}},
 		{Limit{Kind: Requests, Burst: -1, Jitter: -1, Window: Window{Shape: "round"}},
 			[]string{"max 0", "period 0s", "burst -1", "jitter -1ns", `shape "round"`}},

@@ -169,7 +169,7 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 			if err := os.Symlink("nowhere", filepath.Join(working, "notes.md")); err != nil {
 				t.Fatal(err)
 			}
-		}, "regular files only"},
+		}, "regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

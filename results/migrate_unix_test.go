@@ -205,7 +205,7 @@ func TestPostgresMigrationNeedsTheOwner(t *testing.T) {
 	pgtest.Exec(t, database, "CREATE ROLE clerk LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO clerk")
 	t.Cleanup(func() { pgtest.Exec(t, database, "DROP OWNED BY clerk; DROP ROLE clerk") })
 	_, _, err := migrate(t.Context(), pgtest.As(t, database, "clerk"), next)
-	wantError(t, err, "migrate results database", "role may not")
+	wantError(t, err, "migrate results database", "role lacks rights")
 	if !errors.Is(err, ErrUnfit) {
 		t.Errorf("got %v, want ErrUnfit", err)
 	}

@@ -44,7 +44,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"another program's": {
 			make: func(t *testing.T, path string) { run(t, path, "CREATE TABLE notes (text)") },
-			want: []string{"of another program", "name another file"},
+			want: []string{"another program's", "name another file"},
 		},
 		"a newer version": {
 			make: func(t *testing.T, path string) {

@@ -136,7 +136,7 @@ func TestPromptsAreAskedAsTheyAreWritten(t *testing.T) {
 			t.Errorf("prompt %d is recorded as %+v, want %+v", i, got, want)
 		}
 	}
-	if err := runs[7][0].Error; !strings.Contains(err, "no known form") {
+	if err := runs[7][0].Error; !strings.Contains(err, "unknown form") {
 		t.Errorf("the prompt that is none failed with %q, which does not say so", err)
 	}
 }

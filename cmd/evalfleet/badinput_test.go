@@ -140,7 +140,7 @@ func TestBadInputs(t *testing.T) {
 		{"no share", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {pairs: \"sample:2\"}\n"), "", 2, `eval.yaml:3:19: pairwise.pairs: "2" is not a share of the pairs; want a share above 0 and at most 1`},
 		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
-		{"a fallback without models", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback does not name a models; add models: [provider:model]"},
+		{"a fallback without models", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]"},
 		{"votes, no file", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "votes: human.csv\n"), "", 2, "human.csv: no such file"},
 
 		// Listed runs.

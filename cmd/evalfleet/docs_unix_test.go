@@ -216,7 +216,7 @@ func (d *docsBench) serveFleet() {
 		return start(d.t, d.dir, command)
 	}
 	start("worker")
-	d.server = start("controller", "--allow-actions").line()
+	d.server = strings.TrimSuffix(start("controller", "--allow-actions").line(), "/") // or "//" is redirected
 	if err := os.CopyFS(filepath.Join(d.dir, "essays"), os.DirFS(filepath.Join(d.root, "examples", "essays"))); err != nil {
 		d.t.Fatal(err)
 	}

@@ -301,8 +301,8 @@ func TestLaterPhaseRefused(t *testing.T) {
 		{"no scores", func(e *eval.Evaluation) { e.Single, e.Pairwise.TopN = nil, 2 }, nil, "there is no single phase"},
 		{"no share", func(e *eval.Evaluation) { e.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss} }, nil, "swiss is 0"},
 		{"more than all", func(e *eval.Evaluation) { e.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss, Share: 1.1} }, nil, "swiss is 1.1"},
-		{"chosen although fixed", func(*eval.Evaluation) {}, &plan.Choice{Documents: []int{0, 1}}, "chosen already"},
-		{"pairs for documents", func(e *eval.Evaluation) { e.Pairwise.TopN = 2 }, &plan.Choice{Pairs: [][]int{{0, 1}}}, "not of this phase"},
+		{"chosen although fixed", func(*eval.Evaluation) {}, &plan.Choice{Documents: []int{0, 1}}, "already determines"},
+		{"pairs for documents", func(e *eval.Evaluation) { e.Pairwise.TopN = 2 }, &plan.Choice{Pairs: [][]int{{0, 1}}}, "belongs to another phase"},
 		{"document out of range", func(e *eval.Evaluation) { e.Pairwise.TopN = 2 }, &plan.Choice{Documents: []int{0, 9}}, "out of turn"},
 		{"document twice", func(e *eval.Evaluation) { e.Pairwise.TopN = 2 }, &plan.Choice{Documents: []int{1, 1}}, "out of turn"},
 	} {
