@@ -273,7 +273,7 @@ func TestExamineSentinels(t *testing.T) {
 		t.Errorf("another master: %v", err)
 	}
 	_, err = ask(t, Settings{URL: w.Sentinels[0].URL()}, "ef")
-	if err == nil || !strings.Contains(err.Error(), "this is a Sentinel: name it as redis+sentinel://") {
+	if err == nil || !strings.Contains(err.Error(), "this is a Sentinel: write redis+sentinel://") {
 		t.Errorf("a Sentinel as a server: %v", err)
 	}
 }
