@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -456,7 +457,7 @@ func TestTextsThatUnpackToGigabytesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range maxText>>20 + 1 {
+	for range packing.MaxText>>20 + 1 {
 		if _, err := encoder.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // dialect is where SQLite and PostgreSQL differ. Everything else is written once, in SQL that
@@ -85,17 +83,6 @@ func (a *access) unread(err error) error {
 	}
 	return a.explain("read", a.name, err)
 }
-
-// maxText bounds an unpacked text: a document, or all votes of people. A few kilobytes of
-// crafted input could otherwise unpack to any number of gigabytes.
-const maxText = 512 << 20
-
-// Shared by all results stores, of which a controller has one open for each active
-// evaluation: both are safe for concurrent use with whole-buffer calls.
-var (
-	encoder, _ = zstd.NewWriter(nil)
-	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxText))
-)
 
 // reader reads a results store.
 type reader struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -131,7 +132,7 @@ func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	if err != nil {
 		return "", r.explain("read document "+hash+" from", r.name, err)
 	}
-	text, err := decoder.DecodeAll(packed, nil)
+	text, err := packing.Unpack(packed)
 	if err != nil {
 		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.name, err)
 	}

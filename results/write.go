@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -146,7 +147,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
 		statements := make([]statement, len(hashes))
 		for i, hash := range hashes {
-			statements[i] = statement{putDocument, []any{hash, encoder.EncodeAll([]byte(texts[hash]), nil)}}
+			statements[i] = statement{putDocument, []any{hash, packing.Pack([]byte(texts[hash]))}}
 		}
 		if _, err := t.send(ctx, t, statements); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) choice(ctx context.Context, id eval.ID, phase int) (*plan.Choice
 	if err != nil {
 		return nil, fmt.Errorf("read what phase %d of %s compares: %w", phase, id, err)
 	}
-	raw, err := decompress(packed)
+	raw, err := packing.Unpack(packed)
 	if err != nil {
 		return nil, unreadable(id, fmt.Errorf("what phase %d compares: %w", phase, err))
 	}
@@ -69,7 +70,7 @@ func encodeChoice(id eval.ID, phase int, choice *plan.Choice) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode what phase %d of %s compares: %w", phase, id, err)
 	}
-	return compress(raw), nil
+	return packing.Pack(raw), nil
 }
 
 // Choose writes what an open phase of r compares, and how many runs it has by that:

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -87,7 +88,7 @@ func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read plan of %s: %w", id, err)
 	}
-	if raw, err = decompress(raw); err != nil {
+	if raw, err = packing.Unpack(raw); err != nil {
 		return nil, unreadable(id, fmt.Errorf("plan: %w", err))
 	}
 	e := new(eval.Evaluation)
@@ -115,7 +116,7 @@ func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (ma
 		if !ok {
 			return nil, fmt.Errorf("read documents of %s: text %s is gone from Redis", id, hashes[i])
 		}
-		text, err := decompress([]byte(packed))
+		text, err := packing.Unpack([]byte(packed))
 		if err != nil {
 			return nil, fmt.Errorf("text %s of %s: %w", hashes[i], id, err)
 		}

@@ -16,11 +16,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/batch"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -227,7 +227,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 		return fmt.Errorf("encode evaluation %s: %w", id, err)
 	}
 	pipe := s.client.Pipeline()
-	pipe.Set(ctx, s.keys.Plan(id), compress(raw), orphanLife)
+	pipe.Set(ctx, s.keys.Plan(id), packing.Pack(raw), orphanLife)
 	const pack = 100 // texts a command
 	values := make([]any, 0, 2*pack)
 	flush := func() {
@@ -237,7 +237,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 		}
 	}
 	for hash, text := range texts {
-		values = append(values, hash, compress([]byte(text)))
+		values = append(values, hash, packing.Pack([]byte(text)))
 		if len(values) == 2*pack {
 			flush()
 		}
@@ -317,7 +317,7 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 	}
 	args := []any{settings, phases, rand.Text()}
 	for hash, text := range texts {
-		args = append(args, hash, compress([]byte(text)))
+		args = append(args, hash, packing.Pack([]byte(text)))
 	}
 	reopened, err := reopenScript.Run(ctx, s.client, keys, args...).Bool()
 	if err != nil {
@@ -368,20 +368,4 @@ func (s *Store) announce(ctx context.Context, message string) error {
 		return fmt.Errorf("announce %s: %w", message, err)
 	}
 	return nil
-}
-
-// Shared by all stores: both are safe for concurrent use with whole-buffer calls.
-var (
-	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
-)
-
-func compress(raw []byte) []byte { return encoder.EncodeAll(raw, nil) }
-
-func decompress(packed []byte) ([]byte, error) {
-	raw, err := decoder.DecodeAll(packed, nil)
-	if err != nil {
-		return nil, fmt.Errorf("decompress: %w", err)
-	}
-	return raw, nil
 }

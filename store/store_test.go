@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/packing"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
@@ -448,7 +449,7 @@ func TestTextsAreCheckedAgainstTheirHashes(t *testing.T) {
 	s := New(redistest.New(t).Client(), "")
 	r := create(t, s)
 	hash := eval.TextHash("the text of a.md")
-	if err := s.client.HSet(t.Context(), s.keys.Documents(r.ID), hash, compress([]byte("another text"))).Err(); err != nil {
+	if err := s.client.HSet(t.Context(), s.keys.Documents(r.ID), hash, packing.Pack([]byte("another text"))).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if texts, err := s.Documents(t.Context(), r.ID, hash); err == nil || !strings.Contains(err.Error(), "its hash differs") {
