@@ -129,13 +129,7 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	var silent []eval.ID
-	if all && f.Conclude != nil {
-		if silent, err = f.unconcluded(ctx, standings); err != nil {
-			return nil, err
-		}
-	}
-	known, err := f.concludedEarly(ctx, standings)
+	concluded, err := f.concluded(ctx, standings)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +143,20 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 		f.swept = time.Now()
 		before := f.silent
 		f.silent = map[eval.ID]bool{}
-		for _, id := range silent {
-			_, f.silent[id] = before[id]
+		for id, has := range concluded {
+			if !has && f.Conclude != nil && standings[id].Waiting == 0 {
+				_, f.silent[id] = before[id]
+			}
 		}
 		maps.DeleteFunc(f.ended, func(id eval.ID, _ int) bool { return standings[id].Status == "" })
 		for _, of := range []map[eval.ID]bool{f.said, f.stopped} {
 			maps.DeleteFunc(of, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
 		}
 	}
-	for id := range known {
-		f.stopped[id] = true
+	for id, has := range concluded {
+		if has && standings[id].Stopped != "" {
+			f.stopped[id] = true
+		}
 	}
 	for id, n := range f.busy {
 		if anew || !standings[id].Same(f.seen[id]) {
@@ -172,36 +170,20 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
 }
 
-// unconcluded returns the evaluations that have ended, are drained, and have no result in
-// their record, except for those whose end was met here.
-func (f *followers) unconcluded(ctx context.Context, standings map[eval.ID]store.Standing) ([]eval.ID, error) {
+// concluded says of evaluations that have ended, and whose end was not met here, whether their
+// record has a result: another process has then handled the end, perhaps this one before it was
+// restarted.
+func (f *followers) concluded(ctx context.Context, standings map[eval.ID]store.Standing) (map[eval.ID]bool, error) {
 	var ended []eval.ID
 	f.mu.Lock()
 	for id, now := range standings {
 		_, met := f.ended[id]
-		if record.HasEnded(now.Status, now.Stopped) && now.Waiting == 0 && f.busy[id] == nil && !met {
+		if record.HasEnded(now.Status, now.Stopped) && f.busy[id] == nil && !met && !f.stopped[id] {
 			ended = append(ended, id)
 		}
 	}
 	f.mu.Unlock()
-	concluded, err := f.Store.Concluded(ctx, ended)
-	return slices.DeleteFunc(ended, func(id eval.ID) bool { return concluded[id] }), err
-}
-
-// concludedEarly returns the evaluations that ended early and whose end another process has
-// handled, perhaps this one before it was restarted.
-func (f *followers) concludedEarly(ctx context.Context, standings map[eval.ID]store.Standing) (map[eval.ID]bool, error) {
-	var early []eval.ID
-	f.mu.Lock()
-	for id, now := range standings {
-		if now.Stopped != "" && record.HasEnded(now.Status, now.Stopped) && !f.stopped[id] && f.busy[id] == nil {
-			early = append(early, id)
-		}
-	}
-	f.mu.Unlock()
-	concluded, err := f.Store.Concluded(ctx, early)
-	maps.DeleteFunc(concluded, func(_ eval.ID, has bool) bool { return !has })
-	return concluded, err
+	return f.Store.Concluded(ctx, ended)
 }
 
 // takes reports whether an evaluation is to be drained from now on.

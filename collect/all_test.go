@@ -165,9 +165,9 @@ func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
 	}
 }
 
-// A controller that is restarted takes none of the evaluations whose early end was handled
-// before: it would write their files again. It takes one whose end was not, and one of which
-// results wait.
+// A restarted controller does not take an evaluation again if its early end was handled before,
+// because it would rewrite the files. It takes one whose end was not handled, and one with
+// results that wait.
 func TestFollowersLeaveWhatEndedEarly(t *testing.T) {
 	t.Parallel()
 	f, _ := followersOf(t)
