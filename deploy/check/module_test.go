@@ -22,6 +22,21 @@ func (f tracked) Path() string                 { return string(f) }
 func (f tracked) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(root, string(f))) }
 func (f tracked) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(root, string(f))) }
 
+func trackedFiles(t *testing.T) []modzip.File {
+	t.Helper()
+	list := exec.Command("git", "ls-files", "-z")
+	list.Dir = root
+	names, err := list.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	var files []modzip.File
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		files = append(files, tracked(name))
+	}
+	return files
+}
+
 var goInstall = regexp.MustCompile(`go install ([\w./-]+)@latest`)
 
 // TestGoInstall: the program can be installed with go install as docs/quickstart.md says. The
@@ -41,27 +56,19 @@ func TestGoInstall(t *testing.T) {
 		t.Fatal("docs/quickstart.md shows no go install")
 	}
 
-	if !exists(root, ".git") {
-		t.Skip("this is no clone: git is to say which files belong to the module")
-	}
-	list := exec.Command("git", "ls-files", "-z")
-	list.Dir = root
-	names, err := list.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	var files []modzip.File
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
-		files = append(files, tracked(name))
-	}
 	m := module.Version{Path: file.Module.Mod.Path, Version: "v1.0.0"}
 	archive, err := os.Create(filepath.Join(t.TempDir(), "module.zip"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	if err := modzip.Create(archive, m, files); err != nil {
-		t.Fatalf("%d files make no archive of a module: %v", len(files), err)
+	if exists(root, ".git") {
+		err = modzip.Create(archive, m, trackedFiles(t))
+	} else { // an export of a commit has no other files
+		err = modzip.CreateFromDir(archive, m, root)
+	}
+	if err != nil {
+		t.Fatalf("the files make no archive of a module: %v", err)
 	}
 	dir := t.TempDir()
 	if err := modzip.Unzip(dir, m, archive.Name()); err != nil {
