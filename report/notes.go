@@ -28,7 +28,7 @@ func (r *Report) Notes() []string {
 	case failed > 0 && r.ListedOnly():
 		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
 	case failed > 0:
-		note("%s of %s failed. Failed runs are ignored: they count neither as a loss, a tie nor a score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
+		note("%s of %s failed. Failed runs are ignored: they do not count as a loss, a tie or a score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
 	}
 	if cancelled > 0 {
 		note("%s cancelled.", wording.Counted(cancelled, "run"))

@@ -255,8 +255,8 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// A controller has a store open for each of a thousand evaluations, so a store that is at rest
-// keeps few connections, each of which has open files and a cache.
+// A store at rest keeps few connections: a controller has a thousand stores open, and a
+// connection costs open files and a cache.
 func TestStoreAtRestKeepsFewConnections(t *testing.T) {
 	t.Parallel()
 	for kind, newURL := range kinds {
