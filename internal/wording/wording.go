@@ -3,7 +3,6 @@
 package wording
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -42,11 +41,6 @@ func Either[I integer](n I, one, several string) string {
 	}
 	return Count(n) + " " + several
 }
-
-var spacedPercent = regexp.MustCompile(`(\d) %`)
-
-// Whole ties percent signs to their numbers, so that no line ends between them.
-func Whole(s string) string { return spacedPercent.ReplaceAllString(s, "$1\u00a0%") }
 
 // Clip cuts a text after some characters, and ends it with "…" if it was longer.
 func Clip(s string, characters int) string {

@@ -23,13 +23,6 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
-	t.Parallel()
-	if got, want := Whole("84 % of 3 pairs, 33.3 %."), "84\u00a0% of 3 pairs, 33.3\u00a0%."; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestClip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
