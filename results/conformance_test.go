@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -40,6 +42,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"verdict follows its run":  testVerdictFollowsRun,
 		"entries twice":            testTwice,
 		"all or nothing":           testAllOrNothing,
+		"stopped before a commit":  testStoppedBeforeCommit,
 		"order of rows":            testOrderOfRows,
 		"any text round trip":      testAnyText,
 		"counts and states":        testCounts,
@@ -409,5 +412,23 @@ func testCalls(t *testing.T, url string) {
 	}
 	if diff := cmp.Diff(wantUsed, used); diff != "" {
 		t.Errorf("used by each run (-want +got):\n%s", diff)
+	}
+}
+
+// A write whose context ends just before it is committed fails with the context's error: a
+// command that is interrupted then says so, and ends with 130.
+func testStoppedBeforeCommit(t *testing.T, url string) {
+	sink, _ := openSink(t, url)
+	ctx, stop := context.WithCancel(t.Context())
+	err := sink.(*store).transact(ctx, "change", func(of *transaction) error {
+		stop()
+		testrun.Eventually(t, "the transaction to be rolled back", func() bool {
+			_, err := of.tx.ExecContext(t.Context(), "SELECT 1")
+			return errors.Is(err, sql.ErrTxDone)
+		})
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

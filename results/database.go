@@ -164,7 +164,17 @@ func (s *store) try(ctx context.Context, write func(*transaction) error) error {
 	if err := write(t); err != nil {
 		return err
 	}
-	return tx.Commit()
+	return commit(ctx, tx)
+}
+
+// commit commits a transaction that was begun with ctx. One that was rolled back because ctx
+// ended fails with its error, and not with the driver's, which only says that it is over.
+func commit(ctx context.Context, tx *sql.Tx) error {
+	err := tx.Commit()
+	if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
+		return ctx.Err()
+	}
+	return err
 }
 
 // exec carries one statement out and says how many rows it has changed.

@@ -248,7 +248,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 		}
 	}
 	if err == nil {
-		err = tx.Commit()
+		err = commit(ctx, tx)
 	}
 	if err != nil {
 		return noStore, explainPostgres("create", name, err)
@@ -278,7 +278,7 @@ func step(ctx context.Context, db *sql.DB, name string, h history) (version int,
 		_, err = tx.ExecContext(ctx, "UPDATE sink SET version = $1", version)
 	}
 	if err == nil {
-		err = tx.Commit()
+		err = commit(ctx, tx)
 	}
 	if err != nil {
 		return noStore, explainPostgres("migrate", name, err)

@@ -193,7 +193,7 @@ func advance(ctx context.Context, db *sql.DB, path string, h history) (version i
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	}
 	if err == nil {
-		err = tx.Commit()
+		err = commit(ctx, tx)
 	}
 	if err != nil {
 		return noStore, explainSQLite(operation, path, err)
