@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -16,12 +18,15 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/bench/peers/witness"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
@@ -30,11 +35,13 @@ import (
 
 // BenchmarkPath compares the whole way of a run, from its queue to its recorded
 // result, with what asynq alone does with tasks whose handler does nothing. Runs
-// have no limits and their calls are answered within the process.
+// have no limits, and but for http their calls are answered within the process.
 //
 //   - saturated: calls take no time;
 //   - steady: 500 runs a second, by calls of 100 to 300 ms in 100 slots;
-//   - embedded: saturated, on the Redis that `evalfleet run` brings.
+//   - embedded: saturated, on the Redis that `evalfleet run` brings;
+//   - http: saturated, with calls over HTTP to a provider in another process that answers
+//     at once. With -cpuprofile it shows where a worker's time goes.
 //
 // Results are taken out of Redis by another process, which only counts them;
 // for the embedded one the results store of a run takes them, in the same process.
@@ -45,6 +52,9 @@ func BenchmarkPath(b *testing.B) {
 	b.Run("steady", func(b *testing.B) {
 		comparePath(b, redistest.New(b).Client(), pathSettings{slots: 100, latency: 200 * time.Millisecond, warm: 2 * time.Second, measured: sized(time.Second, 5*time.Second), perSecond: 600})
 	})
+	b.Run("http", func(b *testing.B) {
+		comparePath(b, redistest.New(b).Client(), pathSettings{slots: 64, url: served(b), warm: 2 * time.Second, measured: sized(time.Second, 5*time.Second), perSecond: 10_000})
+	})
 	b.Run("embedded", func(b *testing.B) {
 		comparePath(b, nil, pathSettings{slots: 100, warm: 2 * time.Second, measured: sized(time.Second, 5*time.Second), perSecond: 6_000})
 	})
@@ -52,6 +62,7 @@ func BenchmarkPath(b *testing.B) {
 
 type pathSettings struct {
 	slots          int
+	url            string        // of the provider; "": calls are answered within the process
 	latency        time.Duration // of a call, and of asynq's handler: half as long to half as long again
 	warm, measured time.Duration
 	perSecond      int // more than either does, so that work is always there
@@ -187,7 +198,13 @@ func bareAsynq(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: s.slots, Queues: map[string]int{"p": 1}, LogLevel: asynq.FatalLevel,
 	})
-	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+	caller := witness.NewClient(s.url)
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		if s.url != "" {
+			if _, err := caller.Call(ctx, pathModel, string(task.Payload())); err != nil {
+				return err
+			}
+		}
 		if s.latency > 0 {
 			time.Sleep(s.latency/2 + rand.N(s.latency))
 		}
@@ -206,17 +223,21 @@ func bareAsynq(b *testing.B, real *redis.Client, s pathSettings) stretch {
 
 // atOnce is a provider in this process.
 type atOnce struct {
-	latency time.Duration // half as long to half as long again; 0: none
+	next    providers.Provider // if set, answers in its place
+	latency time.Duration      // half as long to half as long again; 0: none
 	calls   atomic.Int64
 	most    atomic.Int64 // calls in flight at once
 	flying  atomic.Int64
 }
 
-func (p *atOnce) Call(ctx context.Context, _ *providers.Request) (*providers.Result, error) {
+func (p *atOnce) Call(ctx context.Context, request *providers.Request) (*providers.Result, error) {
 	p.calls.Add(1)
 	now := p.flying.Add(1)
 	defer p.flying.Add(-1)
 	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	}
+	if p.next != nil {
+		return p.next.Call(ctx, request)
 	}
 	if p.latency > 0 {
 		select {
@@ -235,7 +256,7 @@ func (p *atOnce) Call(ctx context.Context, _ *providers.Request) (*providers.Res
 func pairs(b *testing.B, documents int) (*eval.Evaluation, map[string]string) {
 	b.Helper()
 	e := &eval.Evaluation{
-		Name: b.Name(), Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Name: b.Name(), Items: []eval.Item{{}}, JSON: eval.JSONAuto, Blind: true,
 		Judges:   []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
 		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1, Ties: true},
 	}
@@ -271,6 +292,13 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	}
 
 	provider := &atOnce{latency: s.latency}
+	if s.url != "" {
+		entry := catalog.Entry{Name: "p", Dialect: catalog.Chat, BaseURL: s.url + "/v1"}
+		var err error
+		if provider.next, err = entry.Open(transport.NewClient(transport.Connections{Slots: s.slots}), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
 	stop := work(b, worker.Config{
 		Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: s.slots,
 	})
@@ -327,7 +355,45 @@ func collect(b *testing.B, client *redis.Client, of *store.Store, id eval.ID, e 
 	}
 }
 
-func init() { roles["count"] = count }
+const pathModel = "m"
+
+func init() {
+	roles["count"] = count
+	roles["witness"] = serve
+}
+
+// served starts a provider in another process and returns its URL.
+func served(b *testing.B) string {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	launch(b, "witness", address)
+	testrun.Eventually(b, "the provider listens", func() bool {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		return connection.Close() == nil
+	})
+	return "http://" + address
+}
+
+// serve is the provider that served starts.
+func serve(ctx context.Context, words []string) error {
+	server := &http.Server{Addr: words[0], Handler: witness.New([]witness.Model{{Name: pathModel}})}
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
 
 // count takes results out of Redis as a collector does, and only counts them.
 func count(ctx context.Context, words []string) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/bench/peers/witness"
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
@@ -65,7 +66,7 @@ func runAsynqWorker(ctx context.Context, j job) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	rates := redis_rate.NewLimiter(rdb)
-	client := newCaller(j.URL)
+	client := witness.NewClient(j.URL)
 	server := asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
 		Concurrency:              j.Concurrency * len(j.Queues),
 		Queues:                   queues,
@@ -96,7 +97,7 @@ func runAsynqWorker(ctx context.Context, j job) error {
 			if err := waitForRate(ctx, rates, q); err != nil {
 				return err
 			}
-			wait, err := client.call(ctx, q.Model, q.Model+" "+string(task.Payload()))
+			wait, err := client.Call(ctx, q.Model, q.Model+" "+string(task.Payload()))
 			if err != nil || wait == 0 {
 				return err
 			}

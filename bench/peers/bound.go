@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/evalfleet/evalfleet/bench/peers/witness"
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
@@ -31,7 +32,7 @@ func (b bound) worker(ctx context.Context, e env) (*exec.Cmd, error) {
 
 // runBound executes all runs of a job, then waits for ctx.
 func runBound(ctx context.Context, j job) error {
-	client := newCaller(j.URL)
+	client := witness.NewClient(j.URL)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, q := range j.Queues {
 		allowed := func(context.Context) error { return nil }
@@ -64,7 +65,7 @@ func runBound(ctx context.Context, j job) error {
 						if err := allowed(ctx); err != nil {
 							return err
 						}
-						wait, err := client.call(ctx, q.Model, q.Model+" "+strconv.Itoa(n))
+						wait, err := client.Call(ctx, q.Model, q.Model+" "+strconv.Itoa(n))
 						if err != nil {
 							return err
 						}

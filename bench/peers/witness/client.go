@@ -1,4 +1,4 @@
-package main
+package witness
 
 import (
 	"bytes"
@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// caller calls the witness over connections that are kept open.
-type caller struct {
+// Client calls a Provider over connections that are kept open.
+type Client struct {
 	url    string
 	client *http.Client
 }
 
-func newCaller(url string) caller {
-	return caller{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
+// NewClient returns a client of the provider at url.
+func NewClient(url string) Client {
+	return Client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
 }
 
-// call returns how long to wait before a refused call may be repeated, or 0.
-func (c caller) call(ctx context.Context, model, run string) (wait time.Duration, err error) {
+// Call blocks until run is answered or refused. It returns how long to wait before a refused
+// call may be repeated, or 0.
+func (c Client) Call(ctx context.Context, model, run string) (wait time.Duration, err error) {
 	body, err := json.Marshal(map[string]any{
 		"model": model, "messages": []any{map[string]string{"role": "user", "content": "Which text is better? Run " + run + "."}},
 	})
