@@ -1,6 +1,15 @@
 package ratelimit
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// others are the leases of other workers under a limit, and when Redis told how many.
+type others struct {
+	leases int64
+	told   time.Time
+}
 
 // InFlight is how many calls are in flight, in all processes, under the narrowest
 // bound on them that the lease's call keeps: its evaluation's, else the lowest; this
@@ -22,12 +31,22 @@ func (e *Lease) InFlight() int64 {
 	l := e.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.others[narrowest.id] + l.held[narrowest.id]
+	return l.others[narrowest.id].leases + l.held[narrowest.id]
+}
+
+// roomFor is how long what Redis told of a limit is taken to hold.
+const roomFor = time.Second
+
+// roomy reports whether less than half of a limit on calls in flight is used, by what Redis told
+// lately: no call waits for the next lease to end. The caller holds Limiter.mu.
+func (l *Limiter) roomy(r *rule, now time.Time) bool {
+	known, ok := l.others[r.id]
+	return ok && !r.Adaptive && now.Sub(known.told) < roomFor && 2*(known.leases+l.held[r.id]) < r.Max
 }
 
 // countOthers notes how many calls of other workers are in flight, before callers of this one
 // learn what became of their calls: they may ask at once.
-func (p *pump) countOthers(b *batch, o outcome) {
+func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	for i, r := range b.rules {
@@ -47,6 +66,6 @@ func (p *pump) countOthers(b *batch, o outcome) {
 				}
 			}
 		}
-		p.limiter.others[r.id] = max(0, o.inUse[i]-own)
+		p.limiter.others[r.id] = others{max(0, o.inUse[i]-own), now}
 	}
 }

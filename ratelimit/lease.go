@@ -199,7 +199,7 @@ func (e *Lease) Restored() bool {
 // first; the limiter then keeps trying. A second Release waits for the first. Use it in every
 // exit path, with a context that outlives the call's.
 func (e *Lease) Release(ctx context.Context) error {
-	return e.limiter.confirm(ctx, e.end(release{}))
+	return e.limiter.confirm(ctx, e.end(release{awaited: true}))
 }
 
 // End is Release without the wait: Redis learns of it with the next script, and the limiter
@@ -257,6 +257,7 @@ type release struct {
 	rules          []*rule
 	keep           time.Duration
 	unused         bool          // its call never was
+	awaited        bool          // its caller waits until Redis has it
 	start          int64         // on Redis's clock
 	moved          time.Duration // by which that had been set
 	written        chan struct{} // closed when Redis has it
@@ -269,10 +270,23 @@ type release struct {
 	epoch string
 }
 
-// counts reports whether the release changes what a limit has left.
-func (r *release) counts() bool {
-	return r.unused || r.more != Used{} || len(r.remaining) > 0 ||
-		slices.ContainsFunc(r.rules, func(rule *rule) bool { return rule.leased() || rule.way == byWindow })
+// counts reports whether anyone may wait for a release: its caller, or a call that the limits
+// may let start when it is written.
+func (l *Limiter) counts(r *release, now time.Time) bool {
+	if r.awaited || r.unused || r.keep > 0 || r.refused != nil || len(r.remaining) > 0 {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(r.rules, func(rule *rule) bool {
+		switch {
+		case rule.way == byLeases:
+			return !l.roomy(rule, now)
+		case rule.way == byBudget, rule.way == byWindow:
+			return true
+		}
+		return rule.Kind != Requests && r.more != Used{}
+	})
 }
 
 // plain reports whether nothing but the worker's ledger knows the lease, which ends

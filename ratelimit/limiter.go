@@ -75,10 +75,10 @@ type Limiter struct {
 	running bool
 	mail    mail
 	leases  map[string]*Lease
-	held    map[string]int64 // leases by limit ID
-	others  map[string]int64 // likewise those of other workers, as Redis said last
-	until   time.Time        // when the heartbeat is taken to have lapsed
-	epoch   string           // of Redis's memory, in which it was last told of the leases
+	held    map[string]int64  // leases by limit ID
+	others  map[string]others // likewise those of other workers
+	until   time.Time         // when the heartbeat is taken to have lapsed
+	epoch   string            // of Redis's memory, in which it was last told of the leases
 	waiting int
 	spreads map[string]*spread // by provider
 	health  Health
@@ -102,7 +102,7 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 		access: newAccess(client, cfg),
 		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
-		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]int64{}, spreads: map[string]*spread{},
+		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]others{}, spreads: map[string]*spread{},
 	}
 }
 

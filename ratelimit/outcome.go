@@ -32,7 +32,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	p.limiter.mu.Lock()
 	moved := p.limiter.clock.moved
 	p.limiter.mu.Unlock()
-	p.countOthers(b, o)
+	p.countOthers(b, o, now)
 	for _, r := range b.releases {
 		close(r.written)
 	}

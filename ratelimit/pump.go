@@ -118,9 +118,10 @@ func (p *pump) collect() {
 	p.limiter.mail = mail{}
 	p.limiter.mu.Unlock()
 
+	now := time.Now()
 	for _, r := range m.releases {
-		by := time.Now()
-		if !r.counts() {
+		by := now
+		if !p.limiter.counts(r, now) {
 			by = by.Add(idleRelease)
 		}
 		if len(p.releases) == 0 || by.Before(p.releaseBy) {

@@ -30,6 +30,8 @@ const (
 	// mostAside is the maximum number of tasks pulled ahead while limits delay them, so that
 	// they are pulled and ask for admission several at a time.
 	mostAside = Batch / 4
+	// asideFor is how long tasks pulled ahead may have to wait at the pace of late.
+	asideFor = 250 * time.Millisecond
 )
 
 // Shares decides when tasks may be pulled: only as many as may soon start, so that tasks stay
@@ -37,8 +39,8 @@ const (
 // them.
 //
 // Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in
-// flight, and at least one. Where limits delay them, as many may wait as are in flight, up to
-// mostAside and half of the idle slots. While runs are admitted without having to wait, and this process
+// flight, and at least one. Where limits delay them, as many may wait as are in flight or have
+// started in asideFor, up to mostAside and half of the idle slots. While runs are admitted without having to wait, and this process
 // has fewer in flight than their limits allow in all, the allowance doubles with each of them,
 // up to mostReady, so that queues are filled fast and unlimited ones are pulled in batches. A
 // pull is made once there is room for as many tasks as are ready, so that it takes several.
@@ -75,6 +77,8 @@ type load struct {
 	coming    int // of those ready, reserved for a pull that has not answered
 	pending   int // tasks in the queue, as the last pull left them
 	asking    int // pulls that wait for room
+
+	started [mostAside]time.Time // when the last calls started, the oldest first
 
 	used   [2]int    // the most that were held and asked for, in the time before and in this one
 	since  time.Time // when this time began
@@ -117,7 +121,7 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 			l.use(room, s.now())
 		}
 		if l.allowance == 1 { // limits delay them
-			room = max(room, min(l.at[Flying], mostAside, (s.slots-s.held)/2)-waiting)
+			room = max(room, min(max(l.at[Flying], l.pace(s.now())), mostAside, (s.slots-s.held)/2)-waiting)
 		}
 		room = min(room, s.share(queue))
 		if room > 0 && room >= waiting { // else it is not worth a pull yet
@@ -169,6 +173,14 @@ func (s *Shares) share(queue string) int {
 
 // held is how many tasks of the queue this process holds.
 func (l *load) held() int { return l.at[Ready] + l.at[Flying] + l.at[Resting] }
+
+// pace is how many calls start in asideFor, at the pace of the last ones.
+func (l *load) pace(now time.Time) int {
+	if l.started[0].IsZero() {
+		return 0
+	}
+	return int(mostAside * asideFor / max(now.Sub(l.started[0]), time.Millisecond))
+}
 
 // busy reports whether the queue has work, to this process's knowledge.
 func (l *load) busy() bool { return l.asking > 0 || l.pending > 0 || l.held() > 0 }
@@ -228,6 +240,10 @@ func (s *Shares) Move(queue string, from, to Stage) {
 	l := s.of(queue)
 	l.at[from]--
 	l.at[to]++
+	if to == Flying {
+		copy(l.started[:], l.started[1:])
+		l.started[mostAside-1] = s.now()
+	}
 	s.signal()
 }
 

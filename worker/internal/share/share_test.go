@@ -57,6 +57,31 @@ func TestSeveralWaitBesideIdleSlots(t *testing.T) {
 	}
 }
 
+// Where a rate delays short calls, as many tasks wait as start in a quarter of a second: few are
+// in flight at any moment.
+func TestSeveralWaitWhereARateDelaysShortCalls(t *testing.T) {
+	t.Parallel()
+	for interval, want := range map[time.Duration]int{5 * time.Millisecond: mostAside, 70 * time.Millisecond: 3, time.Second: 1} {
+		now := time.Unix(1_800_000_000, 0)
+		b := New(100)
+		b.now = func() time.Time { return now }
+		for range 2 * mostAside {
+			if got := reserved(t, b, "q"); got < 1 {
+				t.Fatalf("one each %s: a pull takes %d, want at least 1", interval, got)
+			}
+			b.Admitted("q", true)
+			for b.of("q").at[Ready] > 0 {
+				b.Move("q", Ready, Flying)
+				b.Leave("q", Flying)
+				now = now.Add(interval)
+			}
+		}
+		if got := reserved(t, b, "q"); got != want {
+			t.Errorf("one each %s: a pull takes %d, want %d", interval, got, want)
+		}
+	}
+}
+
 func TestPullsGrowWhileRunsStartAtOnce(t *testing.T) {
 	t.Parallel()
 	b := New(100)
