@@ -87,7 +87,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 				return nil, fail(err)
 			}
 		}
-		picked.Capabilities = p.Capabilities
+		picked.Capabilities = p.LookedUpOnce()
 		e.ByName[name], e.Entries[name] = picked, p
 	}
 	return e, nil

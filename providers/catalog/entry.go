@@ -173,7 +173,7 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	at := transport.Config{
-		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Header: header, Capabilities: e.Capabilities,
+		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Header: header, Capabilities: e.LookedUpOnce(),
 	}
 	switch e.Dialect {
 	case Chat, Simulator:

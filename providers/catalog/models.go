@@ -123,7 +123,7 @@ func WindowByHand(provider, model string) int {
 // models_generated.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
-	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known()} { // asked with every call: nothing is copied
+	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known()} {
 		begins := strings.HasPrefix
 		if whose == 2 {
 			begins = isVersion
@@ -137,6 +137,31 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 	capabilities := facts.capabilities()
 	capabilities.Background = e.researches(model)
 	return capabilities
+}
+
+// mostLookedUp bounds the models that LookedUpOnce remembers: their names come from files.
+const mostLookedUp = 1000
+
+// LookedUpOnce is Capabilities for many calls: it goes through the rules once for each model,
+// for the first 1,000. It is safe for concurrent use.
+func (e Entry) LookedUpOnce() providers.CapabilitiesOf {
+	var mu sync.RWMutex
+	known := map[string]providers.Capabilities{}
+	return func(model string) providers.Capabilities {
+		mu.RLock()
+		capabilities, ok := known[model]
+		mu.RUnlock()
+		if ok {
+			return capabilities
+		}
+		capabilities = e.Capabilities(model)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(known) < mostLookedUp {
+			known[model] = capabilities
+		}
+		return capabilities
+	}
 }
 
 // researches reports whether a model does deep research: all of openaidp's, and those of that

@@ -354,3 +354,17 @@ func TestSearchAndJSONInOneCall(t *testing.T) {
 		}
 	}
 }
+
+func TestCapabilitiesLookedUpOnce(t *testing.T) {
+	t.Parallel()
+	for _, entry := range BuiltIn() {
+		lookedUp := entry.LookedUpOnce()
+		for _, model := range []string{"gpt-5-mini", "claude-opus-4-5", "gemini-2.5-pro", "o3-deep-research", "unknown"} {
+			for _, turn := range []string{"first", "second"} {
+				if diff := gocmp.Diff(entry.Capabilities(model), lookedUp(model)); diff != "" {
+					t.Errorf("%s: %s, the %s time (-want +got):\n%s", entry.Name, model, turn, diff)
+				}
+			}
+		}
+	}
+}
