@@ -234,6 +234,9 @@ func (c *chaos) restored() bool {
 	if !c.forgot {
 		return true
 	}
+	if c.redisStruck {
+		return false // cannot be asked now
+	}
 	submitted := 0
 	for _, e := range c.evaluations() {
 		if string(e.ID) != c.ids["c"] && (e.Status == record.StatusDone || time.Since(e.Created) > 3*collect.SettleTime) {
