@@ -201,7 +201,8 @@ func (m Marks) shelf() int {
 	return 3
 }
 
-// addTexts reads the texts of the pairs that were chosen, in the order of the plan.
+// addTexts reads the texts of the pairs that were chosen: those with the most telling marks first,
+// and within a mark in the order of the plan.
 func (b *builder) addTexts(ctx context.Context, source Source) error {
 	b.shelve()
 	e := b.report.Evaluation.Plan
@@ -209,7 +210,7 @@ func (b *builder) addTexts(ctx context.Context, source Source) error {
 	slices.SortFunc(pairs, func(p, q *Pair) int {
 		x, _ := eval.ParseShort(p.ID)
 		y, _ := eval.ParseShort(q.ID)
-		return cmp.Or(cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.Index, y.Index))
+		return cmp.Or(cmp.Compare(p.shelf(), q.shelf()), cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.Index, y.Index))
 	})
 	left := readingsRunes
 	for _, p := range pairs {

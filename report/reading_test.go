@@ -80,9 +80,9 @@ func TestReadingsOfAReport(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %v %+v", p.ID, p.Documents, p.People, p.Marks))
 	}
 	want := []string{
+		"0.2 [q1/y q1/z] [0 1 0] {Disagree:false Flipped:false Unlike:true}",
 		"0.0 [q1/x q1/y] [0 0 0] {Disagree:true Flipped:false Unlike:false}",
 		"0.1 [q1/x q1/z] [0 0 0] {Disagree:false Flipped:true Unlike:false}",
-		"0.2 [q1/y q1/z] [0 1 0] {Disagree:false Flipped:false Unlike:true}",
 		"0.3 [q2/x q2/y] [0 0 0] {Disagree:false Flipped:false Unlike:false}",
 		"0.4 [q2/x q2/z] [0 0 0] {Disagree:false Flipped:false Unlike:false}",
 		"0.5 [q2/y q2/z] [0 0 0] {Disagree:false Flipped:false Unlike:false}",

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
@@ -110,7 +111,7 @@ func probability(p float64) string {
 
 // eloOf is an ability on Elo's scale with its limits, "1086 (1002–1171)".
 func eloOf(c Ranked) string {
-	return fmt.Sprintf("%.0f (%.0f–%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), rank.Elo(c.High))
+	return strings.ReplaceAll(fmt.Sprintf("%.0f (%.0f–%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), rank.Elo(c.High)), "-", "−")
 }
 
 // leadWords is how far the candidate at position k is ahead of the next, with limits.
