@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -50,7 +49,7 @@ func pageTemplate(served bool) *template.Template {
 		"served":       func() bool { return served },
 		"at":           func(r results.RunRow) string { return fmt.Sprintf("%d.%d", r.Phase, r.Index) },
 		"text":         harmless.Line,
-		"whole":        wholePercents,
+		"whole":        wording.TiedPercents,
 		"prose":        harmless.Text,
 		"name":         func(s string) string { return named(s) },
 		"full":         func(s string) string { return wording.Clip(harmless.Line(s), 2*reasonRunes) },
@@ -64,14 +63,6 @@ func pageTemplate(served bool) *template.Template {
 			return scoreTable{rows, columns, of, caption}
 		},
 	}).ParseFS(pageFiles, "page/*.html"))
-}
-
-var spacedPercent = regexp.MustCompile(`(\d) %`)
-
-// wholePercents escapes a text, and ties percent signs to their numbers, so that no line ends
-// between them.
-func wholePercents(s string) template.HTML {
-	return template.HTML(spacedPercent.ReplaceAllString(template.HTMLEscapeString(s), "$1&nbsp;%"))
 }
 
 // page is what the template shows; its numbers are texts already.

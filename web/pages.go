@@ -28,6 +28,7 @@ var pageFiles embed.FS
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"text":  harmless.Line,
+		"said":  func(s string) template.HTML { return wording.TiedPercents(harmless.Line(s)) },
 		"exact": exact,
 		"count": count,
 		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -34,7 +35,7 @@ func TestPagesShowTheLineOfTrust(t *testing.T) {
 		for _, path := range []string{"/", "/evaluations/" + string(s.done)} {
 			_, page := s.ask(http.MethodGet, path)
 			line := lineOfPage(page, `class="trust" data-level="`+string(level)+`"`)
-			if !strings.Contains(line, trust+"&lt;script&gt;") || strings.Contains(line, " hidden>") {
+			if !strings.Contains(line, string(wording.TiedPercents(trust))+"&lt;script&gt;") || strings.Contains(line, " hidden>") {
 				t.Errorf("%s: the line of trust is %q", path, line)
 			}
 			if !strings.Contains(page, result.Headline) {
