@@ -87,8 +87,8 @@ func (r *Report) fitWords() string {
 		words = fmt.Sprintf("The model's deviance is %.1f on %s. ", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
 	}
 	if c := r.Cycles; c.Triples > 0 {
-		words += fmt.Sprintf("%s of %s are circular (a beats b, b beats c, c beats a), which no order explains; with random verdicts it would be a quarter.",
-			wording.Count(c.Circular), wording.Counted(c.Triples, "triple")+" of candidates")
+		words += fmt.Sprintf("Circular triples of candidates (a beats b, b beats c, c beats a), which no order explains: %s of %s; a quarter with random verdicts.",
+			wording.Count(c.Circular), wording.Count(c.Triples))
 	}
 	return words
 }

@@ -93,8 +93,8 @@ func (r *Report) trustSection() section {
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
-		s.lines = append(s.lines, fmt.Sprintf("All judges together: %s of %s contradict themselves (a beats b, b beats c, c beats a), %s; by chance 25 %%.",
-			wording.Count(r.Cycles.Circular), wording.Counted(r.Cycles.Triples, "triple"), percent(r.Cycles.Share())))
+		s.lines = append(s.lines, fmt.Sprintf("Circular triples (a beats b, b beats c, c beats a), by all judges together: %s of %s, %s; by chance 25 %%.",
+			wording.Count(r.Cycles.Circular), wording.Count(r.Cycles.Triples), percent(r.Cycles.Share())))
 	}
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
 		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
