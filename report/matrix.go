@@ -77,7 +77,7 @@ func (r *Report) wins(group Group) *matrix {
 func beats(group Group) *matrix {
 	m := &matrix{
 		Title: "Who is better, and how sure that is",
-		Hint:  "The probability, in percent, that the candidate on the left is better than the one above. 50 is a toss-up; from 98 on, the 95 % interval of their difference excludes 0, for this pair alone.",
+		Hint:  "The probability, in percent, that the candidate on the left is better than the one above. 50 is a toss-up; from 98 on, the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows for luck, as P(best) does: with few items its figures are nearer to 50.",
 	}
 	m.fill(group, func(i, j int) heatCell {
 		p := group.Beats(i, j)
