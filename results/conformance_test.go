@@ -42,7 +42,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"verdict follows its run":  testVerdictFollowsRun,
 		"entries twice":            testTwice,
 		"all or nothing":           testAllOrNothing,
-		"stopped before a commit":  testStoppedBeforeCommit,
+		"stopped in a transaction": testStoppedInTransaction,
 		"order of rows":            testOrderOfRows,
 		"any text round trip":      testAnyText,
 		"counts and states":        testCounts,
@@ -415,20 +415,25 @@ func testCalls(t *testing.T, url string) {
 	}
 }
 
-// A write whose context ends just before it is committed fails with the context's error: a
-// command that is interrupted then says so, and ends with 130.
-func testStoppedBeforeCommit(t *testing.T, url string) {
+// A write whose context ends fails with the context's error, whatever package sql says of its
+// transaction: a command that is interrupted then says so, and ends with 130.
+func testStoppedInTransaction(t *testing.T, url string) {
 	sink, _ := openSink(t, url)
-	ctx, stop := context.WithCancel(t.Context())
-	err := sink.(*store).transact(ctx, "change", func(of *transaction) error {
-		stop()
-		testrun.Eventually(t, "the transaction to be rolled back", func() bool {
-			_, err := of.tx.ExecContext(t.Context(), "SELECT 1")
-			return errors.Is(err, sql.ErrTxDone)
+	for _, last := range []string{"a commit", "a statement"} {
+		ctx, stop := context.WithCancel(t.Context())
+		err := sink.(*store).transact(ctx, "change", func(of *transaction) (err error) {
+			stop()
+			testrun.Eventually(t, "the transaction to be rolled back", func() bool {
+				_, err = of.tx.ExecContext(t.Context(), "SELECT 1")
+				return errors.Is(err, sql.ErrTxDone)
+			})
+			if last == "a commit" {
+				return nil
+			}
+			return err
 		})
-		return nil
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("before %s: got %v, want context.Canceled", last, err)
+		}
 	}
 }

@@ -146,7 +146,8 @@ func (s *store) transact(ctx context.Context, operation string, write func(*tran
 	return nil
 }
 
-func (s *store) try(ctx context.Context, write func(*transaction) error) error {
+func (s *store) try(ctx context.Context, write func(*transaction) error) (err error) {
+	defer func() { err = stopped(ctx, err) }()
 	conn, err := s.write.Conn(ctx)
 	if err != nil {
 		return err
@@ -164,13 +165,12 @@ func (s *store) try(ctx context.Context, write func(*transaction) error) error {
 	if err := write(t); err != nil {
 		return err
 	}
-	return commit(ctx, tx)
+	return tx.Commit()
 }
 
-// commit commits a transaction that was begun with ctx. One that was rolled back because ctx
-// ended fails with its error, and not with the driver's, which only says that it is over.
-func commit(ctx context.Context, tx *sql.Tx) error {
-	err := tx.Commit()
+// stopped returns the error of ctx in place of one that only says that a transaction is over:
+// package sql rolls it back at once when its context ends.
+func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
 		return ctx.Err()
 	}

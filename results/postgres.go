@@ -216,6 +216,7 @@ FROM (SELECT to_regclass(quote_ident(current_schema()) || '.sink') AS found) AS 
 // create makes the tables, unless another process has just made them, and returns the
 // version of the store.
 func create(ctx context.Context, db *sql.DB, name, searchPath string, h history) (version int, err error) {
+	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return noStore, explainPostgres("create", name, err)
@@ -248,7 +249,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 		}
 	}
 	if err == nil {
-		err = commit(ctx, tx)
+		err = tx.Commit()
 	}
 	if err != nil {
 		return noStore, explainPostgres("create", name, err)
@@ -260,6 +261,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 // has done so, and returns the version that it has then. It waits for transactions that
 // write; those that begin later wait for it.
 func step(ctx context.Context, db *sql.DB, name string, h history) (version int, err error) {
+	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return noStore, explainPostgres("migrate", name, err)
@@ -278,7 +280,7 @@ func step(ctx context.Context, db *sql.DB, name string, h history) (version int,
 		_, err = tx.ExecContext(ctx, "UPDATE sink SET version = $1", version)
 	}
 	if err == nil {
-		err = commit(ctx, tx)
+		err = tx.Commit()
 	}
 	if err != nil {
 		return noStore, explainPostgres("migrate", name, err)

@@ -158,6 +158,7 @@ func prepare(ctx context.Context, db *sql.DB, path string, h history) error {
 // advance makes the tables, or takes one step, in one transaction, and returns the
 // version that the store has. A process killed in the middle leaves the version before.
 func advance(ctx context.Context, db *sql.DB, path string, h history) (version int, err error) {
+	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		err = explainSQLite("open", path, err)
@@ -193,7 +194,7 @@ func advance(ctx context.Context, db *sql.DB, path string, h history) (version i
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	}
 	if err == nil {
-		err = commit(ctx, tx)
+		err = tx.Commit()
 	}
 	if err != nil {
 		return noStore, explainSQLite(operation, path, err)
