@@ -18,7 +18,16 @@ var explorerFuncs = template.FuncMap{
 	"moment":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"counted": wording.Either[int],
 	"inc":     func(i int) int { return i + 1 },
+	"named":   named,
 	"inside":  func(id eval.ID, r *Result) inside { return inside{id, r} },
+}
+
+// named is a document's id beside its item, with which ids of answers begin.
+func named(item, document string) string {
+	if item == "" {
+		return harmless.Line(document)
+	}
+	return harmless.Line(strings.TrimPrefix(document, item+"/"))
 }
 
 // inside is a run within a page of its evaluation.
