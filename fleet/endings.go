@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
@@ -60,7 +59,7 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.
 	if err != nil {
 		log.Warn().Err(err).Msg("cannot write all files of the evaluation")
 	}
-	result := ResultOf(built)
+	result := built.Result()
 	if err := e.tell(ctx, o, built, result); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -72,19 +71,6 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.
 	}
 	log.Info().Str("result", result.Headline).Msg("evaluation ended")
 	return e.fleet.Store.Conclude(ctx, o.Record.ID, result)
-}
-
-// ResultOf returns what a report says of an evaluation that has just ended; nil: there is no report.
-func ResultOf(built *report.Report) record.Result {
-	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
-	if built == nil {
-		return result
-	}
-	result.Headline = built.Headline()
-	if trust := built.Reliance(); trust != nil {
-		result.Reliance = &record.Reliance{Level: string(trust.Level), Text: trust.String()}
-	}
-	return result
 }
 
 // write makes the report and writes all files.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Reliance summarises in a line whether judges can be relied on: their agreement with each
@@ -164,4 +166,18 @@ func kappaWords(kappa float64) string {
 		return ""
 	}
 	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), strength(kappa))
+}
+
+// Result is what records and pages say of an evaluation that has ended: its headline, and whether
+// its judges can be relied on. That of no report has only a time.
+func (r *Report) Result() record.Result {
+	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
+	if r == nil {
+		return result
+	}
+	result.Headline = r.Headline()
+	if trust := r.Reliance(); trust != nil {
+		result.Reliance = &record.Reliance{Level: string(trust.Level), Text: trust.String()}
+	}
+	return result
 }

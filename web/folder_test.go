@@ -15,9 +15,11 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 )
@@ -93,5 +95,65 @@ func TestFolder(t *testing.T) {
 	t.Cleanup(s.server.Close)
 	if got, _ := s.ask(http.MethodGet, "/"); got.code != http.StatusServiceUnavailable {
 		t.Errorf("without a folder, a Redis that has gone answers %d, want 503", got.code)
+	}
+}
+
+// The page of a run that has ended says who won, and whether the judges can be relied on; that of
+// one under way does not rank what it has.
+func TestFolderOfAnEndedRun(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.db")
+	sink, err := results.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, texts := question("ended")
+	id := asked.ID()
+	stored := results.Evaluation{ID: id, Plan: asked, Phases: []record.Phase{{Kind: eval.KindPairwise, Runs: 6}}, Created: time.Now()}
+	err = sink.PutEvaluation(t.Context(), stored, func(yield func(string, string) bool) {
+		for hash, text := range texts {
+			if !yield(hash, text) {
+				return
+			}
+		}
+	})
+	var entries []record.Entry
+	for i, pair := range [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}} {
+		first, second := asked.Documents[pair[0]], asked.Documents[pair[1]]
+		entries = append(entries, record.Entry{Run: &record.Run{
+			Index: i, Kind: eval.KindPairwise, State: eval.StateSucceeded.String(), Queue: "p", Judge: "p:m", Model: "p:m",
+			Documents: []string{first.ID, second.ID}, Candidates: []string{first.Candidate, second.Candidate}, Trial: 1,
+			Winner: asked.Documents[min(pair[0], pair[1])].ID, Started: time.Unix(int64(i), 0), Ended: time.Unix(int64(i), 0),
+		}})
+	}
+	if err = errors.Join(err, sink.Append(t.Context(), id, entries), sink.Close()); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := results.OpenReadOnly(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	built, err := report.Build(t.Context(), reader, id, report.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := built.Result()
+	for status, shown := range map[record.Status]bool{record.StatusDone: true, record.StatusActive: false} {
+		folder := &Folder{
+			Open:   func(ctx context.Context) (results.Reader, error) { return results.OpenReadOnly(ctx, path) },
+			Status: func(results.Listed) record.Status { return status },
+		}
+		open := func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }
+		s := &site{t: t, server: httptest.NewServer(New(Config{Folder: folder, Results: open, Log: zerolog.Nop()}))}
+		t.Cleanup(s.server.Close)
+		for range 2 { // the second is remembered
+			_, page := s.ask(http.MethodGet, "/evaluations/"+string(id))
+			for _, words := range []string{result.Headline, result.Reliance.Text} {
+				if said := string(wording.TiedPercents(words)); strings.Contains(page, ">"+said+"<") != shown {
+					t.Errorf("%s: the page says %q: %t, want %t\n%.2000s", status, said, !shown, shown, page)
+				}
+			}
+		}
 	}
 }

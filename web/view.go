@@ -149,10 +149,7 @@ func shown(e view.Evaluation) Evaluation {
 	of.All.complete()
 	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
 	if r := e.Result; r != nil {
-		of.Shown.Result, of.Shown.Report = r.Headline, !r.Elsewhere
-		if r.Reliance != nil {
-			of.Shown.Trust, of.Shown.Level = r.Reliance.Text, r.Reliance.Level
-		}
+		of.conclude(*r)
 	}
 	if e.Stopped != nil {
 		of.Shown.Stopped = e.Stopped.String()
@@ -164,6 +161,15 @@ func shown(e view.Evaluation) Evaluation {
 		of.Shown.Cost = u.Cost()
 	}
 	return of
+}
+
+// conclude shows the result of an evaluation.
+func (e *Evaluation) conclude(r view.Result) {
+	e.Result = &r
+	e.Shown.Result, e.Shown.Report = r.Headline, !r.Elsewhere
+	if r.Reliance != nil {
+		e.Shown.Trust, e.Shown.Level = r.Reliance.Text, r.Reliance.Level
+	}
 }
 
 // pace writes runs per second.

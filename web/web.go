@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynqmon"
@@ -81,6 +82,10 @@ type Server struct {
 	notes   *notes
 	uploads chan struct{} // holds the submissions under way
 	reports moment.Cache[reported, *report.Report]
+
+	mu        sync.Mutex                 // guards concluded
+	concluded map[reported]record.Result // of the evaluation that was shown last
+
 	votes   moment.Cache[voted, votes]
 	handler http.Handler
 }
@@ -210,9 +215,45 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	}
 	if reader, err := s.results(r.Context(), id); err == nil {
 		detail.Report = true
+		s.addResult(r.Context(), detail, reader)
 		_ = reader.Close()
 	}
 	return detail, nil
+}
+
+// mostRanked bounds the runs of an evaluation that is ranked for its page.
+const mostRanked = 50_000
+
+// addResult adds what an evaluation has shown to its page, once it has ended, where its record
+// does not say so: that of an output folder.
+func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.Reader) {
+	ended := detail.Status == view.StatusStopped || record.HasEnded(detail.Status, "")
+	if !ended || detail.Result != nil || detail.All.Done == 0 || detail.All.Done > mostRanked {
+		return
+	}
+	e, err := reader.Evaluation(ctx, detail.ID)
+	var state string
+	if err == nil {
+		state, err = recordedState(ctx, reader, e)
+	}
+	of := reported{detail.ID, state}
+	s.mu.Lock()
+	result, known := s.concluded[of]
+	s.mu.Unlock()
+	if err == nil && !known {
+		var built *report.Report
+		if built, err = s.reports.Get(ctx, of); err == nil {
+			result = built.Result()
+			s.mu.Lock()
+			s.concluded = map[reported]record.Result{of: result} // a folder's pages show one at a time
+			s.mu.Unlock()
+		}
+	}
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(detail.ID)).Msg("cannot rank the results for the page")
+		return
+	}
+	detail.Evaluation.conclude(view.Result{At: result.At, Headline: result.Headline, Reliance: result.Reliance})
 }
 
 // open opens the results store of an evaluation for its numbers; nil: it cannot be read.

@@ -127,7 +127,7 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	place.Dir = d.FolderOf(r)
 	err = conclude(ctx, conclusion{reader: sink, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
-			result := fleet.ResultOf(built)
+			result := built.Result()
 			result.Elsewhere = r.SinkURL == ""
 			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
