@@ -137,10 +137,14 @@ func (r *Report) runWords() string {
 		}
 		words = append(words, wording.Count(failed)+" failed ("+strings.Join(classes, ", ")+")")
 	}
+	missing := planned - succeeded - failed - cancelled
+	if r.cancelled() {
+		cancelled, missing = cancelled+missing, 0
+	}
 	if cancelled > 0 {
 		words = append(words, wording.Count(cancelled)+" cancelled")
 	}
-	if missing := planned - succeeded - failed - cancelled; missing > 0 {
+	if missing > 0 {
 		words = append(words, wording.Count(missing)+" without a result yet")
 	}
 	return strings.Join(words, ", ")

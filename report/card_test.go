@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/lines"
@@ -64,6 +65,24 @@ func TestCardOfAStoppedEvaluation(t *testing.T) {
 	text := card(t, built(t, m, Options{}), CardOptions{})
 	if !strings.Contains(text, "Stopped  provider openai is paused, auth: no ") || strings.Contains(text, "\x1b") {
 		t.Errorf("got\n%q\nwant why it stopped, and no escape sequence", text)
+	}
+}
+
+// The card and the page of a cancelled evaluation count its missing runs as cancelled, and
+// promise no result and no other submission.
+func TestCancelledEvaluation(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(4), []string{"q"}, []string{"a", "b"}, []float64{0, 0}, 2).withCalls(3, "")
+	m.evaluation.Cancelled = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	r := built(t, m, Options{Draws: 20})
+	const missing = 7
+	r.Phases[0].Runs += missing
+	if text := card(t, r, CardOptions{}); !strings.Contains(text, fmt.Sprintf("%d cancelled", missing)) || strings.Contains(text, "result yet") {
+		t.Errorf("got\n%s\nwant %d cancelled runs and none that waits for a result", text, missing)
+	}
+	page := pageOf(t, r)
+	if !strings.Contains(page, "evaluation was cancelled") || strings.Contains(page, "Preliminary") || strings.Contains(page, "Submit the evaluation again") {
+		t.Error("the page does not say that the evaluation was cancelled, or says to submit it again")
 	}
 }
 

@@ -18,7 +18,11 @@ func (r *Report) Notes() []string {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 
 	planned, succeeded, failed, cancelled := r.runs()
-	if missing := planned - succeeded - failed - cancelled; missing > 0 && !r.known() {
+	switch missing := planned - succeeded - failed - cancelled; {
+	case missing <= 0 || r.known():
+	case r.cancelled():
+		note("The evaluation was cancelled: %s of %s %s no result.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
+	default:
 		note("Preliminary: %s of %s %s no result yet.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
 	}
 	if why := r.Evaluation.Stopped; why != nil {

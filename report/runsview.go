@@ -40,7 +40,7 @@ func (r *Report) runsView() *runsView {
 	}
 	total := r.progress()
 	clock := "01-02 15:04:05"
-	v := &runsView{Missing: missing(total), When: "Times are UTC."}
+	v := &runsView{Missing: missing(total, r.cancelled()), When: "Times are UTC."}
 	if day := total.First.UTC().Format(time.DateOnly); !total.First.IsZero() && day == total.Last.UTC().Format(time.DateOnly) {
 		clock, v.When = time.TimeOnly, "Times are UTC, on "+day+"."
 	}
@@ -86,8 +86,9 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 	return row
 }
 
-// missing says what of all runs has no result.
-func missing(p JudgeProgress) string {
+// missing says what of all runs has no result. It does not advise to submit a cancelled
+// evaluation again, which a fleet refuses.
+func missing(p JudgeProgress, cancelled bool) string {
 	switch lacking := p.Missing; {
 	case p.Planned == 0:
 		return "No runs are planned."
@@ -95,6 +96,9 @@ func missing(p JudgeProgress) string {
 		return fmt.Sprintf("All of %s succeeded.", wording.Counted(p.Planned, "planned run"))
 	case lacking+p.Cancelled == 0:
 		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed))
+	case cancelled:
+		return fmt.Sprintf("The evaluation was cancelled: of %s, %s succeeded, %s failed and %s cancelled.",
+			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), wording.Count(p.Cancelled+lacking))
 	default:
 		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submit the evaluation again to run only what is missing.",
 			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), are(p.Cancelled), are(lacking))

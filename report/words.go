@@ -212,6 +212,10 @@ func (r *Report) total() results.Usage {
 	return sum
 }
 
+// cancelled reports whether the evaluation was cancelled, so that no results of
+// its missing runs are due.
+func (r *Report) cancelled() bool { return !r.Evaluation.Cancelled.IsZero() }
+
 func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
 	for _, p := range r.Phases {
 		planned += p.Runs
