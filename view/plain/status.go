@@ -66,7 +66,11 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	}
 	if s.Stopped != nil {
 		detail(out, s.Stopped.String())
-		if s.Stopped.Known == nil {
+		switch {
+		case s.Stopped.Known != nil:
+		case s.Stopped.Budget > 0:
+			detail(out, "raise budget in the evaluation file and submit it again")
+		default:
 			detail(out, "resume with `evalfleet resume`")
 		}
 	}
