@@ -190,3 +190,11 @@ func TestReliance(t *testing.T) {
 		t.Errorf("without verdicts: %v", got)
 	}
 }
+
+// Limits of an Elo rating that are negative are not joined by a dash, which reads like a sign.
+func TestEloBelowZero(t *testing.T) {
+	t.Parallel()
+	if got := eloOf(Ranked{Standing: rank.Standing{Ability: -12}, Limits: rank.Limits{Low: -29, High: -9}}); strings.Contains(got, "–−") || !strings.Contains(got, "(−") {
+		t.Errorf("got %q, want limits that are set apart", got)
+	}
+}

@@ -109,9 +109,14 @@ func probability(p float64) string {
 	return outOfHundred(p) + " %"
 }
 
-// eloOf is an ability on Elo's scale with its limits, "1086 (1002–1171)".
+// eloOf is an ability on Elo's scale with its limits, "1086 (1002–1171)". Limits below 0 are
+// set apart, "−1103 (−4062 … −554)".
 func eloOf(c Ranked) string {
-	return strings.ReplaceAll(fmt.Sprintf("%.0f (%.0f–%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), rank.Elo(c.High)), "-", "−")
+	between := "–"
+	if rank.Elo(c.Low) < 0 {
+		between = " … "
+	}
+	return strings.ReplaceAll(fmt.Sprintf("%.0f (%.0f%s%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), between, rank.Elo(c.High)), "-", "−")
 }
 
 // leadWords is how far the candidate at position k is ahead of the next, with limits.
