@@ -18,7 +18,11 @@ type ownRow struct {
 	Ranks []string // by column
 }
 
+// ownViewOf is nil where one ranking is the only one.
 func ownViewOf(caption string, candidates []Ranked, names []string, rankings [][]Group) *ownView {
+	if len(names) == 1 {
+		return nil
+	}
 	v := &ownView{Caption: caption, Columns: names}
 	shown := candidates[:min(openRows, len(candidates))]
 	v.Left = len(candidates) - len(shown)
@@ -43,9 +47,6 @@ func (r *Report) ownView() *ownView {
 		if len(j.Groups) > 0 {
 			names, rankings = append(names, j.Name), append(rankings, j.Groups)
 		}
-	}
-	if len(names) == 1 {
-		return nil
 	}
 	return ownViewOf("Ranks, with the limits at 95 %", r.Groups[0].Ranked, names, rankings)
 }

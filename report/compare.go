@@ -54,8 +54,8 @@ const (
 
 // Difference is a setting that is not the same in all evaluations.
 type Difference struct {
-	Name   string
-	Values []string // by evaluation; empty: it has none
+	Name   string   `json:"name"`
+	Values []string `json:"values"` // by evaluation; empty: it has none
 }
 
 // Compare sets reports side by side; there must be at least one.

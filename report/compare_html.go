@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"html/template"
 	"io"
@@ -49,14 +48,7 @@ type placeView struct {
 // WriteHTML writes the comparison as one page that needs nothing else, as
 // Report.WriteHTML does.
 func (c *Comparison) WriteHTML(w io.Writer) error {
-	out := bufio.NewWriter(w)
-	if err := fileTemplate().ExecuteTemplate(out, "compare", c.page()); err != nil {
-		return fmt.Errorf("write page of a comparison: %w", err)
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write page of a comparison: %w", err)
-	}
-	return nil
+	return writePage(w, fileTemplate(), "compare", c.page(), "a comparison")
 }
 
 func (c *Comparison) page() *comparePage {
@@ -92,17 +84,22 @@ func (r *Report) comparedView(k int) comparedView {
 
 func (c *Comparison) row(one Compared) compareRow {
 	row := compareRow{Name: one.Name}
-	for k, place := range one.Places {
-		view := placeView{Rank: "–", Value: "–", Later: k > 0}
-		if place != nil {
-			view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].value(place.Ranked)
-		}
-		if k > 0 {
-			view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], place), one.Moves[k] == MoveBeyond
-		}
-		row.Places = append(row.Places, view)
+	for k := range one.Places {
+		row.Places = append(row.Places, c.place(one, k))
 	}
 	return row
+}
+
+// place is a candidate's place in evaluation k, in words.
+func (c *Comparison) place(one Compared, k int) placeView {
+	view := placeView{Rank: "–", Value: "–", Later: k > 0}
+	if place := one.Places[k]; place != nil {
+		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].value(place.Ranked)
+	}
+	if k > 0 {
+		view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], one.Places[k]), one.Moves[k] == MoveBeyond
+	}
+	return view
 }
 
 // comparePlot is an interval plot with a line for each evaluation beside each other.

@@ -85,20 +85,13 @@ func (c *Comparison) sections(most, width int) []section {
 
 // columns are one evaluation's ranks and abilities, and what changed since the first.
 func (c *Comparison) columns(k int, shown []Compared) lines.Table {
-	r := c.Reports[k]
-	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(r))
+	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(c.Reports[k]))
 	if k > 0 {
 		t = append(t, lines.Column{Head: fmt.Sprintf("from 1 to %d", k+1)})
 	}
 	for _, one := range shown {
-		cells := []string{"–", "–"}
-		if place := one.Places[k]; place != nil {
-			cells = []string{r.ranks(place.Ranked), r.value(place.Ranked)}
-		}
-		if k > 0 {
-			cells = append(cells, one.Moves[k].meaning(one.Places[0], one.Places[k]))
-		}
-		t.Add(cells...)
+		place := c.place(one, k)
+		t.Add([]string{place.Rank, place.Value, place.Move}[:len(t)]...)
 	}
 	return t
 }

@@ -113,19 +113,25 @@ type tile struct {
 // WriteHTML writes the report as one page that needs nothing else: no network, no
 // script, no font. Everything recorded is escaped, and a content security policy
 // forbids the page to load or run anything.
-func (r *Report) WriteHTML(w io.Writer) error { return r.writePage(w, fileTemplate()) }
+func (r *Report) WriteHTML(w io.Writer) error { return r.writePage(w, fileTemplate) }
 
 // WriteServedHTML is WriteHTML for /evaluations/ID/report of the pages: it links to the
 // evaluation and to its runs there.
-func (r *Report) WriteServedHTML(w io.Writer) error { return r.writePage(w, servedTemplate()) }
+func (r *Report) WriteServedHTML(w io.Writer) error { return r.writePage(w, servedTemplate) }
 
-func (r *Report) writePage(w io.Writer, form *template.Template) error {
+func (r *Report) writePage(w io.Writer, form func() *template.Template) error {
+	return writePage(w, form(), "page.html", r.page(), string(r.Evaluation.ID))
+}
+
+// writePage writes the page that a template makes of data, which are of what is named.
+func writePage(w io.Writer, form *template.Template, name string, data any, of string) error {
 	out := bufio.NewWriter(w)
-	if err := form.Execute(out, r.page()); err != nil {
-		return fmt.Errorf("write page of %s: %w", r.Evaluation.ID, err)
+	err := form.ExecuteTemplate(out, name, data)
+	if err == nil {
+		err = out.Flush()
 	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write page of %s: %w", r.Evaluation.ID, err)
+	if err != nil {
+		return fmt.Errorf("write page of %s: %w", of, err)
 	}
 	return nil
 }

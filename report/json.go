@@ -41,16 +41,13 @@ func (r *Report) json() reportJSON {
 		Headline: r.Headline(), Notes: r.Notes(), Runs: runsJSON{planned, succeeded, failed, cancelled},
 		Verdicts: r.Verdicts, Scores: r.Scored, First: someTime(r.First), Last: someTime(r.Last), RankedBy: r.rankedBy(),
 		Cycles: cyclesOf(r.Cycles), Length: lengthOf(r.Length), Agreement: agreementOf(r.Agreement, false),
-		Statistics: r.Statistics,
+		Intervals: r.Intervals, Statistics: r.Statistics,
 	}
 	for _, g := range r.Groups {
 		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))
 	}
 	for _, c := range r.Unranked {
 		out.Unranked = append(out.Unranked, c.Name)
-	}
-	if how := r.Intervals; how != nil {
-		out.Intervals = &intervalsJSON{how.By, how.Clusters, how.Draws, how.Seed}
 	}
 	if f := r.Fit; f != nil {
 		out.Fit = &fitJSON{number(f.LogLikelihood), number(f.Deviance), f.DegreesOfFreedom, f.Iterations, nil}
@@ -93,14 +90,10 @@ func (r *Report) rankedBy() string {
 
 func (r *Report) evaluationJSON() evaluationJSON {
 	e := r.Evaluation
-	out := evaluationJSON{
-		ID: string(e.ID), Name: e.Plan.Name,
+	return evaluationJSON{
+		ID: string(e.ID), Name: e.Plan.Name, Settings: r.settings(),
 		Submitted: someTime(e.Created), Finished: someTime(e.Finished), Cancelled: someTime(e.Cancelled), Stopped: e.Stopped,
 	}
-	for _, s := range r.settings() {
-		out.Settings = append(out.Settings, settingJSON(s))
-	}
-	return out
 }
 
 func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
@@ -111,7 +104,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 			Candidate: c.Name, Rank: c.Rank, Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: number(c.WinRate()),
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
 			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none, Lead: none, LeadLow: none, LeadHigh: none,
-			For: reasonsOf(c.For), Against: reasonsOf(c.Against), Scores: scoresOf(r.Criteria, c.Scores),
+			For: c.For, Against: c.Against, Scores: scoresOf(r.Criteria, c.Scores),
 		}
 		if abilities {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
@@ -189,14 +182,6 @@ func scoresOf(names []string, scores []Score) map[string]scoreJSON {
 		if s.N > 0 {
 			out[names[k]] = scoreJSON{number(s.Mean()), s.N}
 		}
-	}
-	return out
-}
-
-func reasonsOf(reasons []Reason) []reasonJSON {
-	var out []reasonJSON
-	for _, reason := range reasons {
-		out = append(out, reasonJSON{reason.Run, reason.Judge, reason.Item, reason.Opponent, reason.Text})
 	}
 	return out
 }
@@ -290,7 +275,7 @@ func shortRun(r results.RunRow) string {
 
 // WriteJSON writes the comparison for programs, as Report.WriteJSON does.
 func (c *Comparison) WriteJSON(w io.Writer) error {
-	out := comparisonJSON{Version: jsonVersion, Shared: c.Shared, Headline: c.Headline()}
+	out := comparisonJSON{Version: jsonVersion, Shared: c.Shared, Headline: c.Headline(), Settings: c.Settings}
 	for _, r := range c.Reports {
 		one := r.evaluationJSON()
 		out.Evaluations = append(out.Evaluations, comparedJSON{one.ID, one.Name, one.Submitted, r.rankedBy(), r.Verdicts, r.Scored})
@@ -311,9 +296,6 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 			one.Places = append(one.Places, place)
 		}
 		out.Candidates = append(out.Candidates, one)
-	}
-	for _, d := range c.Settings {
-		out.Settings = append(out.Settings, differenceJSON(d))
 	}
 	return writeJSON(w, out, c.Reports[0].Evaluation.ID)
 }

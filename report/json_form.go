@@ -51,7 +51,7 @@ type (
 		Categories     *categoriesJSON       `json:"categories"`
 		Items          array[itemJSON]       `json:"items"`
 		Missing        *missingJSON          `json:"missing"`
-		Intervals      *intervalsJSON        `json:"intervals"`
+		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`
 		Length         lengthJSON            `json:"length"`
@@ -77,17 +77,13 @@ type (
 		PeopleKappa number `json:"people_kappa"`
 	}
 	evaluationJSON struct {
-		ID        string             `json:"id"`
-		Name      string             `json:"name"`
-		Submitted *time.Time         `json:"submitted"`
-		Finished  *time.Time         `json:"finished"`
-		Cancelled *time.Time         `json:"cancelled"`
-		Stopped   *results.Stop      `json:"stopped,omitempty"`
-		Settings  array[settingJSON] `json:"settings"`
-	}
-	settingJSON struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
+		ID        string         `json:"id"`
+		Name      string         `json:"name"`
+		Submitted *time.Time     `json:"submitted"`
+		Finished  *time.Time     `json:"finished"`
+		Cancelled *time.Time     `json:"cancelled"`
+		Stopped   *results.Stop  `json:"stopped,omitempty"`
+		Settings  array[setting] `json:"settings"`
 	}
 	runsJSON struct {
 		Planned   int `json:"planned"`
@@ -133,25 +129,12 @@ type (
 		WinRate      number               `json:"win_rate"`
 		Score        *scoreJSON           `json:"score,omitempty"`
 		Scores       map[string]scoreJSON `json:"scores,omitempty"`
-		For          []reasonJSON         `json:"for,omitempty"`
-		Against      []reasonJSON         `json:"against,omitempty"`
+		For          []Reason             `json:"for,omitempty"`
+		Against      []Reason             `json:"against,omitempty"`
 	}
 	scoreJSON struct {
 		Mean number `json:"mean"`
 		N    int    `json:"n"`
-	}
-	reasonJSON struct {
-		Run      string `json:"run"`
-		Judge    string `json:"judge"`
-		Item     string `json:"item"`
-		Opponent string `json:"opponent"`
-		Reason   string `json:"reason"`
-	}
-	intervalsJSON struct {
-		By       string `json:"by"`
-		Clusters int    `json:"clusters"`
-		Draws    int    `json:"draws"`
-		Seed     uint64 `json:"seed"`
 	}
 	fitJSON struct {
 		LogLikelihood    number      `json:"log_likelihood"`
@@ -299,12 +282,12 @@ type (
 		Seconds number `json:"seconds"`
 	}
 	comparisonJSON struct {
-		Version     int                   `json:"version"`
-		Headline    array[string]         `json:"headline"`
-		Shared      int                   `json:"shared"`
-		Evaluations array[comparedJSON]   `json:"evaluations"`
-		Candidates  array[besideJSON]     `json:"candidates"`
-		Settings    array[differenceJSON] `json:"settings"`
+		Version     int                 `json:"version"`
+		Headline    array[string]       `json:"headline"`
+		Shared      int                 `json:"shared"`
+		Evaluations array[comparedJSON] `json:"evaluations"`
+		Candidates  array[besideJSON]   `json:"candidates"`
+		Settings    array[Difference]   `json:"settings"`
 	}
 	comparedJSON struct {
 		ID        string     `json:"id"`
@@ -327,9 +310,5 @@ type (
 		Ability    number `json:"ability"`
 		Low        number `json:"low"`
 		High       number `json:"high"`
-	}
-	differenceJSON struct {
-		Name   string   `json:"name"`
-		Values []string `json:"values"`
 	}
 )

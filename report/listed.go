@@ -136,6 +136,18 @@ func (r *Report) ListedTitle() string {
 	return "Listed runs"
 }
 
+// listedSections are the listed runs by model, and each of them.
+func (r *Report) listedSections() []section {
+	var sections []section
+	if len(r.Listed) > 0 {
+		sections = append(sections, r.listedSection())
+	}
+	if len(r.ListedRuns) > 0 {
+		sections = append(sections, r.listedRunsSection())
+	}
+	return sections
+}
+
 func (r *Report) listedSection() section {
 	t := append(lines.Table{{Head: "model", Flexible: true}}, lines.Heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
 	for _, row := range r.listedRows() {

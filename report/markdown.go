@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/lines"
@@ -40,14 +41,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			sections = append(sections, s)
 		}
 	}
-	if len(r.Listed) > 0 {
-		sections = append(sections, r.listedSection())
-	}
-	if len(r.ListedRuns) > 0 {
-		sections = append(sections, r.listedRunsSection())
-	}
-	sections = append(sections, r.progressSection())
-	for _, s := range sections {
+	sections = append(sections, r.listedSections()...)
+	for _, s := range append(sections, r.progressSection()) {
 		out.section(s)
 	}
 	r.writeReasons(out)
@@ -111,8 +106,8 @@ func (r *Report) progressSection() section {
 	t := append(lines.Table{{Head: "phase"}, {Head: "asked"}}, lines.Heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			t.Add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), wording.Count(j.Planned), wording.Count(j.Succeeded), wording.Count(j.Failed), wording.Count(j.Cancelled),
-				wording.Count(j.Missing), wording.Count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
+			row := progressRowOf(j.name(), j, time.DateTime)
+			t.Add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(row.Name), row.Planned, row.Succeeded, row.Failed, row.Cancelled, row.Missing, row.Rows, row.Input, row.Output, row.Cost)
 		}
 	}
 	return section{title: "Planned and recorded", table: t}

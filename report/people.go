@@ -56,8 +56,8 @@ func (p *People) said() string {
 
 func (p *People) judgesSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
-	for _, j := range p.Judges {
-		t.Add(harmless.Line(j.Judge), wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
+	for _, j := range p.againstRows() {
+		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Precision, j.Recall, j.F1, j.Cohen)
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
 		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",

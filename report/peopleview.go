@@ -32,6 +32,7 @@ func (r *Report) peopleView() *peopleView {
 	}
 	v := &peopleView{
 		Said:       people.said(),
+		Judges:     people.againstRows(),
 		Ranks:      r.peopleRanks(),
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
@@ -39,16 +40,22 @@ func (r *Report) peopleView() *peopleView {
 	for _, a := range people.Annotators {
 		v.Annotators = append(v.Annotators, annotatorView{a.Name, wording.Count(a.Votes), wording.Count(a.Ties)})
 	}
-	for _, j := range people.Judges {
-		v.Judges = append(v.Judges, againstView{
-			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
-		})
-	}
 	if a := people.Agreement; a != nil {
 		v.Agreed = fmt.Sprintf("Annotators together: Krippendorff’s alpha %s over %s, Fleiss’ kappa %s over the %s that all of them decided.",
 			coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete))
 	}
 	return v
+}
+
+// againstRows are the judges against the majority of people.
+func (p *People) againstRows() []againstView {
+	var rows []againstView
+	for _, j := range p.Judges {
+		rows = append(rows, againstView{
+			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
+		})
+	}
+	return rows
 }
 
 // peopleRanks sets the ranking by all people, and by each, beside that of the judges.
@@ -65,9 +72,6 @@ func (r *Report) peopleRanks() *ownView {
 		if len(a.Groups) > 0 {
 			names, rankings = append(names, a.Name), append(rankings, a.Groups)
 		}
-	}
-	if len(names) == 1 {
-		return nil
 	}
 	return ownViewOf("Ranks by people, with the limits at 95 %", people.Groups[0].Ranked, names, rankings)
 }

@@ -20,9 +20,11 @@ const (
 
 // Reason is why a judge preferred one candidate's document to another's.
 type Reason struct {
-	Run, Judge, Item string
-	Opponent         string // the other candidate
-	Text             string // at most reasonRunes, then "…"
+	Run      string `json:"run"`
+	Judge    string `json:"judge"`
+	Item     string `json:"item"`
+	Opponent string `json:"opponent"` // the other candidate
+	Text     string `json:"reason"`   // at most reasonRunes, then "…"
 
 	lot uint64
 }

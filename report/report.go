@@ -129,11 +129,11 @@ type Report struct {
 type Intervals struct {
 	// By is what verdicts may depend on each other by: their item (ByItem), or their
 	// pair of documents (ByPair).
-	By       string
-	Clusters int // how many of them there are
+	By       string `json:"by"`
+	Clusters int    `json:"clusters"` // how many of them there are
 	// Draws and Seed are those of rank.Drawing.
-	Draws int
-	Seed  uint64
+	Draws int    `json:"draws"`
+	Seed  uint64 `json:"seed"`
 }
 
 // Unweighed is the ranking without Options.Scales.

@@ -16,7 +16,8 @@ import (
 
 // setting is one line of the settings in force.
 type setting struct {
-	Name, Value string
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // formatOf is where lines of a format come from.

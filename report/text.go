@@ -38,14 +38,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	if t := r.Reliance(); t != nil {
 		out.Line(t.String())
 	}
-	sections := r.sections(options.Candidates, options.Width)
-	if len(r.Listed) > 0 {
-		sections = append(sections, r.listedSection())
-	}
-	if len(r.ListedRuns) > 0 {
-		sections = append(sections, r.listedRunsSection())
-	}
-	for _, s := range sections {
+	for _, s := range append(r.sections(options.Candidates, options.Width), r.listedSections()...) {
 		out.Blank()
 		s.write(out)
 	}
