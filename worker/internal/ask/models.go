@@ -21,7 +21,11 @@ const windowMargin = 1.3
 func (a *Asker) askAny(ctx context.Context, q *question) (*record.Run, error) {
 	for {
 		targets, at := a.chain.Targets()
-		outcome, err := a.askFitting(ctx, targets, at, q)
+		var outcome *record.Run
+		err := a.unfit(targets, at, q)
+		if err == nil {
+			outcome, err = a.askOne(ctx, targets[at], q)
+		}
 		var over *run.GaveUp
 		if err == nil || !errors.As(err, &over) || over.NoJSON || a.run.Progress.AnswerBy == targets[at].Target() {
 			return outcome, err // in the last case the model answered, and the JSON of it failed
@@ -36,19 +40,19 @@ func (a *Asker) askAny(ctx context.Context, q *question) (*record.Run, error) {
 	}
 }
 
-// askFitting asks a model, unless another could answer and the request is surely
-// too large for this one.
-func (a *Asker) askFitting(ctx context.Context, targets []eval.Judge, at int, q *question) (*record.Run, error) {
+// unfit is a *run.GaveUp for a model that is not asked although another could answer: its
+// provider refuses calls, or the request is surely too large for it. nil: the model is asked.
+func (a *Asker) unfit(targets []eval.Judge, at int, q *question) error {
 	target := targets[at]
 	if over := a.chain.Refused(target); over != nil {
-		return nil, over
+		return over
 	}
 	if window := a.chain.Window(target); window > 0 && at+1 < len(targets) {
 		size := a.tokens.Expect(target.Target(), a.request(target, q))
 		if float64(size) > windowMargin*float64(window) {
-			return nil, &run.GaveUp{Class: providers.ContextLength, Message: fmt.Sprintf(
+			return &run.GaveUp{Class: providers.ContextLength, Message: fmt.Sprintf(
 				"the request has about %d tokens, and %s accepts %d", size, target.Target(), window)}
 		}
 	}
-	return a.askOne(ctx, target, q)
+	return nil
 }

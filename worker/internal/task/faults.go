@@ -42,14 +42,11 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// survive runs f and returns its panic as an error.
-func survive(f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicked{value, debug.Stack()}
-		}
-	}()
-	return f()
+// survive, when deferred, turns a panic of its function into the function's error.
+func survive(err *error) {
+	if value := recover(); value != nil {
+		*err = &panicked{value, debug.Stack()}
+	}
 }
 
 // faulted counts a failure of the program itself, caused by cause, and ends the run when it has
@@ -65,7 +62,7 @@ func (p *pull) faulted(ctx context.Context, cause error) error {
 	}
 	log.Msg("evalfleet failed at a run")
 	if p.run.Evaluation != nil && p.usedUp() {
-		err := survive(func() error { return p.giveUp(ctx, p.lost(cause)) })
+		err := p.giveUp(ctx, p.lost(cause))
 		var back *run.PutBack
 		if err == nil || errors.As(err, &back) {
 			return err

@@ -88,8 +88,7 @@ func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 	defer calls.LeaveRoom()
 	p := &pull{by: h, run: r, calls: calls, asker: ask.New(h.Worker, h.Caller.Tokens, r, calls, chain)}
 	ctx = providers.WithReading(ctx, calls.Reading())
-	err = survive(func() error { return p.carryOut(ctx) })
-	if err = p.released(ctx, err); err == nil {
+	if err = p.released(ctx, p.carryOut(ctx)); err == nil {
 		return p.leave(t.ResultWriter())
 	}
 	return err
@@ -144,8 +143,9 @@ func (p *pull) released(ctx context.Context, err error) error {
 }
 
 // carryOut takes the run to its record, or returns a *run.PutBack, or
-// asynq.RevokeTask for a task that is to be dropped.
-func (p *pull) carryOut(ctx context.Context) error {
+// asynq.RevokeTask for a task that is to be dropped. A panic is its error.
+func (p *pull) carryOut(ctx context.Context) (err error) {
+	defer survive(&err)
 	if over, err := p.begun(ctx); over || err != nil {
 		return err
 	}
@@ -237,8 +237,10 @@ func (p *pull) dropJob(ctx context.Context) error {
 	return asynq.RevokeTask
 }
 
-// giveUp is fail of a run that may have a job under way, which is cancelled.
-func (p *pull) giveUp(ctx context.Context, why *run.GaveUp) error {
+// giveUp is fail of a run that may have a job under way, which is cancelled. A panic is its
+// error.
+func (p *pull) giveUp(ctx context.Context, why *run.GaveUp) (err error) {
+	defer survive(&err)
 	if err := p.calls.Withdraw(ctx); err != nil {
 		return err
 	}
