@@ -8,9 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"text/tabwriter"
 
-	"github.com/evalfleet/evalfleet/internal/lines"
-	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/replay/expect"
 )
@@ -29,9 +28,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// tableWidth has room for every column.
-const tableWidth = 120
 
 // tally counts the recordings of one dialect.
 type tally struct{ read, right, failures, searches, repeated, unfit int }
@@ -93,17 +89,16 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	if err != nil {
 		return wrong, err
 	}
-	table := append(lines.Table{{Head: "dialect"}}, lines.Heads("answers", "read right", "failures among them", "with a search", "repeated", "not judged")...)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "dialect\tanswers\tread right\tfailures among them\twith a search\trepeated\tnot judged\t")
 	var sum tally
 	for _, dialect := range slices.Sorted(maps.Keys(tallies)) {
 		t := tallies[dialect]
-		t.addTo(table, dialect)
+		row(table, dialect, *t)
 		sum = tally{sum.read + t.read, sum.right + t.right, sum.failures + t.failures, sum.searches + t.searches, sum.repeated + t.repeated, sum.unfit + t.unfit}
 	}
-	sum.addTo(table, "all")
-	text := lines.New(out, tableWidth, false)
-	table.Write(text)
-	_ = text.Flush() // to a writer of the caller's
+	row(table, "all", sum)
+	_ = table.Flush() // to a writer of the caller's
 	for _, reason := range slices.Sorted(maps.Keys(unfit)) {
 		fmt.Fprintf(out, "not judged: %s (%d)\n", reason, unfit[reason])
 	}
@@ -112,7 +107,6 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	return wrong, nil
 }
 
-// addTo adds the tally to a table as a row.
-func (t tally) addTo(table lines.Table, name string) {
-	table.Add(name, wording.Count(t.read), wording.Count(t.right), wording.Count(t.failures), wording.Count(t.searches), wording.Count(t.repeated), wording.Count(t.unfit))
+func row(table io.Writer, name string, t tally) {
+	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, t.read, t.right, t.failures, t.searches, t.repeated, t.unfit)
 }
