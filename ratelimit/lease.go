@@ -279,10 +279,10 @@ func (l *Limiter) counts(r *release, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(r.rules, func(rule *rule) bool {
-		switch {
-		case rule.way == byLeases:
+		switch rule.way {
+		case byLeases:
 			return !l.roomy(rule, now)
-		case rule.way == byBudget, rule.way == byWindow:
+		case byBudget, byWindow:
 			return true
 		}
 		return rule.Kind != Requests && r.more != Used{}

@@ -253,7 +253,7 @@ func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.R
 		s.cfg.Log.Debug().Err(err).Str("evaluation", string(detail.ID)).Msg("cannot rank the results for the page")
 		return
 	}
-	detail.Evaluation.conclude(view.Result{At: result.At, Headline: result.Headline, Reliance: result.Reliance})
+	detail.conclude(view.Result{At: result.At, Headline: result.Headline, Reliance: result.Reliance})
 }
 
 // open opens the results store of an evaluation for its numbers; nil: it cannot be read.
