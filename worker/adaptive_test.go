@@ -128,8 +128,14 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	if got := s.Total(eval.StateSucceeded); got != b.runs {
 		t.Errorf("%d of %d runs succeeded", got, b.runs)
 	}
-	if allowed, used := b.allowed(), a.wide.Stats().All.MaxInFlight; used > limit || *full && (allowed != limit || used != limit) {
-		t.Errorf("in the end %d calls are allowed and %d were in flight at most, want %d", allowed, used, limit)
+	used := a.wide.Stats().All.MaxInFlight
+	if used > limit {
+		t.Errorf("%d calls were in flight at most, want at most %d", used, limit)
+	}
+	if *full { // else the limits of the evaluation, which has ended, may be removed by now
+		if allowed := b.allowed(); allowed != limit || used != limit {
+			t.Errorf("in the end %d calls are allowed and %d were in flight at most, want %d", allowed, used, limit)
+		}
 	}
 
 	other.waitFor("calls were answered", func(store.Standing) bool { return fixed.narrow.Stats().All.Answered >= answers })
