@@ -25,6 +25,7 @@ func BenchmarkMemory(b *testing.B) {
 		process := f.startWorker("--slots", strconv.Itoa(inFlight), "--grace", "1ms")
 		time.Sleep(sized(time.Second, 5*time.Second))
 		b.ReportMetric(resident(b, process.Process.Pid), "MB-idle")
+		b.ReportMetric(memory(b, process.Process.Pid, "RssAnon:"), "MB-idle-own")
 		e, texts := pairs(b, 150)
 		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
 		e.Normalize()
@@ -41,15 +42,22 @@ func BenchmarkMemory(b *testing.B) {
 	b.Logf("%d calls in flight, over HTTP", inFlight)
 }
 
-// resident is a process's memory in MB.
+// resident is a process's memory in MB, with the pages of the program's file that the kernel has
+// mapped: how many depends on what is in its cache.
 func resident(b *testing.B, pid int) float64 {
+	b.Helper()
+	return memory(b, pid, "VmRSS:")
+}
+
+// memory is a line of a process's status, in MB.
+func memory(b *testing.B, pid int, of string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+		if fields := strings.Fields(line); fields[0] == of {
 			kB, err := strconv.ParseFloat(fields[1], 64)
 			if err != nil {
 				b.Fatal(err)
@@ -57,6 +65,6 @@ func resident(b *testing.B, pid int) float64 {
 			return kB / 1000
 		}
 	}
-	b.Fatalf("no resident memory in the status of process %d", pid)
+	b.Fatalf("no %s in the status of process %d", of, pid)
 	return 0
 }
