@@ -252,8 +252,12 @@ func (r *registry) keeping(provider string) (rates []*rule) {
 
 // pauses is how the pause of a rate depends on the change of its margin. A burst b of N a
 // window goes on while the rate pauses; when the margin rises, b-1 calls are worth longer
-// intervals than those by which they were counted. A bucket's burst is a whole number.
+// intervals than those by which they were counted. A bucket's burst is a whole number; one that
+// holds a single call is paced alike at every margin, and does not pause.
 func (r *rule) pauses() marginRate {
+	if r.Window.Length == 0 && r.Burst == 1 {
+		return marginRate{}
+	}
 	if r.Window.Length == 0 {
 		return marginRate{Stretch: 1, Step: r.interval}
 	}
