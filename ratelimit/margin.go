@@ -255,10 +255,10 @@ func (r *registry) keeping(provider string) (rates []*rule) {
 // intervals than those by which they were counted. A bucket's burst is a whole number; one that
 // holds a single call is paced alike at every margin, and does not pause.
 func (r *rule) pauses() marginRate {
-	if r.Window.Length == 0 && r.Burst == 1 {
+	switch {
+	case r.Window.Length == 0 && r.Burst == 1:
 		return marginRate{}
-	}
-	if r.Window.Length == 0 {
+	case r.Window.Length == 0:
 		return marginRate{Stretch: 1, Step: r.interval}
 	}
 	n, b := float64(scaled(r.Max, r.Window.Length, r.Period)), float64(r.burst)

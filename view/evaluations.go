@@ -183,7 +183,7 @@ func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 		e.Status = StatusStopped
 	}
 	if r.Result != nil {
-		e.Result = &Result{At: r.Result.At, Headline: r.Result.Headline, Elsewhere: r.Result.Elsewhere, Reliance: r.Result.Reliance}
+		e.Result = ResultOf(*r.Result)
 	}
 	for i, phase := range r.Phases {
 		of := Phase{Kind: phase.Kind, Runs: phase.Runs}

@@ -79,6 +79,11 @@ type Result struct {
 	Reliance *record.Reliance `json:"reliance,omitempty"`
 }
 
+// ResultOf is what an evaluation's record, or its report, says of it.
+func ResultOf(r record.Result) *Result {
+	return &Result{At: r.At, Headline: r.Headline, Elsewhere: r.Elsewhere, Reliance: r.Reliance}
+}
+
 // Phase says how far a phase is, in runs.
 type Phase struct {
 	Kind      eval.Kind `json:"kind"`

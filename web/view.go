@@ -148,9 +148,7 @@ func shown(e view.Evaluation) Evaluation {
 	}
 	of.All.complete()
 	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
-	if r := e.Result; r != nil {
-		of.conclude(*r)
-	}
+	of.showResult()
 	if e.Stopped != nil {
 		of.Shown.Stopped = e.Stopped.String()
 	}
@@ -163,9 +161,12 @@ func shown(e view.Evaluation) Evaluation {
 	return of
 }
 
-// conclude shows the result of an evaluation.
-func (e *Evaluation) conclude(r view.Result) {
-	e.Result = &r
+// showResult puts the result of an evaluation, if it has one, into words.
+func (e *Evaluation) showResult() {
+	r := e.Result
+	if r == nil {
+		return
+	}
 	e.Shown.Result, e.Shown.Report = r.Headline, !r.Elsewhere
 	if r.Reliance != nil {
 		e.Shown.Trust, e.Shown.Level = r.Reliance.Text, r.Reliance.Level

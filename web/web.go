@@ -82,12 +82,17 @@ type Server struct {
 	notes   *notes
 	uploads chan struct{} // holds the submissions under way
 	reports moment.Cache[reported, *report.Report]
-
-	mu        sync.Mutex                 // guards concluded
-	concluded map[reported]record.Result // of the evaluation that was shown last
-
 	votes   moment.Cache[voted, votes]
+	ranked  ranked
 	handler http.Handler
+}
+
+// ranked is the result of the evaluation that was ranked last for its page: the pages of an
+// output folder show one at a time.
+type ranked struct {
+	mu     sync.Mutex // guards all below
+	of     reported
+	result record.Result
 }
 
 // New makes a Server.
@@ -231,29 +236,41 @@ func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.R
 	if !ended || detail.Result != nil || detail.All.Done == 0 || detail.All.Done > mostRanked {
 		return
 	}
-	e, err := reader.Evaluation(ctx, detail.ID)
-	var state string
-	if err == nil {
-		state, err = recordedState(ctx, reader, e)
-	}
-	of := reported{detail.ID, state}
-	s.mu.Lock()
-	result, known := s.concluded[of]
-	s.mu.Unlock()
-	if err == nil && !known {
-		var built *report.Report
-		if built, err = s.reports.Get(ctx, of); err == nil {
-			result = built.Result()
-			s.mu.Lock()
-			s.concluded = map[reported]record.Result{of: result} // a folder's pages show one at a time
-			s.mu.Unlock()
-		}
-	}
+	result, err := s.rank(ctx, detail.ID, reader)
 	if err != nil {
 		s.cfg.Log.Debug().Err(err).Str("evaluation", string(detail.ID)).Msg("cannot rank the results for the page")
 		return
 	}
-	detail.conclude(view.Result{At: result.At, Headline: result.Headline, Reliance: result.Reliance})
+	detail.Result = view.ResultOf(result)
+	detail.showResult()
+}
+
+// rank returns the result of what is recorded of an evaluation by now.
+func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (record.Result, error) {
+	e, err := reader.Evaluation(ctx, id)
+	if err != nil {
+		return record.Result{}, err
+	}
+	state, err := recordedState(ctx, reader, e)
+	if err != nil {
+		return record.Result{}, err
+	}
+	of := reported{id, state}
+	s.ranked.mu.Lock()
+	known, result := s.ranked.of == of, s.ranked.result
+	s.ranked.mu.Unlock()
+	if known {
+		return result, nil
+	}
+	built, err := s.reports.Get(ctx, of)
+	if err != nil {
+		return record.Result{}, err
+	}
+	result = built.Result()
+	s.ranked.mu.Lock()
+	s.ranked.of, s.ranked.result = of, result
+	s.ranked.mu.Unlock()
+	return result, nil
 }
 
 // open opens the results store of an evaluation for its numbers; nil: it cannot be read.
