@@ -55,7 +55,7 @@ func idleController(b *testing.B, program string, active, ended int) idling {
 	address := free(b)
 	process := f.startController(address)
 	var scale controller.Scale
-	testrun.EventuallyGot(b, "all evaluations are followed, and the scale is told", func() (string, bool) {
+	testrun.EventuallyGot(b, "all evaluations are followed, and /scale answers", func() (string, bool) {
 		followed, err := f.drained(), ask(address, &scale)
 		return fmt.Sprintf("%d of %d followed, scale: %v", followed, active, err), followed >= active && err == nil
 	})

@@ -365,12 +365,7 @@ func init() {
 // served starts a provider in another process and returns its URL.
 func served(b *testing.B) string {
 	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := free(b)
 	launch(b, "witness", address)
 	testrun.Eventually(b, "the provider listens", func() bool {
 		connection, err := net.Dial("tcp", address)

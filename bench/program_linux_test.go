@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -287,17 +286,6 @@ func ask(address string, into *controller.Scale) error {
 		return fmt.Errorf("/scale: %s", response.Status)
 	}
 	return json.NewDecoder(response.Body).Decode(into)
-}
-
-// free is an unused address.
-func free(b *testing.B) string {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // processCPU is what a process has used of a CPU.
