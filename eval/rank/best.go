@@ -40,7 +40,7 @@ func parallel(ctx context.Context, n int, do func(k int)) error {
 // winners collects who is first in each draw.
 type winners struct {
 	*Uncertainty
-	first [][]int32 // by component and draw
+	first [][]int32 // by component and draw; only of components with spreads
 }
 
 // trusted is how many clusters the mean of all candidates' variances counts for beside
@@ -146,11 +146,14 @@ func (w *winners) summarise() {
 	u := w.Uncertainty
 	u.Best = make([]float64, len(u.fit.Abilities))
 	for c, part := range u.fit.Components {
-		for _, i := range w.first[c] {
-			u.Best[i] += 1 / float64(u.Draws)
+		drawn := len(w.spread[c].cells) > 0
+		if drawn {
+			for _, i := range w.first[c] {
+				u.Best[i] += 1 / float64(u.Draws)
+			}
 		}
 		for _, i := range part.Candidates {
-			if u.parts[c].freedom == 0 || slices.ContainsFunc(part.Candidates, func(k int) bool { return u.fit.confounded(i, k) }) {
+			if !drawn || slices.ContainsFunc(part.Candidates, func(k int) bool { return u.fit.confounded(i, k) }) {
 				u.Best[i] = math.NaN()
 			}
 		}

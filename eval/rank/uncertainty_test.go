@@ -316,7 +316,7 @@ func TestUncertainComponents(t *testing.T) {
 	if !math.IsNaN(u.Beats(0, 4)) || math.IsNaN(u.Beats(0, 1)) {
 		t.Errorf("between components %v, within %v", u.Beats(0, 4), u.Beats(0, 1))
 	}
-	if u.RankHigh[2] > 3 || u.RankHigh[6] != 1 || math.Abs(u.Best[3]+u.Best[4]+u.Best[5]-1) > 1e-9 {
+	if u.RankHigh[2] > 3 || u.RankHigh[6] != 1 || math.Abs(u.Best[0]+u.Best[1]+u.Best[2]-1) > 1e-9 || math.Abs(u.Best[3]+u.Best[4]+u.Best[5]-1) > 1e-9 {
 		t.Errorf("ranks up to %d of 3 and %d of 1, the best with %v", u.RankHigh[2], u.RankHigh[6], u.Best)
 	}
 }

@@ -1,0 +1,81 @@
+package rank
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// FuzzUncertainty: whatever was compared by two judges in few clusters, every probability is one,
+// and limits and ranks hold their estimates.
+func FuzzUncertainty(f *testing.F) {
+	f.Add([]byte{0x01, 0, 0, 0x12, 0, 1, 0x01, 1, 2, 0x10, 2, 3, 0x34, 0, 4}, uint8(0))
+	f.Add([]byte{0x12, 0, 0, 0x12, 1, 1, 0x21, 2, 2, 0x21, 3, 3, 0x12, 4, 7, 0x35, 0, 1}, uint8(1))
+	f.Add([]byte{0x01, 0, 0, 0x10, 4, 1, 0x12, 1, 1, 0x20, 3, 2, 0x02, 5, 9}, uint8(7))
+	// With scales: steps by the expected information alone do not end; a scale of 0 determines
+	// nothing, and abilities are unbounded although each candidate has won.
+	f.Add([]byte("a000000X0"), uint8(4))
+	f.Add([]byte("X00C002X0500"), uint8(5))
+	f.Add([]byte("x00x11A20!90xX0000"), uint8(5))
+	f.Fuzz(func(t *testing.T, games []byte, options uint8) {
+		const n, judges, clusters = 6, 2, 8
+		var observed []Observed
+		for ; len(games) >= 3; games = games[3:] {
+			first, second := int(games[0]>>4)%n, int(games[0]&15)%n
+			if first == second {
+				continue
+			}
+			one := game(int(games[2])%clusters, first, second, []Outcome{FirstWins, SecondWins, Tied}[games[1]%3])
+			one.Judge = int32(games[1] / 3 % judges)
+			observed = append(observed, one)
+		}
+		of := Options{Ties: Ties(options & 1), OrderEffect: options&2 != 0, Scales: options&4 != 0}
+		fit, err := FromObserved(n, judges, observed, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := fit.Uncertainty(t.Context(), observed, Drawing{Draws: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.invariant(t)
+	})
+}
+
+func (u *Uncertainty) invariant(t *testing.T) {
+	t.Helper()
+	for _, part := range u.fit.Components {
+		sum := 0.0
+		for _, i := range part.Candidates {
+			ranks := []int{1, u.RankLow[i], u.MarginalLow[i], u.fit.rank(i), u.MarginalHigh[i], u.RankHigh[i], len(part.Candidates)}
+			if !slices.IsSorted(ranks) {
+				t.Errorf("candidate %d: 1, bounds, rank, bounds and the number of candidates are %v", i, ranks)
+			}
+			if u.Best == nil {
+				continue
+			}
+			if one := u.Abilities[i]; !(one.Low <= u.fit.Abilities[i] && u.fit.Abilities[i] <= one.High) || math.IsInf(one.High-one.Low, 0) {
+				t.Errorf("candidate %d: ability %v, limits %v", i, u.fit.Abilities[i], one)
+			}
+			for _, j := range part.Candidates {
+				if p := u.Beats(i, j) + u.Beats(j, i); math.Abs(p-1) > 1e-9 {
+					t.Errorf("%d is better than %d or worse with probability %v", i, j, p)
+				}
+			}
+			sum += u.Best[i]
+		}
+		if math.Abs(sum-1) > 1e-9 && !math.IsNaN(sum) {
+			t.Errorf("one of %v is the best with probability %v: %v", part.Candidates, sum, u.Best)
+		}
+	}
+	for i, p := range u.Best {
+		if p < 0 || p > 1+1e-9 {
+			t.Errorf("candidate %d is the best with probability %v", i, p)
+		}
+	}
+	for _, between := range u.Neighbours() {
+		if between.Right < 0 || between.Right > 1 || between.More < 0 {
+			t.Errorf("neighbours %+v", between)
+		}
+	}
+}
