@@ -39,7 +39,8 @@ type Options struct {
 	// of an average judge (the discrimination of Birnbaum 1968, "Some latent trait models";
 	// for judges of pairs, Chen, Bennett, Collins-Thompson and Horvitz 2013, "Pairwise
 	// ranking aggregation in a crowdsourced setting"). A normal prior of standard deviation
-	// 1 holds each around 1. It needs two judges or more.
+	// 1 holds each around 1. It needs two judges or more. The likelihood is then not concave: the
+	// maximum is the one that Newton's method reaches from equal candidates and judges.
 	Scales bool
 
 	// Ridge is the precision (1/variance) of the normal prior around 0 that is put
@@ -214,8 +215,12 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 		m.dropLength()
 	}
 	best, infinite, err := m.maximise(m.start())
-	for err == nil && infinite != nil { // at most once a judge: a prior ends it
-		m.regulariseJudges(infinite, fit, ridge)
+	for { // at most once a component and a judge: a prior ends it
+		if err == nil && infinite != nil {
+			m.regulariseJudges(infinite, fit, ridge)
+		} else if !m.regulariseScaled(parts, best.x, err != nil, ridge) {
+			break
+		}
 		best, infinite, err = m.maximise(m.start())
 	}
 	if err != nil {
@@ -347,6 +352,25 @@ func (m *model) regularise(part *Component, ridge float64) {
 	for _, i := range part.Candidates {
 		m.ridge[i] = ridge
 	}
+}
+
+// regulariseScaled puts priors on components whose abilities have no finite estimate at x because
+// of Options.Scales: where the judges that contradict each other on a pair have scales near 0, its
+// difference may grow without bound, although each of the two has won. With failed, no maximum was
+// found, and any component may be the cause. more is false if there is nothing to do.
+func (m *model) regulariseScaled(parts []Component, x []float64, failed bool, ridge float64) (more bool) {
+	if m.scaleSum() == nil {
+		return false
+	}
+	for k := range parts {
+		part := &parts[k]
+		if len(part.Candidates) > 1 && !part.Regularised &&
+			(failed || slices.ContainsFunc(part.Candidates, func(i int) bool { return math.Abs(x[i]) > endless })) {
+			m.regularise(part, ridge)
+			more = true
+		}
+	}
+	return more
 }
 
 // regulariseJudges puts priors on the given judges' parameters, or that of length,

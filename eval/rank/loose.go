@@ -34,10 +34,12 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 	if held == 0 {
 		return nil, nil
 	}
-	best, infinite, err := m.maximise(slices.Clone(f.at))
-	for err == nil && infinite != nil {
-		m.hold(infinite, looser*held)
-		best, infinite, err = m.maximise(slices.Clone(f.at))
+	best, err := m.maximiseHeld(f.at, looser*held)
+	if err != nil && !m.held() { // see regulariseScaled
+		for i := range f.Abilities {
+			m.ridge[i] = looser * held
+		}
+		best, err = m.maximiseHeld(f.at, looser*held)
 	}
 	if err != nil {
 		return nil, err
@@ -49,6 +51,18 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 		return nil, err
 	}
 	return &loose{at: best.x, own: best.covariance, clustered: in.covariance(mat.DenseCopyOf(best.covariance))}, nil
+}
+
+// maximiseHeld is maximise, with priors of this precision on the judges' parameters that have no
+// finite estimate. It does not change from.
+func (m *model) maximiseHeld(from []float64, ridge float64) (solution, error) {
+	for {
+		best, infinite, err := m.maximise(slices.Clone(from))
+		if err != nil || infinite == nil {
+			return best, err
+		}
+		m.hold(infinite, ridge)
+	}
 }
 
 // around are limits at so many standard errors.

@@ -159,7 +159,7 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 	for i := range m.rows {
 		r := &m.rows[i]
 		p, n := here.chances(r), r.total()
-		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
+		slope := p.slope(r)
 		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
 		terms = here.terms(r, terms)
 		for k, a := range terms {
@@ -182,6 +182,28 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 	}
 	return m.pinMeans(at)
 }
+
+// observed turns the expected negative second derivatives into those at x: a judge's scale and
+// abilities multiply each other.
+func (m *model) observed(x []float64, expected *mat.SymDense) *mat.SymDense {
+	out := mat.NewSymDense(m.size, nil)
+	out.CopySym(expected)
+	here := m.at(x)
+	for i := range m.rows {
+		r := &m.rows[i]
+		k := m.scales[r.judge]
+		if k < 0 {
+			continue
+		}
+		slope := here.chances(r).slope(r)
+		out.SetSym(r.first, k, out.At(r.first, k)-slope)
+		out.SetSym(r.second, k, out.At(r.second, k)+slope)
+	}
+	return out
+}
+
+// slope is the derivative of a row's log-likelihood by d.
+func (c chances) slope(r *row) float64 { return ((r.wins - r.losses) - r.total()*(c.win-c.loss)) / 2 }
 
 func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
 	pin = make([]float64, len(m.sizes))

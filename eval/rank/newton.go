@@ -31,10 +31,9 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 	value := m.objective(s.x)
 	for s.iterations = 1; s.iterations <= maxIterations; s.iterations++ {
 		pin := m.derivatives(s.x, gradient.RawVector().Data, information)
-		if !factor.Factorize(information) || factor.SolveVecTo(step, gradient) != nil {
+		if !factor.Factorize(information) || !m.step(step, s.x, gradient, information, &factor) {
 			break // singular to working precision
 		}
-		m.keepMean(&factor, step)
 		decrement := mat.Dot(gradient, step)
 		value = m.move(s.x, step, value)
 		if infinite := m.unbounded(func(k int) bool { return math.Abs(s.x[k]) > endless }); infinite != nil {
@@ -55,7 +54,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		return s, nil, nil
 	}
 	// The abilities alone would have a maximum: suspect every judge's own parameters.
-	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil {
+	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil && m.held() {
 		return s, suspects, nil
 	}
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
@@ -74,6 +73,28 @@ func (m *model) scaleSum() *mat.VecDense {
 		}
 	}
 	return sum
+}
+
+// step sets to from x by Newton's method. factor is that of the expected information, which with
+// scales is not the observed one: by it alone the steps would be many. ok is false if there is no
+// step to working precision.
+func (m *model) step(to *mat.VecDense, x []float64, gradient *mat.VecDense, expected *mat.SymDense, factor *mat.Cholesky) (ok bool) {
+	sum := m.scaleSum()
+	if sum == nil {
+		return factor.SolveVecTo(to, gradient) == nil
+	}
+	// A weight on their mean changes no step that keeps it; where the objective curves down
+	// along all such steps, the information then is positive definite.
+	observed := m.observed(x, expected)
+	observed.SymRankOne(observed, mat.Trace(expected), sum)
+	var curved mat.Cholesky
+	if curved.Factorize(observed) && curved.SolveVecTo(to, gradient) == nil {
+		factor = &curved
+	} else if factor.SolveVecTo(to, gradient) != nil {
+		return false
+	}
+	m.keepMean(factor, to)
+	return true
 }
 
 // keepMean takes out of a step what would change the mean of the judges' scales.
@@ -149,6 +170,20 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 
 // lengthEffect takes a judge's place in lists for the effect of length, which all share.
 const lengthEffect = -1
+
+// held reports whether the abilities would have a maximum if the judges had no parameters of
+// their own.
+func (m *model) held() bool {
+	if m.scaleSum() == nil {
+		return true
+	}
+	for i, c := range m.component {
+		if m.sizes[c] > 1 && m.ridge[i] == 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // unbounded are the judges with a parameter, not yet held by a prior, for which the
 // test is true, and lengthEffect; nil for none.
