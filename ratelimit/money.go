@@ -3,23 +3,28 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 )
 
 // Dollar is a US dollar in nano-USD, the unit that money is counted in: prices of
 // whole thousandths of a dollar for a million tokens are whole numbers of it.
 const Dollar = 1_000_000_000
 
-// Dollars is an amount of nano-USD for people: whole cents from a dollar on, six
-// digits below.
-func Dollars(nano int64) string {
-	if nano != 0 && nano > -Dollar && nano < Dollar {
-		return fmt.Sprintf("$%.6f", float64(nano)/Dollar)
-	}
-	return fmt.Sprintf("$%.2f", float64(nano)/Dollar)
-}
+// Dollars is an amount of nano-USD for people, in whole cents. Below a dollar it has up to four
+// significant digits, and six decimals.
+func Dollars(nano int64) string { return USD(float64(nano) / Dollar) }
 
 // USD is an amount of US dollars, written as Dollars writes it.
-func USD(dollars float64) string { return Dollars(int64(dollars * Dollar)) }
+func USD(dollars float64) string {
+	decimals := 2
+	for bound := 1.0; decimals < 6 && math.Abs(dollars) < bound; bound /= 10 {
+		decimals = max(4, decimals+1)
+	}
+	text := fmt.Sprintf("$%.*f", decimals, dollars)
+	cents := strings.IndexByte(text, '.') + len(".00")
+	return text[:cents] + strings.TrimRight(text[cents:], "0")
+}
 
 // Budget bounds the total cost of an evaluation's calls, in nano-USD: the amount spent plus
 // what calls in flight may still cost never exceeds it. A call that is not settled, because its

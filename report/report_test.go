@@ -379,7 +379,7 @@ func TestBudgetAndPrices(t *testing.T) {
 	m.evaluation.Settings.PricesAsOf = "2026-11-22"
 	m.evaluation.Settings.Limits = append(m.evaluation.Settings.Limits, ratelimit.Budget(string(m.evaluation.ID), 2*ratelimit.Dollar))
 	r := built(t, m, Options{})
-	want := fmt.Sprintf("$2.00: %s spent, $0.020000 reserved for calls of unknown cost", ratelimit.Dollars(m.spent-20_000_000))
+	want := fmt.Sprintf("$2.00: %s spent, $0.02 reserved for calls of unknown cost", ratelimit.Dollars(m.spent-20_000_000))
 	for what, text := range map[string]string{"text": textOf(t, r, TextOptions{}), "page": pageOf(t, r)} {
 		if !strings.Contains(text, want) || !strings.Contains(text, "list prices of 2026-11-22") {
 			t.Errorf("the %s lacks %q or the day of the prices:\n%s", what, want, text)

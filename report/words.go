@@ -164,10 +164,7 @@ func tokens(n int64, u results.Usage) string {
 
 // cost is a number of dollars, or the known part of it; an unknown price is never 0.
 func cost(u results.Usage) string {
-	amount := fmt.Sprintf("$%.2f", u.CostUSD)
-	if u.CostUSD > 0 && u.CostUSD < 0.1 {
-		amount = fmt.Sprintf("$%.5f", u.CostUSD)
-	}
+	amount := ratelimit.USD(u.CostUSD)
 	switch {
 	case u.Unpriced == 0:
 		return amount

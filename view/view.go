@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
@@ -175,9 +176,9 @@ func (u Used) Cost() string {
 	case u.CostUSD == nil:
 		return "cost unknown"
 	case u.Unpriced > 0:
-		return fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced)
+		return fmt.Sprintf("%s and %s of unknown cost", ratelimit.USD(*u.CostUSD), wording.Counted(u.Unpriced, "call"))
 	}
-	return fmt.Sprintf("$%.2f", *u.CostUSD)
+	return ratelimit.USD(*u.CostUSD)
 }
 
 // ClassesText lists failures by class, the most frequent first.

@@ -96,7 +96,7 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL(), "--config", "fleet.yaml")
 	status.wait()
-	if got := status.stdout.String(); !strings.Contains(got, "budget $0.150000, spent $0.15") && !strings.Contains(got, "budget $0.150000, spent $0.149") ||
+	if got := status.stdout.String(); !strings.Contains(got, "budget $0.15, spent $0.15") && !strings.Contains(got, "budget $0.15, spent $0.149") ||
 		!strings.Contains(got, "no room for another call") {
 		t.Errorf("status says\n%s", got)
 	}

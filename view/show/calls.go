@@ -60,7 +60,7 @@ func (c Call) used() string {
 	charged := c.Class == "" || c.MaybeBill
 	switch {
 	case c.Usage.Reported && c.Usage.CostUSD != nil:
-		return fmt.Sprintf("%d tokens in, %d out, $%.6f", c.Usage.Input, c.Usage.Output, *c.Usage.CostUSD)
+		return fmt.Sprintf("%d tokens in, %d out, %s", c.Usage.Input, c.Usage.Output, ratelimit.USD(*c.Usage.CostUSD))
 	case c.Usage.Reported && c.MostUSD != nil:
 		return fmt.Sprintf("%d tokens in, %d out reported, at most %s", c.Usage.Input, c.Usage.Output, ratelimit.USD(*c.MostUSD))
 	case c.Usage.Reported:
