@@ -109,9 +109,10 @@ func Stopped(now web.Detail) error {
 	}
 	resume := "when that is fixed, submit it again"
 	if now.Stopped.Budget > 0 {
-		resume = "raise budget in the evaluation file and submit it again"
+		resume = now.Stopped.Remedy()
 	}
-	return exitcode.With(exitcode.RunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", collect.ErrStopped, harmless.OneLine(now.Stopped.String()), now.All.Done, now.All.Runs, resume))
+	return exitcode.With(exitcode.RunsFailed, fmt.Errorf("%w: %s; %s of %s runs ended; %s", collect.ErrStopped,
+		harmless.OneLine(now.Stopped.String()), wording.Count(now.All.Done), wording.Count(now.All.Runs), resume))
 }
 
 // Download writes the files of an evaluation into a folder, which it holds meanwhile, and passes

@@ -51,6 +51,17 @@ func (s Stop) String() string {
 	return strings.Join(why, "; ")
 }
 
+// Remedy says how an evaluation that has stopped goes on; empty if it need not.
+func (s Stop) Remedy() string {
+	switch {
+	case s.Known != nil:
+		return ""
+	case s.Budget > 0:
+		return "raise budget in the evaluation file and submit it again"
+	}
+	return "then resume with `evalfleet resume`"
+}
+
 // stoppedWhy selects the Stop of evaluation e; NULL if it has not stopped or has resumed.
 const stoppedWhy = `(SELECT CASE name WHEN '` + eventStopped + `' THEN metadata END FROM events
 	WHERE evaluation = e.id AND name IN ('` + eventCancelled + `', '` + eventResumed + `', '` + eventStopped + `') ORDER BY id DESC LIMIT 1)`

@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // The fleet's pages say who won and whether the judges can be relied on, at each level, as the
@@ -85,6 +86,19 @@ func stoppedSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Beside why an evaluation has stopped, its page says how it goes on.
+func TestPagesSayHowAnEvaluationGoesOn(t *testing.T) {
+	t.Parallel()
+	for want, stop := range map[string]results.Stop{
+		"raise budget":     {Budget: 20, Spent: 19},
+		"evalfleet resume": {Paused: map[string]record.Pause{"openai": {Message: "no key"}}},
+	} {
+		if got := shown(view.Evaluation{Stopped: &stop}).Shown.Stopped; !strings.Contains(got, stop.String()) || !strings.Contains(got, want) {
+			t.Errorf("stopped: %s; want %q in it", got, want)
+		}
+	}
 }
 
 // The pages of an evaluation that the fleet has stopped say why.

@@ -151,6 +151,9 @@ func shown(e view.Evaluation) Evaluation {
 	of.showResult()
 	if e.Stopped != nil {
 		of.Shown.Stopped = e.Stopped.String()
+		if remedy := e.Stopped.Remedy(); remedy != "" {
+			of.Shown.Stopped += "; " + remedy
+		}
 	}
 	if rate > 0 {
 		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))

@@ -61,18 +61,14 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 			}
 		}
 	}
-	if s.Budget != nil {
-		detail(out, s.Budget.String())
-	}
-	if s.Stopped != nil {
+	switch {
+	case s.Stopped != nil:
 		detail(out, s.Stopped.String())
-		switch {
-		case s.Stopped.Known != nil:
-		case s.Stopped.Budget > 0:
-			detail(out, "raise budget in the evaluation file and submit it again")
-		default:
-			detail(out, "resume with `evalfleet resume`")
+		if remedy := s.Stopped.Remedy(); remedy != "" {
+			detail(out, remedy)
 		}
+	case s.Budget != nil:
+		detail(out, s.Budget.String())
 	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
