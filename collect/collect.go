@@ -188,7 +188,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	case ctx.Err() != nil:
 		return outcome, &InterruptedError{Outcome: outcome}
 	case errors.Is(err, results.ErrNoEvaluation):
-		return outcome, fmt.Errorf("redis has lost %w: %d of %d runs are recorded", err, outcome.Ended, outcome.Planned)
+		return outcome, fmt.Errorf("redis has lost %w: %s", err, outcome.recorded())
 	case err != nil:
 		return outcome, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -53,7 +54,7 @@ func (e *InterruptedError) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("interrupted: %v", e.Cause)
 	}
-	return fmt.Sprintf("interrupted: %d of %d runs of %s are in its results store, the rest in Redis", e.Ended, e.Planned, e.Record.ID)
+	return fmt.Sprintf("interrupted: %s of %s runs of %s are in its results store, the rest in Redis", wording.Count(e.Ended), wording.Count(e.Planned), e.Record.ID)
 }
 
 var (
@@ -67,7 +68,7 @@ var (
 func IsEnding(err error) bool { return errors.Is(err, ErrCancelled) || errors.Is(err, ErrStopped) }
 
 func (o Outcome) recorded() string {
-	return fmt.Sprintf("%d of %d runs are recorded", o.Ended, o.Planned)
+	return fmt.Sprintf("%s of %s runs are recorded", wording.Count(o.Ended), wording.Count(o.Planned))
 }
 
 // CancelledError is the error for a cancelled evaluation; what ends the sentence.

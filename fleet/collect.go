@@ -102,8 +102,8 @@ func (f *Connection) ended(o collect.Outcome) error {
 func (f *Connection) Failure(err error) error {
 	var interrupted *collect.InterruptedError
 	if errors.As(err, &interrupted) && interrupted.Cause == nil {
-		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest in Redis",
-			interrupted.Ended, interrupted.Planned, interrupted.Record.ID, f.FolderOf(interrupted.Record)))
+		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s of %s runs of %s are in %s, the rest in Redis",
+			wording.Count(interrupted.Ended), wording.Count(interrupted.Planned), interrupted.Record.ID, f.FolderOf(interrupted.Record)))
 	}
 	return Coded(err)
 }

@@ -115,7 +115,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		}
 	}
 	counts := evaluation.Counts()
-	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; resume with: %s", counts.Ended, counts.Planned, j.Place.Dir, held, j.Resume)
+	standing := fmt.Sprintf("%s of %s runs are recorded in %s%s; resume with: %s", wording.Count(counts.Ended), wording.Count(counts.Planned), j.Place.Dir, held, j.Resume)
 	switch {
 	case ctx.Err() != nil:
 		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s", standing))

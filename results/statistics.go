@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -22,8 +23,8 @@ type Statistics struct {
 
 // String says the most important of it in a short line.
 func (s Statistics) String() string {
-	return fmt.Sprintf("%d of %d runs answered by the model asked, %d by a fallback; %d waits for rate limits",
-		s.Primary, s.Total, s.Fallback, s.RateLimitWaits)
+	return fmt.Sprintf("%s of %s runs answered by the model asked, %s by a fallback; %s for rate limits",
+		wording.Count(s.Primary), wording.Count(s.Total), wording.Count(s.Fallback), wording.Counted(s.RateLimitWaits, "wait"))
 }
 
 // Shares of the runs beyond which a setting is to be changed.

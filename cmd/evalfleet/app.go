@@ -91,6 +91,17 @@ func appOf(p *process) commandline.App {
 
 // otherCommands are commands of other tools, and what to use here.
 var otherCommands = map[string]string{
+	"dashboard":    "evalfleet ui serves the pages",
+	"web":          "evalfleet ui serves the pages",
+	"serve":        "evalfleet ui serves the pages",
+	"view":         "evalfleet ui serves the pages, evalfleet report prints a result",
+	"list":         "evalfleet status lists the evaluations",
+	"ls":           "evalfleet status lists the evaluations",
+	"ps":           "evalfleet status lists the evaluations",
+	"start":        "evalfleet run FILE starts an evaluation here, evalfleet enqueue FILE on a fleet",
+	"eval":         "evalfleet run FILE runs an evaluation here",
+	"evaluate":     "evalfleet run FILE runs an evaluation here",
+	"stop":         "evalfleet pause stops an evaluation until it is resumed, evalfleet cancel ends it",
 	"run-pairwise": "evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs",
 	"run-single":   "evalfleet run FILE scores single documents if the evaluation file has the key single",
 }

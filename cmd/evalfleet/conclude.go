@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -83,5 +84,5 @@ func failedRuns(phases []results.PhaseCounts, on failOn) error {
 	if failed == 0 || on == failOnNever || (on == failOnAll && failed < ended) {
 		return nil
 	}
-	return withCode(exitRunsFailed, fmt.Errorf("%d of %d runs failed", failed, ended))
+	return withCode(exitRunsFailed, fmt.Errorf("%s of %s failed", wording.Count(failed), wording.Counted(ended, "run")))
 }

@@ -89,3 +89,28 @@ func TestMessageNamesTheFlagThatHelps(t *testing.T) {
 		}
 	}
 }
+
+// What is said about another tool's command names a command that is there.
+func TestOtherCommandsHaveAnAnswer(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, command := range appOf(&process{}).Commands {
+		for _, name := range command.Names() {
+			known[name] = true
+		}
+	}
+	for other, answer := range otherCommands {
+		if known[other] {
+			t.Errorf("%s is a command of evalfleet", other)
+		}
+		names := strings.Split(answer, "evalfleet ")[1:]
+		if len(names) == 0 {
+			t.Errorf("%s: %s: it names no command", other, answer)
+		}
+		for _, rest := range names {
+			if name, _, _ := strings.Cut(rest, " "); !known[name] {
+				t.Errorf("%s: %s: there is no command %s", other, answer, name)
+			}
+		}
+	}
+}
