@@ -139,6 +139,9 @@ const (
 	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors, at
 	// which the next step would not change any printed digit.
 	converged = 1e-14
+	// accepted is the decrement at which a maximum counts as found when the iterations end: a
+	// ten-thousandth of a standard error. With scales, the last steps can be slow.
+	accepted = 1e-8
 	// uncertain is the standard error of an order effect or ln ν above which it counts as
 	// having no finite estimate: an error of 22,000 times in the odds. Without a finite
 	// estimate, the error grows without bound from step to step.

@@ -17,6 +17,7 @@ func FuzzUncertainty(f *testing.F) {
 	f.Add([]byte("a000000X0"), uint8(4))
 	f.Add([]byte("X00C002X0500"), uint8(5))
 	f.Add([]byte("x00x11A20!90xX0000"), uint8(5))
+	f.Add([]byte("0000A0a902A0\xb710$10\xb7A0#00B00"), uint8('U'))
 	f.Fuzz(func(t *testing.T, games []byte, options uint8) {
 		const n, judges, clusters = 6, 2, 8
 		var observed []Observed

@@ -39,7 +39,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		if infinite := m.unbounded(func(k int) bool { return math.Abs(s.x[k]) > endless }); infinite != nil {
 			return s, infinite, nil
 		}
-		if decrement >= converged {
+		if decrement >= converged && (s.iterations < maxIterations || decrement >= accepted) {
 			continue
 		}
 		if infinite := m.unbounded(func(k int) bool { return variance(&factor, k) > uncertain*uncertain }); infinite != nil {
@@ -83,10 +83,11 @@ func (m *model) step(to *mat.VecDense, x []float64, gradient *mat.VecDense, expe
 	if sum == nil {
 		return factor.SolveVecTo(to, gradient) == nil
 	}
-	// A weight on their mean changes no step that keeps it; where the objective curves down
-	// along all such steps, the information then is positive definite.
+	// A weight on their mean changes no step that keeps it. With a large weight the information is
+	// positive definite where the objective curves down along all such steps.
+	const weight = 1000
 	observed := m.observed(x, expected)
-	observed.SymRankOne(observed, mat.Trace(expected), sum)
+	observed.SymRankOne(observed, weight*mat.Trace(expected), sum)
 	var curved mat.Cholesky
 	if curved.Factorize(observed) && curved.SolveVecTo(to, gradient) == nil {
 		factor = &curved
