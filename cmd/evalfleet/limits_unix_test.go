@@ -221,7 +221,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 	t.Parallel()
 	lease, more, between, longest, careful, average := 5*time.Second, 0, time.Second, 6*time.Second, 150, 20
 	if *fullFleet {
-		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 2800, 250
+		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 2450, 250
 	}
 	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
 	t.Logf("-fault-seed %d", seed)
