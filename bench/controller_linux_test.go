@@ -52,7 +52,7 @@ func idleController(b *testing.B, program string, active, ended int) idling {
 	for i := range active {
 		f.submit(fmt.Sprint("active ", i), "nobody", 20, "", 0)
 	}
-	address := free(b)
+	address := testrun.FreeAddress(b)
 	process := f.startController(address)
 	var scale controller.Scale
 	testrun.EventuallyGot(b, "all evaluations are followed, and /scale answers", func() (string, bool) {

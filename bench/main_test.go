@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -99,15 +98,4 @@ func machine(b *testing.B, client *redis.Client) {
 		version := info(b, client, "server")["redis_version"]
 		fmt.Printf("# %d CPUs, %s, Redis %s\n", runtime.NumCPU(), runtime.Version(), version)
 	})
-}
-
-// free is an unused address.
-func free(b *testing.B) string {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -365,7 +365,7 @@ func init() {
 // served starts a provider in another process and returns its URL.
 func served(b *testing.B) string {
 	b.Helper()
-	address := free(b)
+	address := testrun.FreeAddress(b)
 	launch(b, "witness", address)
 	testrun.Eventually(b, "the provider listens", func() bool {
 		connection, err := net.Dial("tcp", address)

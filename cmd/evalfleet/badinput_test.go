@@ -204,8 +204,8 @@ func TestBadInputs(t *testing.T) {
 		{"Redis not named", "worker", nil, "", 2, "worker needs the fleet's Redis: name it with --redis or REDIS_URL"},
 		{"Redis no address", "enqueue good.yaml --redis garbage", nil, "", 2, "--redis garbage: unknown form: want redis://[user:password@]host[:port][/db], unix://path"},
 		{"Redis of another scheme", "run good.yaml --redis http://127.0.0.1:1", nil, "", 2, "want redis://[user:password@]host[:port][/db]"},
-		{"Redis absent", "run good.yaml --redis redis://" + freeAddress(t), nil, "", 3, "is unreachable: "},
-		{"Redis absent for a worker", "worker --redis redis://" + freeAddress(t), nil, "", 3, "start it, or set another with --redis"},
+		{"Redis absent", "run good.yaml --redis redis://" + testrun.FreeAddress(t), nil, "", 3, "is unreachable: "},
+		{"Redis absent for a worker", "worker --redis redis://" + testrun.FreeAddress(t), nil, "", 3, "start it, or set another with --redis"},
 	}
 	cases = slices.Concat(cases, badLooks(), badRedis(t))
 	if len(cases) < 150 {

@@ -29,7 +29,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 	var controllers []*program
 	var addresses []string
 	for range 2 {
-		address := freeAddress(t)
+		address := testrun.FreeAddress(t)
 		addresses = append(addresses, address)
 		controllers = append(controllers, launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0", "--metrics-addr", address))
 	}

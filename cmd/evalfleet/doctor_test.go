@@ -2,24 +2,19 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestDoctor: every check is made, also after one that failed, and each failure says
 // what to do. Each model is called once.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nothing := closed.Addr().String()
-	closed.Close()
+	nothing := testrun.FreeAddress(t)
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Keys: []string{"right"}})
 	if err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 			timeout := int((call + 3*time.Second).Seconds())
 			f.write("frozen.yaml", fmt.Sprintf(settings, counter.URL+"/v1", lease, c.abandoned, timeout))
 			f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", lease, c.abandoned, timeout))
-			metrics := freeAddress(t)
+			metrics := testrun.FreeAddress(t)
 			wire := newWire(t, f.redis.URL())
 			worker := launch(t, f.dir, "worker", "--redis", wire.url(), "--config", "frozen.yaml", "--metrics-addr", metrics, "--slots", "4")
 			enqueue := f.enqueueAndWait()

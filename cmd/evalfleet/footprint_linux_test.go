@@ -27,7 +27,7 @@ func TestFleetWorkerIsSmall(t *testing.T) {
 	f.documents(documents)
 	f.runs = documents * (documents - 1)
 	f.file = f.evaluation("pairs", "simulator:careful", inFlight, inFlight)
-	metrics := freeAddress(t)
+	metrics := testrun.FreeAddress(t)
 	launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", metrics, "--slots", strconv.Itoa(inFlight))
 	enqueue := f.enqueueAndWait()
 

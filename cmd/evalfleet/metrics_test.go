@@ -23,7 +23,7 @@ func TestWorkerMetricsAndHealth(t *testing.T) {
 	f := newFleetLimited(t, 4)
 	f.documents(3)
 	f.file = f.evaluation("pairs", "simulator:careful", 4, 1000)
-	address := freeAddress(t)
+	address := testrun.FreeAddress(t)
 	working := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", address)
 	health := func(want int, args ...string) {
 		t.Helper()
@@ -89,17 +89,6 @@ func TestMetricsPortTaken(t *testing.T) {
 	if served, err := watched(t.Context(), &settings, "off", true, zerolog.Nop()); err != nil || served.Close() != nil || settings.Observer.Call != nil {
 		t.Errorf("off: got %v, want nothing served and nothing counted", err)
 	}
-}
-
-// freeAddress is an unused address.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func scrape(t *testing.T, address string) string {

@@ -288,7 +288,7 @@ func TestPoisonStopsNothingElse(t *testing.T) {
 	}
 	p.do("SET", p.keys.Worker("evil"), `{"v":1,"slots":-5,"host":"\u001b[31m"}`)
 
-	metrics := freeAddress(t)
+	metrics := testrun.FreeAddress(t)
 	controller := launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0", "--metrics-addr", metrics)
 	f.startWorkers(1)
 	alive := []*program{controller, f.workers[0]}

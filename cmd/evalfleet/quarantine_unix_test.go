@@ -51,7 +51,7 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	metrics := freeAddress(t)
+	metrics := testrun.FreeAddress(t)
 	controller := launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0", "--metrics-addr", metrics)
 	f.startWorkers(1)
 	other := enqueue("other")

@@ -34,7 +34,7 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 		limits += fmt.Sprintf("    %s: {max_concurrency: %d}\n", name, allowed)
 	}
 	f.write("fleet.yaml", "providers:\n"+providers+"concurrency:\n  per_provider:\n"+limits)
-	address := freeAddress(t)
+	address := testrun.FreeAddress(t)
 	launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "off", "--metrics-addr", address, "--drain=false")
 	client := f.redis.Client()
 	s := store.New(client, "")

@@ -225,7 +225,7 @@ func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	dead := "http://" + freeAddress(t) + "/v1"
+	dead := "http://" + testrun.FreeAddress(t) + "/v1"
 	for name, c := range map[string]struct {
 		address string
 		most    int // calls

@@ -93,7 +93,7 @@ func TestFleetOnACluster(t *testing.T) {
 		}
 	}
 	f.startWorkers(4)
-	pages := freeAddress(t)
+	pages := testrun.FreeAddress(t)
 	f.program("controller", "--drain=false", "--listen", pages, "--allow-actions")
 	enqueue := f.enqueueAndWait()
 	f.until("a third has been begun", func(s seen) bool { return s.All.Arrived > f.runs/3 })

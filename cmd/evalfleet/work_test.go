@@ -24,7 +24,7 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	calls := f.gate()
 	f.documents(4)
 	f.file = f.evaluation("pairs", "simulator:careful", 2, 1000)
-	address := freeAddress(t)
+	address := testrun.FreeAddress(t)
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out", "--metrics-addr", address,
 		"--events", "all.jsonl", "--queues", "simulator")
 	calls.allow(1)

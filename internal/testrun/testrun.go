@@ -1,5 +1,5 @@
 // Package testrun contains helpers for the tests of every package: the two levels of the suite,
-// and how a test waits.
+// how a test waits, and a free address to listen on.
 //
 // A test waits for an event and never for a length of time, because a busy machine can make any
 // step slow. The only bound is the deadline of the whole test binary (go test -timeout), so
@@ -9,6 +9,7 @@ package testrun
 import (
 	"context"
 	"flag"
+	"net"
 	"strconv"
 	"testing"
 	"time"
@@ -85,4 +86,15 @@ func EventuallyGot(t testing.TB, what string, look func() (got string, reached b
 		time.Sleep(pause)
 		pause = min(2*pause, 50*time.Millisecond)
 	}
+}
+
+// FreeAddress returns a host and port of this machine that nothing listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -207,12 +208,7 @@ func TestAWordForAKeyChangesNoAnswer(t *testing.T) {
 
 func TestConnectionRefusedIsNotBilled(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := testrun.FreeAddress(t)
 	failed := fails(t.Context(), t, newClient(t, "http://"+address))
 	want(t, failed, providers.Transient, false)
 	if !strings.Contains(failed.Message, "refused") {
