@@ -40,7 +40,7 @@ func parallel(ctx context.Context, n int, do func(k int)) error {
 // winners collects who is first in each draw.
 type winners struct {
 	*Uncertainty
-	first [][]int32 // by component and draw; only of components with spreads
+	first [][]int32 // by component and draw; nil without spreads
 }
 
 // trusted is how many clusters the mean of all candidates' variances counts for beside
@@ -52,7 +52,6 @@ const trusted = 10
 func (u *Uncertainty) newWinners(in *influences) *winners {
 	w := &winners{Uncertainty: u}
 	for c, part := range u.fit.Components {
-		w.first = append(w.first, make([]int32, u.Draws))
 		size, mean := float64(len(part.Candidates)), 0.0
 		for _, i := range part.Candidates {
 			mean += u.covariance.At(i, i) / u.fit.covariance.At(i, i) / size
@@ -63,7 +62,12 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 			pooled := (trusted*mean*own + (clusters-1)*clustered) / (trusted + clusters - 1)
 			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of errors with a mean other than 0
 		}
-		w.spread = append(w.spread, w.spreadsOf(part.Candidates, variances, u.parts[c].freedom))
+		spread := w.spreadsOf(part.Candidates, variances, u.parts[c].freedom)
+		var first []int32
+		if len(spread.cells) > 0 {
+			first = make([]int32, u.Draws)
+		}
+		w.spread, w.first = append(w.spread, spread), append(w.first, first)
 	}
 	return w
 }
@@ -126,7 +130,7 @@ func (s spreads) draw(random *rand.Rand) scatter {
 // Morris 1975, "Data analysis using Stein's estimator and its generalizations").
 func (w *winners) take(k int, random *rand.Rand) {
 	for c, part := range w.fit.Components {
-		if len(w.spread[c].cells) == 0 {
+		if w.first[c] == nil {
 			continue
 		}
 		by := w.spread[c].draw(random)
@@ -146,14 +150,11 @@ func (w *winners) summarise() {
 	u := w.Uncertainty
 	u.Best = make([]float64, len(u.fit.Abilities))
 	for c, part := range u.fit.Components {
-		drawn := len(w.spread[c].cells) > 0
-		if drawn {
-			for _, i := range w.first[c] {
-				u.Best[i] += 1 / float64(u.Draws)
-			}
+		for _, i := range w.first[c] {
+			u.Best[i] += 1 / float64(u.Draws)
 		}
 		for _, i := range part.Candidates {
-			if !drawn || slices.ContainsFunc(part.Candidates, func(k int) bool { return u.fit.confounded(i, k) }) {
+			if w.first[c] == nil || slices.ContainsFunc(part.Candidates, func(k int) bool { return u.fit.confounded(i, k) }) {
 				u.Best[i] = math.NaN()
 			}
 		}

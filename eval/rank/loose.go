@@ -35,7 +35,7 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 		return nil, nil
 	}
 	best, err := m.maximiseHeld(f.at, looser*held)
-	if err != nil && !m.held() { // see regulariseScaled
+	if err != nil && !m.abilitiesHeld() { // see regulariseScaled
 		for i := range f.Abilities {
 			m.ridge[i] = looser * held
 		}

@@ -54,7 +54,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		return s, nil, nil
 	}
 	// The abilities alone would have a maximum: suspect every judge's own parameters.
-	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil && m.held() {
+	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil && m.abilitiesHeld() {
 		return s, suspects, nil
 	}
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
@@ -172,9 +172,9 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 // lengthEffect takes a judge's place in lists for the effect of length, which all share.
 const lengthEffect = -1
 
-// held reports whether the abilities would have a maximum if the judges had no parameters of
+// abilitiesHeld reports whether the abilities would have a maximum if the judges had no parameters of
 // their own.
-func (m *model) held() bool {
+func (m *model) abilitiesHeld() bool {
 	if m.scaleSum() == nil {
 		return true
 	}
