@@ -17,9 +17,14 @@ func Dollars(nano int64) string { return USD(float64(nano) / Dollar) }
 
 // USD is an amount of US dollars, written as Dollars writes it.
 func USD(dollars float64) string {
-	decimals := 2
-	for bound := 1.0; decimals < 6 && math.Abs(dollars) < bound; bound /= 10 {
-		decimals = max(4, decimals+1)
+	decimals := 6
+	switch size := math.Abs(dollars); {
+	case size >= 1:
+		decimals = 2
+	case size >= 0.1:
+		decimals = 4
+	case size >= 0.01:
+		decimals = 5
 	}
 	text := fmt.Sprintf("$%.*f", decimals, dollars)
 	cents := strings.IndexByte(text, '.') + len(".00")
