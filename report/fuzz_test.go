@@ -45,7 +45,7 @@ func fewResults(t *testing.T, data []byte, options uint8) {
 		if form == "json" && !json.Valid(out.Bytes()) {
 			t.Errorf("not JSON: %s", out.String())
 		}
-		if form != "html" { // its scripts name such numbers
+		if form != "html" { // its scripts contain such words
 			possible(t, form, out.String())
 		}
 	}
@@ -70,8 +70,9 @@ func possible(t *testing.T, form, text string) {
 	}
 }
 
-// few is an evaluation of at most 5 candidates on 3 items by 3 judges. The first three bytes say
-// how many of each; then each two are a result: on which pair, by whom, and how it ended.
+// few is an evaluation of at most 5 candidates on 3 items by 3 judges. The first three bytes
+// choose these numbers; every two bytes after them are one result: its pair, its judge and its
+// outcome.
 func few(data []byte) *memory {
 	candidates, items, judges := 2+int(data[0])%4, 1+int(data[1])%3, 1+int(data[2])%3
 	m := sourceOf(plan(names(candidates), names(items), names(judges)...))

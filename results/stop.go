@@ -51,7 +51,7 @@ func (s Stop) String() string {
 	return strings.Join(why, "; ")
 }
 
-// Remedy says how an evaluation that has stopped goes on; empty if it need not.
+// Remedy says how to continue a stopped evaluation; empty if nothing is left to do.
 func (s Stop) Remedy() string {
 	switch {
 	case s.Known != nil:

@@ -88,8 +88,8 @@ func stoppedSite(t *testing.T) *site {
 	return s
 }
 
-// Beside why an evaluation has stopped, its page says how it goes on.
-func TestPagesSayHowAnEvaluationGoesOn(t *testing.T) {
+// The page of a stopped evaluation says how to continue it.
+func TestPagesSayHowToContinueAnEvaluation(t *testing.T) {
 	t.Parallel()
 	for want, stop := range map[string]results.Stop{
 		"raise budget":     {Budget: 20, Spent: 19},
