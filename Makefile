@@ -26,11 +26,8 @@ extras: build ## write the manual pages to bin/man, and completions to bin/compl
 	bin/evalfleet completion fish > bin/completions/evalfleet.fish
 	bin/evalfleet completion powershell > bin/completions/evalfleet.ps1
 
-GORELEASER_VERSION := v2.17.0
+GORELEASER_VERSION := v2.15.1
 GORELEASER := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)
-
-.PHONY: goreleaser
-goreleaser: $(GORELEASER)
 
 .PHONY: sbom-tool
 sbom-tool: $(CYCLONEDX)
@@ -41,6 +38,11 @@ snapshot: $(GORELEASER) ## build what a release consists of into dist/, without 
 	HOMEBREW_TAP_TOKEN= $< check
 	HOMEBREW_TAP_TOKEN= $< release --snapshot --clean --skip=docker,sign,publish
 	cd deploy/check && go test -count 1 -run '^TestArchive' . -dist $(CURDIR)/dist
+
+# With the identity and the tokens of the workflow `release`, which calls it.
+.PHONY: release
+release: $(GORELEASER) ## build, sign and draft the release of the tag on this commit: NOTES=file
+	$< release --clean --release-notes "$(NOTES)"
 
 $(GORELEASER):
 	GOBIN=$(TOOLS) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
