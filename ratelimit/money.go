@@ -11,8 +11,8 @@ import (
 // whole thousandths of a dollar for a million tokens are whole numbers of it.
 const Dollar = 1_000_000_000
 
-// Dollars is an amount of nano-USD for people, in whole cents. Below a dollar it has up to four
-// significant digits, and six decimals.
+// Dollars is an amount of nano-USD for people, in whole cents, with commas between thousands.
+// Below a dollar it has up to four significant digits, and six decimals.
 func Dollars(nano int64) string { return USD(float64(nano) / Dollar) }
 
 // USD is an amount of US dollars, written as Dollars writes it.
@@ -26,9 +26,15 @@ func USD(dollars float64) string {
 	case size >= 0.01:
 		decimals = 5
 	}
-	text := fmt.Sprintf("$%.*f", decimals, dollars)
-	cents := strings.IndexByte(text, '.') + len(".00")
-	return text[:cents] + strings.TrimRight(text[cents:], "0")
+	whole, fraction, _ := strings.Cut(fmt.Sprintf("%.*f", decimals, math.Abs(dollars)), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	sign := ""
+	if dollars < 0 {
+		sign = "-"
+	}
+	return sign + "$" + whole + "." + fraction[:2] + strings.TrimRight(fraction[2:], "0")
 }
 
 // Budget bounds the total cost of an evaluation's calls, in nano-USD: the amount spent plus
