@@ -152,7 +152,10 @@ func TestLongNamesStayApart(t *testing.T) {
 func TestReliance(t *testing.T) {
 	t.Parallel()
 	agreement := func(raw, kappa float64) *Agreement {
-		return &Agreement{Units: 100, Pairs: []RaterPair{{A: 0, B: 1, Units: 100, Raw: raw, Cohen: kappa}}}
+		return &Agreement{Units: 100, Pairs: []RaterPair{{A: 0, B: 1, Units: 100, Raw: raw, Cohen: kappa, CohenLimits: rank.Limits{Low: kappa - .15}}}}
+	}
+	few := func(units int, low float64) *Agreement {
+		return &Agreement{Units: units, Pairs: []RaterPair{{A: 0, B: 1, Units: units, Raw: 1, Cohen: 1, CohenLimits: rank.Limits{Low: low}}}}
 	}
 	people := func(accuracy, kappa, low float64) *People {
 		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}}
@@ -178,6 +181,11 @@ func TestReliance(t *testing.T) {
 		{"agree slightly", swaps(92, 8), agreement(.55, .2), nil, Caution, ""},
 		{"all alike", swaps(92, 8), agreement(1, math.NaN()), nil, Sound, "Judges agree on 100 % of pairs. Order changes 8 % of verdicts."},
 		{"one judge", swaps(92, 8)[:1], nil, nil, Sound, "Only one judge. Order changes 8 % of verdicts."},
+		{"agree perhaps by chance", swaps(92, 8), few(8, -.1), nil, Caution, ""},
+		{"few pairs", swaps(4, 0), few(4, math.NaN()), nil, Unknown, "Judges agree on 100 % of pairs (kappa 1.00, almost perfect). Order changes 0 % of verdicts, but 4 pairs are too few to tell whether to rely on this ranking."},
+		{"one pair", swaps(1, 0)[:1], nil, nil, Unknown, "Only one judge. Order changes 0 % of verdicts, but 1 pair is too few to tell whether to rely on this ranking."},
+		{"just enough pairs", swaps(5, 0), few(5, math.NaN()), nil, Sound, ""},
+		{"few pairs, all in doubt", swaps(0, 2), few(2, math.NaN()), nil, Unsound, ""},
 		{"nothing known", []Judge{{}, {}}, nil, nil, Unknown, "No two judges compared the same texts."},
 	} {
 		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people}

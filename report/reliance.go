@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -27,7 +28,8 @@ type Reliance struct {
 	People, PeopleKappa float64
 
 	judges int
-	chance bool // agreement with people may be that of chance
+	chance bool // agreement of judges, or with people, may be that of chance
+	pairs  int  // compared by two judges, or by one in both orders or beside people: the most of these
 }
 
 // Level is how far a ranking can be relied on.
@@ -35,7 +37,7 @@ type Level string
 
 // The levels.
 const (
-	Unknown Level = "unknown" // there is nothing to judge it by
+	Unknown Level = "unknown" // there is nothing, or too little, to judge it by
 	Sound   Level = "sound"   // no number is a warning
 	Caution Level = "caution"
 	Unsound Level = "unsound" // judges agree no better than chance, or follow the order
@@ -50,6 +52,9 @@ const (
 	often = 1 - notableConsistency
 	// mostly is the share from which verdicts follow the order more than the texts.
 	mostly = 0.5
+	// fewest is the number of pairs from which judges can be relied on: of fewer, chance makes
+	// all alike more often than once in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
+	fewest = 5
 )
 
 // Reliance is that of the ranking; nil where no judge compared two texts.
@@ -60,16 +65,19 @@ func (r *Report) Reliance() *Reliance {
 	none := math.NaN()
 	t := &Reliance{Agree: none, Kappa: none, Order: none, People: none, PeopleKappa: none, judges: len(r.Judges)}
 	if a := r.Agreement; a != nil {
-		t.Agree, t.Kappa = a.raw(), a.Fleiss
+		t.Agree, t.Kappa, t.pairs = a.raw(), a.Fleiss, a.Units
+		limits := a.FleissLimits
 		if len(a.Pairs) == 1 {
-			t.Kappa = a.Pairs[0].Cohen
+			t.Kappa, limits = a.Pairs[0].Cohen, a.Pairs[0].CohenLimits
 		}
+		t.chance = limits.Low <= 0
 	}
 	var both rank.Swaps
 	for _, j := range r.Judges {
 		both.Consistent += j.Swaps.Consistent
 		both.AlwaysFirst += j.Swaps.AlwaysFirst
 		both.AlwaysSecond += j.Swaps.AlwaysSecond
+		t.pairs = max(t.pairs, j.Swaps.Total())
 	}
 	if both.Total() > 0 {
 		t.Order = 1 - both.Consistency()
@@ -87,11 +95,12 @@ func (t *Reliance) people(p *People) {
 	for _, j := range p.Judges {
 		if n := float64(j.Pairs); n > 0 {
 			same, kappa, low, pairs = same+n*j.Accuracy, kappa+n*j.Cohen, low+n*j.CohenLimits.Low, pairs+n
+			t.pairs = max(t.pairs, j.Pairs)
 		}
 	}
 	if pairs > 0 {
 		t.People, t.PeopleKappa = same/pairs, kappa/pairs
-		t.chance = low/pairs <= 0
+		t.chance = t.chance || low/pairs <= 0
 	}
 }
 
@@ -101,7 +110,7 @@ func (t *Reliance) level() Level {
 		return Unsound
 	case t.Kappa <= slight, t.PeopleKappa <= slight, t.chance, t.Order > often:
 		return Caution
-	case math.IsNaN(t.Agree) && math.IsNaN(t.Order) && math.IsNaN(t.People):
+	case t.pairs < fewest:
 		return Unknown
 	default:
 		return Sound
@@ -147,6 +156,9 @@ func (t *Reliance) String() string {
 		Unsound: ": do not rely on this ranking.",
 		Caution: ": check some verdicts before you rely on this ranking.",
 	}[t.Level]
+	if t.Level == Unknown && t.pairs > 0 {
+		advice = fmt.Sprintf(", but %s too few to tell whether to rely on this ranking.", wording.Either(t.pairs, "pair is", "pairs are"))
+	}
 	line := strings.Join(parts, " ")
 	if advice != "" {
 		line = strings.TrimSuffix(line, ".") + advice
