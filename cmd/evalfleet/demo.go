@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func demoCommand(p *process) *cli.Command {
 		Usage: "Try a fleet: pages, workers and a simulated provider, for about a minute",
 		Description: "Starts a Redis, the simulated provider, two workers and a controller in one process, and submits an " +
 			"evaluation that takes about a minute. It prints the address of the pages as the first line of stdout, and runs until " +
-			"Ctrl-C. Everything is in a temporary folder, which is removed at the end. It needs no keys and no network.",
+			"Ctrl-C. Everything is in a temporary folder (here if there is no /tmp), which is removed at the end. It needs no keys and no network.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` of the pages; port 0 takes a free one"}},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
@@ -44,6 +45,12 @@ func demoCommand(p *process) *cli.Command {
 // demo runs until ctx ends, which is no failure.
 func (p *process) demo(ctx context.Context, listen string) (err error) {
 	dir, err := os.MkdirTemp("", "evalfleet-demo-")
+	if errors.Is(err, fs.ErrNotExist) { // an empty container has no /tmp
+		var here string
+		if here, err = os.Getwd(); err == nil {
+			dir, err = os.MkdirTemp(here, "evalfleet-demo-")
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -76,7 +83,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 		parts.Go(func() error { return part(io.Discard, "worker", "--metrics-addr", "off", "--grace", "100ms") })
 	}
 	parts.Go(func() error {
-		return part(p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", sink)
+		return part(p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", sink, "--out-dir", filepath.Join(dir, "out"))
 	})
 	parts.Go(func() error {
 		err := part(io.Discard, "enqueue", filepath.Join(dir, "evaluation.yaml"), "--sink", sink)

@@ -3,19 +3,30 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestDemo: the pages show the evaluation under way, and the end leaves nothing behind.
+// TestDemo: the pages show the evaluation under way, and the end leaves nothing behind, in a
+// system without a folder for temporary files either.
 func TestDemo(t *testing.T) {
-	folder := t.TempDir()
-	t.Setenv("TMPDIR", folder)
-	t.Setenv("TMP", folder) // on Windows
+	for name, temporary := range map[string]string{"temporary": t.TempDir(), "no temporary": filepath.Join(t.TempDir(), "missing")} {
+		t.Run(name, func(t *testing.T) { demoLeavesNothing(t, temporary) })
+	}
+}
+
+func demoLeavesNothing(t *testing.T, temporary string) {
+	here := t.TempDir()
+	t.Chdir(here)
+	t.Setenv("TMPDIR", temporary)
+	t.Setenv("TMP", temporary) // on Windows
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var stdout, stderr lockedBuffer
@@ -23,7 +34,10 @@ func TestDemo(t *testing.T) {
 	go func() {
 		ended <- Main(ctx, nil, []string{"demo", "--listen", "127.0.0.1:0"}, os.LookupEnv, strings.NewReader(""), &stdout, &stderr)
 	}()
-	testrun.Eventually(t, "the address", func() bool { return strings.HasSuffix(stdout.String(), "/\n") })
+	testrun.Eventually(t, "the address", func() bool { return strings.HasSuffix(stdout.String(), "/\n") || len(ended) > 0 })
+	if len(ended) > 0 {
+		t.Fatalf("demo ended with %d:\n%s", <-ended, stderr.String())
+	}
 	testrun.Eventually(t, "a call of the evaluation", func() bool {
 		resp, err := http.Get(strings.TrimSpace(stdout.String()) + "api/evaluations")
 		if err != nil {
@@ -43,7 +57,9 @@ func TestDemo(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("demo ended with %d:\n%s", code, stderr.String())
 	}
-	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-		t.Errorf("it left %v, %v", left, err)
+	for _, folder := range []string{here, temporary} {
+		if left, err := os.ReadDir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+			t.Errorf("it left %v in %s, %v", left, folder, err)
+		}
 	}
 }
