@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,9 +24,9 @@ func initCommand(p *process) *cli.Command {
 		Name:      "init",
 		Usage:     "Write a starter evaluation file with templates and samples",
 		ArgsUsage: "[DIR]",
-		Description: "Writes an evaluation file that runs as is, with two documents and simulated judges; its prompt templates; a " +
-			"fleet file; and a sample .env. The default DIR is the working folder. It never overwrites: if one of the files " +
-			"exists, nothing is written.",
+		Description: "Writes an evaluation file that runs as is, with two sample documents and simulated judges; its prompt templates; a " +
+			"fleet file; and a sample .env. The default DIR is the working folder. If its docs/ already has Markdown files, these " +
+			"are ranked instead of samples. It never overwrites: if one of the files exists, nothing is written.",
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.Args().Len() > 1:
@@ -38,11 +39,14 @@ func initCommand(p *process) *cli.Command {
 	}
 }
 
+// starterDocs is the folder whose Markdown files the starter's evaluation ranks.
+const starterDocs = "docs"
+
 // starterFile is a file that init writes.
 type starterFile struct{ path, content string }
 
-// starterFiles are those that init writes, relative to its folder.
-func starterFiles() ([]starterFile, error) {
+// starterFiles are those that init writes, relative to its folder, with or without samples.
+func starterFiles(samples bool) ([]starterFile, error) {
 	var files []starterFile
 	for _, f := range []struct{ path, embedded string }{
 		{"evaluation.yaml", "evaluation.yaml"},
@@ -51,6 +55,9 @@ func starterFiles() ([]starterFile, error) {
 		{"docs/first.md", "docs/first.md"},
 		{"docs/second.md", "docs/second.md"},
 	} {
+		if !samples && strings.HasPrefix(f.path, starterDocs+"/") {
+			continue
+		}
 		content, err := starter.ReadFile("starter/" + f.embedded)
 		if err != nil {
 			return nil, err
@@ -64,7 +71,11 @@ func starterFiles() ([]starterFile, error) {
 }
 
 func (p *process) init(dir string) error {
-	files, err := starterFiles()
+	own, err := fs.Glob(os.DirFS(dir), starterDocs+"/*.md")
+	if err != nil {
+		return err
+	}
+	files, err := starterFiles(len(own) == 0)
 	if err != nil {
 		return err
 	}
@@ -96,13 +107,17 @@ func (p *process) init(dir string) error {
 	if dir != "." {
 		into = fmt.Sprintf("  cd %s\n", wording.ShellWord(dir))
 	}
+	documents, then := "the two samples", "put your own texts into docs/, "
+	if len(own) > 0 {
+		documents, then = "docs/*.md ("+wording.Counted(len(own), "file")+")", ""
+	}
 	_, err = fmt.Fprintf(p.stderr, `Next:
-%s  evalfleet run evaluation.yaml        ranks the two samples with simulated judges
-then put your own texts into docs/, name your judges in evaluation.yaml, and check before you spend:
+%s  evalfleet run evaluation.yaml        ranks %s with simulated judges
+then %sname your judges in evaluation.yaml, and check before you spend:
   evalfleet validate evaluation.yaml
   evalfleet estimate evaluation.yaml
   evalfleet run evaluation.yaml --dry-run
-`, into)
+`, into, documents, then)
 	return err
 }
 

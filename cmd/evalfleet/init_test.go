@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -38,6 +39,27 @@ func TestInitWorksAtOnce(t *testing.T) {
 	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, folder.Root, "drafts-*", "ranking.csv")))
 	if len(ranking) != 2 || ranking[0]["candidate"] != "first.md" {
 		t.Errorf("ranking: got %v, want first.md before second.md", ranking)
+	}
+}
+
+// TestInitBesideDocuments: documents that are there are ranked, without samples among them.
+func TestInitBesideDocuments(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"docs/mine.md": "Plain words.", "docs/first.md": "Other plain words.", "docs/notes.txt": "Not ranked."})
+	start := launch(t, dir, "init")
+	if code := start.wait(); code != 0 || !strings.Contains(start.stderr.String(), "docs/*.md (2 files)") {
+		t.Fatalf("init ended with %d: %s", code, start.stderr.String())
+	}
+	if p := launch(t, dir, "run", "evaluation.yaml"); p.wait() != 0 {
+		t.Fatalf("run: %s", p.stderr.String())
+	}
+	var ranked []string
+	for _, row := range readCSV(t, mustGlob(t, filepath.Join(dir, folder.Root, "drafts-*", "ranking.csv"))) {
+		ranked = append(ranked, row["candidate"])
+	}
+	slices.Sort(ranked)
+	if diff := cmp.Diff([]string{"first.md", "mine.md"}, ranked); diff != "" {
+		t.Errorf("ranked (-want +got):\n%s", diff)
 	}
 }
 
@@ -107,7 +129,7 @@ func TestStarterSettingsAreValid(t *testing.T) {
 func TestInitOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, there := range [][]string{
-		{"evaluation.yaml"}, {"docs/second.md", ".env.sample"}, {"templates/single.md/folder"}, {"docs"},
+		{"evaluation.yaml"}, {"templates/panel.md", ".env.sample"}, {"templates/single.md/folder"}, {"docs"},
 	} {
 		t.Run(fmt.Sprint(there), func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +179,7 @@ func TestInitLeavesNothingHalf(t *testing.T) {
 
 func TestStarterIsNarrow(t *testing.T) {
 	t.Parallel()
-	files, err := starterFiles()
+	files, err := starterFiles(true)
 	if err != nil {
 		t.Fatal(err)
 	}
