@@ -206,21 +206,22 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 	ends := map[string]struct {
 		end   func(testing.TB, *process, *Lease)
 		spent int64
+		kept  bool // in use still, if Redis learned of the lease again before its end
 	}{
-		"settled":  {func(t testing.TB, _ *process, l *Lease) { l.Settle(Used{Cost: cost}); mustRelease(t, l) }, cost},
-		"unknown":  {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, costly},
-		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, costly},
+		"settled":  {func(t testing.TB, _ *process, l *Lease) { l.Settle(Used{Cost: cost}); mustRelease(t, l) }, cost, false},
+		"unknown":  {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, costly, false},
+		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, costly, true},
 		"of a process that has stopped": {func(t testing.TB, p *process, l *Lease) {
 			if err := p.stop(); err != nil {
 				t.Fatal(err)
 			}
 			l.Settle(Used{Cost: cost})
 			mustRelease(t, l)
-		}, cost},
+		}, cost, false},
 		"never sent": {func(t testing.TB, _ *process, l *Lease) {
 			l.abandon()
 			mustRelease(t, l)
-		}, 0},
+		}, 0, false},
 	}
 	for name, end := range ends {
 		for _, told := range []string{"before", "after"} {
@@ -255,8 +256,10 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 						tell(before)
 					}
 					usage, err := tools(client).Usage(t.Context())
-					if err != nil || len(usage) != 1 || usage[0].Spent != before+end.spent || usage[0].InUse != 0 {
-						t.Errorf("Usage = %+v, %v; want %d spent and nothing in use", usage, err, before+end.spent)
+					// The limiter reports its leases as soon as it notices the loss, which may be
+					// before this one ends.
+					if err != nil || len(usage) != 1 || usage[0].Spent != before+end.spent || usage[0].InUse > 1 || usage[0].InUse == 1 && !end.kept {
+						t.Errorf("Usage = %+v, %v; want %d spent and nothing in use, or a lease that is kept", usage, err, before+end.spent)
 					}
 				})
 			})

@@ -39,7 +39,8 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 				delete(l.leases.ends, r.id)
 				l.ended++
 				settles = l.way == byBudget
-				if settles && !l.toldSpent { // who tells it may know the call, too
+				// Who tells it may know the call, too, and an end that crossed a renewal may come again.
+				if settles && (!l.toldSpent || r.epoch != "" && r.epoch != a.epoch) {
 					l.leases.put(r.id, 0)
 					l.leases.last(a.now, a.lease)
 				}

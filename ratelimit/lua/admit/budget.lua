@@ -32,11 +32,12 @@ local function recounted(limit, ending)
   return true
 end
 
--- remember_end notes that a closed budget has counted a call that ends: the results store that
--- is to report what was spent may have the call as well.
+-- remember_end notes that a budget has counted a call that ends, if it is closed, because the
+-- results store that is to report what was spent may have the call as well; or if the lease was
+-- renewed after a loss of memory while its end was on its way, because the end may come again.
 local function remember_end(limit, ending)
   limit:read()
-  if not limit.closed then return end
+  if not limit.closed and (not ending.epoch or ending.epoch == epoch) then return end
   redis.call('ZADD', limit.state, 0, ending.id)
   limit.latest = math.max(limit.latest or 0, now + lease)
 end
