@@ -135,7 +135,7 @@ var pinnedAction = regexp.MustCompile(`^[\w.-]+/[\w.-]+@[0-9a-f]{40}$`)
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"ci": {".ci/run"},
+		"ci":      {".ci/run"},
 		"release": {".ci/run", `make release NOTES="$RUNNER_TEMP/notes.md"`},
 	} {
 		of := parsed[workflow](t, ".github/workflows/"+name+".yaml")
