@@ -128,12 +128,18 @@ type workflow struct {
 	}
 }
 
+// releases is the Makefile's target that the workflow calls, with the pinned GoReleaser.
+var releases = regexp.MustCompile(`(?m)^release: \$\(GORELEASER\) .*\n\t\$< release --clean --release-notes "\$\(NOTES\)"$`)
+
 var pinnedAction = regexp.MustCompile(`^[\w.-]+/[\w.-]+@[0-9a-f]{40}$`)
 
 // A tag is released once .ci/run is green, by the tools that make snapshot tries, with
 // actions that cannot change.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
+	if !releases.MatchString(read(t, "Makefile")) {
+		t.Errorf("the Makefile has no target like %s", releases)
+	}
 	for name, want := range map[string][]string{
 		"ci":      {".ci/run"},
 		"release": {".ci/run", `make release NOTES="$RUNNER_TEMP/notes.md"`},
