@@ -25,8 +25,8 @@ const (
 	// keep Redis busy: a look at one costs five commands.
 	followTimeEach = 8 * time.Millisecond
 	// sweepEvery is how often evaluations are looked at, too, that have no run left to
-	// push or to end: calls that end late are drained then. A fleet may have thousands
-	// of them.
+	// push or to end: calls that end late are drained then, and what ended between two looks
+	// while its announcement was lost. A fleet may have thousands of them.
 	sweepEvery = 30 * time.Second
 	// stayTime is how long the process that submitted an evaluation has to drain it first,
 	// how long FollowAll waits after a failure, and Follow for room in a results store.
@@ -54,13 +54,17 @@ type followers struct {
 	// failed evaluations are followed again, even if all is drained and only the end of
 	// the evaluation is not stored yet.
 	failed map[eval.ID]bool
+	// announced evaluations were submitted, or changed, since the last look. They may have ended
+	// by now.
+	announced map[eval.ID]bool
+	missed    bool // announcements may have been, since the last look
 	// silent evaluations have ended without a result in their record; true: for longer than
 	// the process that collected them takes to write one.
 	silent map[eval.ID]bool
 }
 
 func newFollowers(f *Fleet) *followers {
-	return &followers{Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
+	return &followers{Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, announced: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
 }
 
 // news wakes the collector of an evaluation that is followed together with others.
@@ -94,6 +98,7 @@ func (f *Fleet) FollowAll(ctx context.Context) error {
 	all := newFollowers(f)
 	group, ctx := errgroup.WithContext(ctx)
 	spell := outage.Spell{Log: all.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
+	group.Go(func() error { all.listen(ctx); return nil })
 	for {
 		ids, err := all.look(ctx)
 		spell.Note(ctx, err)
@@ -106,16 +111,42 @@ func (f *Fleet) FollowAll(ctx context.Context) error {
 	}
 }
 
+// listen notes which evaluations are announced, until ctx ends.
+func (f *followers) listen(ctx context.Context) {
+	f.Store.Listen(ctx, func(string) {}, func(id eval.ID) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.announced[id] = true
+	}, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.missed = true
+	})
+}
+
 // look finds the evaluations that are to be drained and that are not being drained here.
-func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
+func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
+	f.mu.Lock()
+	announced, missed := f.announced, f.missed
+	f.announced, f.missed = map[eval.ID]bool{}, false
+	f.mu.Unlock()
+	defer func() {
+		if err != nil {
+			f.mu.Lock()
+			maps.Copy(f.announced, announced)
+			f.missed = f.missed || missed
+			f.mu.Unlock()
+		}
+	}()
 	list, all := f.Store.Active, time.Since(f.swept) > sweepEvery
-	if all {
+	if all || missed {
 		list = f.Store.Evaluations
 	}
 	ids, err := list(ctx)
 	if err != nil {
 		return nil, err
 	}
+	ids = slices.AppendSeq(ids, maps.Keys(announced))
 	f.mu.Lock()
 	ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(f.busy)), maps.Keys(f.failed))
 	f.mu.Unlock()

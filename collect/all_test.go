@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,6 +117,62 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	wants("when a call has ended late, before all are looked at")
 	f.swept = time.Now().Add(-sweepEvery - time.Second)
 	wants("when a call has ended late", "ev-drained")
+}
+
+// An evaluation that is submitted and ends between two looks is taken at the next one, and so is
+// one that did while the connection that announces it was lost.
+func TestFollowersTakeWhatEndedBetweenLooks(t *testing.T) {
+	t.Parallel()
+	f, _ := followersOf(t)
+	ctx, keys, client := t.Context(), f.Store.Keys(), f.Store.Client()
+	listening, stop := context.WithCancel(ctx)
+	var listens sync.WaitGroup
+	listens.Go(func() { f.listen(listening) })
+	defer listens.Wait()
+	defer stop()
+	put := func(id eval.ID) {
+		t.Helper()
+		pipe := client.TxPipeline()
+		pipe.SAdd(ctx, keys.Evaluations(), string(id))
+		pipe.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(record.StatusDone))
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.swept = time.Now().Add(time.Hour) // all are looked at for no other reason
+	takes := func(id eval.ID) {
+		t.Helper()
+		testrun.Eventually(t, string(id)+" is taken", func() bool {
+			ids, err := f.look(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Contains(ids, id)
+		})
+	}
+	testrun.Eventually(t, "it listens", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.missed
+	})
+	if ids, err := f.look(ctx); err != nil || len(ids) > 0 {
+		t.Fatalf("at first took %v, %v; want nothing", ids, err)
+	}
+	put("ev-short")
+	if err := f.Store.Activate(ctx, "ev-short"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Store.Deactivate(ctx, "ev-short"); err != nil {
+		t.Fatal(err)
+	}
+	takes("ev-short")
+
+	if err := client.ClientKillByFilter(ctx, "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	put("ev-missed")
+	takes("ev-missed")
 }
 
 // An evaluation that ended without a result in its record, because the process that

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -361,6 +362,38 @@ func encodeSettings(r record.Evaluation) (settings, phases []byte, err error) {
 // AnnounceFilled tells workers that queue has new tasks.
 func (s *Store) AnnounceFilled(ctx context.Context, queue string) error {
 	return s.announce(ctx, "queue "+queue)
+}
+
+// Listen passes on announcements until ctx ends: to filled the queues that have new tasks, to
+// changed the evaluations that were submitted or changed. It calls subscribed after every
+// subscription, since what was announced before it may have been missed. The functions are
+// called one at a time.
+func (s *Store) Listen(ctx context.Context, filled func(queue string), changed func(eval.ID), subscribed func()) {
+	subscription := s.client.Subscribe(ctx, s.keys.Announce())
+	defer subscription.Close()
+	messages := subscription.ChannelWithSubscriptions()
+	for {
+		select {
+		case heard, ok := <-messages:
+			if !ok {
+				return
+			}
+			message, ok := heard.(*redis.Message)
+			if !ok {
+				subscribed()
+				continue
+			}
+			what, name, _ := strings.Cut(message.Payload, " ")
+			switch what {
+			case "queue":
+				filled(name)
+			case "evaluation":
+				changed(eval.ID(name))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (s *Store) announce(ctx context.Context, message string) error {

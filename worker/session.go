@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evalfleet/evalfleet/enqueue"
@@ -249,35 +247,13 @@ func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
 
 // listen passes on announcements: queues that were filled, evaluations that changed.
 func (s *session) listen(ctx context.Context) {
-	subscription := s.cfg.Client.Subscribe(ctx, s.worker.Store.Keys().Announce())
-	defer subscription.Close()
-	messages := subscription.ChannelWithSubscriptions()
-	for {
-		select {
-		case heard, ok := <-messages:
-			if !ok {
-				return
-			}
-			message, ok := heard.(*redis.Message)
-			if !ok { // subscribed, perhaps again: something may have been missed
-				s.gate.FilledAll()
-				continue
-			}
-			what, name, _ := strings.Cut(message.Payload, " ")
-			switch what {
-			case "queue":
-				s.gate.Filled(name)
-			case "evaluation":
-				if err := s.refresh(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
-					s.worker.Log.Debug().Err(err).Str("evaluation", name).Msg("cannot read changes; retrying")
-				}
-				select {
-				case s.changed <- struct{}{}:
-				default: // it will look anyway
-				}
-			}
-		case <-ctx.Done():
-			return
+	s.worker.Store.Listen(ctx, s.gate.Filled, func(id eval.ID) {
+		if err := s.refresh(ctx, id); err != nil && ctx.Err() == nil {
+			s.worker.Log.Debug().Err(err).Str("evaluation", string(id)).Msg("cannot read changes; retrying")
 		}
-	}
+		select {
+		case s.changed <- struct{}{}:
+		default: // it will look anyway
+		}
+	}, s.gate.FilledAll)
 }
