@@ -208,7 +208,7 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 }
 
 // lookParked tells the observer which of the evaluation's providers have used up the
-// quota of a day.
+// quota of a day, and whether calls wait for Redis's memory.
 func (e *ending) lookParked(ctx context.Context) error {
 	if e.tally.observer == (unobserved{}) {
 		return nil
@@ -217,7 +217,7 @@ func (e *ending) lookParked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Parked })
+	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Parked && c.ID != ratelimit.MemoryID })
 	if len(parked) > 0 {
 		asks, err := e.readPlan(ctx)
 		if err != nil {
@@ -226,9 +226,9 @@ func (e *ending) lookParked(ctx context.Context) error {
 		judges := asks.Everyone()
 		parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
 			scope, ok := ratelimit.CooldownScope(c.ID)
-			return !ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			return c.Parked && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
 				return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id)})
-			})
+			}))
 		})
 	}
 	e.tally.observer.Parked(parked)

@@ -25,7 +25,8 @@ type Observer interface {
 	// Waiting says why nothing can be collected now: an error of Redis or
 	// results.ErrBusy. nil: it can again.
 	Waiting(why error)
-	// Parked lists the cooldowns of the evaluation's providers whose daily quota is used up.
+	// Parked lists the cooldowns of the evaluation's providers whose daily quota is used up, and
+	// that of ratelimit.MemoryID.
 	Parked([]ratelimit.Cooldown)
 }
 

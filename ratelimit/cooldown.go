@@ -2,10 +2,13 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Cool starts no call of a scope for a while, in any process, after a provider has reported
@@ -111,9 +114,13 @@ func cooldownsOf(call Scope) []string {
 // cooldownID is what a call that waits for a cooldown says bound it.
 func cooldownID(name string) string { return name + "/cooldown" }
 
-// Cooldown is a scope whose calls do not start for a while.
+// MemoryID is the id of the time in which no call starts, because Redis has started or lost data
+// and may not know every call in flight.
+const MemoryID = "redis/memory"
+
+// Cooldown is a scope whose calls do not start for a while; that of MemoryID is every call.
 type Cooldown struct {
-	ID     string        // "provider/openai/model/gpt-5/cooldown"
+	ID     string        // "provider/openai/model/gpt-5/cooldown", or MemoryID
 	Wait   time.Duration // until calls may start
 	Probe  bool          // one call was let through, and others wait for what becomes of it
 	Parked bool          // a day's quota is used up
@@ -128,9 +135,11 @@ func (c Cooldown) String() string {
 	return WaitedFor(c.ID)
 }
 
-// Why returns the provider's answer and its consequence.
+// Why returns the cause: the provider's answer, and its consequence.
 func (c Cooldown) Why() string {
 	switch {
+	case c.ID == MemoryID:
+		return "calls may be in flight that it does not know; until then every worker reports its own"
 	case c.Probe:
 		return "one call has started since the provider reported too many requests; the others wait for its answer"
 	case c.Parked:
@@ -141,14 +150,19 @@ func (c Cooldown) Why() string {
 	return "the provider reported too many requests; afterwards one call starts, and the others if it is not refused"
 }
 
-// Cooldowns lists the cooldowns in force.
+// Cooldowns lists the cooldowns in force, by id.
 func (a *Admin) Cooldowns(ctx context.Context) ([]Cooldown, error) {
 	pipe := a.client.Pipeline()
 	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, a.keys.cooldowns())
-	if _, err := pipe.Exec(ctx); err != nil {
+	blind := pipe.HGet(ctx, a.keys.registry(), blindField)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("read cooldowns: %w", err)
 	}
-	return parseCooldowns(clock.Val().UnixMicro(), fields.Val()), nil
+	cooldowns := parseCooldowns(clock.Val().UnixMicro(), fields.Val())
+	if until, err := blind.Int64(); err == nil && until > clock.Val().UnixMicro() {
+		cooldowns = append(cooldowns, Cooldown{ID: MemoryID, Wait: time.UnixMicro(until).Sub(clock.Val())})
+	}
+	return cooldowns, nil
 }
 
 func parseCooldowns(now int64, fields map[string]string) []Cooldown {

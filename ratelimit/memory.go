@@ -26,7 +26,7 @@ import (
 // were deleted.
 
 // forgotten is what calls wait for while Redis may not know every lease.
-var forgotten = &rule{id: "redis/memory", way: byMemory}
+var forgotten = &rule{id: MemoryID, way: byMemory}
 
 // unregistered is the set of waiting calls that have an unregistered holder.
 var unregistered = &rule{id: "registration", way: byRegistration}

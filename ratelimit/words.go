@@ -31,7 +31,7 @@ func WaitedFor(id string) string {
 		return scope.String() + ": cooldown"
 	}
 	if id == forgotten.id {
-		return "Redis: may have forgotten calls in flight"
+		return "Redis after a start or loss of data"
 	}
 	return id
 }

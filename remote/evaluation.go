@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/collect"
@@ -79,6 +80,9 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 		var now web.Detail // anew each time: an answer leaves out what is empty
 		err := s.get(ctx, pathOf(id), &now)
 		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
+		if now.Active() && len(now.BoundBy) > 0 {
+			line += "; bound by " + harmless.OneLine(strings.Join(now.BoundBy, "; "))
+		}
 		if err != nil {
 			line = err.Error() + "; trying again"
 		}

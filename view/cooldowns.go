@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // Cooldown is a scope whose calls are in cooldown, because its provider reported too many
-// requests.
+// requests, or all calls while Redis may not know those in flight (ratelimit.MemoryID).
 type Cooldown struct {
 	ID    string  `json:"limit"`
 	Words string  `json:"words"`
@@ -20,18 +21,22 @@ type Cooldown struct {
 
 // Text is the cooldown on a line of its own.
 func (v Cooldown) Text(now time.Time) string {
-	if !v.Parked {
-		return v.Words
+	switch {
+	case v.Parked:
+		return v.Words + " " + Until(now, Seconds(v.NextS))
+	case v.ID == ratelimit.MemoryID:
+		return v.Words + ", " + show.ShortDuration(Seconds(v.NextS)) + " left"
 	}
-	return v.Words + " " + Until(now, Seconds(v.NextS))
+	return v.Words
 }
 
 // Cooldowns returns those cooldowns that hold for calls which keep a limit of the same
-// scope.
+// scope, and that of ratelimit.MemoryID.
 func Cooldowns(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []Cooldown {
 	var views []Cooldown
 	for _, c := range all {
-		if scope, ok := ratelimit.CooldownScope(c.ID); ok && kept(ratelimit.Limit{Scope: scope}) {
+		scope, ok := ratelimit.CooldownScope(c.ID)
+		if ok && kept(ratelimit.Limit{Scope: scope}) || c.ID == ratelimit.MemoryID {
 			views = append(views, Cooldown{c.ID, c.String(), c.Why(), c.Wait.Seconds(), c.Probe, c.Parked})
 		}
 	}

@@ -172,13 +172,14 @@ func TestLimitsText(t *testing.T) {
 		{ID: "provider/openai/cooldown", Wait: 12_300 * time.Millisecond},
 		{ID: "provider/google/cooldown", Wait: 5 * time.Hour, Parked: true},
 		{ID: "provider/openai/model/gpt-5/cooldown", Wait: 900 * time.Millisecond, Probe: true},
+		{ID: ratelimit.MemoryID, Wait: 7_700 * time.Millisecond},
 	}, func(ratelimit.Limit) bool { return true })}
 	golden(t, "limits", plain.Limits(running, lookedAt, plain.Width), plain.Width)
 	for _, columns := range []int{60, 80, 140} {
 		text := plain.Limits(running, lookedAt, columns)
 		fits(t, "limits", text, columns)
-		if n := strings.Count(text, "binds"); n != 7 {
-			t.Errorf("%d columns: %d limits bind, want 7: none is left out:\n%s", columns, n, text)
+		if n := strings.Count(text, "binds"); n != 8 {
+			t.Errorf("%d columns: %d limits bind, want 8: none is left out:\n%s", columns, n, text)
 		}
 		if name := "provider openai: 600 requests/min"; !strings.Contains(text, name) {
 			t.Errorf("%d columns: %s cannot be read:\n%s", columns, name, text)

@@ -100,11 +100,19 @@ func (p *Progress) Waiting(why error) {
 func (p *Progress) Parked(cooldowns []ratelimit.Cooldown) {
 	var words []string
 	for _, c := range view.Cooldowns(cooldowns, view.AllLimits) {
-		words = append(words, c.Text(time.Now()))
+		text := c.Text(time.Now())
+		if !c.Parked {
+			text = "held back by " + text
+		}
+		words = append(words, text)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	begins := p.parked == "" && len(words) > 0
 	p.parked = strings.Join(words, "; ")
+	p.mu.Unlock()
+	if line := p.line(); begins && line != "" && !p.screen.IsTerminal() { // it may be over when the next is due
+		fmt.Fprintln(p.screen, line)
+	}
 }
 
 // Show draws progress until ctx ends: over one line on a terminal, a line every

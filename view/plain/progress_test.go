@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -32,5 +34,31 @@ func TestProgressSaysWhyNothingComes(t *testing.T) {
 	p.Waiting(nil)
 	if line, want := p.line(), "essays 40/100"; line != want {
 		t.Errorf("line %q afterwards, want %q: nothing has ended since", line, want)
+	}
+}
+
+// logged is a Screen that is no terminal.
+type logged struct{ strings.Builder }
+
+func (*logged) IsTerminal() bool { return false }
+func (*logged) SetFoot(string)   {}
+func (*logged) Width() int       { return 0 }
+
+// That calls wait for Redis's memory, and for how long, is said at once, and once: it would be
+// over when the next line is due.
+func TestProgressSaysWhatHoldsCallsBack(t *testing.T) {
+	t.Parallel()
+	screen := &logged{}
+	p := NewProgress(screen, record.Evaluation{Name: "essays"})
+	p.Counted(collect.Counts{Planned: 100})
+	for _, left := range []time.Duration{8 * time.Second, 7 * time.Second} {
+		p.Parked([]ratelimit.Cooldown{{ID: ratelimit.MemoryID, Wait: left}})
+	}
+	if got, want := screen.String(), "essays 0/100 · held back by Redis after a start or loss of data, 8s left\n"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	p.Parked(nil)
+	if line, want := p.line(), "essays 0/100"; line != want {
+		t.Errorf("line %q afterwards, want %q", line, want)
 	}
 }
