@@ -57,10 +57,13 @@ redis: ## install redis-server where it is missing (REDIS_SERVER=/path uses anot
 servers:
 	@sh scripts/ensure.sh redis postgres
 
+# The packages whose tests take longest start first, so that none of them is left running alone.
+PACKAGES := ./cmd/evalfleet ./worker ./ratelimit ./results ./enqueue ./...
+
 # A wait in a test ends at this deadline and not before, however busy the machine is.
 .PHONY: test
 test: servers ## run every test that takes seconds, in at most 4 minutes with everything to compile
-	go test -short -vet=off -timeout 30m ./...
+	go test -short -vet=off -timeout 30m $(PACKAGES)
 
 # Two at a time, because the tests mostly wait. The output of each comes as a whole. The longest,
 # race, starts first: it would wait for servers once more, and be last, without -o.
@@ -70,7 +73,7 @@ check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, 
 
 .PHONY: race
 race: servers ## run every test, the slow ones too, with the race detector and in random order
-	go test -race -shuffle=on -vet=off -timeout 30m ./...
+	go test -race -shuffle=on -vet=off -timeout 30m $(PACKAGES)
 
 # Only what has a benchmark is linked.
 .PHONY: bench-once

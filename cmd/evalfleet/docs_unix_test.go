@@ -61,7 +61,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDocsBench(t, root)
+			d := newDocsBench(t, root, string(text))
 			if strings.HasPrefix(name, "examples") {
 				d.beside = filepath.Join(d.dir, filepath.Dir(name))
 			}
@@ -136,7 +136,7 @@ type docsBench struct {
 	env     []string
 }
 
-func newDocsBench(t *testing.T, root string) *docsBench {
+func newDocsBench(t *testing.T, root, page string) *docsBench {
 	t.Helper()
 	provider, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: map[string]simulator.Model{
 		"my-model": {}, "gpt-4.1-mini": {}, "claude-sonnet-4-5": {},
@@ -145,16 +145,20 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Close() })
-	redis := redistest.NewTCP(t).URL()
-	d := &docsBench{
-		t: t, root: root, dir: t.TempDir(),
-		address: strings.NewReplacer(
-			"http://127.0.0.1:8000/v1", provider.URL+"/v1", "http://10.0.0.5:8000/v1", provider.URL+"/v1",
-			"redis://redis:6379", redis, "redis://127.0.0.1:6379", redis, "redis://localhost:6379", redis,
-			"postgres://ann@db.example.org/evals", pgtest.New(t),
-			":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0"),
+	addresses := []string{
+		"http://127.0.0.1:8000/v1", provider.URL + "/v1", "http://10.0.0.5:8000/v1", provider.URL + "/v1",
+		":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0",
+	}
+	const database = "postgres://ann@db.example.org/evals"
+	if strings.Contains(page, database) {
+		addresses = append(addresses, database, pgtest.New(t))
+	}
+	if strings.Contains(page, "redis://") || strings.Contains(page, docsServer) {
+		redis := redistest.NewTCP(t).URL()
+		addresses = append(addresses, "redis://redis:6379", redis, "redis://127.0.0.1:6379", redis, "redis://localhost:6379", redis)
 	}
 	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
+	d := &docsBench{t: t, root: root, dir: t.TempDir(), address: strings.NewReplacer(addresses...)}
 	d.write("hosted.yaml", hosted)
 	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "ANTHROPIC_API_KEY=test", "LOCAL_KEY=test", "EVALFLEET_NOTIFY_SECRET="+notifySecret,
 		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn",

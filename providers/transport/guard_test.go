@@ -268,6 +268,10 @@ func TestNoBodyIsWrittenAfterAStalledWindow(t *testing.T) {
 // where the connection has not yet said that all of it is written.
 func TestCancelledAsItArrives(t *testing.T) {
 	t.Parallel()
+	calls := 300
+	if testing.Short() {
+		calls = 100
+	}
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
@@ -278,7 +282,7 @@ func TestCancelledAsItArrives(t *testing.T) {
 				<-r.Context().Done()
 				panic(http.ErrAbortHandler) // no answer
 			}, nil)
-			for i := range 300 {
+			for i := range calls {
 				ctx, end := context.WithCancel(t.Context())
 				cancel.Store(&end)
 				_, err := client.Do(ctx, post())
