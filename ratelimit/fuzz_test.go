@@ -52,10 +52,7 @@ func report(t *testing.T, s *stage, data []byte, first error) {
 // than its share, for example.
 func TestModelAgrees(t *testing.T) {
 	t.Parallel()
-	histories := uint64(12)
-	if testing.Short() {
-		histories = 4
-	}
+	const histories = uint64(12)
 	for _, make := range []func(testing.TB) *stage{embeddedStage, realStage} {
 		s := make(t)
 		t.Run(s.name, func(t *testing.T) {

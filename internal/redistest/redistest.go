@@ -230,10 +230,13 @@ func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(testrun.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

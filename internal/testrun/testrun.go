@@ -9,6 +9,7 @@ package testrun
 import (
 	"context"
 	"flag"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"testing"
@@ -88,13 +89,26 @@ func EventuallyGot(t testing.TB, what string, look func() (got string, reached b
 	}
 }
 
-// FreeAddress returns a host and port of this machine that nothing listens on.
+// handedOut is the first port that a system chooses for a program by itself: on Linux, and on
+// others a greater one.
+const handedOut = 32768
+
+// FreeAddress returns a host and port of this machine that nothing listens on. The port is not
+// one that systems hand out by themselves, so no other program comes to listen on it by chance
+// before the test's own does, or while the test wants it to refuse connections.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := "127.0.0.1:" + strconv.Itoa(10_000+rand.IntN(handedOut-10_000))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatalf("found no free port from 10000 to %d", handedOut-1)
+	return ""
 }

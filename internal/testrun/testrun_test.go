@@ -1,6 +1,8 @@
 package testrun
 
 import (
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,25 @@ func TestDeadlineLeavesRoomToReport(t *testing.T) {
 		got := Deadline(&recorder{TB: t, end: end})
 		if !got.Before(end) || !got.After(time.Now()) {
 			t.Errorf("with %v left: deadline %v from now; want one before the end and not yet passed", left, time.Until(got))
+		}
+	}
+}
+
+// A free address refuses connections, and is none that another program gets by chance.
+func TestFreeAddress(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		address := FreeAddress(t)
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n >= handedOut {
+			t.Errorf("port %s, %v; want one below %d", port, err, handedOut)
+		}
+		if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s accepts a connection", address)
 		}
 	}
 }
