@@ -23,7 +23,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 		return f.Failure(f.Collector().FollowAll(ctx))
 	case follow:
 		outcome, err := f.Collector().Follow(ctx, id)
-		if errors.Is(err, store.ErrNoEvaluation) {
+		if errors.Is(err, store.ErrNoEvaluation) && outcome.Record.ID == "" {
 			return f.Unknown(ctx, id)
 		}
 		return cmp.Or(f.lost(outcome, err), f.ended(outcome))
@@ -67,7 +67,7 @@ func (f *Connection) once(ctx context.Context, id eval.ID) error {
 // restores it.
 type LostError struct {
 	Dir string // with what was collected
-	Err error  // results.ErrNoEvaluation
+	Err error  // results.ErrNoEvaluation or store.ErrNoEvaluation
 }
 
 func (e *LostError) Error() string { return e.Err.Error() + " in " + e.Dir }
@@ -78,7 +78,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 // lost adds to the error of following an evaluation that Redis has lost how to submit it
 // again.
 func (f *Connection) lost(o collect.Outcome, err error) error {
-	if !errors.Is(err, results.ErrNoEvaluation) {
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation): // between two reads, before anything was collected
+		err = fmt.Errorf("redis has lost %w; what was recorded before is", err)
+	case !errors.Is(err, results.ErrNoEvaluation):
 		return f.Failure(err)
 	}
 	return exitcode.With(exitcode.Unreachable, &LostError{f.FolderOf(o.Record), err})
