@@ -195,7 +195,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 		}
 	}
 	f.seen = standings
-	if !all {
+	if !all && !missed {
 		f.pause = max(followEvery, time.Duration(len(ids))*followTimeEach)
 	}
 	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
