@@ -3,12 +3,14 @@ package ratelimit
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
@@ -192,4 +194,46 @@ func TestCallsResumeAtTheirPace(t *testing.T) {
 			t.Errorf("after a second refusal, the second call starts %s after the first, want a second: the first is alone", gap)
 		}
 	})
+}
+
+// While no call starts because Redis may not know all that are in flight, this is listed beside
+// the cooldowns, and not afterwards.
+func TestMemoryIsAmongTheCooldowns(t *testing.T) {
+	t.Parallel()
+	client := redistest.New(t).Client()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	admin := NewAdmin(client, Config{})
+	listed := func() []Cooldown {
+		t.Helper()
+		all, err := admin.Cooldowns(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if got := listed(); len(got) > 0 {
+		t.Errorf("before the first process: got %v, want nothing", got)
+	}
+	register(t, client, "fleet", inFlight(Scope{}, 2))
+	p := start(t, client, "w", short)
+	ctx, giveUp := context.WithCancel(t.Context())
+	var asks sync.WaitGroup
+	asks.Go(func() {
+		if lease, err := p.Acquire(ctx, Request{ID: newID(), Call: openai}); err == nil { // the test was frozen for a lease
+			mustRelease(t, lease)
+		}
+	})
+	var held []Cooldown
+	testrun.Eventually(t, "calls are held back", func() bool { held = listed(); return len(held) > 0 })
+	if c := held[0]; len(held) != 1 || c.ID != MemoryID || c.Wait <= 0 || c.Wait > shortLease || !strings.Contains(c.Why(), "does not know") {
+		t.Errorf("got %+v, want %s for at most %s", held, MemoryID, shortLease)
+	}
+	giveUp()
+	asks.Wait()
+	client.HSet(t.Context(), "{ef}:limits", "blind", time.Now().Add(-time.Second).UnixMicro()) // it is over
+	if got := listed(); len(got) > 0 {
+		t.Errorf("afterwards: got %v, want nothing", got)
+	}
 }

@@ -117,48 +117,6 @@ func TestRestartedServerBeginsAnEpoch(t *testing.T) {
 	mustRelease(t, lease)
 }
 
-// While no call starts because Redis may not know all that are in flight, this is listed beside
-// the cooldowns, and not afterwards.
-func TestMemoryIsAmongTheCooldowns(t *testing.T) {
-	t.Parallel()
-	client := redistest.New(t).Client()
-	if err := client.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	admin := NewAdmin(client, Config{})
-	listed := func() []Cooldown {
-		t.Helper()
-		all, err := admin.Cooldowns(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	if got := listed(); len(got) > 0 {
-		t.Errorf("before the first process: got %v, want nothing", got)
-	}
-	register(t, client, "fleet", inFlight(Scope{}, 2))
-	p := start(t, client, "w", short)
-	ctx, giveUp := context.WithCancel(t.Context())
-	var asks sync.WaitGroup
-	asks.Go(func() {
-		if lease, err := p.Acquire(ctx, Request{ID: newID(), Call: openai}); err == nil { // the test was frozen for a lease
-			mustRelease(t, lease)
-		}
-	})
-	var held []Cooldown
-	testrun.Eventually(t, "calls are held back", func() bool { held = listed(); return len(held) > 0 })
-	if c := held[0]; len(held) != 1 || c.ID != MemoryID || c.Wait <= 0 || c.Wait > shortLease || !strings.Contains(c.Why(), "does not know") {
-		t.Errorf("got %+v, want %s for at most %s", held, MemoryID, shortLease)
-	}
-	giveUp()
-	asks.Wait()
-	client.HSet(t.Context(), "{ef}:limits", "blind", time.Now().Add(-time.Second).UnixMicro()) // it is over
-	if got := listed(); len(got) > 0 {
-		t.Errorf("afterwards: got %v, want nothing", got)
-	}
-}
-
 // Rates and windows that Redis does not remember count as used up, and a quota as closed until
 // it is seeded.
 func TestForgottenLimitsBeginUsedUp(t *testing.T) {

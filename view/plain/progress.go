@@ -110,8 +110,10 @@ func (p *Progress) Parked(cooldowns []ratelimit.Cooldown) {
 	begins := p.parked == "" && len(words) > 0
 	p.parked = strings.Join(words, "; ")
 	p.mu.Unlock()
-	if line := p.line(); begins && line != "" && !p.screen.IsTerminal() { // it may be over when the next is due
-		fmt.Fprintln(p.screen, line)
+	if begins && !p.screen.IsTerminal() { // it may be over when the next line is due
+		if line := p.line(); line != "" {
+			fmt.Fprintln(p.screen, line)
+		}
 	}
 }
 
