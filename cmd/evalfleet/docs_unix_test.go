@@ -31,7 +31,8 @@ var notRun = map[string]string{
 
 // TestCommandsInTheDocs runs every command line of the README, of the pages in docs and of the
 // examples, with the files beside them, against a simulated provider and a Redis of its own,
-// except notRun. Only addresses, and an id, are replaced.
+// except notRun. Only addresses, and an id, are replaced. With -short, only the README's are run;
+// of the others, command and flags are checked.
 func TestCommandsInTheDocs(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -61,6 +62,12 @@ func TestCommandsInTheDocs(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && name != "README.md" {
+				for _, line := range commandsIn(blocks) {
+					hasItsFlags(t, line)
+				}
+				return
+			}
 			d := newDocsBench(t, root, string(text))
 			if strings.HasPrefix(name, "examples") {
 				d.beside = filepath.Join(d.dir, filepath.Dir(name))
@@ -122,6 +129,26 @@ func commandsIn(blocks []block) []string {
 		}
 	}
 	return lines
+}
+
+// hasItsFlags checks that evalfleet has the command and the flags of a line: it does so before it
+// prints the help that is asked for besides.
+func hasItsFlags(t *testing.T, line string) {
+	t.Helper()
+	arguments, ok := strings.CutPrefix(line, "evalfleet ")
+	if !ok {
+		return
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments, _, _ = strings.Cut(arguments, " | ")
+	command := exec.CommandContext(testrun.Context(t), "sh", "-c", `"$0" `+arguments+" --help", path)
+	command.Dir = t.TempDir() // of a redirection
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%q: %v\n%s", line, err, tail(string(said)))
+	}
 }
 
 // docsBench is a folder like a reader's, with what the pages speak of.
