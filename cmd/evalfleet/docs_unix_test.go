@@ -328,11 +328,7 @@ func (d *docsBench) carryOut(line string) {
 		close(ended)
 	}()
 	if serves.MatchString(strings.Join(words[1:], " ")) {
-		if words[0] == "evalfleet" { // a wrong flag shows here, however slow the machine is
-			if said, err := d.command(line, shell+" --help").CombinedOutput(); err != nil {
-				d.t.Errorf("%q: %v\n%s", line, err, tail(string(said)))
-			}
-		}
+		hasItsFlags(d.t, line) // a wrong flag shows here, however slow the machine is
 		select {
 		case <-ended:
 			d.t.Errorf("%q ended at once, %v:\n%s", line, failed, tail(output.String()))
