@@ -47,6 +47,9 @@ type Server struct {
 	socket string
 	port   int
 	tls    bool
+	env    []string // besides this process's
+	clock  string   // file of the offset of its clock; empty: it has the machine's
+	copies int      // that were made
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has ended
 }
@@ -71,6 +74,14 @@ func Program() string { return cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server")
 
 func start(t testing.TB, port int, args []string) *Server {
 	t.Helper()
+	s := prepare(t, port, args)
+	s.begin()
+	return s
+}
+
+// prepare makes the folder of a server that begin starts.
+func prepare(t testing.TB, port int, args []string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath(Program()); err != nil {
 		t.Fatalf("%s is not a program: `make redis` installs redis-server; by hand: apt-get install redis-server, or brew install redis", Program())
 	}
@@ -84,9 +95,19 @@ func start(t testing.TB, port int, args []string) *Server {
 		s.Kill()
 		_ = os.RemoveAll(dir)
 	})
+	return s
+}
+
+// begin starts the server for the first time.
+func (s *Server) begin() {
+	s.t.Helper()
 	s.Start()
 	s.remember()
-	return s
+}
+
+// look connects to the server, and expects an answer within patience.
+func (s *Server) look() *redis.Client {
+	return redis.NewClient(Patient(&redis.Options{Network: "unix", Addr: s.socket}))
 }
 
 // remember makes the server appear to have been up for long: the limiter's grace period after a
@@ -94,7 +115,7 @@ func start(t testing.TB, port int, args []string) *Server {
 // After FlushAll, and after Kill and Start, the grace period applies.
 func (s *Server) remember() {
 	s.t.Helper()
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket})
+	client := s.look()
 	defer client.Close()
 	ctx := context.Background()
 	info, err := client.InfoMap(ctx, "server").Result()
@@ -131,6 +152,7 @@ func (s *Server) Start() {
 	}
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Env = append(os.Environ(), s.env...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
 	}
