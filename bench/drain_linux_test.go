@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,8 +85,11 @@ func (f *fleet) measure(id eval.ID, controller, stood int, others []eval.ID) {
 			if standings, err := store.New(f.client, "").Standings(ctx, []eval.ID{id}); err == nil {
 				most = max(most, float64(standings[id].Waiting))
 			}
-			if held, err := store.New(f.client, "").Held(ctx, id); err == nil {
-				oldest = max(oldest, held.Since.Seconds())
+			if first, err := f.client.XRangeN(ctx, store.New(f.client, "").Keys().Results(id), "-", "+", 1).Result(); err == nil && len(first) > 0 {
+				millis, _, _ := strings.Cut(first[0].ID, "-")
+				if n, err := strconv.ParseInt(millis, 10, 64); err == nil {
+					oldest = max(oldest, time.Since(time.UnixMilli(n)).Seconds())
+				}
 			}
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -190,7 +190,7 @@ func TestTaskWithAJobStays(t *testing.T) {
 	receipt := b.submit(submission("deleted", 4))
 	task := record.Task{Evaluation: receipt.ID, Index: 3}
 	progress := store.Progress{Job: &record.Job{ID: "job"}}
-	if err := b.store.SaveProgress(t.Context(), task, progress, nil); err != nil {
+	if _, err := b.store.SaveProgress(t.Context(), task, progress, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.enqueuer(b.store).Delete(t.Context(), receipt.ID, true); err != nil {

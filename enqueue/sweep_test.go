@@ -90,7 +90,7 @@ func TestSweepRemovesWhatHasNoRecord(t *testing.T) {
 				gone := b.submit(change(submission("gone", 4)))
 				b.everywhere(gone.Queues[0], gone.ID)
 				client, keys := b.store.Client(), b.store.Keys()
-				if err := b.store.SaveProgress(t.Context(), record.Task{Evaluation: gone.ID, Index: 3}, store.Progress{Attempts: 1}, []record.Call{{ID: "x"}}); err != nil {
+				if _, err := b.store.SaveProgress(t.Context(), record.Task{Evaluation: gone.ID, Index: 3}, store.Progress{Attempts: 1}, []record.Call{{ID: "x"}}); err != nil {
 					t.Fatal(err)
 				}
 				if err := b.limits.Close(t.Context(), ratelimit.Scope{Evaluation: string(gone.ID)}); err != nil {

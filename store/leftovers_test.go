@@ -25,9 +25,13 @@ func TestResultsGoWithTheRecord(t *testing.T) {
 			}
 			return err
 		},
-		"calls": func(t *testing.T, s *Store, id eval.ID) error { return s.AppendCalls(t.Context(), id, calls) },
+		"calls": func(t *testing.T, s *Store, id eval.ID) error {
+			_, err := s.AppendCalls(t.Context(), id, calls)
+			return err
+		},
 		"progress": func(t *testing.T, s *Store, id eval.ID) error {
-			return s.SaveProgress(t.Context(), record.Task{Evaluation: id}, Progress{}, calls)
+			_, err := s.SaveProgress(t.Context(), record.Task{Evaluation: id}, Progress{}, calls)
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +68,7 @@ func TestExpire(t *testing.T) {
 		if err := s.Expire(t.Context(), r.ID); err != nil || lasts() > 0 {
 			t.Errorf("an active evaluation is kept for %s, %v; want without an end", lasts(), err)
 		}
-		if err := s.AppendCalls(t.Context(), r.ID, []record.Call{{ID: "x"}}); err != nil {
+		if _, err := s.AppendCalls(t.Context(), r.ID, []record.Call{{ID: "x"}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Cancel(t.Context(), r); err != nil {
@@ -123,7 +127,7 @@ func TestVacate(t *testing.T) {
 		r := create(t, s)
 		save := func(index int, p Progress) {
 			t.Helper()
-			if err := s.SaveProgress(t.Context(), record.Task{Evaluation: r.ID, Index: index}, p, []record.Call{{ID: "x"}}); err != nil {
+			if _, err := s.SaveProgress(t.Context(), record.Task{Evaluation: r.ID, Index: index}, p, []record.Call{{ID: "x"}}); err != nil {
 				t.Fatal(err)
 			}
 		}

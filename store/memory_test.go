@@ -22,10 +22,10 @@ func TestAFullRedisTakesWhatWasPaidFor(t *testing.T) {
 	}
 	task := record.Task{Evaluation: r.ID, Phase: 0, Index: 1, Kind: eval.KindPairwise, Model: "p:m"}
 	calls := []record.Call{{ID: "paid"}}
-	if err := s.SaveProgress(t.Context(), task, Progress{Writer: "w-1", Attempts: 1}, calls); err != nil {
+	if _, err := s.SaveProgress(t.Context(), task, Progress{Writer: "w-1", Attempts: 1}, calls); err != nil {
 		t.Errorf("save progress: %v", err)
 	}
-	if err := s.AppendCalls(t.Context(), r.ID, calls); err != nil {
+	if _, err := s.AppendCalls(t.Context(), r.ID, calls); err != nil {
 		t.Errorf("append calls: %v", err)
 	}
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "openai"}

@@ -224,20 +224,21 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress stores the progress of an unfinished task's run, together with its calls. For a
-// run that has ended meanwhile, and with ErrTaken, only the calls are stored. ErrNoEvaluation
-// when the evaluation was deleted. Deaths are counted by Died alone.
-func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
-	_, err := s.saveProgress(ctx, t, p, calls, nil)
-	return err
+// SaveProgress stores the progress of an unfinished task's run, together with its calls, and
+// returns the entry that has them, if any. For a run that has ended meanwhile, and with ErrTaken,
+// only the calls are stored. ErrNoEvaluation when the evaluation was deleted. Deaths are counted
+// by Died alone.
+func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
+	_, entry, err := s.saveProgress(ctx, t, p, calls, nil)
+	return entry, err
 }
 
 // SaveJob is SaveProgress of a run whose job was just submitted. The job is in the
 // results stream from then on, so that a results store knows it when Redis has lost
 // it.
-func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
-	_, err := s.saveProgress(ctx, t, p, calls, p.Job)
-	return err
+func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
+	_, entry, err := s.saveProgress(ctx, t, p, calls, p.Job)
+	return entry, err
 }
 
 // RestoreJob gives a run the job back that Redis has forgotten, in a record that was made
@@ -245,7 +246,7 @@ func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []
 func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
 	call := job.Call
 	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
-	saved, err := s.saveProgress(ctx, task, Progress{
+	saved, _, err := s.saveProgress(ctx, task, Progress{
 		Attempts: max(0, call.Attempt-1), Started: call.Asked, Job: &job, Writer: "restored-" + job.ID,
 	}, nil, &job)
 	if errors.Is(err, ErrTaken) {
@@ -254,40 +255,45 @@ func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (boo
 	return saved, err
 }
 
-// saveProgress is the progress script. saved is false when the run has ended.
-func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job) (saved bool, err error) {
+// saveProgress is the progress script. saved is false when the run has ended; entry, also beside
+// ErrTaken, has the calls.
+func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job) (saved bool, entry Entry, err error) {
 	id := t.RunID()
 	var paid, job []byte
 	if len(calls) > 0 {
 		if paid, err = json.Marshal(calls); err != nil {
-			return false, fmt.Errorf("encode calls of run %s: %w", id, err)
+			return false, entry, fmt.Errorf("encode calls of run %s: %w", id, err)
 		}
 	}
 	if submitted != nil {
 		if job, err = json.Marshal(submitted); err != nil {
-			return false, fmt.Errorf("encode job of run %s: %w", id, err)
+			return false, entry, fmt.Errorf("encode job of run %s: %w", id, err)
 		}
 	}
 	fields, err := p.fields()
 	if err != nil {
-		return false, fmt.Errorf("encode progress of run %s: %w", id, err)
+		return false, entry, fmt.Errorf("encode progress of run %s: %w", id, err)
 	}
 	values := append([]any{
 		id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, paid, p.Writer, p.Found, job,
 	}, fields...)
 	keys := append(s.progressKeys(id), s.keys.Results(id.Evaluation))
-	answer, err := progressScript.Run(ctx, s.client, keys, values...).Int()
+	reply, err := progressScript.Run(ctx, s.client, keys, values...).Slice()
+	var answers []int64
+	if err == nil {
+		answers, entry, err = parseRecorded(reply, 1)
+	}
 	switch {
 	case err != nil:
-	case answer == -1:
+	case answers[0] == -1:
 		err = ErrNoEvaluation
-	case answer == -2:
+	case answers[0] == -2:
 		err = ErrTaken
 	}
 	if err != nil {
-		return false, fmt.Errorf("save progress of run %s: %w", id, err)
+		return false, entry, fmt.Errorf("save progress of run %s: %w", id, err)
 	}
-	return answer == 1, nil
+	return answers[0] == 1, entry, nil
 }
 
 // fields are those of the hash, and their values.

@@ -29,7 +29,7 @@ func TestProgressIsSavedByTheCurrentPull(t *testing.T) {
 		}
 		save := func(p Progress, want error, calls ...record.Call) {
 			t.Helper()
-			if err := s.SaveProgress(ctx, task, p, calls); !errors.Is(err, want) {
+			if _, err := s.SaveProgress(ctx, task, p, calls); !errors.Is(err, want) {
 				t.Errorf("saved by %s after %q: %v, want %v", p.Writer, p.Found, err, want)
 			}
 		}

@@ -73,6 +73,8 @@ type Recorded struct {
 	// Streak is how many different runs of the provider have failed like this one in
 	// a row; 0 when it did not fail, or in a way that makes no streak.
 	Streak int
+	// Entry is at or after what was appended of the outcome; zero: nothing was.
+	Entry Entry
 }
 
 // Put is Record of an outcome that was encoded.
@@ -145,40 +147,63 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 	}
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	reply, err := recordScript.Run(ctx, s.client, keys, args...).Int64Slice()
-	if err == nil && len(reply) != len(positions) {
-		err = fmt.Errorf("%d answers to %d runs", len(reply), len(positions))
+	reply, err := recordScript.Run(ctx, s.client, keys, args...).Slice()
+	var results []int64
+	var entry Entry
+	if err == nil {
+		results, entry, err = parseRecorded(reply, len(positions))
 	}
 	for n, i := range positions {
 		switch {
 		case err != nil:
 			answers[i].err = err
-		case reply[n] == -2:
-			answers[i].Cancelled = true
-		case reply[n] < 0:
+		case results[n] == -2:
+			answers[i].Recorded = Recorded{Cancelled: true, Entry: entry}
+		case results[n] < 0:
 			answers[i].err = ErrNoEvaluation
 		default:
-			answers[i].Once, answers[i].Streak = reply[n] > 0, int(max(0, reply[n]-1))
+			answers[i].Recorded = Recorded{Once: results[n] > 0, Streak: int(max(0, results[n]-1)), Entry: entry}
 		}
 	}
 }
 
-// AppendCalls keeps calls of a run that has not ended yet. ErrNoEvaluation when
-// the evaluation was deleted.
-func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call) error {
+// parseRecorded reads the reply of the record script for a number of runs: the result of each,
+// and the last entry that was appended.
+func parseRecorded(reply []any, runs int) (results []int64, last Entry, err error) {
+	if len(reply) != runs+1 {
+		return nil, last, fmt.Errorf("the reply has %d values for %d runs", len(reply), runs)
+	}
+	for _, value := range reply[:runs] {
+		result, ok := value.(int64)
+		if !ok {
+			return nil, last, fmt.Errorf("the reply has %v as the result of a run", value)
+		}
+		results = append(results, result)
+	}
+	id, _ := reply[runs].(string)
+	last, err = parseEntry(id)
+	return results, last, err
+}
+
+// AppendCalls keeps calls of a run that has not ended yet, and returns the entry that has them.
+// ErrNoEvaluation when the evaluation was deleted.
+func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call) (entry Entry, err error) {
 	raw, err := json.Marshal(calls)
 	if err != nil {
-		return fmt.Errorf("encode calls of %s: %w", id, err)
+		return entry, fmt.Errorf("encode calls of %s: %w", id, err)
 	}
 	keys := []string{s.keys.Record(id), s.keys.Results(id)}
-	answer, err := appendScript.Run(ctx, s.client, keys, record.EntryVersion, raw).Int()
+	answer, err := appendScript.Run(ctx, s.client, keys, record.EntryVersion, raw).Text()
+	if err == nil && answer == "" {
+		err = ErrNoEvaluation
+	}
+	if err == nil {
+		entry, err = parseEntry(answer)
+	}
 	if err != nil {
-		return fmt.Errorf("append calls of %s: %w", id, err)
+		return entry, fmt.Errorf("append calls of %s: %w", id, err)
 	}
-	if answer < 0 {
-		return fmt.Errorf("append calls of %s: %w", id, ErrNoEvaluation)
-	}
-	return nil
+	return entry, nil
 }
 
 // Held is the part of an evaluation's results that only Redis has.
@@ -186,9 +211,9 @@ type Held struct {
 	// Created tells one record of an evaluation from another that replaced it;
 	// zero: there is none.
 	Created time.Time
-	// Since is how long the oldest of them has waited for a results store; negative: every
-	// entry is in the results store.
-	Since time.Duration
+	// Oldest is the first entry that waits for a results store; zero: every entry is in the
+	// results store.
+	Oldest Entry
 	// Status is the evaluation's; empty: there is no record.
 	Status record.Status
 }
@@ -202,20 +227,16 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	if len(answer) != 3 {
 		return Held{}, fmt.Errorf("read what is held of %s: the reply has %d strings", id, len(answer))
 	}
-	h := Held{Since: -1, Status: record.Status(answer[2])}
-	for i, word := range answer[:2] {
-		if word == "" {
-			continue
-		}
-		millis, err := strconv.ParseInt(word, 10, 64)
+	h := Held{Status: record.Status(answer[2])}
+	if answer[0] != "" {
+		millis, err := strconv.ParseInt(answer[0], 10, 64)
 		if err != nil {
 			return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 		}
-		if i == 0 {
-			h.Created = time.UnixMilli(millis)
-		} else {
-			h.Since = time.Duration(millis) * time.Millisecond
-		}
+		h.Created = time.UnixMilli(millis)
+	}
+	if h.Oldest, err = parseEntry(answer[1]); err != nil {
+		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 	}
 	return h, nil
 }

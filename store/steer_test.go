@@ -65,7 +65,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 			do   func() (any, error)
 			want [2]any
 		}{
-			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil) }, [2]any{nil, nil}},
+			{"progress", func() (any, error) { return s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil) }, [2]any{Entry{}, Entry{}}},
 			{"pause", func() (any, error) { return s.Pause(ctx, r.ID, record.StoppedByBudget) }, [2]any{record.StatusPaused, record.StatusPaused}},
 			{"resume", resume, [2]any{record.StatusActive, record.StatusActive}},
 			{"pause a provider", func() (any, error) {
@@ -166,11 +166,11 @@ func TestLateOutcomesChangeNothing(t *testing.T) {
 						t.Errorf("late %s: recorded %v, %v; want false, %v", state, recorded, err, tt.fault)
 					}
 				}
-				if err := s.AppendCalls(ctx, r.ID, calls); !errors.Is(err, tt.fault) {
+				if _, err := s.AppendCalls(ctx, r.ID, calls); !errors.Is(err, tt.fault) {
 					t.Errorf("late calls: %v; want %v", err, tt.fault)
 				}
 				late := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
-				if err := s.SaveProgress(ctx, late, Progress{Attempts: 7}, calls); !errors.Is(err, tt.fault) {
+				if _, err := s.SaveProgress(ctx, late, Progress{Attempts: 7}, calls); !errors.Is(err, tt.fault) {
 					t.Errorf("late progress: %v; want %v", err, tt.fault)
 				}
 				if _, err := s.Advance(ctx, r, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
@@ -268,7 +268,7 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 		ctx := t.Context()
 		r := create(t, s)
 		task := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
-		if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
+		if _, err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		phases := s.client.HGet(ctx, s.keys.Record(r.ID), fieldPhases).Val()
@@ -317,7 +317,7 @@ func TestRunsInProgressAreListed(t *testing.T) {
 		}
 		for index := range 2 {
 			task := record.Task{Evaluation: r.ID, Index: index, Kind: eval.KindPairwise}
-			if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
+			if _, err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -356,7 +356,7 @@ func TestDeletionKeepsJobs(t *testing.T) {
 				saved.Job = &record.Job{ID: "job"}
 				want[s.keys.Progress(task.RunID())] = true
 			}
-			if err := s.SaveProgress(ctx, task, saved, nil); err != nil {
+			if _, err := s.SaveProgress(ctx, task, saved, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -200,7 +200,7 @@ func TestCheckDropsWhatMayNotRun(t *testing.T) {
 			Attempts: 2, Answers: 1, Cooled: 3, NotBefore: time.UnixMilli(1767323045123), Started: time.UnixMilli(1767323040000),
 			Lacked: providers.Ungrounded, Answer: "10 lines\nof prose", AnswerBy: "google:gemini-2.5-pro",
 		}
-		if err := s.SaveProgress(ctx, task(1, 0), saved, nil); err != nil {
+		if _, err := s.SaveProgress(ctx, task(1, 0), saved, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {
@@ -348,7 +348,7 @@ func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		if held, err := s.Held(ctx, "ev-unknown"); err != nil || !held.Created.IsZero() || held.Since >= 0 {
+		if held, err := s.Held(ctx, "ev-unknown"); err != nil || !held.Created.IsZero() || held.Oldest != (Entry{}) {
 			t.Errorf("Held of nothing = %+v, %v", held, err)
 		}
 		r := create(t, s)
@@ -356,16 +356,40 @@ func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if held, err := s.Held(ctx, r.ID); err != nil || !held.Created.Equal(read.Created) || held.Since >= 0 {
+		if held, err := s.Held(ctx, r.ID); err != nil || !held.Created.Equal(read.Created) || held.Oldest != (Entry{}) {
 			t.Errorf("Held without results = %+v, %v; want created %s, nothing waiting", held, err, read.Created)
 		}
-		if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(0, 0), nil); err != nil {
+		var entries [4]Entry
+		for i := range 2 {
+			encoded, err := Encode(r.ID, eval.StateSucceeded, outcome(i, 0), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := s.Put(ctx, encoded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries[i] = done.Entry
+		}
+		calls := []record.Call{{ID: "c"}}
+		if entries[2], err = s.AppendCalls(ctx, r.ID, calls); err != nil {
 			t.Fatal(err)
 		}
-		const pause = 30 * time.Millisecond
-		time.Sleep(pause)
-		if held, err := s.Held(ctx, r.ID); err != nil || held.Since < pause-time.Millisecond {
-			t.Errorf("Held with a result of %s ago = %+v, %v", pause, held, err)
+		if entries[3], err = s.SaveProgress(ctx, record.Task{Evaluation: r.ID, Index: 2}, Progress{}, calls); err != nil {
+			t.Fatal(err)
+		}
+		for i, entry := range entries {
+			held, err := s.Held(ctx, r.ID)
+			if err != nil || held.Oldest != entry {
+				t.Errorf("Held before entry %d was stored = %+v, %v; want %v", i, held, err, entry)
+			}
+			if i > 0 && !entries[i-1].Before(entry) {
+				t.Errorf("entry %v comes before %v", entry, entries[i-1])
+			}
+			stream := s.keys.Results(r.ID)
+			if err := s.client.XDel(ctx, stream, s.client.XRangeN(ctx, stream, "-", "+", 1).Val()[0].ID).Err(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
@@ -421,7 +445,7 @@ func TestTogether(t *testing.T) {
 		}
 
 		fresh := task(runs)
-		if err := s.SaveProgress(ctx, fresh, Progress{Attempts: 3}, nil); err != nil {
+		if _, err := s.SaveProgress(ctx, fresh, Progress{Attempts: 3}, nil); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 2 * runs {

@@ -26,7 +26,7 @@ func TestThePreviousReleaseReadsProgress(t *testing.T) {
 		Writer: "w7k2p9qa-1", Attempts: 1, Answers: 1, Cooled: 1, Unusable: 1, Cut: 1, Faults: 1,
 		Submitting: time.Now(), Job: &record.Job{ID: "job-1"}, Answer: "prose", AnswerBy: "p:m",
 	}
-	if err := s.SaveProgress(t.Context(), task, p, nil); err != nil {
+	if _, err := s.SaveProgress(t.Context(), task, p, nil); err != nil {
 		t.Fatal(err)
 	}
 	fields, err := client.HGetAll(t.Context(), s.Keys().Progress(task.RunID())).Result()
@@ -51,7 +51,7 @@ func TestProgressOfANewerProgram(t *testing.T) {
 			s := New(client, "")
 			r := create(t, s)
 			task := record.Task{Evaluation: r.ID, Phase: 0, Index: 1, Kind: eval.KindPairwise, Model: "p:m"}
-			if err := s.SaveProgress(t.Context(), task, Progress{Writer: "w-1", Attempts: 1}, nil); err != nil {
+			if _, err := s.SaveProgress(t.Context(), task, Progress{Writer: "w-1", Attempts: 1}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := client.HSet(t.Context(), s.Keys().Progress(task.RunID()), field, value).Err(); err != nil {

@@ -199,7 +199,7 @@ func TestJobOfARunThatAnotherHas(t *testing.T) {
 		t.Fatalf("progress is %+v, %v; want it to say that a job is being submitted", p, err)
 	}
 	p.Writer, p.Submitting, p.NotBefore = "another-1", time.Time{}, time.Now().Add(time.Hour)
-	if err := s.store.SaveProgress(t.Context(), task, p, nil); err != nil {
+	if _, err := s.store.SaveProgress(t.Context(), task, p, nil); err != nil {
 		t.Fatal(err)
 	}
 	close(held.release)

@@ -219,7 +219,7 @@ func TestWhatIsStoredBoundsTheCalls(t *testing.T) {
 func (b *bench) progress(p store.Progress) {
 	b.t.Helper()
 	task := record.Task{Evaluation: b.id, Kind: eval.KindPairwise, Model: "p:m"}
-	if err := b.store.SaveProgress(b.t.Context(), task, p, nil); err != nil {
+	if _, err := b.store.SaveProgress(b.t.Context(), task, p, nil); err != nil {
 		b.t.Fatal(err)
 	}
 }

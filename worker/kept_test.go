@@ -118,10 +118,11 @@ func TestKeptUntilInASink(t *testing.T) {
 	}
 	k := ledger.New(b.store, nil)
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
-	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, run, nil); err != nil {
+	done, err := b.store.Put(t.Context(), encoded(t, b.id, run))
+	if err != nil {
 		t.Fatal(err)
 	}
-	k.Put(encoded(t, b.id, run), r.Created)
+	k.Put(encoded(t, b.id, run), r.Created, done.Entry)
 	lost := 0
 	look := func(kept int) {
 		t.Helper()
@@ -150,6 +151,63 @@ func TestKeptUntilInASink(t *testing.T) {
 	}
 }
 
+// TestKeptThoughRedisClockWasAhead: Redis's clock was an hour ahead and is corrected. Outcomes
+// recorded before and after are kept as long as their entries wait for a results store, and no
+// longer.
+func TestKeptThoughRedisClockWasAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(3)
+	r, err := b.store.Evaluation(t.Context(), b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, stream := ledger.New(b.store, nil), b.store.Keys().Results(b.id)
+	put := func(index int) {
+		t.Helper()
+		outcome := encoded(t, b.id, record.Run{Index: index, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"})
+		done, err := b.store.Put(t.Context(), outcome)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Put(outcome, r.Created, done.Entry)
+	}
+	look := func(kept int) {
+		t.Helper()
+		if err := k.Look(t.Context(), nil, func(eval.ID) {}); err != nil {
+			t.Fatal(err)
+		}
+		if outcomes, _ := k.Kept(); outcomes != kept {
+			t.Errorf("%d outcomes are kept, want %d", outcomes, kept)
+		}
+	}
+	drain := func() {
+		t.Helper()
+		first, err := b.store.Client().XRangeN(t.Context(), stream, "-", "+", 1).Result()
+		if err == nil {
+			err = b.store.Client().XDel(t.Context(), stream, first[0].ID).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	put(0)
+	ahead := fmt.Sprintf("%d-0", time.Now().Add(time.Hour).UnixMilli())
+	if err := b.store.Client().XAdd(t.Context(), &redis.XAddArgs{Stream: stream, ID: ahead, Values: []any{"v", "1", "calls", "[]"}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	put(1)
+	put(2)
+	look(3)
+	drain() // the outcome of before
+	look(2)
+	drain() // the entry of the clock that was ahead
+	look(2)
+	drain()
+	look(1)
+}
+
 // TestRecordedAgainAfterAnOutage: a Redis that saves every second comes back
 // without the last of what it was told, with the same record; after a fast failover
 // nothing tells that it was away.
@@ -175,7 +233,7 @@ func recordedAgainAfterAnOutage(t *testing.T, away bool) {
 		t.Fatal(err)
 	}
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
-	l.ledger.Put(encoded(t, b.id, run), r.Created) // and Redis has lost it
+	l.ledger.Put(encoded(t, b.id, run), r.Created, store.Entry{}) // and Redis has lost it
 	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, record.Run{Index: 2, Kind: eval.KindPairwise, Queue: "p"}, nil); err != nil {
 		t.Fatal(err) // something waits for a results store, so that nothing is taken to be there
 	}

@@ -377,7 +377,7 @@ func TestAnswerThatWasTakenIsNotAskedForAgain(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: judge.answer})
 	b.submit(1, panel(1, 3, true))
 	leader := record.Task{Evaluation: b.id, Kind: eval.KindPanel}
-	if err := b.store.SaveProgress(t.Context(), leader, store.Progress{Taken: true}, nil); err != nil {
+	if _, err := b.store.SaveProgress(t.Context(), leader, store.Progress{Taken: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer b.start(b.config())()

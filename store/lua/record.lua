@@ -11,13 +11,14 @@
 -- Returns for each run 1 recorded, 1 + n if it is the n-th of its provider that
 -- failed so in a row, 0 discarded (the run had ended, or the generation is not the
 -- run's), -2 discarded because the evaluation was cancelled, -1 when the evaluation
--- is gone (nothing is kept).
+-- is gone (nothing is kept); then the id of the last entry that was appended, or "".
 -- Twice: the second time the run has ended, so that only the calls are appended
 -- again; they have ids, and the store keeps each once. The same applies to a run
 -- that comes twice in one call.
 local known = redis.call("HMGET", KEYS[1], "status", "streaks")
 local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
 local answer, counts, over, listed = {}, {}, {}, {}
+local entry = ""
 
 -- A script whose first write takes no memory may end although Redis is full: paid
 -- results are still recorded when nothing is enqueued any more.
@@ -67,7 +68,7 @@ for i = 2, #ARGV, 10 do
     if status == "cancelled" or (byte ~= base and not replaces_failure) then
       result = status == "cancelled" and -2 or 0
       if calls ~= "" then
-        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "calls", calls)
+        entry = redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "calls", calls)
       end
     else
       result = 1
@@ -83,9 +84,9 @@ for i = 2, #ARGV, 10 do
         result = 1 + strike(provider, class)
       end
       if calls ~= "" then
-        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run, "calls", calls)
+        entry = redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run, "calls", calls)
       else
-        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run)
+        entry = redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run)
       end
     end
   end
@@ -107,4 +108,5 @@ end
 if #over > 0 and redis.call("DEL", unpack(over)) > 0 then -- few runs had any
   redis.call("SREM", KEYS[4], unpack(listed))
 end
+answer[#answer + 1] = entry
 return answer

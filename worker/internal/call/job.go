@@ -167,11 +167,7 @@ func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 		if err := lease.Release(ctx); err != nil {
 			return err
 		}
-		if err := c.run.SaveCalls(ctx); err != nil {
-			return err
-		}
-		c.run.Saved()
-		return nil
+		return c.run.SaveCalls(ctx)
 	})
 }
 

@@ -29,8 +29,6 @@ const (
 	// verifiedFor is how long a stored outcome is checked for. An unnoticed failover loses only
 	// what was written moments before it.
 	verifiedFor = time.Minute
-	// clockStep is what Redis's clock may be set forward by unnoticed.
-	clockStep = time.Second
 )
 
 // Ledger has outcomes and calls that only Redis has, because no collector has moved them to a
@@ -54,7 +52,9 @@ type keptOutcome struct {
 	store.Outcome
 	calls   *keptCalls // nil: it is an outcome
 	created time.Time  // when the record that contains it was made; zero: none does
-	at      time.Time  // when it was found there
+	// entry of the results stream is at or after the one that contains it; zero: unknown.
+	entry store.Entry
+	at    time.Time // when it was found there, on this process's clock
 }
 
 type keptCalls struct {
@@ -78,13 +78,13 @@ func (o *keptOutcome) Size() int {
 	return o.Outcome.Size()
 }
 
-// again records it once more.
-func (o *keptOutcome) again(ctx context.Context, s *store.Store) error {
+// again records it once more. entry is as in keptOutcome.
+func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.Entry, err error) {
 	if o.calls != nil {
 		return s.AppendCalls(ctx, o.calls.evaluation, o.calls.calls)
 	}
-	_, err := s.Put(ctx, o.Outcome)
-	return err
+	done, err := s.Put(ctx, o.Outcome)
+	return done.Entry, err
 }
 
 // New returns an empty ledger.
@@ -133,8 +133,8 @@ func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time) { k.jobs.
 // DropJob forgets a job that has ended.
 func (k *Ledger) DropJob(id string) { k.jobs.drop(id) }
 
-// PutCalls keeps calls of an unfinished run, recorded in the record made at a time.
-func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time) {
+// PutCalls keeps calls of an unfinished run, which an entry has in the record made at a time.
+func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time, entry store.Entry) {
 	if len(calls) == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time) {
 	for _, call := range calls {
 		size += 500 + len(call.Text) + len(call.Reasoning) + len(call.Error)
 	}
-	k.put(keptOutcome{calls: &keptCalls{id, calls, size}, created: created})
+	k.put(keptOutcome{calls: &keptCalls{id, calls, size}, created: created, entry: entry})
 }
 
 // Kept returns how many outcomes and stored calls are kept, and about how many bytes they take.
@@ -152,9 +152,9 @@ func (k *Ledger) Kept() (outcomes, bytes int) {
 	return len(k.outcomes), k.bytes
 }
 
-// Put keeps an outcome that is in the record made at a time; zero: in none.
-func (k *Ledger) Put(o store.Outcome, created time.Time) {
-	k.put(keptOutcome{Outcome: o, created: created})
+// Put keeps an outcome that an entry has in the record made at a time; zero: in none.
+func (k *Ledger) Put(o store.Outcome, created time.Time, entry store.Entry) {
+	k.put(keptOutcome{Outcome: o, created: created, entry: entry})
 }
 
 func (k *Ledger) put(o keptOutcome) {
@@ -222,18 +222,17 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, before time.Time, lost 
 		lost(id)
 	}
 	for _, o := range again {
-		err := o.again(ctx, k.store)
+		entry, err := o.again(ctx, k.store)
 		if errors.Is(err, store.ErrNoEvaluation) {
 			return nil // gone again
 		}
 		if err != nil {
 			return err
 		}
-		k.confirm(o, held.Created)
+		k.confirm(o, held.Created, entry)
 	}
 	k.forget(func(o *keptOutcome) bool {
-		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
-			(held.Since < 0 || asked.Sub(o.at) > held.Since+clockStep)
+		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) && o.stored(held.Oldest)
 	})
 	return nil
 }
@@ -297,11 +296,18 @@ func (k *Ledger) gone(ctx context.Context, id eval.ID, created time.Time) ([]*ke
 	return gone, nil
 }
 
-// confirm notes that the evaluation made at created has the outcome.
-func (k *Ledger) confirm(o *keptOutcome, created time.Time) {
+// confirm notes that an entry of the evaluation made at created has the outcome.
+func (k *Ledger) confirm(o *keptOutcome, created time.Time, entry store.Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	o.created, o.at = created, time.Now()
+	o.created, o.entry, o.at = created, entry, time.Now()
+}
+
+// stored reports whether a results store has the outcome, as oldest is the first entry that
+// waits for one; zero: none does. Entries leave their stream only once a store has them. Their
+// age tells nothing: Redis's clock may have been set in between.
+func (o *keptOutcome) stored(oldest store.Entry) bool {
+	return oldest == (store.Entry{}) || o.entry != (store.Entry{}) && o.entry.Before(oldest)
 }
 
 func (k *Ledger) forget(these func(*keptOutcome) bool) {

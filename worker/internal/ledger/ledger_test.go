@@ -18,7 +18,7 @@ func TestKeptIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.Put(o, time.Time{})
+		k.Put(o, time.Time{}, store.Entry{})
 	}
 	if k.bytes > keptBytes || len(k.outcomes) != 9 || k.outcomes[8].Run().Index != 19 {
 		t.Errorf("%d outcomes of %d bytes are kept, want the last 9", len(k.outcomes), k.bytes)

@@ -31,12 +31,12 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 	created := r.Evaluation.Record.Created
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
-		created = time.Time{}
+		created, recorded = time.Time{}, make([]store.Recorded, len(encoded))
 	case err != nil:
 		return err
 	}
-	for _, o := range encoded {
-		r.on.Ledger.Put(o, created)
+	for i, o := range encoded {
+		r.on.Ledger.Put(o, created, recorded[i].Entry)
 	}
 	if err != nil {
 		return err

@@ -104,22 +104,26 @@ func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error
 
 // Save keeps what the next worker must know, whenever it comes.
 func (r *Run) Save(ctx context.Context) error {
-	err := r.Persist(ctx, func(ctx context.Context) error {
-		return r.on.Store.SaveProgress(ctx, r.Task, r.Progress, r.calls)
+	var entry store.Entry
+	err := r.Persist(ctx, func(ctx context.Context) (err error) {
+		entry, err = r.on.Store.SaveProgress(ctx, r.Task, r.Progress, r.calls)
+		return err
 	})
 	if err == nil || errors.Is(err, store.ErrTaken) {
-		r.Saved()
+		r.saved(entry)
 	}
 	return err
 }
 
 // SaveJob is Save of a run whose job was just submitted.
 func (r *Run) SaveJob(ctx context.Context) error {
-	err := r.Persist(ctx, func(ctx context.Context) error {
-		return r.on.Store.SaveJob(ctx, r.Task, r.Progress, r.calls)
+	var entry store.Entry
+	err := r.Persist(ctx, func(ctx context.Context) (err error) {
+		entry, err = r.on.Store.SaveJob(ctx, r.Task, r.Progress, r.calls)
+		return err
 	})
 	if err == nil {
-		r.Saved()
+		r.saved(entry)
 	}
 	return err
 }
@@ -127,17 +131,21 @@ func (r *Run) SaveJob(ctx context.Context) error {
 // SaveCalls stores the calls of a run that is dropped, where its evaluation is still there:
 // otherwise their cost is not needed.
 func (r *Run) SaveCalls(ctx context.Context) error {
-	err := r.on.Store.AppendCalls(ctx, r.Task.Evaluation, r.calls)
-	if errors.Is(err, store.ErrNoEvaluation) {
+	if len(r.calls) == 0 {
 		return nil
 	}
-	return err
+	entry, err := r.on.Store.AppendCalls(ctx, r.Task.Evaluation, r.calls)
+	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
+		return err
+	}
+	r.saved(entry)
+	return nil
 }
 
-// Saved notes that the calls made so far are stored.
-func (r *Run) Saved() {
+// saved notes that an entry has the calls made so far.
+func (r *Run) saved(entry store.Entry) {
 	if r.Evaluation != nil {
-		r.on.Ledger.PutCalls(r.Task.Evaluation, r.calls, r.Evaluation.Record.Created)
+		r.on.Ledger.PutCalls(r.Task.Evaluation, r.calls, r.Evaluation.Record.Created, entry)
 	}
 	r.calls = nil
 }
