@@ -12,19 +12,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Is reports whether err, of a command, means that Redis cannot be asked now. A
-// net.Error would not do: a file's failure is one, too.
+// Is reports whether err, of a command, means that Redis cannot be asked now: it is unreachable,
+// loads its data, or runs a script that takes long. A net.Error would not do: a file's failure is
+// one, too.
 func Is(err error) bool {
 	var network *net.OpError
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || redis.IsLoadingError(err)
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || redis.IsLoadingError(err) || isBusy(err)
 }
 
+// isBusy reports whether Redis answers only that another client's script takes long.
+func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
+
 // Passes reports whether err is an answer of Redis that may change without a change to the
-// command: it starts, fails over, or is full, in memory or on the disk that it saves to.
+// command: it starts, is busy, fails over, or is full, in memory or on the disk that it saves to.
 func Passes(err error) bool {
 	for _, passing := range []func(error) bool{
 		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,
-		redis.IsMasterDownError, redis.IsMaxClientsError, redis.IsNoReplicasError, redis.IsOOMError,
+		redis.IsMasterDownError, redis.IsMaxClientsError, redis.IsNoReplicasError, redis.IsOOMError, isBusy,
 	} {
 		if passing(err) {
 			return true

@@ -51,6 +51,19 @@ func TestAwayFullAndWrong(t *testing.T) {
 	testrun.Eventually(t, "Redis takes no writes because it cannot save", func() bool { return set() != nil })
 	check("disk full", set(), false, true)
 	check("disk full for a script", script(), false, true)
+	config("busy-reply-threshold", "1")
+	other := server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
+	ended := make(chan error)
+	go func() { ended <- other.Eval(t.Context(), "while true do end", nil).Err() }()
+	var busy error
+	testrun.Eventually(t, "Redis is busy", func() bool { busy = client.Get(t.Context(), "k").Err(); return busy != nil })
+	check("busy", busy, true, true)
+	if err := client.ScriptKill(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the script was not killed")
+	}
 	server.Kill()
 	check("gone", set(), true, false)
 }
