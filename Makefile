@@ -201,7 +201,7 @@ hostile: redis ## a hostile provider and hostile documents in a fleet of four wo
 SEEDS := 200
 .PHONY: chaos
 chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet, judged from outside (about an hour)
-	go test -timeout 6h -run '^TestChaos$$' ./cmd/evalfleet -chaos-seeds $(SEEDS)
+	go test -v -timeout 6h -run '^TestChaos$$' ./cmd/evalfleet -chaos-seeds $(SEEDS)
 
 EVALUATIONS := 1000
 .PHONY: faults

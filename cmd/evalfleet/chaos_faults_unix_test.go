@@ -3,17 +3,16 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
-	"time"
+	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/testsleep"
 )
 
 // chaosFault is something that goes wrong in a fleet. begin lets it happen and
@@ -24,7 +23,10 @@ type chaosFault struct {
 }
 
 // chaosFaultKinds are drawn from with equal weight.
-var chaosFaultKinds = []chaosFault{
+var chaosFaultKinds = slices.Concat(fleetFaults, redisFaults)
+
+// fleetFaults strike processes, their connections, and evaluations.
+var fleetFaults = []chaosFault{
 	{"a process is killed", onMember(nil, func(c *chaos, m *member) func() {
 		c.kill(m)
 		return func() { c.restart(m) }
@@ -33,10 +35,11 @@ var chaosFaultKinds = []chaosFault{
 		c.kill(m)
 		return func() { c.restart(m) }
 	})},
-	{"a process is frozen", onMember(nil, func(_ *chaos, m *member) func() {
-		m.signal(syscall.SIGSTOP)
-		return func() { m.signal(syscall.SIGCONT) }
-	})},
+	{"a process is frozen", onMember(nil, func(c *chaos, m *member) func() { return freeze(c.t, m) })},
+	{"the controller is frozen", onMember(isController, func(c *chaos, m *member) func() { return freeze(c.t, m) })},
+	{"everything is frozen", onRedis(func(c *chaos) func() { return c.sleep(freeze) })},
+	{"a process is suspended", onMember(nil, func(c *chaos, m *member) func() { return suspend(c.t, m) })},
+	{"everything is suspended", onRedis(func(c *chaos) func() { return c.sleep(suspend) })},
 	{"a worker is replaced", onMember(isWorker, func(c *chaos, m *member) func() {
 		if c.redisStruck {
 			return nil
@@ -62,6 +65,14 @@ var chaosFaultKinds = []chaosFault{
 		m.wire.lose(true)
 		return func() { m.wire.lose(false) }
 	})},
+	{"requests arrive after a reset", onMember(nil, func(_ *chaos, m *member) func() {
+		m.wire.delay("evalsha")
+		return func() { m.wire.deliver() }
+	})},
+	{"published messages are lost", onMember(nil, func(_ *chaos, m *member) func() {
+		m.wire.deafen(true)
+		return func() { m.wire.deafen(false) }
+	})},
 	{"connections to the provider are cut", func(c *chaos, _ uint64) (string, func()) {
 		c.provider.snap()
 		return "all workers", func() {}
@@ -82,39 +93,6 @@ var chaosFaultKinds = []chaosFault{
 			m.killed, m.blocks = true, 0 // it may have ended by itself, and said how to resume
 			c.restart(m)
 		}
-	})},
-	{"Redis is killed", onRedis(func(c *chaos) func() {
-		c.forgets(!c.appendOnly)
-		c.redis.Kill()
-		return func() {
-			c.redis.Start()
-			c.redisPID = c.redisPid()
-		}
-	})},
-	{"Redis stalls", onRedis(func(c *chaos) func() {
-		pid := c.redisPID
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			c.t.Fatal(err)
-		}
-		return func() {
-			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	})},
-	{"Redis is flushed", onRedis(func(c *chaos) func() {
-		c.copied = 0
-		c.forgets(true)
-		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.FlushAll(ctx).Err() })
-		return func() {}
-	})},
-	{"Redis writes a copy of its memory", onRedis(func(c *chaos) func() {
-		if c.appendOnly {
-			return nil // it starts from its log
-		}
-		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.Save(ctx).Err() })
-		c.copied = c.stats().All.Answered
-		return func() {}
 	})},
 	{"an evaluation is paused", func(c *chaos, target uint64) (string, func()) {
 		folder := []string{"a", "b"}[target%2]
@@ -142,8 +120,62 @@ var chaosFaultKinds = []chaosFault{
 	}},
 }
 
+// freeze stops a process, whose clocks run on.
+func freeze(_ *testing.T, m *member) (end func()) {
+	m.signal(syscall.SIGSTOP)
+	return func() { m.signal(syscall.SIGCONT) }
+}
+
+// suspend stops a process and its monotonic clock, as a machine that sleeps does. The end is nil
+// where no test can do that.
+func suspend(t *testing.T, m *member) (end func()) {
+	t.Helper()
+	wake, err := testsleep.Suspend(m.cmd.Process.Pid)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := wake(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sleep stops all processes that nothing has struck, and Redis.
+func (c *chaos) sleep(stop func(*testing.T, *member) (end func())) (end func()) {
+	var stopped []*member
+	var ends []func()
+	for _, m := range c.members {
+		if m.struck || !c.running(m) {
+			continue
+		}
+		if end := stop(c.t, m); end != nil {
+			m.struck = true
+			stopped, ends = append(stopped, m), append(ends, end)
+		}
+	}
+	if len(stopped) == 0 {
+		return nil
+	}
+	c.repeats += chaosLimit // the calls in flight
+	c.signalRedis(syscall.SIGSTOP)
+
+	return func() {
+		c.signalRedis(syscall.SIGCONT)
+		for i, m := range stopped {
+			ends[i]()
+			m.struck = false
+		}
+	}
+}
+
 func isWorker(m *member) bool    { return m.is("worker") }
 func isSubmitter(m *member) bool { return m.is("enqueue") }
+
+func isController(m *member) bool { return m.is("controller") }
 
 // onMember strikes one member that is running, has no other fault, and is one of
 // those chosen (nil: any). A nil end says that nothing could be done to it.
@@ -182,25 +214,6 @@ func onMember(chosen func(*member) bool, strike func(*chaos, *member) (end func(
 	}
 }
 
-// onRedis strikes Redis, if no other fault does.
-func onRedis(strike func(*chaos) (end func())) func(*chaos, uint64) (string, func()) {
-	return func(c *chaos, _ uint64) (string, func()) {
-		if c.redisStruck {
-			return "", nil
-		}
-		c.redisStruck = true
-		end := strike(c)
-		if end == nil {
-			c.redisStruck = false
-			return "", nil
-		}
-		return "Redis", func() {
-			end()
-			c.redisStruck = false
-		}
-	}
-}
-
 // restart starts a member again, unless Redis is away: without it a program says
 // so and ends. Then heal starts it.
 func (c *chaos) restart(m *member) {
@@ -209,50 +222,12 @@ func (c *chaos) restart(m *member) {
 	}
 }
 
-// forgets counts the answers that may be asked for again because Redis loses its
-// memory: where it goes back to an older copy, those recorded since; else those that no
-// results store has and no worker either. Workers that are well record theirs again.
-func (c *chaos) forgets(memory bool) {
-	if !memory {
-		return
-	}
-	c.endPauses("a", "b")
-	c.forgot = true
-	c.repeats += chaosLimit
-	if c.copied > 0 {
-		c.repeats += c.stats().All.Answered - c.copied
-		return
-	}
-	c.repeats += min(c.orphans, c.unstored())
-	c.orphans = 0
-}
-
-// restored reports whether workers have had the time to record again what Redis has forgotten:
-// both evaluations were submitted again some seconds ago, or nothing was forgotten.
-func (c *chaos) restored() bool {
-	c.t.Helper()
-	if !c.forgot {
-		return true
-	}
-	if c.redisStruck {
-		return false // cannot be asked now
-	}
-	submitted := 0
-	for _, e := range c.evaluations() {
-		if string(e.ID) != c.ids["c"] && (e.Status == record.StatusDone || time.Since(e.Created) > 3*collect.SettleTime) {
-			submitted++
-		}
-	}
-	return submitted == 2
-}
-
 // unstored returns how many answers no results store has.
 func (c *chaos) unstored() int {
 	c.t.Helper()
 	answered, stored := c.stats().All.Answered, 0
-	for _, folder := range []string{"a", "b"} {
-		rows, _, _ := c.rows(folder)
-		stored += rows
+	for _, folder := range []string{"a", "b", "d"} {
+		stored += c.rows(folder).all
 	}
 	return max(0, answered-stored)
 }
@@ -262,7 +237,7 @@ func (c *chaos) unstored() int {
 func (c *chaos) wantPaused(folder string) {
 	c.t.Helper()
 	if late := c.arrivedOf(folder) - c.paused[folder]; late > chaosLimit {
-		c.t.Errorf("%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
+		c.breach("pause", "%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
 	}
 }
 
@@ -278,16 +253,8 @@ func (c *chaos) endPauses(folders ...string) {
 	}
 }
 
-// onRedis sends a command to Redis itself.
-func (c *chaos) onRedis(command func(context.Context, *redis.Client) error) {
-	c.t.Helper()
-	client := c.redis.Client(func(o *redis.Options) { o.ReadTimeout = time.Minute })
-	if err := command(c.t.Context(), client); err != nil {
-		c.t.Fatal(err)
-	}
+// arrivedOf returns how many calls of an evaluation have arrived.
+func (c *chaos) arrivedOf(folder string) int {
+	_, model, _ := strings.Cut(chaosJudges[folder], ":")
+	return c.stats().Models[model].Arrived
 }
-
-// models by folder; each evaluation has a model of its own.
-var chaosModels = map[string]string{"a": "careful", "b": "average", "c": "careless"}
-
-func (c *chaos) arrivedOf(folder string) int { return c.stats().Models[chaosModels[folder]].Arrived }

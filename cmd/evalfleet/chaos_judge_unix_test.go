@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // judge waits until the healed fleet has ended its work, and checks what must
@@ -23,58 +24,137 @@ import (
 //
 //   - liveness: every evaluation ends, and its submitter with it;
 //   - rows: each run is in its results store once, and failed only if workers died;
-//   - limits: the provider saw no more calls in flight than it allows, and refused none;
+//   - verdicts: each run that succeeded has one, about its own two documents;
+//   - limits: each provider saw no more calls in flight than it allows, and refused none;
+//   - quota: a provider saw no more calls in the days that Redis's clock has shown than it allows;
+//   - budget: what a provider charged, for calls that were cut off too, is no more than the budget;
+//   - pause: no call of a paused evaluation arrives but those in flight;
 //   - exit codes: a worker that was stopped ends with 0, and no process ends by itself;
 //   - cost: no more answers were asked for again than the faults can have lost;
+//   - late packets: an evaluation that was submitted again is not deleted by what was sent before;
 //   - leftovers: no lease, waiter, pin, task, queue, result or key of an evaluation stays.
+//
+// It notes what does not hold in broken.
 func (c *chaos) judge() {
-	c.untilEnded()
+	if !c.untilEnded() {
+		return
+	}
+	if c.sabotage != nil {
+		c.sabotage(c)
+	}
 	counts := c.stats()
 	if counts.All.MaxInFlight > chaosLimit || counts.All.Rejected > 0 {
-		c.t.Errorf("limits: at most %d in flight, %d rejected; want %d and none", counts.All.MaxInFlight, counts.All.Rejected, chaosLimit)
+		c.breach("limits", "at most %d in flight, %d rejected; want %d and none", counts.All.MaxInFlight, counts.All.Rejected, chaosLimit)
 	}
+	c.judgeQuota()
+	c.judgeBudget(counts)
+	if !c.finishTheRest() {
+		return
+	}
+
+	counts = c.stats()
 	total := 0
 	for _, m := range c.members {
-		if !isSubmitter(m) {
-			continue
+		if isSubmitter(m) {
+			total += c.judgeRows(m)
 		}
-		folder := m.folder()
-		rows, distinct, failed := c.rows(folder)
-		if want := c.runs[folder]; rows != want || distinct != want {
-			c.t.Errorf("rows: %s has %d rows of %d runs, want %d once each", folder, rows, distinct, want)
-		}
-		if failed > c.deaths/3*chaosLimit {
-			c.t.Errorf("rows: %d runs of %s failed after %d deaths of workers", failed, folder, c.deaths)
-		}
-		if code := m.wait(); code != 0 && failed == 0 {
-			c.t.Errorf("liveness: %s ended with %d: %s", m.name, code, lastLine(m.stderr.String()))
-		}
-		total += c.runs[folder]
 	}
 	for _, old := range c.replaced {
 		if code := exit(old.wait()); code != exitOK {
-			c.t.Errorf("exit code: a worker that was stopped ended with %d, want %d", code, exitOK)
+			c.breach("exit codes", "a worker that was stopped ended with %d, want %d", code, exitOK)
 		}
 	}
-	total += min(c.runs["c"], counts.Models[chaosModels["c"]].Answered)
+	total += min(c.size.runs["c"], counts.Models["careless"].Answered)
 	c.t.Logf("%d calls, %d answered, for at most %d runs; faults may have lost %d answers", counts.All.Arrived, counts.All.Answered, total, c.repeats)
 	if counts.All.Answered > total+c.repeats {
-		c.t.Errorf("cost: %d answers for %d runs; the faults can have lost %d", counts.All.Answered, total, c.repeats)
+		c.breach("cost", "%d answers for %d runs; the faults can have lost %d", counts.All.Answered, total, c.repeats)
 	}
 	c.wantNothingLeft()
 }
 
-// untilEnded waits for both submitters, and for the end of the cancelled
-// evaluation, as long as anything moves.
-func (c *chaos) untilEnded() {
+// judgeQuota compares the calls that a provider has seen with the days of Redis's clock.
+func (c *chaos) judgeQuota() {
 	c.t.Helper()
-	last, since := "", time.Now()
+	c.noteDay()
+	metered := c.metered().All
+	c.t.Logf("%d calls under a quota of %d in %d days", metered.Arrived, c.size.quota, len(c.days))
+	if most := c.size.quota * len(c.days); metered.Arrived > most {
+		c.breach("quota", "%d calls in %d days, want at most %d", metered.Arrived, len(c.days), most)
+	}
+	if metered.MaxInFlight > chaosMeter || metered.Rejected > 0 {
+		c.breach("limits", "at most %d in flight under a quota, %d rejected; want %d and none", metered.MaxInFlight, metered.Rejected, chaosMeter)
+	}
+}
+
+// judgeBudget compares what a provider has charged with the budget.
+func (c *chaos) judgeBudget(counts seen) {
+	c.t.Helper()
+	charged := counts.Models["dear"].OutputTokens * 10 * 1000 // nano-USD
+	budget := int64(c.size.budget) * callCosts
+	c.t.Logf("%s charged of a budget of %s", ratelimit.Dollars(charged), ratelimit.Dollars(budget))
+	if charged > budget {
+		c.breach("budget", "the provider charged %s, want at most %s", ratelimit.Dollars(charged), ratelimit.Dollars(budget))
+	}
+}
+
+// finishTheRest gives d the budget that it needs, and cancels m, whose quota is used up; both
+// then end. It returns false if they do not.
+func (c *chaos) finishTheRest() bool {
+	c.t.Helper()
+	if code := c.command("cancel", c.ids["m"]); code != exitOK {
+		c.breach("exit codes", "cancel ended with %d", code)
+	}
+	c.writeEvaluation("d", 10*c.size.runs["d"])
+	for _, m := range c.members {
+		if isSubmitter(m) && m.folder() == "d" {
+			c.start(m)
+		}
+	}
+	return c.untilEnded("m")
+}
+
+// judgeRows checks what a submitter's results store holds, and returns how many answers it needed.
+func (c *chaos) judgeRows(m *member) int {
+	c.t.Helper()
+	folder, code, rows := m.folder(), m.wait(), c.rows(m.folder())
+	if rows.all != rows.distinct {
+		c.breach("rows", "%s has %d rows of %d runs, want them once each", folder, rows.all, rows.distinct)
+	}
+	if rows.verdicts != rows.all-rows.failed {
+		c.breach("verdicts", "%s has %d verdicts of %d runs that succeeded", folder, rows.verdicts, rows.all-rows.failed)
+	}
+	if rows.foreign > 0 {
+		c.breach("verdicts", "%d verdicts of %s name a winner that was not compared", rows.foreign, folder)
+	}
+	if folder == "m" { // it was cancelled
+		return 0
+	}
+	if want := c.size.runs[folder]; rows.distinct != want {
+		c.breach("rows", "%s has %d of %d runs", folder, rows.distinct, want)
+	}
+	if rows.failed > c.deaths/3*chaosLimit {
+		c.breach("rows", "%d runs of %s failed after %d deaths of workers", rows.failed, folder, c.deaths)
+	}
+	if code != 0 && rows.failed == 0 {
+		c.breach("exit codes", "%s ended with %d: %s", m.name, code, lastLine(m.stderr.String()))
+	}
+	return c.size.runs[folder]
+}
+
+// untilEnded waits as long as anything moves for every submitter, that of m only if it is asked
+// for, and for the end of the cancelled evaluation. It returns false if nothing moves.
+func (c *chaos) untilEnded(besides ...string) bool {
+	c.t.Helper()
+	last, since, stuck := "", time.Now(), false
 	testrun.EventuallyGot(c.t, "every evaluation ends", func() (string, bool) {
 		ended := true
 		for _, m := range c.members {
-			ended = ended && (!isSubmitter(m) || !c.running(m))
+			if isSubmitter(m) && (m.folder() != "m" || slices.Contains(besides, "m")) {
+				ended = ended && !c.running(m)
+			}
 		}
 		var left []string
+		time.Sleep(10 * chaosLook) // status is a process
 		for _, e := range c.evaluations() {
 			left = append(left, fmt.Sprintf("%s %s, %d to collect", e.Name, e.Status, e.Uncollected))
 			if string(e.ID) == c.ids["c"] {
@@ -87,19 +167,30 @@ func (c *chaos) untilEnded() {
 		if got != last {
 			last, since = got, time.Now()
 		}
-		if !ended && time.Since(since) > chaosStuck {
-			c.t.Fatalf("liveness: nothing has moved for %s: %s", chaosStuck, got)
+		if !ended && time.Since(since) > c.stuck {
+			c.breach("liveness", "nothing has moved for %s: %s", c.stuck, got)
+			stuck = true
 		}
-		return got, ended
+		return got, ended || stuck
 	})
+	return !stuck
+}
+
+// chaosRows is what a results store holds.
+type chaosRows struct {
+	all      int
+	distinct int
+	failed   int
+	verdicts int
+	foreign  int // verdicts whose winner was not compared
 }
 
 // rows counts what a folder's results store holds; nothing where there is none yet.
-func (c *chaos) rows(folder string) (rows, distinct, failed int) {
+func (c *chaos) rows(folder string) (found chaosRows) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, folder, "results.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, 0
+		return found
 	}
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(60000)")
 	if err != nil {
@@ -107,11 +198,15 @@ func (c *chaos) rows(folder string) (rows, distinct, failed int) {
 	}
 	defer db.Close()
 	err = db.QueryRowContext(c.t.Context(), `SELECT count(*), count(DISTINCT phase || '.' || index_),
-		coalesce(sum(state <> 'succeeded'), 0) FROM runs`).Scan(&rows, &distinct, &failed)
+		coalesce(sum(state <> 'succeeded'), 0) FROM runs`).Scan(&found.all, &found.distinct, &found.failed)
+	if err == nil {
+		err = db.QueryRowContext(c.t.Context(), `SELECT count(*), coalesce(sum(winner_doc_id NOT IN (doc_id_1, doc_id_2)), 0)
+			FROM pairwise_results`).Scan(&found.verdicts, &found.foreign)
+	}
 	if err != nil && !strings.Contains(err.Error(), "no such table") {
 		c.t.Fatalf("%s: %v", path, err)
 	}
-	return rows, distinct, failed
+	return found
 }
 
 // wantNothingLeft waits until no lease and no task is left, deletes the
@@ -131,7 +226,7 @@ func (c *chaos) wantNothingLeft() {
 		}
 		return found
 	}
-	c.within("leftovers: no lease, pin or task is left", func() (left []string) {
+	c.within("no lease, pin or task is left", func() (left []string) {
 		for _, kind := range []string{"pending", "active", "scheduled", "retry"} {
 			left = append(left, keys("asynq:*:"+kind)...)
 		}
@@ -157,10 +252,10 @@ func (c *chaos) wantNothingLeft() {
 	})
 	for _, e := range c.evaluations() {
 		if code := c.command("delete", string(e.ID), "--force"); code != exitOK {
-			c.t.Errorf("leftovers: delete %s ended with %d", e.ID, code)
+			c.breach("leftovers", "delete %s ended with %d", e.ID, code)
 		}
 	}
-	c.within("leftovers: no key of a deleted evaluation is left", func() (left []string) {
+	c.within("no key of a deleted evaluation is left", func() (left []string) {
 		for _, id := range c.ids {
 			left = append(left, keys("ef:*"+id+"*")...)
 		}
@@ -178,11 +273,10 @@ func (c *chaos) wantNothingLeft() {
 	})
 }
 
-// within waits until nothing is left, and fails with what is when that has not
-// changed for long.
+// within waits until nothing is left, and notes what is when that has not changed for long.
 func (c *chaos) within(what string, look func() []string) {
 	c.t.Helper()
-	last, since := "", time.Now()
+	last, since, stuck := "", time.Now(), false
 	testrun.EventuallyGot(c.t, what, func() (string, bool) {
 		left := look()
 		slices.Sort(left)
@@ -190,9 +284,10 @@ func (c *chaos) within(what string, look func() []string) {
 		if got != last {
 			last, since = got, time.Now()
 		}
-		if len(left) > 0 && time.Since(since) > chaosStuck {
-			c.t.Fatalf("%s, but: %s", what, got)
+		if len(left) > 0 && time.Since(since) > c.stuck {
+			c.breach("leftovers", "want that %s, but: %s", what, got)
+			stuck = true
 		}
-		return got, len(left) == 0
+		return got, len(left) == 0 || stuck
 	})
 }

@@ -6,47 +6,69 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/view"
 )
 
 // Flags of TestChaos; `make chaos` sets the number of seeds.
 var (
-	chaosSeeds = flag.Int("chaos-seeds", 0, "run TestChaos with the seeds 1 to N")
+	chaosSeeds = flag.Int("chaos-seeds", 0, "run TestChaos with N seeds")
+	chaosFirst = flag.Uint64("chaos-first", 1, "with -chaos-seeds: run TestChaos with N seeds from this one on")
 	chaosSeed  = flag.Uint64("chaos-seed", 0, "run TestChaos with this seed alone, to replay a schedule that failed")
 )
 
 const (
 	chaosLimit  = 8               // calls in flight that the account allows
-	chaosFaults = 8               // in one schedule
-	chaosApart  = 100             // calls at most, between the beginnings of two faults
-	chaosQuiet  = 8 * time.Second // after which the next fault begins even if no calls arrive
+	chaosMeter  = 2               // calls in flight that the account with a quota allows
+	chaosFaults = 18              // in one schedule
+	chaosApart  = 120             // calls at most, between the beginnings of two faults
+	chaosQuiet  = 5 * time.Second // after which the next fault begins even if no calls arrive
 	chaosLasts  = 6 * time.Second // at most, from the beginning of a fault to its end
+	chaosLook   = 50 * time.Millisecond
 	chaosStuck  = 3 * time.Minute // without any progress after everything was healed
 
-	chaosSimulator = `{"max_in_flight": 8, "keep_arrivals": 20000, "latency": "50ms..400ms"}`
-	chaosFleet     = `providers: {simulator: {base_url: "http://%s/v1"}}
+	chaosSimulator = `{"max_in_flight": 8, "latency": "100ms..700ms", "answer_tokens": "100", "models": {"dear": {}}}`
+	chaosMetered   = `{"max_in_flight": 2, "latency": "50ms..400ms"}`
+	chaosFleet     = `providers:
+  simulator: {base_url: "http://%s/v1"}
+  metered: {base_url: "%s/v1"}
+prices: {"simulator:dear": {input: 0, output: 10}}
 concurrency:
   lease: 3s
   abandoned_calls: hold
   timeout_seconds: 10
-  per_provider: {simulator: {max_concurrency: 8}}
+  per_provider:
+    simulator: {max_concurrency: 8}
+    metered: {max_concurrency: 2, requests_per_day: %d, day_resets: %q}
 `
 )
 
+// chaosSize is how much work a fleet has.
+type chaosSize struct {
+	runs   map[string]int // of each evaluation, by folder
+	budget int            // what so many calls of evaluation d cost, which has more runs
+	quota  int            // calls a day of evaluation m, which has more runs
+}
+
+var chaosWhole = chaosSize{runs: map[string]int{"a": 500, "b": 400, "c": 300, "d": 400, "m": 300}, budget: 300, quota: 60}
+
 // TestChaos runs a fleet through schedules of random faults, each drawn from a
-// seed: processes are killed, frozen, replaced and added; Redis is killed,
-// stalled, flushed and restored from an older copy; connections to Redis and to
-// the provider are cut; disks are full; evaluations are paused and cancelled.
-// After each schedule everything is healed, and the outcome is judged from
-// outside: by the rows of the results stores, the provider's own counts, exit
+// seed: processes are killed, frozen, suspended, replaced and added; Redis is killed,
+// stalled, flushed, restored from an older copy and replaced by a replica that
+// lacks writes; its clock jumps; requests to Redis arrive late; connections to
+// Redis and to the provider are cut; disks are full; evaluations are paused and
+// cancelled. After each schedule everything is healed, and the outcome is judged
+// from outside: by the rows of the results stores, the providers' own counts, exit
 // codes, and what is left in Redis. See chaosFaultKinds and chaos.judge. Only
 // `make chaos` runs it.
 func TestChaos(t *testing.T) {
@@ -58,20 +80,73 @@ func TestChaos(t *testing.T) {
 	if *chaosSeed == 0 {
 		seeds = nil
 		for seed := range uint64(*chaosSeeds) {
-			seeds = append(seeds, seed+1)
+			seeds = append(seeds, *chaosFirst+seed)
 		}
 	}
+	var tally chaosTally
+	t.Cleanup(func() { tally.report(t) })
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			c := newChaos(t, seed)
+			begun := time.Now()
+			c := newChaos(t, seed, chaosWhole)
+			defer func() { tally.add(c, time.Since(begun)) }()
+			defer func() {
+				if t.Failed() {
+					t.Logf("replay with: go test -run '^TestChaos$' ./cmd/evalfleet -chaos-seed %d", seed)
+				}
+			}()
 			c.play(drawSchedule(c.Rand))
 			c.heal()
 			c.judge()
-			if t.Failed() {
-				t.Logf("replay with: go test -run '^TestChaos$' ./cmd/evalfleet -chaos-seed %d", seed)
+			for invariant, breaches := range c.broken {
+				t.Errorf("%s: %s", invariant, strings.Join(breaches, "\n"))
 			}
 		})
+	}
+}
+
+// chaosTally counts what schedules did.
+type chaosTally struct {
+	mu        sync.Mutex // guards all below
+	schedules int
+	shortest  time.Duration
+	faults    map[string]int // by kind
+	broken    map[string]int // schedules, by invariant
+}
+
+func (a *chaosTally) add(c *chaos, took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.faults == nil {
+		a.faults, a.broken = map[string]int{}, map[string]int{}
+	}
+	if a.schedules == 0 || took < a.shortest {
+		a.shortest = took
+	}
+	a.schedules++
+	for kind, n := range c.begun {
+		a.faults[kind] += n
+	}
+	for invariant := range c.broken {
+		a.broken[invariant]++
+	}
+}
+
+// report logs how many faults of each kind struck, and how many schedules broke each invariant.
+func (a *chaosTally) report(t *testing.T) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	total := 0
+	for _, n := range a.faults {
+		total += n
+	}
+	t.Logf("%d schedules of at least %s, %d faults:", a.schedules, a.shortest.Round(time.Second), total)
+	for _, kind := range slices.Sorted(maps.Keys(a.faults)) {
+		t.Logf("%5d %s", a.faults[kind], kind)
+	}
+	for _, invariant := range slices.Sorted(maps.Keys(a.broken)) {
+		t.Logf("BROKEN in %d schedules: %s", a.broken[invariant], invariant)
 	}
 }
 
@@ -110,65 +185,80 @@ type member struct {
 type chaos struct {
 	*scene
 	*rand.Rand
-	appendOnly  bool // Redis keeps what it has when it is killed
+	size        chaosSize
+	appendOnly  bool     // Redis keeps what it has when it is killed
+	options     []string // of every redis-server
 	redisPID    int
 	redisStruck bool
-	provider    *wire // between workers and provider
+	provider    *wire  // between workers and provider
+	meter       string // URL of the provider with a quota
+	zone        *time.Location
 
 	members  []*member  // workers, the controller, submitters
 	replaced []*program // workers that were told to stop
 
-	runs      map[string]int    // of each evaluation, by folder
 	files     map[string]string // evaluation files by folder
 	ids       map[string]string // evaluation ids by folder
 	paused    map[string]int    // evaluations by folder, and how many of their calls had arrived by then
 	cancelled bool              // the third was
 
-	copied  int  // answers that the provider had given when Redis last wrote a copy of its memory
-	repeats int  // answers that faults may have lost, so that they are asked for again
-	forgot  bool // Redis has lost its memory before
-	orphans int  // answers that no results store had when the workers that knew them were struck
-	deaths  int  // of workers, which may have taken runs with them
+	ahead  time.Duration   // of Redis's clock
+	days   map[string]bool // that Redis's clock has shown
+	copies []chaosCopy     // of Redis's memory, oldest first
+	copied int             // answers that the provider had given when Redis last wrote a copy of its memory
+	listed time.Time       // since when Redis has known the first two evaluations; zero: it does not
+
+	repeats int // answers that faults may have lost, so that they are asked for again
+	forgot  bool
+	orphans int // answers that no results store had when the workers that knew them were struck
+	deaths  int // of workers, which may have taken runs with them
+
+	begun  map[string]int      // faults by kind
+	stuck  time.Duration       // without progress, after which the fleet is given up
+	broken map[string][]string // what the judge found, by invariant
+
+	sabotage func(*chaos) // of TestChaosJudge, when every evaluation has ended
 }
 
-func newChaos(t *testing.T, seed uint64) *chaos {
+func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 	t.Helper()
 	c := &chaos{
-		Rand: rand.New(rand.NewPCG(seed, 1)),
-		runs: map[string]int{"a": 400, "b": 300, "c": 240}, files: map[string]string{}, ids: map[string]string{}, paused: map[string]int{},
+		Rand: rand.New(rand.NewPCG(seed, 1)), size: size, stuck: chaosStuck, zone: farMidnight(t),
+		files: map[string]string{}, ids: map[string]string{}, paused: map[string]int{},
+		days: map[string]bool{}, begun: map[string]int{}, broken: map[string][]string{},
 	}
+	// Others are told after 200 ms that a script takes long, and a replica begins at once.
+	c.options = []string{"--busy-reply-threshold", "200", "--repl-diskless-sync-delay", "0", "--auto-aof-rewrite-percentage", "0"}
 	c.appendOnly = c.IntN(2) == 0
-	var options []string
 	if c.appendOnly {
-		options = []string{"--appendonly", "yes", "--appendfsync", "always"}
+		c.options = append(c.options, "--appendonly", "yes", "--appendfsync", "always")
 	}
-	f := &testFleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t, options...)}
+	f := &testFleet{t: t, dir: t.TempDir(), redis: c.newRedis(t, nil)}
 	c.scene = &scene{testFleet: f}
 	c.redisPID = c.redisPid()
+	c.setClock(0)
+
+	f.simulate("--settings", f.write("metered.json", chaosMetered))
+	c.meter = f.provider
 	f.simulate("--settings", f.write("simulator.json", chaosSimulator))
 	c.provider = newWire(t, f.provider)
-	f.write("fleet.yaml", fmt.Sprintf(chaosFleet, c.provider.listener.Addr()))
+	f.write("fleet.yaml", fmt.Sprintf(chaosFleet, c.provider.listener.Addr(), c.meter, size.quota, c.zone))
+
 	f.documents(24)
-	for folder, judge := range chaosModels {
-		// Each evaluation has a model of its own, by which the provider's counts tell them apart.
-		c.files[folder] = f.write(folder+".yaml", fmt.Sprintf(`name: chaos-%s
-documents: ["docs/*.md"]
-judges: ["simulator:%s"]
-pairwise: {pairs: all, order: both}
-retry: {max_attempts: 12, initial_delay: 100ms, max_delay: 1s, jitter: 100ms}
-concurrency: {max_concurrency: 100}
-`, folder, judge))
+	for folder := range chaosJudges {
+		c.writeEvaluation(folder, size.budget)
 	}
 	for i := range 3 {
 		c.member(fmt.Sprintf("worker %d", i), "worker")
 	}
 	c.member("controller", "controller", "--listen", "127.0.0.1:0")
-	for _, folder := range []string{"a", "b"} {
+	for _, folder := range []string{"a", "b", "d", "m"} {
 		c.member("submitter "+folder, c.submission(folder, "--wait", "--out-dir", folder)...)
 	}
 	f.onFleet(exitOK, append(c.submission("c"), "--config", "fleet.yaml")...)
 	f.until("calls of every evaluation were answered", func(s seen) bool {
-		return s.Models["careful"].Answered > 0 && s.Models["average"].Answered > 0 && s.Models["careless"].Answered > 0
+		return s.Models["careful"].Answered > 0 && s.Models["average"].Answered > 0 && s.Models["careless"].Answered > 0 &&
+			s.Models["dear"].Answered > 0 && c.metered().All.Answered > 0
 	})
 	for _, e := range c.evaluations() {
 		c.ids[e.Name[len("chaos-"):]] = string(e.ID)
@@ -176,8 +266,62 @@ concurrency: {max_concurrency: 100}
 	return c
 }
 
+// farMidnight returns a zone in which no day begins during the test.
+func farMidnight(t *testing.T) *time.Location {
+	t.Helper()
+	name := "UTC"
+	if hour := time.Now().UTC().Hour(); hour < 6 || hour >= 18 {
+		name = "Etc/GMT+12"
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// newRedis starts a server, with the clock of another one or of its own.
+func (c *chaos) newRedis(t *testing.T, clock *redistest.Server) *redistest.Server {
+	t.Helper()
+	if !redistest.CanSetClock() {
+		return redistest.NewTCP(t, c.options...)
+	}
+	return redistest.NewClocked(t, clock, c.options...)
+}
+
+// metered returns what the provider with a quota counted.
+func (c *chaos) metered() (s seen) {
+	c.t.Helper()
+	if err := getJSON(testrun.Context(c.t), c.meter+"/stats", &s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+// chaosJudges by folder. Each evaluation has a model of its own, by which the providers' counts
+// tell them apart; that of d has a price, and that of m a quota.
+var chaosJudges = map[string]string{
+	"a": "simulator:careful", "b": "simulator:average", "c": "simulator:careless", "d": "simulator:dear", "m": "metered:average",
+}
+
+// writeEvaluation writes the file of an evaluation, that of d with a budget for so many calls.
+func (c *chaos) writeEvaluation(folder string, budget int) {
+	c.t.Helper()
+	text := fmt.Sprintf(`name: chaos-%s
+documents: ["docs/*.md"]
+judges: [{model: %q, overrides: {max_completion_tokens: 150}}]
+pairwise: {pairs: all, order: both}
+retry: {max_attempts: 12, initial_delay: 100ms, max_delay: 1s, jitter: 100ms}
+concurrency: {max_concurrency: 100}
+`, folder, chaosJudges[folder])
+	if folder == "d" {
+		text += fmt.Sprintf("budget: {usd: %v}\n", view.USD(int64(budget)*callCosts))
+	}
+	c.files[folder] = c.write(folder+".yaml", text)
+}
+
 func (c *chaos) submission(folder string, more ...string) []string {
-	return append([]string{"enqueue", c.files[folder], "--limit", fmt.Sprint(c.runs[folder])}, more...)
+	return append([]string{"enqueue", c.files[folder], "--limit", fmt.Sprint(c.size.runs[folder])}, more...)
 }
 
 // member starts a process that reaches Redis over a wire of its own.
@@ -222,18 +366,20 @@ func (c *chaos) play(steps []step) {
 		now := c.stats()
 		next, latest := now.All.Arrived+s.after, now.At.Add(chaosQuiet)
 		for now.All.Arrived < next && now.At.Before(latest) {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(chaosLook)
 			for len(endings) > 0 && time.Now().After(endings[0].at) {
 				endings[0].end()
 				endings = endings[1:]
 			}
 			now = c.stats()
+			c.look(now)
 		}
 		what, end := s.kind.begin(c, s.target)
 		if end == nil {
 			c.t.Logf("left out: %s", s.kind.name)
 			continue
 		}
+		c.begun[s.kind.name]++
 		c.t.Logf("%s, after %d calls, %d in flight: %s: %s, for %s", now.At.Format("15:04:05.000"), now.All.Arrived, now.All.InFlight,
 			s.kind.name, what, s.lasts.Round(time.Millisecond))
 		endings = append(endings, ending{time.Now().Add(s.lasts), end})
@@ -256,8 +402,12 @@ func (c *chaos) heal() {
 		if code == 0 && m.is("enqueue") {
 			continue // it has finished
 		}
+		if m.overBudget() {
+			c.start(m) // Redis may have gone back to a time before it was
+			continue
+		}
 		if !m.killed && (code != int(exitUnreachable) || !m.starting()) {
-			c.t.Errorf("%s ended by itself with %d: %s", m.name, code, lastLine(m.stderr.String()))
+			c.breach("exit codes", "%s ended by itself with %d: %s", m.name, code, lastLine(m.stderr.String()))
 		}
 		c.start(m)
 	}
@@ -283,6 +433,16 @@ func (m *member) starting() bool {
 		begun = "runs in queues"
 	}
 	return (isSubmitter(m) || m.is("worker")) && !strings.Contains(m.stderr.String(), begun)
+}
+
+// overBudget reports whether a submitter has ended because its budget leaves no room for a call.
+func (m *member) overBudget() bool {
+	return m.cmd.ProcessState.ExitCode() == int(exitRunsFailed) && strings.Contains(m.stderr.String(), "leaves no room for another call")
+}
+
+// breach notes that an invariant does not hold.
+func (c *chaos) breach(invariant, format string, args ...any) {
+	c.broken[invariant] = append(c.broken[invariant], fmt.Sprintf(format, args...))
 }
 
 // folder is a submitter's.

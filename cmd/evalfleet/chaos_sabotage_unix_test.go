@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
+
+// chaosSabotage breaks an invariant of a fleet behind the judge's back.
+type chaosSabotage struct {
+	breaks []string     // and no other invariant
+	before func(*chaos) // the fleet is healed
+	after  func(*chaos) // every evaluation has ended
+}
+
+var chaosSabotages = map[string]chaosSabotage{
+	"nothing": {},
+	"a submitter hangs": {breaks: []string{"liveness"}, before: func(c *chaos) {
+		c.stuck = 5 * time.Second
+		c.submitter("a").signal(syscall.SIGSTOP)
+	}},
+	"calls beyond the fleet's limit": {breaks: []string{"limits", "cost"}, after: func(c *chaos) {
+		c.call(c.simulatorURL(), "careful", chaosLimit+1)
+	}},
+	"calls beyond the limit of the account with a quota": {breaks: []string{"limits", "quota"}, after: func(c *chaos) {
+		c.call(c.meter, "average", chaosMeter+1)
+	}},
+	"an answer is asked for again": {breaks: []string{"cost"}, after: func(c *chaos) { c.call(c.simulatorURL(), "careful", 1) }},
+	"a call beyond the quota":      {breaks: []string{"quota"}, after: func(c *chaos) { c.call(c.meter, "average", 1) }},
+	"a call beyond the budget": {breaks: []string{"budget", "cost"}, after: func(c *chaos) {
+		c.call(c.simulatorURL(), "dear", 2) // a budget leaves room for less than 1.5
+	}},
+	"a row is lost": {breaks: []string{"rows"}, after: func(c *chaos) {
+		c.store("a", "DELETE FROM pairwise_results WHERE id = (SELECT id FROM runs LIMIT 1)", "DELETE FROM runs WHERE id = (SELECT id FROM runs LIMIT 1)")
+	}},
+	"a verdict is lost": {breaks: []string{"verdicts"}, after: func(c *chaos) {
+		c.store("b", "DELETE FROM pairwise_results WHERE id = (SELECT min(id) FROM pairwise_results)")
+	}},
+	"a verdict names a third document": {breaks: []string{"verdicts"}, after: func(c *chaos) {
+		c.store("b", "UPDATE pairwise_results SET winner_doc_id = 'third' WHERE id = (SELECT min(id) FROM pairwise_results)")
+	}},
+	"a process ends by itself": {breaks: []string{"exit codes"}, before: func(c *chaos) {
+		m := c.members[0]
+		m.signal(syscall.SIGKILL)
+		<-m.ended
+	}},
+	"a worker that is stopped ends with an error": {breaks: []string{"exit codes"}, before: func(c *chaos) {
+		p := c.program("worker", "--config", "absent.yaml")
+		c.replaced = append(c.replaced, p)
+	}},
+	"a pause is not kept": {breaks: []string{"pause"}, before: func(c *chaos) {
+		c.command("pause", c.ids["a"])
+		c.paused["a"] = c.arrivedOf("a")
+		c.command("resume", c.ids["a"])
+		begun := c.arrivedOf("a")
+		c.until("calls arrive", func(seen) bool { return c.arrivedOf("a") > begun+chaosLimit })
+		c.endPauses("a")
+	}},
+	"an evaluation that was submitted again is deleted": {breaks: []string{"late packets"}, before: func(c *chaos) {
+		end := lateDelete(c)
+		c.command("delete", c.ids["c"], "--force")
+		end()
+	}},
+	"a key is left": {breaks: []string{"leftovers"}, after: func(c *chaos) {
+		c.stuck = 5 * time.Second
+		c.onRedis(func(ctx context.Context, r *redis.Client) error {
+			return r.Set(ctx, "ef:{"+c.ids["a"]+"}:left", "v", 0).Err()
+		})
+	}},
+}
+
+// TestChaosJudge plants a breach of each invariant in a fleet that meets no fault. The judge of
+// TestChaos finds it, and nothing else.
+func TestChaosJudge(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	small := chaosSize{runs: map[string]int{"a": 60, "b": 30, "c": 30, "d": 40, "m": 40}, budget: 25, quota: 8}
+	for name, sabotage := range chaosSabotages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newChaos(t, 1, small)
+			if sabotage.before != nil {
+				sabotage.before(c)
+			}
+			c.heal()
+			c.sabotage = sabotage.after
+			c.judge()
+			got := slices.Sorted(maps.Keys(c.broken))
+			want := slices.Sorted(slices.Values(sabotage.breaks))
+			if !slices.Equal(got, want) {
+				t.Errorf("found %v, want breaches of %v", c.broken, want)
+			}
+		})
+	}
+}
+
+// submitter returns the process that waits for an evaluation.
+func (c *chaos) submitter(folder string) *member {
+	c.t.Helper()
+	for _, m := range c.members {
+		if isSubmitter(m) && m.folder() == folder {
+			return m
+		}
+	}
+	c.t.Fatalf("no submitter of %s", folder)
+	return nil
+}
+
+func (c *chaos) simulatorURL() string { return c.testFleet.provider }
+
+// call sends calls to a provider past the fleet, at once, and waits until they have ended.
+func (c *chaos) call(url, model string, calls int) {
+	c.t.Helper()
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			body := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "Say something."}]}`, model)
+			answer, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+			if err != nil {
+				c.t.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+		})
+	}
+	all.Wait()
+}
+
+// store changes a results store.
+func (c *chaos) store(folder string, statements ...string) {
+	c.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(c.dir, folder, "results.db")+"?_pragma=busy_timeout(60000)")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(c.t.Context(), statement); err != nil {
+			c.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
