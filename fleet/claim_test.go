@@ -1,17 +1,23 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/store"
 )
 
@@ -21,15 +27,7 @@ import (
 func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
-	for name, text := range map[string]string{"a.md": "One.", "b.md": "Two."} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := config.FolderSubmission(dir, []string{"simulator:careful"}, config.Options{ForFleet: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := submission(t, dir)
 	client := redistest.New(t).Client()
 	for _, waits := range []bool{false, true} {
 		if err := client.FlushAll(ctx).Err(); err != nil {
@@ -63,5 +61,76 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 		if err := own.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// submission is one of two documents in dir.
+func submission(t *testing.T, dir string) *config.Submission {
+	t.Helper()
+	for name, text := range map[string]string{"a.md": "One.", "b.md": "Two."} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := config.FolderSubmission(dir, []string{"simulator:careful"}, config.Options{ForFleet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A submission succeeds once the evaluation is stored, although another process, as a controller,
+// holds the output folder. One that waits, waits for that process.
+func TestSubmissionBesideAController(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	s := submission(t, dir)
+	id := s.Evaluation.ID()
+	s.Settings.Limits = append(s.Settings.Limits, ratelimit.Budget(string(id), ratelimit.Dollar))
+	client := redistest.New(t).Client()
+	var said bytes.Buffer
+	d := &Connection{
+		Client: client, Store: store.New(client, ""), Dir: filepath.Join(dir, "out"),
+		Screen: terminal.New(&said), Log: zerolog.Nop(),
+	}
+	if _, err := d.Submit(ctx, s, false); err != nil {
+		t.Fatal(err)
+	}
+	controller, err := folder.Open(d.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Limits().ForgetSpent(ctx, string(id)); err != nil { // its budget is closed until results are collected
+		t.Fatal(err)
+	}
+
+	receipt, err := d.Submit(ctx, s, false)
+	if err != nil || receipt.ID != id {
+		t.Errorf("submitted again beside a controller: receipt of %q, error %v; want %s", receipt.ID, err, id)
+	}
+	if !strings.Contains(said.String(), "is in use by another evalfleet") {
+		t.Errorf("the submission says %q, want that the folder is in use", said.String())
+	}
+
+	// Only now: the evaluation ends for the one that waits.
+	said.Reset()
+	if _, err := d.Enqueuer().Cancel(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	stayed := make(chan error, 1)
+	go func() {
+		_, err := d.Stay(ctx, s, id)
+		stayed <- err
+	}()
+	select {
+	case err := <-stayed:
+		t.Errorf("the submitter ended beside the controller: %v", err)
+	case <-time.After(folderTime / 2):
+	}
+	if err := controller.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stayed; !collect.IsEnding(err) {
+		t.Errorf("the submitter ended with %v, want that the evaluation was cancelled", err)
 	}
 }

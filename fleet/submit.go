@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
@@ -15,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
@@ -48,10 +50,19 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
 		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: f.Retry, Lost: lost,
 	}, recorded)
-	if err == nil && closed {
-		return receipt, f.once(ctx, id) // results waiting in Redis were paid for as well
+	if err != nil || !closed {
+		return receipt, Coded(err)
 	}
-	return receipt, Coded(err)
+
+	err = f.once(ctx, id) // results waiting in Redis were paid for as well
+	switch dir := f.FolderOf(record.Evaluation{ID: id, Name: e.Name}); {
+	case errors.Is(err, folder.ErrInUse):
+		fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet: calls under a budget or daily quota start once it has collected the results of %s\n", dir, id)
+		return receipt, nil
+	case err != nil:
+		return receipt, fmt.Errorf("%s is submitted, but its results cannot be collected, and calls under its budget or daily quota wait for that: %w", id, err)
+	}
+	return receipt, nil
 }
 
 // claim makes the results store of an evaluation that this process is about to submit and to
@@ -73,7 +84,8 @@ func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) 
 }
 
 // Stay collects until the evaluation is complete, and submits it again when Redis has
-// lost it. It returns the record of what was collected.
+// lost it. While another process uses the output folder, as a controller does that collects the
+// evaluation, Stay waits. It returns the record of what was collected.
 func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
 	collector := f.Collector()
 	collector.Stops = true
@@ -86,10 +98,50 @@ func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID)
 	}
 	collector.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
 	var outcome collect.Outcome
+	of := record.Evaluation{ID: id, Name: s.Evaluation.Name}
 	err := collect.Resubmitting(ctx, f.Log, id,
-		func(ctx context.Context) (err error) { outcome, err = collector.Follow(ctx, id); return err },
-		func(ctx context.Context) error { _, err := f.Submit(ctx, s, true); return err })
+		func(ctx context.Context) error {
+			return f.inTurn(ctx, of, func() (err error) { outcome, err = collector.Follow(ctx, id); return err })
+		},
+		func(ctx context.Context) error {
+			return f.inTurn(ctx, of, func() error { _, err := f.Submit(ctx, s, true); return err })
+		})
 	return outcome.Record, cmp.Or(f.Failure(err), f.ended(outcome))
+}
+
+// folderTime is the time between two looks whether an output folder is still in use.
+const folderTime = time.Second
+
+// inTurn does something with the output folder of an evaluation, as soon as no other process uses
+// the folder.
+func (f *Connection) inTurn(ctx context.Context, of record.Evaluation, do func() error) error {
+	dir, said := f.FolderOf(of), false
+	for {
+		err := do()
+		if !errors.Is(err, folder.ErrInUse) {
+			return err
+		}
+
+		if !said {
+			fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet; waiting until it has collected the results\n", dir)
+			said = true
+		}
+		for errors.Is(err, folder.ErrInUse) {
+			if outage.Pause(ctx, folderTime) != nil {
+				return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted while waiting for output folder %s; %s stays in Redis", dir, of.ID))
+			}
+			err = free(dir)
+		}
+	}
+}
+
+// free returns folder.ErrInUse if another process uses an output folder.
+func free(dir string) error {
+	out, err := folder.Open(dir)
+	if err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 // Unserved names the judges' providers that no live worker can call, because no worker

@@ -99,8 +99,11 @@ type OpenError struct{ err error }
 func (e *OpenError) Error() string { return e.err.Error() }
 func (e *OpenError) Unwrap() error { return e.err }
 
-// Open creates and locks an output folder. Its error is an *OpenError unless the folder contains
-// something that evalfleet does not read.
+// ErrInUse means that another process has locked the output folder.
+var ErrInUse = errors.New("in use by another evalfleet")
+
+// Open creates and locks an output folder. Its error is an *OpenError, and ErrInUse if another
+// process has locked the folder, unless the folder contains something that evalfleet does not read.
 func Open(dir string) (*Folder, error) {
 	f := &Folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
 	f.adding(lockFile)
@@ -118,7 +121,7 @@ func Open(dir string) (*Folder, error) {
 		f.Undo()
 		return nil, Failed(&OpenError{fmt.Errorf("cannot write to output folder %s: %w", dir, err)})
 	case !held:
-		return nil, exitcode.With(exitcode.Usage, &OpenError{fmt.Errorf("output folder %s is in use by another evalfleet; wait for it, or look at it with `evalfleet status %s`", dir, dir)})
+		return nil, exitcode.With(exitcode.Usage, &OpenError{fmt.Errorf("output folder %s is %w; wait for it, or look at it with `evalfleet status %s`", dir, ErrInUse, dir)})
 	}
 	// Only now: until then another process may have been adding to it.
 	f.adding(ResultsFile, ResultsFile+"-wal", ResultsFile+"-shm", ResultsFile+"-journal")
