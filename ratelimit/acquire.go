@@ -172,7 +172,7 @@ func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	start := time.NewTimer(time.Until(a.lease.start))
+	start := time.NewTimer(a.lease.start.sub(l.now()))
 	defer start.Stop()
 	select {
 	case <-start.C:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +17,7 @@ type Admin struct {
 
 	mu     sync.Mutex // guards the fields below
 	clock  clock
-	unsure time.Time // until when heartbeats are not known
+	unsure instant // until when heartbeats are not known
 }
 
 // NewAdmin returns an Admin that uses client, which stays the caller's to close. Config.Worker
@@ -33,12 +32,16 @@ type access struct {
 	cfg    Config
 	keys   keys
 	known  *atomic.Pointer[registry] // as it was read last
+	own    ownClock
 }
+
+// now returns the time on this process's own clock.
+func (a access) now() instant { return a.own() }
 
 func newAccess(client redis.UniversalClient, cfg Config) access {
 	cfg.Namespace = cmp.Or(cfg.Namespace, "ef")
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
-	a := access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace), known: &atomic.Pointer[registry]{}}
+	a := access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace), known: &atomic.Pointer[registry]{}, own: newOwnClock()}
 	a.known.Store(&registry{})
 	return a
 }

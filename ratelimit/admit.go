@@ -234,7 +234,7 @@ func (b *batch) request(l *Limiter, now time.Time) admitRequest {
 		Version: b.version, Worker: l.cfg.Worker, Channel: l.keys.wake(""), Lease: l.cfg.Lease.Microseconds(),
 		Horizon: horizon.Microseconds(), Lead: lead.Microseconds(), Patience: patience.Microseconds(),
 	}
-	r.Earliest, r.Latest = clock.expects(now, l.cfg.tolerance())
+	r.Earliest, r.Latest = clock.expects(l.now(), l.cfg.tolerance())
 	key := 4 // the last of those that no limit has
 	for _, rule := range b.rules {
 		limit := rule.describe(now)

@@ -68,7 +68,7 @@ func (a *Admin) AssertBackground(ctx context.Context, call string, of Background
 func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Duration) error {
 	l := e.limiter
 	l.mu.Lock()
-	lost := e.ended(time.Now())
+	lost := e.ended(l.now())
 	l.mu.Unlock()
 	if lost != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, lost)

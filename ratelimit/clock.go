@@ -10,16 +10,16 @@ import (
 )
 
 // Leases, rates, windows and cooldowns are kept on Redis's clock, which may be set while it is
-// in use. Each worker predicts Redis's clock from its own monotonic clock: its scripts pass the
+// in use. Each worker predicts Redis's clock from its own clock (ownClock): its scripts pass the
 // expected time and do nothing if the clock disagrees. The first worker to notice moves
 // everything stored along with the clock and begins an epoch, in which every worker reports its
 // leases before anything is admitted.
 
-// clock is what Redis's clock shows beside our monotonic one, as it was seen last. The
+// clock is what Redis's clock shows beside our own one, as it was seen last. The
 // zero clock expects nothing.
 type clock struct {
-	from time.Time // 0 on our clock
-	at   time.Time // when it was seen
+	from instant // 0 on our clock
+	at   instant // when it was seen
 	// Redis's clock shows what ours does, and between least and most more.
 	least, most time.Duration
 	set         string // how often Redis's clock had been set by then
@@ -35,31 +35,31 @@ func (c Config) tolerance() time.Duration { return min(c.Lease/20, 500*time.Mill
 
 // expects is the earliest and the latest time on Redis's clock, in Unix µs, at which a
 // script may be executed that is sent at a time.
-func (k clock) expects(sent time.Time, tolerance time.Duration) (earliest, latest int64) {
-	if k.from.IsZero() {
+func (k clock) expects(sent instant, tolerance time.Duration) (earliest, latest int64) {
+	if k.from.isZero() {
 		return 0, math.MaxInt64 >> 11 // Lua counts exactly up to 2^53
 	}
-	ours := sent.Sub(k.from)
+	ours := sent.sub(k.from)
 	return (ours + k.least - tolerance).Microseconds(), (ours + k.most + tolerance).Microseconds()
 }
 
 // see notes that Redis's clock showed a time (Unix µs) at some instant between two.
-func (k *clock) see(before, after time.Time, redis int64) {
-	if k.from.IsZero() {
+func (k *clock) see(before, after instant, redis int64) {
+	if k.from.isZero() {
 		k.from = before
 	}
 	k.at = after
 	shown := time.Duration(redis) * time.Microsecond
-	k.least, k.most = shown-after.Sub(k.from), shown-before.Sub(k.from)
+	k.least, k.most = shown-after.sub(k.from), shown-before.sub(k.from)
 }
 
 // leapt is by how much Redis's clock was set, at least and at most, to show a time
 // between two instants; 0, 0 when it was not.
-func (k clock) leapt(before, after time.Time, redis int64, tolerance time.Duration) (least, most time.Duration) {
-	if k.from.IsZero() {
+func (k clock) leapt(before, after instant, redis int64, tolerance time.Duration) (least, most time.Duration) {
+	if k.from.isZero() {
 		return 0, 0
 	}
-	tolerance += after.Sub(k.at) / 2000 // clocks drift apart
+	tolerance += after.sub(k.at) / 2000 // clocks drift apart
 	now := k
 	now.see(before, after, redis)
 	least, most = now.least-k.most, now.most-k.least
@@ -74,13 +74,13 @@ var errClock = errors.New("redis's clock shows an unexpected time")
 
 // disagree investigates a clock of Redis that showed an unexpected time between two instants.
 // It returns ErrFenced when it is our own clock that stopped.
-func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown int64) error {
+func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int64) error {
 	l.disagreeing.Lock()
 	defer l.disagreeing.Unlock()
 	l.mu.Lock()
 	was, epoch := l.clock, l.epoch
 	l.mu.Unlock()
-	if before.Before(was.at) { // seen since
+	if !before.reached(was.at) { // seen since
 		return nil
 	}
 	least, most := was.leapt(before, after, shown, l.cfg.tolerance())
@@ -97,7 +97,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown i
 	if outcome < 0 {
 		l.cfg.Log.Warn().Dur("for", most).Msg("this process was suspended: other workers saw redis's clock advance")
 		l.mu.Lock()
-		l.until = time.Now()
+		l.until = l.now()
 		l.mu.Unlock()
 		return ErrFenced
 	}
@@ -154,15 +154,15 @@ func (k keys) clock(ledgers []string, rules []*rule) (keys []string, args []any)
 
 // trusts returns an error while heartbeats may be those of another clock than Redis's,
 // which showed a time between two instants.
-func (a *Admin) trusts(before, after time.Time, shown int64) error {
+func (a *Admin) trusts(before, after instant, shown int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	least, most := a.clock.leapt(before, after, shown, a.cfg.tolerance())
 	if least != 0 || most != 0 {
-		a.unsure = after.Add(a.cfg.Lease)
+		a.unsure = after.add(a.cfg.Lease)
 	}
 	a.clock.see(before, after, shown)
-	if after.Before(a.unsure) {
+	if !after.reached(a.unsure) {
 		return errClock
 	}
 	return nil

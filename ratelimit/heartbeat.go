@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// unknownEpoch is an epoch in which no lease was granted: Redis renews those that it holds, and
+// takes none on trust.
+const unknownEpoch = "?"
+
 // leasesPerRenewal bounds how long one renewal may keep Redis busy.
 const leasesPerRenewal = 200
 
@@ -23,35 +27,50 @@ func (l *Limiter) renewals(ctx context.Context) error {
 		} else {
 			l.answered()
 		}
-		if !sleep(ctx, wait-time.Since(began)) {
+		if !l.restUntilDoubt(ctx, wait-time.Since(began)) {
 			return nil
 		}
 	}
 }
 
+// restUntilDoubt waits, or until watch doubts the leases, and reports whether ctx is still alive.
+func (l *Limiter) restUntilDoubt(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.doubts:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
 // renew renews the heartbeat and every lease, and loses those that Redis does
-// not hold and those past their LatestEnd.
+// not hold and those past their LatestEnd. Leases in doubt, see watch, are renewed
+// only if Redis holds them.
 func (l *Limiter) renew(ctx context.Context) error {
-	began := time.Now()
+	began := l.now()
 	var leases []*Lease
 	l.mu.Lock()
-	if !l.until.IsZero() && !began.Before(l.until) {
+	if !l.until.isZero() && began.reached(l.until) {
 		// Too late: others may have noticed. watch ends it.
 		l.mu.Unlock()
 		return ErrFenced
 	}
+	doubtful := !l.until.isZero() && began.mayHaveReached(l.until)
 	for _, e := range l.leases {
-		if !e.latestEnd.IsZero() && began.After(e.latestEnd) {
+		if !e.latestEnd.isZero() && began.reached(e.latestEnd) {
 			l.lose(e, fmt.Errorf("%w: its call should have ended", ErrLost))
 			continue
 		}
+		doubtful = doubtful || began.mayHaveReached(e.until)
 		leases = append(leases, e)
 	}
 	epoch := l.epoch
 	l.mu.Unlock()
 	for {
 		some := leases[:min(len(leases), leasesPerRenewal)]
-		inForce, err := l.renewSome(ctx, epoch, some)
+		inForce, err := l.renewSome(ctx, epoch, doubtful, some)
 		if err != nil {
 			return err
 		}
@@ -62,8 +81,8 @@ func (l *Limiter) renew(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	l.epoch = epoch
-	first := l.until.IsZero()
-	l.until = began.Add(l.cfg.Lease - l.cfg.margin())
+	first := l.until.isZero()
+	l.until = began.add(l.cfg.Lease - l.cfg.margin())
 	l.mu.Unlock()
 	if first {
 		close(l.beating)
@@ -72,21 +91,25 @@ func (l *Limiter) renew(ctx context.Context) error {
 }
 
 // renewSome is the renew script: the heartbeat and some leases, granted in an
-// epoch. It returns the epoch in force.
-func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) (inForce string, err error) {
+// epoch. It returns the epoch in force. Redis need not believe leases that are doubtful.
+func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
 	var renewed renewalArgs
 	// From before the script: Redis counts from later.
-	began := time.Now()
+	began := l.now()
 	for _, e := range leases {
 		var counts time.Duration
 		if e.counts > 0 {
-			counts = max(0, e.latestEnd.Sub(began))
+			counts = max(0, e.latestEnd.sub(began))
 		}
 		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
 	keys = append(append(keys, renewed.sets...), renewed.counts...)
-	inForce, indexes, err := l.runRenew(ctx, keys, renewed, epoch, len(leases))
+	granted := epoch
+	if doubtful {
+		granted = unknownEpoch
+	}
+	inForce, indexes, err := l.runRenew(ctx, keys, renewed, granted, len(leases))
 	if err != nil {
 		return "", fmt.Errorf("renew leases: %w", err)
 	}
@@ -106,7 +129,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 		case lost[int64(i+1)]:
 			l.lose(e, fmt.Errorf("%w: redis does not hold it", ErrLost))
 		default:
-			e.until = began.Add(l.cfg.Lease - l.cfg.margin())
+			e.until = began.add(l.cfg.Lease - l.cfg.margin())
 			e.epoch = cmp.Or(inForce, e.epoch)
 		}
 	}
@@ -129,13 +152,13 @@ func (l *Limiter) endAgain(e *Lease) {
 // epoch in force and the indices, from 1, of the leases that are lost.
 func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalArgs, epoch string, leases int) (string, []int64, error) {
 	for {
-		before := time.Now()
+		before := l.now()
 		l.mu.Lock()
 		earliest, latest := l.clock.expects(before, l.cfg.tolerance())
 		l.mu.Unlock()
 		args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, leases, len(renewed.sets), earliest, latest}, renewed.leases...)
 		reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
-		after := time.Now()
+		after := l.now()
 		if err != nil {
 			return "", nil, err
 		}
@@ -200,6 +223,10 @@ func indexIn(keys *[]string, key string) int {
 
 // watch fences the worker when its heartbeat lapsed, and loses leases that
 // lapsed. It asks no Redis, so that nothing can hold it up.
+//
+// What lapsed by the wall clock alone is in doubt: either the machine was paused, or its wall clock
+// was set. Then nothing is sent (Lease.Check), and a renewal finds out: Redis's clock shows whether
+// time has passed, and Redis renews only the leases that it still holds.
 func (l *Limiter) watch(ctx context.Context) error {
 	select {
 	case <-l.beating:
@@ -207,35 +234,36 @@ func (l *Limiter) watch(ctx context.Context) error {
 		return nil
 	}
 	for {
-		now := time.Now()
-		next := now.Add(l.cfg.Lease / 10)
+		now := l.now()
+		next := now.add(l.cfg.Lease / 10)
 		l.mu.Lock()
-		if !now.Before(l.until) {
+		if now.reached(l.until) {
 			l.loseAll(ErrFenced)
 			close(l.fenced)
 			l.mu.Unlock()
 			return ErrFenced
 		}
+		doubtful := now.mayHaveReached(l.until)
 		next = earlier(next, l.until)
 		for _, e := range l.leases {
-			if now.Before(e.until) {
-				next = earlier(next, e.until)
-			} else {
+			if now.reached(e.until) {
 				l.lose(e, fmt.Errorf("%w: not renewed in time", ErrLost))
+				continue
 			}
+			doubtful = doubtful || now.mayHaveReached(e.until)
+			next = earlier(next, e.until)
 		}
 		l.mu.Unlock()
-		if !sleep(ctx, time.Until(next)) {
+		if doubtful {
+			select {
+			case l.doubts <- struct{}{}:
+			default:
+			}
+		}
+		if !sleep(ctx, next.sub(now)) {
 			return nil
 		}
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // sleep waits and reports whether ctx is still alive.

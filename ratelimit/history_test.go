@@ -219,6 +219,8 @@ func (h *history) step() error {
 		err = h.again()
 	case n == 19:
 		err = h.goesOn(pick(h.dice, h.workers...))
+	case n < 24 && high == 7:
+		err = h.pauses(pick(h.dice, h.workers...))
 	case n < 24:
 		err = h.renews(pick(h.dice, h.workers...))
 	case n == 24 && high == 7:
@@ -288,7 +290,7 @@ func (h *history) pass(passes time.Duration) error {
 		return err
 	}
 	for {
-		i := slices.IndexFunc(h.workers, func(w *mate) bool { return w.until <= h.model.now })
+		i := slices.IndexFunc(h.workers, func(w *mate) bool { return w.until <= h.model.now && !w.paused })
 		if i < 0 {
 			return nil
 		}

@@ -20,15 +20,15 @@ type Lease struct {
 	reserved Used
 	counts   time.Duration // how long it counts when not renewed; 0: a lease's time
 
-	start       time.Time     // when the call may start, on our clock
+	start       instant       // when the call may start, on our clock
 	startMicros int64         // the same on Redis's
 	moved       time.Duration // of Redis's clock, by then
-	sendBy      time.Time     // the latest start that the rates allow for; zero: any
-	latestEnd   time.Time     // zero: none
+	sendBy      instant       // the latest start that the rates allow for; zero: any
+	latestEnd   instant       // zero: none
 	measured    bool          // how late it is sent counts for a margin
 
 	// Guarded by Limiter.mu.
-	until     time.Time // when it is taken to have ended unless renewed
+	until     instant // when it is taken to have ended unless renewed
 	lost      error
 	release   *release
 	onLosing  []func(error)
@@ -65,33 +65,39 @@ func (e *Lease) Waited() time.Duration { return e.waited }
 // Check says whether a request may be written now: call it right before. It
 // returns ErrLost when the lease ended, and when more time than the limits'
 // jitter has gone since the start that was granted; the lease is then to be
-// released and the call asked for again. It asks our monotonic clock, not
-// Redis.
+// released and the call asked for again. It asks this machine's clocks, not
+// Redis: the time for which the machine was suspended counts. So does that by which
+// its wall clock was set forward, because a virtual machine that was paused shows
+// no more; see watch.
 func (e *Lease) Check() error {
-	now := time.Now()
+	now := e.limiter.now()
+	tooLate := !e.sendBy.isZero() && now.mayHaveReached(e.sendBy)
 	e.limiter.mu.Lock()
 	lost := e.ended(now)
+	if lost == nil && now.mayHaveReached(e.until) {
+		lost = fmt.Errorf("%w: the wall clock was set forward past its end: this machine may have been paused", ErrLost)
+	}
 	if lost == nil {
-		e.limiter.note(e, now.Sub(e.start), !e.sendBy.IsZero() && now.After(e.sendBy))
+		e.limiter.note(e, now.sub(e.start), tooLate)
 	}
 	e.limiter.mu.Unlock()
 	if lost != nil {
 		return fmt.Errorf("check lease %s: %w", e.id, lost)
 	}
-	if !e.sendBy.IsZero() && now.After(e.sendBy) {
-		return fmt.Errorf("check lease %s: %w: %s after the latest time to send", e.id, ErrLost, now.Sub(e.sendBy))
+	if tooLate {
+		return fmt.Errorf("check lease %s: %w: %s after its start is too late to send", e.id, ErrLost, now.sub(e.start))
 	}
 	return nil
 }
 
 // ended returns the reason that the lease has ended. The Limiter's lock is held.
-func (e *Lease) ended(now time.Time) error {
+func (e *Lease) ended(now instant) error {
 	switch {
 	case e.lost != nil:
 		return e.lost
 	case e.release != nil:
 		return fmt.Errorf("%w: released", ErrLost)
-	case !now.Before(e.until):
+	case now.reached(e.until):
 		return fmt.Errorf("%w: not renewed in time", ErrLost)
 	}
 	return nil
@@ -213,7 +219,7 @@ func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
 // and under Request.Hold until the call's LatestEnd.
 func (e *Lease) Cut(keep time.Duration) {
 	if e.counts > 0 {
-		keep = max(keep, time.Until(e.latestEnd))
+		keep = max(keep, e.latestEnd.sub(e.limiter.now()))
 	}
 	e.End(keep)
 }

@@ -4,8 +4,8 @@
 // provider, a model, a group or an evaluation. Limits are kept in a registry in Redis. One
 // script admits a call under every limit that matches its scope, or under none. The call holds
 // a lease until it is released. Leases live on Redis's clock and are renewed together. A
-// process that could not renew in time knows it by its own monotonic clock before any other
-// process may use its leases.
+// process that could not renew in time knows it by its machine's clocks before any other process
+// may use its leases, also when the machine was suspended.
 //
 // There is no polling. The calls of one process that wait under the same limits share one wait
 // queue, for which one script asks. Across processes, a lease that ends wakes the process that
@@ -66,6 +66,7 @@ type Limiter struct {
 
 	kick     chan struct{} // there is mail, or a lease ended; holds one
 	late     chan struct{} // a call was too late to be sent; holds one
+	doubts   chan struct{} // leases are in doubt; holds one
 	beating  chan struct{} // closed at the first heartbeat
 	fenced   chan struct{} // closed when the heartbeat lapsed
 	stopping chan struct{} // closed when Run was told to end
@@ -77,7 +78,7 @@ type Limiter struct {
 	leases  map[string]*Lease
 	held    map[string]int64  // leases by limit ID
 	others  map[string]others // likewise those of other workers
-	until   time.Time         // when the heartbeat is taken to have lapsed
+	until   instant           // when the heartbeat is taken to have lapsed
 	epoch   string            // of Redis's memory, in which it was last told of the leases
 	waiting int
 	spreads map[string]*spread // by provider
@@ -100,7 +101,7 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
 	return &Limiter{
 		access: newAccess(client, cfg),
-		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
+		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), doubts: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]others{}, spreads: map[string]*spread{},
 	}
@@ -162,7 +163,7 @@ func (l *Limiter) bury(ctx context.Context) {
 	}
 }
 
-// Fenced is closed when the worker's heartbeat lapsed by its own monotonic clock, before other
+// Fenced is closed when the worker's heartbeat lapsed by its own clock, before other
 // processes may use its leases. Every handler must then end, whether it waits or has a call in
 // flight.
 func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }

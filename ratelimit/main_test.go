@@ -18,6 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(16)
+	machineClock = func() time.Duration { return 0 } // the time of a bubble is not the machine's
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
@@ -68,12 +69,17 @@ func start(t testing.TB, client redis.UniversalClient, worker string, change ...
 	for _, f := range change {
 		f(&cfg)
 	}
+	return run(t, New(client, cfg))
+}
+
+// run runs a limiter until the test ends.
+func run(t testing.TB, l *Limiter) *process {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{Limiter: New(client, cfg), t: t, cancel: cancel, done: make(chan error, 1)}
+	p := &process{Limiter: l, t: t, cancel: cancel, done: make(chan error, 1)}
 	go func() { p.done <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		if err := p.stop(); err != nil && !errors.Is(err, ErrFenced) {
-			t.Errorf("Run of %s: %v", worker, err)
+			t.Errorf("Run of %s: %v", l.cfg.Worker, err)
 		}
 	})
 	return p

@@ -18,6 +18,7 @@ type mate struct {
 	until     int64 // when it fences itself
 	flights   []*flight
 	listening bool
+	paused    bool // it does not fence itself
 }
 
 type sentBatch struct {
@@ -45,7 +46,26 @@ func (h *history) expects() (earliest, latest int64) {
 }
 
 // renews renews a worker's heartbeat and the leases that it holds.
-func (h *history) renews(w *mate) error {
+func (h *history) renews(w *mate) error { return h.renewsIn(w, w.epoch) }
+
+// pauses: a worker's machine is paused for about a lease. It sends nothing when it continues, and
+// renews what Redis still holds.
+func (h *history) pauses(w *mate) error {
+	h.note("%s is paused", w.name)
+	w.paused = true
+	err := h.pass(time.Duration(h.model.lease) * time.Microsecond * time.Duration(4+h.n(8)) / 8)
+	w.paused = false
+	if err != nil {
+		return err
+	}
+	if err := h.compare(); err != nil {
+		return err
+	}
+	return h.renewsIn(w, unknownEpoch)
+}
+
+// renewsIn is renews with leases of an epoch.
+func (h *history) renewsIn(w *mate, granted string) error {
 	now := h.model.now
 	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.ledger(w.name)}
 	var flights []*flight
@@ -78,8 +98,8 @@ func (h *history) renews(w *mate) error {
 	}
 	keys = append(append(keys, told.sets...), told.counts...)
 	earliest, latest := h.expects()
-	args := append([]any{w.name, h.model.lease, w.epoch, len(flights), len(told.sets), earliest, latest}, told.leases...)
-	h.note("%s renews %d leases of %q", w.name, len(renewals), w.epoch)
+	args := append([]any{w.name, h.model.lease, granted, len(flights), len(told.sets), earliest, latest}, told.leases...)
+	h.note("%s renews %d leases of %q", w.name, len(renewals), granted)
 	reply, err := h.stage.run(renewScript, keys, args...).Slice()
 	if err != nil {
 		return err
@@ -89,9 +109,9 @@ func (h *history) renews(w *mate) error {
 		if !slices.Equal(reply, []any{"", now, int64(0)}) {
 			return fmt.Errorf("renew answers %v at an unexpected time", reply)
 		}
-		return h.renews(w)
+		return h.renewsIn(w, granted)
 	}
-	epoch, lost := h.model.renew(w.name, w.epoch, renewals)
+	epoch, lost := h.model.renew(w.name, granted, renewals)
 	want := []any{epoch, now, h.model.clock}
 	for _, i := range lost {
 		want = append(want, i)

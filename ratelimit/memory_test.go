@@ -410,7 +410,7 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 				if released == "after it" {
 					mustRelease(t, lease)
 				}
-				if _, err := p.renewSome(t.Context(), before, []*Lease{lease}); err != nil {
+				if _, err := p.renewSome(t.Context(), before, false, []*Lease{lease}); err != nil {
 					t.Fatal(err)
 				}
 				testrun.EventuallyGot(t, "nothing is held or reserved", func() (string, bool) {

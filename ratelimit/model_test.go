@@ -405,7 +405,7 @@ type renewal struct {
 }
 
 func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string, lost []int64) {
-	relearns := m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
+	relearns := epoch != unknownEpoch && m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
 	m.heartbeats[worker] = m.now + m.lease
 	ledger := m.heldBy(worker)
 	for i, r := range renewals {

@@ -16,7 +16,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 			c.unclear = true
 		}
 	}
-	sent := time.Now()
+	sent := p.limiter.now()
 	o, err := p.limiter.admit(ctx, b)
 	if errors.Is(err, errStale) {
 		p.reload, p.stale = true, true
@@ -28,9 +28,9 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, told := time.Now(), exchange{sent: sent, answered: p.limiter.now(), redis: o.now}
 	p.limiter.mu.Lock()
-	moved := p.limiter.clock.moved
+	told.moved = p.limiter.clock.moved
 	p.limiter.mu.Unlock()
 	p.countOthers(b, o, now)
 	for _, r := range b.releases {
@@ -46,18 +46,25 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.stay(r.id, o.waits[i], now)
 	}
 	for i, g := range b.groups {
-		p.spread(ctx, g, o.groups[i], o.now, moved, sent, now)
+		p.spread(ctx, g, o.groups[i], told, now)
 	}
 	return nil
 }
 
+// exchange is a run of the admission script.
+type exchange struct {
+	sent, answered instant
+	redis          int64         // on Redis's clock, µs
+	moved          time.Duration // by which that had been set
+}
+
 // spread tells the calls of a queue their outcomes.
-func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
+func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exchange, now time.Time) {
 	g, stoodFor := asked.queue, asked.queue.bound
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
-			p.grant(c, o.grants[i], redisNow, moved, sent, now)
+			p.grant(c, o.grants[i], told, now)
 		}
 	}
 	g.admittedUpTo(len(o.grants), len(asked.calls))
@@ -81,7 +88,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 			Msg("redis has started or lost data: no call starts until the calls that it may have forgotten have ended or are known again")
 	}
 	if o.bound.way == byQuota {
-		p.tellClosed(ctx, o.bound, redisNow)
+		p.tellClosed(ctx, o.bound, told.redis)
 	}
 	if g.asking > 0 {
 		p.seekConsent(g, o.first, now)
@@ -92,24 +99,24 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 }
 
 // grant hands a lease to its call.
-func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration, sent, now time.Time) {
+func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
 	g := c.queue
 	p.admissions++
 	g.last = p.admissions
 	e := &Lease{
 		limiter: p.limiter, id: c.ID, call: c.Call, rules: g.rules,
 		reserved: c.reserves(), counts: c.counts(), measured: measures(g.rules), epoch: p.registry.epoch,
-		// Redis counted from some instant between sent and now: we take the
+		// Redis counted from some instant between sent and answered: we take the
 		// later one to start, and the earlier one for what ends.
-		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,
-		until: sent.Add(granted.start + p.limiter.cfg.Lease - p.limiter.cfg.margin()),
+		start: told.answered.add(granted.start), startMicros: told.redis + granted.start.Microseconds(), moved: told.moved,
+		until: told.sent.add(granted.start + p.limiter.cfg.Lease - p.limiter.cfg.margin()),
 	}
-	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))
+	e.waited = now.Sub(c.asked) + max(0, granted.start)
 	if c.LatestEnd > 0 {
-		e.latestEnd = e.start.Add(c.LatestEnd)
+		e.latestEnd = e.start.add(c.LatestEnd)
 	}
 	if jitter := leastJitter(g.rules); jitter > 0 {
-		e.sendBy = sent.Add(granted.start + jitter)
+		e.sendBy = told.sent.add(granted.start + jitter)
 	}
 	switch {
 	case granted.bound != nil:

@@ -32,10 +32,10 @@ func (a *Admin) Alive(ctx context.Context) (map[string]bool, error) {
 // Right after Redis's clock was set heartbeats are meaningless, and Beats returns an error
 // until every worker has renewed its own.
 func (a *Admin) Beats(ctx context.Context) (map[string]time.Duration, error) {
-	before := time.Now()
+	before := a.now()
 	now, workers, err := a.heartbeats(ctx)
 	if err == nil {
-		err = a.trusts(before, time.Now(), int64(now))
+		err = a.trusts(before, a.now(), int64(now))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read heartbeats: %w", err)

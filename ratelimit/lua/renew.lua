@@ -10,7 +10,8 @@
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget and the state of
 --       each quota
--- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
+-- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted; ? when the worker
+--       cannot say that they have not ended: none is then accepted that Redis does not know
 --       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
 --       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
@@ -32,7 +33,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < tonumber(ARGV[6]) or now > tonumber(ARGV[7]) then return {'', now, 0} end
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind', 'clock')
-local forgotten = (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
+local forgotten = epoch ~= '?' and (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
 
 -- A script whose first write takes no memory may end although Redis is full.
 redis.call('ZREM', KEYS[2], '')
