@@ -6,14 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// answer finds the object that a judge answered with: the whole text, or else
-// the last JSON object in it that has key, in a code fence or in prose. An object
-// within another one is no answer. Several objects that give key different values
-// are none either: one may be a draft, or what a document was found to say, and
+// answer finds the object that a judge answered with: the whole text, or else the
+// last JSON object in it that has key, in a code fence or in prose. An object
+// within another one is no answer. Different values of key in one answer are
+// none either: one may be a draft, or what a document was found to say, and
 // nothing tells which.
+//
+// A text is read as JSON and as JSON with repairs. Where both find an answer, they must agree.
 func answer(text, key string) (map[string]json.RawMessage, error) {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if text == "" {
@@ -22,18 +28,33 @@ func answer(text, key string) (map[string]json.RawMessage, error) {
 	if json.Valid([]byte(text)) {
 		return wholeAnswer(text, key)
 	}
-	text, err := afterThinking(text)
+	found, err := agreed(func(read reader) (object, error) { return objectWith(text, key, read) })
+	if errors.Is(err, errSeveral) {
+		err = problem("the answer has several JSON objects, with different values of %s; write the one that holds, and no other", quote(key))
+	}
 	if err != nil {
 		return nil, err
 	}
-	start, end, differ := lastObject(text, key)
-	if differ {
-		return nil, problem("the answer has several JSON objects, with different values of %s; write the one that holds, and no other", quote(key))
+	return fieldsProblem([]byte(found.json))
+}
+
+// agreed finds an object in a text that is read as JSON, and in the same with repairs. Where
+// both find one, they must agree on what it says.
+func agreed(find func(reader) (object, error)) (object, error) {
+	strict, err := find(strictly)
+	if errors.Is(err, errSeveral) {
+		return object{}, err
 	}
-	if start < 0 || lastMention(text, key) >= end { // a later mention: the text found is a draft
-		return nil, noObject(text, key)
+	lenient, lenientErr := find(leniently)
+	switch {
+	case errors.Is(lenientErr, errSeveral):
+		return object{}, errSeveral
+	case err == nil && lenientErr == nil && strict.said != lenient.said:
+		return object{}, errSeveral
+	case err == nil:
+		return strict, nil
 	}
-	return fieldsProblem([]byte(text[start:end]))
+	return lenient, lenientErr
 }
 
 func wholeAnswer(text, key string) (map[string]json.RawMessage, error) {
@@ -50,110 +71,174 @@ func wholeAnswer(text, key string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// afterThinking drops the reasoning that some models write into their answer between <think>
-// tags, because it is a draft. An answer that ends within it contains nothing else.
-func afterThinking(text string) (string, error) {
-	const begin, end = "<think>", "</think>"
-	if i := strings.LastIndex(text, end); i >= 0 {
-		text = text[i+len(end):]
+// errSeveral is the error of an answer that gives a key different values.
+var errSeveral = errors.New("several values")
+
+// objectWith finds the last object that has key, outside of reasoning and of other JSON.
+func objectWith(text, key string, read reader) (object, error) {
+	text, err := withoutReasoning(text, with(key, objectsIn(text, read)))
+	if err != nil {
+		return object{}, err
 	}
-	if strings.Contains(text, begin) {
-		return "", problem("the answer ends within its reasoning; write the JSON object after it")
+	all := objectsIn(text, read)
+	found := with(key, all)
+	if len(found) == 0 {
+		return object{}, noObject(text, key, all)
 	}
-	return text, nil
+	last := found[len(found)-1]
+	for _, o := range found {
+		if o.said != last.said {
+			return object{}, errSeveral
+		}
+	}
+	if lastMention(text, key) >= last.end { // the object found may be a draft
+		return object{}, noObject(text, key, all)
+	}
+	if last.contradicted(text, key, found) {
+		return object{}, errSeveral
+	}
+	return last, nil
 }
 
-// lastObject finds the last JSON object in text that has key and is in no
-// other JSON, start −1 if there is none, and whether others before it have another
-// value of key. It reads text once: where an attempt fails, the next begins behind
-// the last token that was read.
-func lastObject(text, key string) (start, end int, differ bool) {
-	start, end = -1, -1
-	said := ""
+// object is an object or an array in a text, or the beginning of one that cannot be read.
+type object struct {
+	start, end int
+	json       string
+	said       string // its value of the key that is looked for, without insignificant blanks
+	err        error  // why it cannot be read
+}
+
+// objectsIn finds the objects and arrays of objects in a text that are in no others. It reads the
+// text once: where an attempt fails, the next begins behind the last token that was read.
+func objectsIn(text string, read reader) []object {
+	var all []object
 	for at := 0; ; {
 		next := strings.IndexAny(text[at:], "{[")
 		if next < 0 {
-			return start, end, differ
+			return all
 		}
 		at += next
-		length, ok := jsonAt(text[at:])
-		if ok && text[at] == '{' {
-			if value, has := valueOf(text[at:at+length], key); has {
-				differ = differ || start >= 0 && value != said
-				start, end, said = at, at+length, value
+		inside := byte('"')
+		if text[at] == '[' {
+			inside = '{'
+		}
+		o := object{start: at, end: at + 1}
+		switch rest := strings.TrimLeftFunc(text[at+1:], unicode.IsSpace); {
+		case rest != "" && rest[0] == inside:
+			var length int
+			o.json, length, o.err = read(text[at:])
+			o.end = at + length
+			all = append(all, o)
+		case text[at] == '{' && (strings.HasPrefix(rest, "'") || strings.HasPrefix(rest, "“")):
+			o.err = errors.New("keys and strings must be in double quotes")
+			all = append(all, o)
+		}
+		at = o.end
+	}
+}
+
+// with keeps the objects that have key, and notes its value.
+func with(key string, all []object) []object {
+	var having []object
+	for _, o := range readable(all) {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal([]byte(o.json), &fields) != nil {
+			continue
+		}
+		if value, has := fields[key]; has {
+			o.said = compact(value)
+			having = append(having, o)
+		}
+	}
+	return having
+}
+
+// readable keeps the objects that can be read.
+func readable(all []object) []object {
+	return slices.DeleteFunc(slices.Clone(all), func(o object) bool { return o.err != nil })
+}
+
+// compact is valid JSON without insignificant blanks.
+func compact(value json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Compact(&out, value) != nil {
+		return string(value)
+	}
+	return out.String()
+}
+
+// contradicted reports whether text gives key another value outside of the objects found: in an
+// object that cannot be read, in other JSON, or in prose.
+func (o object) contradicted(text, key string, found []object) bool {
+	said, _ := stringOf(json.RawMessage(o.said))
+	for _, mention := range assignment(key).FindAllStringIndex(text, -1) {
+		for len(found) > 0 && found[0].end <= mention[0] {
+			found = found[1:]
+		}
+		nested := text[mention[0]] == '"' && said != "" // a key, of the object found or of one within it
+		if len(found) > 0 && found[0].start <= mention[0] && !nested {
+			continue
+		}
+		value := text[mention[1]:]
+		if said == "" {
+			if !strings.HasPrefix(value, o.said) {
+				return true
 			}
+			continue
 		}
-		at += length
+		value, same := strings.CutPrefix(strings.TrimLeft(value, "\"'“"), said)
+		next, _ := utf8.DecodeRuneInString(value)
+		if !same || unicode.IsLetter(next) || unicode.IsDigit(next) || strings.ContainsRune("-_./", next) {
+			return true
+		}
 	}
+	return false
 }
 
-// jsonAt reads the object, or the array of objects, that text begins with.
-// length is that of the value, or of the tokens before an error, at least 1.
-func jsonAt(text string) (length int, ok bool) {
-	inside := byte('"')
-	if text[0] == '[' {
-		inside = '{'
-	}
-	if rest := strings.TrimLeft(text[1:], " \t\r\n"); rest == "" || rest[0] != inside {
-		return 1, false // brackets of prose, or nothing that can hold an answer
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	for depth := 0; ; {
-		token, err := decoder.Token()
-		if err != nil {
-			return max(1, int(decoder.InputOffset())), false
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return int(decoder.InputOffset()), true
-		}
-	}
-}
-
-// valueOf is what an object has for key, without insignificant blanks.
-func valueOf(object, key string) (value string, ok bool) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal([]byte(object), &fields) != nil {
-		return "", false
-	}
-	raw, ok := fields[key]
-	var compact bytes.Buffer
-	if !ok || json.Compact(&compact, raw) != nil {
-		return "", false
-	}
-	return compact.String(), true
+// assignment finds where a text gives key a value.
+func assignment(key string) *regexp.Regexp {
+	name := strings.ReplaceAll(regexp.QuoteMeta(key), "_", `\\?_`)
+	return regexp.MustCompile(`["'“]` + name + `["'”][\s\p{Z}\x{FEFF}]*:[\s\p{Z}\x{FEFF}]*`)
 }
 
 // lastMention finds where text last names key as a key, −1 if nowhere.
 func lastMention(text, key string) int {
 	last := -1
-	for _, quoted := range []string{`"` + key + `"`, `'` + key + `'`, `“` + key + `”`} {
-		last = max(last, strings.LastIndex(text, quoted))
+	for _, name := range []string{key, strings.ReplaceAll(key, "_", `\_`)} {
+		for _, quoted := range []string{`"` + name + `"`, `'` + name + `'`, `“` + name + `”`} {
+			last = max(last, strings.LastIndex(text, quoted))
+		}
 	}
 	return last
 }
 
-// noObject says why text holds no object with key that can be read.
-func noObject(text, key string) error {
+// noObject says why text holds no object with key that can be read. all are the objects in it.
+func noObject(text, key string, all []object) error {
 	at := lastMention(text, key)
-	start := strings.LastIndexByte(text[:max(at, 0)], '{')
-	if start < 0 {
+	if at < 0 {
 		return problem("the answer has no JSON object with %s; it must be one JSON object that fits the schema", quote(key))
 	}
-	var object json.RawMessage
-	err := json.NewDecoder(strings.NewReader(text[start:])).Decode(&object)
-	if err == nil {
-		return problem("the JSON object with %s is inside something else; write it by itself", quote(key))
+	var about *object // the first that cannot be read since the last that can
+	for i, o := range all {
+		switch {
+		case o.start > at:
+		case o.err == nil && o.end > at:
+			return problem("the JSON object with %s is inside something else; write it by itself", quote(key))
+		case o.err == nil:
+			about = nil
+		case about == nil:
+			about = &all[i]
+		}
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case about == nil && len(with(key, all)) > 0:
+		return problem("the answer names %s again after its JSON object; write the object, and nothing after it", quote(key))
+	case about == nil:
+		return problem("the answer has no JSON object with %s; it must be one JSON object that fits the schema", quote(key))
+	case errors.Is(about.err, io.ErrUnexpectedEOF):
 		return problem("the JSON object with %s ends before it is complete; write it whole", quote(key))
 	}
-	return problem("the JSON object with %s is not valid JSON (%v); it must be one JSON object that fits the schema", quote(key), err)
+	return problem("the JSON object with %s is not valid JSON (%v); it must be one JSON object that fits the schema", quote(key), about.err)
 }
 
 func fieldsProblem(raw json.RawMessage) (map[string]json.RawMessage, error) {

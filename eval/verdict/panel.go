@@ -68,7 +68,7 @@ func entriesIn(text string) (entries []json.RawMessage, rest string) {
 		}
 		return nil, text
 	}
-	visible, err := afterThinking(text)
+	visible, err := withoutReasoning(text, with(listKey, objectsIn(text, leniently)))
 	if err != nil {
 		return nil, text
 	}
@@ -86,19 +86,25 @@ func brokenList(text string) (entries []json.RawMessage, rest string) {
 	if !found {
 		return nil, text
 	}
-	decoder := json.NewDecoder(strings.NewReader(list))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+	s := scanner{text: list}
+	if s.peek() != '[' {
 		return nil, text
 	}
-	for decoder.More() {
-		var entry json.RawMessage
-		before := decoder.InputOffset()
-		if err := decoder.Decode(&entry); err != nil {
-			return entries, strings.Trim(list[before:], ", \t\r\n")
+	before := 0 // where the entry begins that is read
+	err := s.list(']', func() error {
+		before = s.at
+		written := s.out.Len()
+		if err := s.value(0); err != nil {
+			return err
 		}
-		entries = append(entries, entry)
-	}
-	if _, err := decoder.Token(); err == nil && strings.TrimSpace(list[decoder.InputOffset():]) != "" {
+		entries = append(entries, json.RawMessage(s.out.String()[written:]))
+		before = s.end
+		return nil
+	})
+	switch {
+	case err != nil:
+		return entries, strings.Trim(list[before:], ", \t\r\n")
+	case strings.TrimSpace(list[s.end:]) != "":
 		return nil, text // the list is whole: something else is wrong with the answer
 	}
 	return entries, ""

@@ -39,6 +39,7 @@ func TestSingleAccepts(t *testing.T) {
 		"zero fractions": evaluations(entry("factuality", "4.0", "true"), entry("style", "1e0", "dull")),
 		"digit strings":  evaluations(entry("factuality", `"4"`, "true"), entry("style", `" 1 "`, "dull")),
 		"spaces":         evaluations(entry(" factuality", "4", " true "), entry("style ", "1", "dull\n")),
+		"trailing comma": evaluations(entry("style", "1", "dull"), entry("factuality", "4", "true")+","),
 		"more keys":      `{"overall": 3, "evaluations": [` + entry("factuality", "4", "true") + `, {"criterion":"style","score":1,"reason":"dull","sure":true}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestSingleRefuses(t *testing.T) {
 		"empty reason":      {evaluations(style, entry("factuality", "3", " ")), `reason of "factuality" is empty`},
 		"all at once":       {evaluations(entry("style", "9", "r"), entry("factuality", "3", "")), `score of "style" is 9; it must be a whole number from 1 to 5; reason of "factuality" is empty`},
 		"a single object":   {style, `has no "evaluations"`},
-		"trailing comma":    {evaluations(style, entry("factuality", "3", "r")+","), "is not valid JSON"},
+		"two commas":        {evaluations(style, entry("factuality", "3", "r")+",,"), "is not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

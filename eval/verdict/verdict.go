@@ -1,15 +1,16 @@
 // Package verdict reads a judge's answer: it finds the JSON object in it, checks it against the
 // question, and describes errors in words that can be sent to the judge.
 //
-// It never guesses. An answer that could be read in two ways, or that is no valid JSON, is a
-// Problem, never a tie, a lowest score or a win: asking again costs a call, a wrong verdict
-// costs the evaluation. Asking again is left to the caller.
+// It never guesses. An answer that could be read in two ways is a Problem, never a tie, a lowest
+// score or a win: asking again costs a call, a wrong verdict costs the evaluation. Faults of the
+// JSON are repaired only where they leave one reading. Asking again is left to the caller.
 package verdict
 
 import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,7 +33,7 @@ func problem(format string, args ...any) *Problem {
 // Pairwise reads the verdict on two documents, which the judge saw by the names first
 // and second: the winner's name, or eval.Tie where ties are allowed, and the judge's
 // reason, which is never empty. A name with HTML escapes counts as the name, because
-// the documents' tags show it so. Keys beyond those asked for are ignored. The error is
+// the documents' tags show it so, and so does one with Markdown's \_ for an underscore. Keys beyond those asked for are ignored. The error is
 // a *Problem.
 func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
 	const key = "winner_doc_id"
@@ -64,7 +65,8 @@ func match(said string, allowed []string) (id string, ok bool) {
 	trimmed := strings.TrimSpace(said)
 	var found []string
 	for _, id := range allowed {
-		if (said == id || trimmed == id || html.UnescapeString(trimmed) == id) && !slices.Contains(found, id) {
+		meant := said == id || trimmed == id || html.UnescapeString(trimmed) == id || strings.ReplaceAll(trimmed, `\_`, "_") == id
+		if meant && !slices.Contains(found, id) {
 			found = append(found, id)
 		}
 	}
@@ -88,8 +90,12 @@ func reasonOf(fields map[string]json.RawMessage, key, where string) (string, err
 	if reason = strings.TrimSpace(reason); reason == "" {
 		return "", problem("%s%s is empty; say what decided, in one to three sentences", key, where)
 	}
-	return reason, nil
+	return latex.ReplaceAllStringFunc(reason, func(s string) string { return map[byte]string{'\f': `\f`, '\b': `\b`}[s[0]] + s[1:] }), nil
 }
+
+// latex finds where \frac or \beta, its backslash not escaped, was read as a form feed or a
+// backspace. Neither occurs in prose.
+var latex = regexp.MustCompile(`[\f\x08][a-zA-Z]`)
 
 // stringOf decodes a JSON string; ok is false for anything else, also null.
 func stringOf(raw json.RawMessage) (value string, ok bool) {

@@ -32,6 +32,7 @@ func TestPairwiseAccepts(t *testing.T) {
 		"tie":            {`{"winner_doc_id":"tie","reason":"same"}`, "a", "b", true, eval.Tie, "same"},
 		"spaces":         {`{"winner_doc_id":" a\n","reason":"  r "}`, "a", "b", false, "a", "r"},
 		"HTML escapes":   {`{"winner_doc_id":"R&amp;D &#34;x&#34;","reason":"r"}`, `R&D "x"`, "b", false, `R&D "x"`, "r"},
+		"trailing comma": {`{"winner_doc_id":"a","reason":"r",}`, "a", "b", false, "a", "r"},
 		"more keys":      {`{"winner_doc_id":"a","reason":"r","confidence":0.9}`, "a", "b", false, "a", "r"},
 		"other alphabet": {`{"winner_doc_id":"\u00e9t\u00e9","reason":"ça"}`, "été", "b", false, "été", "ça"},
 	} {
@@ -73,7 +74,7 @@ func TestPairwiseRefuses(t *testing.T) {
 		"empty reason":         {`{"winner_doc_id":"a","reason":" \n"}`, false, "reason is empty"},
 		"reason null":          {`{"winner_doc_id":"a","reason":null}`, false, "reason is null, not a string"},
 		"key twice":            {`{"winner_doc_id":"a","winner_doc_id":"b","reason":"r"}`, false, "twice"},
-		"trailing comma":       {`{"winner_doc_id":"a","reason":"r",}`, false, "is not valid JSON"},
+		"two commas":           {`{"winner_doc_id":"a","reason":"r",,}`, false, "is not valid JSON"},
 		"single quotes":        {`{'winner_doc_id':'a','reason':'r'}`, false, "is not valid JSON"},
 		"curly quotes":         {`{“winner_doc_id”: “a”, “reason”: “r”}`, false, "is not valid JSON"},
 		"cut":                  {`{"winner_doc_id":"a","reason":"bec`, false, "ends before it is complete"},
