@@ -74,7 +74,7 @@ func TestPackedFilesAreUnpacked(t *testing.T) {
 }
 
 // archive returns a tar archive with one entry, whose text is as long as its size says.
-func archive(t *testing.T, headers ...*tar.Header) []byte {
+func archive(t testing.TB, headers ...*tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
