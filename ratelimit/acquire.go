@@ -41,7 +41,9 @@ type Request struct {
 	LatestEnd time.Duration
 	// Hold makes a call that is never released count under its concurrency limits until its
 	// LatestEnd rather than until its lease expires: the provider may still be working on it
-	// although its process is frozen or cut off.
+	// although its process is frozen or cut off. A frozen process closes no connection, and no
+	// other can tell it from a dead one, so a provider that works for longer than LatestEnd
+	// exceeds the limits by these calls.
 	Hold bool
 	// Input and Output are the tokens that limits of tokens reserve for the
 	// call: what the provider will charge for it, or an upper bound.

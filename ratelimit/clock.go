@@ -30,8 +30,63 @@ type clock struct {
 // clockEpoch begins the names of epochs that began because the clock was set.
 const clockEpoch = "clock-"
 
-// tolerance is what Redis's clock may be ahead or behind, as one that is slewed is.
-func (c Config) tolerance() time.Duration { return min(c.Lease/20, 500*time.Millisecond) }
+// tolerance is what Redis's clock may be ahead or behind, as one that is slewed is. A script that
+// is on its way for longer than the one before, by more than this, is refused, because Redis cannot
+// tell it from one that comes in time after the clock was set.
+func (c Config) tolerance() time.Duration { return min(c.Lease/leasesPerTolerance, mostTolerance) }
+
+const (
+	leasesPerTolerance = 20
+	mostTolerance      = 500 * time.Millisecond
+)
+
+// delays are the scripts that were refused because they were long on their way.
+type delays struct {
+	since   instant
+	scripts int
+	longest time.Duration // by how much longer than the script before
+	told    bool
+}
+
+// A lease is too short for the network delay when this many scripts are refused within so many
+// leases.
+const (
+	manyDelays   = 3
+	delaysLeases = 10
+)
+
+// noteDelay notes a script that was sent at a time and reached Redis at another, later than expected.
+// The Limiter's lock is held.
+func (l *Limiter) noteDelay(was clock, sent instant, reached int64) {
+	tolerance := l.cfg.tolerance()
+	_, latest := was.expects(sent, 0)
+	longer := time.Duration(reached-latest) * time.Microsecond
+	if tolerance == mostTolerance || longer <= tolerance {
+		return
+	}
+	d := &l.delays
+	if d.scripts == 0 || sent.sub(d.since) > delaysLeases*l.cfg.Lease {
+		*d = delays{since: sent, told: d.told}
+	}
+	d.scripts, d.longest = d.scripts+1, max(d.longest, longer)
+	if d.scripts >= manyDelays {
+		l.tellDelay(sent)
+	}
+}
+
+// tellDelay warns once if scripts were refused lately because they were long on their way: the lease
+// is too short for the network delay. The Limiter's lock is held.
+func (l *Limiter) tellDelay(now instant) {
+	d := &l.delays
+	if d.scripts == 0 || d.told || now.sub(d.since) > delaysLeases*l.cfg.Lease {
+		return
+	}
+	d.told = true
+	least := min(leasesPerTolerance*d.longest, leasesPerTolerance*mostTolerance) + time.Second - 1
+	l.cfg.Log.Warn().Stringer("lease", l.cfg.Lease).Stringer("delay_varies_by", d.longest.Round(time.Millisecond)).
+		Stringer("least_lease", least.Truncate(time.Second)).
+		Msg("the network delay to redis varies by more than a twentieth of the lease: few calls start, or none; set concurrency.lease to least_lease or more")
+}
 
 // expects is the earliest and the latest time on Redis's clock, in Unix µs, at which a
 // script may be executed that is sent at a time.
@@ -86,6 +141,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 	least, most := was.leapt(before, after, shown, l.cfg.tolerance())
 	if least == 0 && most == 0 { // the script was long on its way
 		l.mu.Lock()
+		l.noteDelay(was, before, shown)
 		l.clock.see(before, after, shown)
 		l.mu.Unlock()
 		return nil

@@ -61,6 +61,11 @@ func onServer(t *testing.T, test func(t testing.TB, server *miniredis.Miniredis,
 // The wire takes what is sent at once, because go-redis sends under a lock, and a
 // goroutine that waits for a lock does not let the bubble's clock move on.
 func slow(server net.Conn) net.Conn {
+	return slowBy(server, func([]byte) time.Duration { return 100 * time.Microsecond })
+}
+
+// slowBy is slow with the time that what is sent takes.
+func slowBy(server net.Conn, takes func(sent []byte) time.Duration) net.Conn {
 	client, end := net.Pipe()
 	sent := make(chan []byte, 1000)
 	go func() {
@@ -77,7 +82,7 @@ func slow(server net.Conn) net.Conn {
 	go func() {
 		defer server.Close()
 		for chunk := range sent {
-			time.Sleep(100 * time.Microsecond)
+			time.Sleep(takes(chunk))
 			_, _ = server.Write(chunk) // a closed one ends the copy below, and that the loop above
 		}
 	}()

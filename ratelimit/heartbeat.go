@@ -239,6 +239,7 @@ func (l *Limiter) watch(ctx context.Context) error {
 		l.mu.Lock()
 		if now.reached(l.until) {
 			l.loseAll(ErrFenced)
+			l.tellDelay(now)
 			close(l.fenced)
 			l.mu.Unlock()
 			return ErrFenced

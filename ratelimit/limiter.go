@@ -84,6 +84,7 @@ type Limiter struct {
 	spreads map[string]*spread // by provider
 	health  Health
 	clock   clock
+	delays  delays
 
 	disagreeing sync.Mutex // one at a time finds out what became of Redis's clock
 }
