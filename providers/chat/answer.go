@@ -71,7 +71,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Failure()
 	}
 	if len(c.Choices) == 0 {
-		return nil, answer.Malformed(errors.New("no choices"))
+		return nil, answer.Without("no choices")
 	}
 	choice := c.Choices[0]
 	if choice.Error != nil {
@@ -90,12 +90,13 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	switch choice.FinishReason {
 	case "length", "max_tokens", "model_length":
 		result.Finish = providers.FinishTruncated
-	case "content_filter", "sensitive":
-		result.Finish, result.Reason = providers.FinishRefused, choice.FinishReason
 	case "error", "network_error", "insufficient_system_resource", "abort":
 		return nil, answer.Malformed(errors.New("the answer broke off: " + choice.FinishReason))
 	default: // stop; servers have words of their own for it, or none
 		result.Finish = providers.FinishStop
+		if transport.Filtered(choice.FinishReason) {
+			result.Finish, result.Reason = providers.FinishRefused, choice.FinishReason
+		}
 	}
 	if refusal := choice.Message.Refusal; refusal != "" {
 		result.Finish, result.Text, result.Reason = providers.FinishRefused, refusal, refusal

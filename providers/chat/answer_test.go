@@ -39,6 +39,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Reason: "content_filter", Model: "gpt-4.1"},
 		},
 		{
+			name: "a filter with a word of its own",
+			body: `{"model":"m","choices":[{"message":{"content":""},"finish_reason":"flagged"}]}`,
+			want: providers.Result{Finish: providers.FinishRefused, Reason: "flagged", Model: "m"},
+		},
+		{
 			name: "reasoning took all of the output",
 			body: `{"model":"gpt-5","choices":[{"message":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":64,"total_tokens":73,"completion_tokens_details":{"reasoning_tokens":64}}}`,
 			want: providers.Result{Finish: providers.FinishTruncated, Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 9, Output: 64, Reasoning: 64}},
@@ -185,6 +190,8 @@ func TestFailures(t *testing.T) {
 		{name: "nothing", status: 200, class: providers.Transient, billed: true},
 		{name: "cut JSON", status: 200, body: `{"choices":[{"message":{"content":"B`, class: providers.Transient, billed: true},
 		{name: "no choices", status: 200, body: `{"choices":[]}`, class: providers.Transient, billed: true},
+		{name: "minimax, status 200", status: 200, body: `{"id":"1","choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}`, class: providers.QuotaBilling, code: "1008", billed: true},
+		{name: "zhipu's gateway, status 200", status: 200, body: `{"code":1113,"msg":"no resources left","success":false}`, class: providers.QuotaBilling, code: "1113", billed: true},
 		{name: "no text, and no reason", status: 200, body: `{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, class: providers.Transient, billed: true},
 		{name: "thoughts alone", status: 200, body: `{"choices":[{"message":{"content":"","reasoning_content":"hm"},"finish_reason":"stop"}]}`, class: providers.Transient, billed: true},
 		{name: "openrouter breaks off", status: 200, body: `{"choices":[{"message":{"content":"Half"},"finish_reason":"error"}]}`, class: providers.Transient, billed: true},

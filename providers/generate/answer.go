@@ -3,7 +3,6 @@ package generate
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -61,7 +60,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return result, nil
 	}
 	if len(r.Candidates) == 0 {
-		return nil, answer.Malformed(errors.New("no candidates"))
+		return nil, answer.Without("no candidates")
 	}
 	c := r.Candidates[0]
 	if broken := c.finish(result); broken != "" {

@@ -165,6 +165,7 @@ func TestFailures(t *testing.T) {
 		billed bool
 	}{
 		{name: "no candidates", status: 200, body: `{"candidates":[],"usageMetadata":{"promptTokenCount":9}}`, class: providers.Transient, billed: true},
+		{name: "a gateway's own error", status: 200, body: `{"code":"insufficient_quota","message":"no credit"}`, class: providers.QuotaBilling, billed: true},
 		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
 		// https://github.com/google-gemini/deprecated-generative-ai-python/issues/744
 		{name: "no text, and no reason", status: 200, body: `{"candidates":[{"content":{"role":"model"},"finishReason":"STOP","index":0}]}`, class: providers.Transient, billed: true},

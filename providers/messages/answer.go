@@ -44,8 +44,11 @@ func (t *turn) add(answer *transport.Answer) error {
 	if err := json.Unmarshal(answer.Body, &m); err != nil {
 		return answer.Malformed(err)
 	}
-	if m.Error != nil {
+	switch {
+	case m.Error != nil:
 		return answer.Failure()
+	case m.StopReason == "" && len(m.Content) == 0:
+		return answer.Without("no content")
 	}
 	for _, raw := range m.Content {
 		var b block
@@ -109,6 +112,10 @@ func (t *turn) result() (*providers.Result, error) {
 	case "tool_use":
 		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that is not run")
 	default: // end_turn, stop_sequence
+		if transport.Filtered(t.last.StopReason) { // of a compatible endpoint
+			result.Finish, result.Reason = providers.FinishRefused, t.last.StopReason
+			return result, nil
+		}
 		if text == "" {
 			return nil, t.answer.Empty(t.usage)
 		}

@@ -147,6 +147,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{name: "no text, and no reason", status: 200, body: `{"content":[],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, class: providers.Transient, billed: true},
 		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
+		{name: "minimax, status 200", status: 200, body: `{"content":null,"base_resp":{"status_code":1002,"status_msg":"rate limit"}}`, class: providers.RateLimited, billed: true},
 		{name: "a tool that is not run", status: 200, body: `{"content":[{"type":"text","text":"Half"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use"}`, class: providers.Transient, billed: true},
 		{name: "a block that is none", status: 200, body: `{"content":[7],"stop_reason":"end_turn"}`, class: providers.Transient, billed: true},
 		{name: "a web page", status: 200, body: `<html>Welcome</html>`, class: providers.Transient, billed: true},

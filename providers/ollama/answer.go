@@ -26,6 +26,9 @@ type response struct {
 func decode(answer *transport.Answer) (*providers.Result, error) {
 	var r response
 	if err := json.Unmarshal(answer.Body, &r); err != nil {
+		if json.Valid(answer.Body) { // such as an error with a message that is a text
+			return nil, answer.Without(err.Error())
+		}
 		return nil, answer.Malformed(err)
 	}
 	if r.Error != nil {
@@ -43,6 +46,8 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		Raw:       answer.Body,
 	}
 	switch {
+	case !r.Done && result.Text == "" && result.Reasoning == "":
+		return nil, answer.Without("no message")
 	case !r.Done:
 		return nil, answer.Fail(providers.Transient, "the answer broke off")
 	case r.DoneReason == "length":

@@ -93,6 +93,7 @@ func TestFailures(t *testing.T) {
 		{"unloaded", 200, `{"model":"m","message":{"role":"assistant","content":""},"done_reason":"unload","done":true}`, providers.Transient, true},
 		{"a piece of a stream", 200, `{"model":"m","message":{"role":"assistant","content":"The"},"done":false}`, providers.Transient, true},
 		{"no text, and no reason", 200, `{"message":{"content":"","thinking":"hm"},"done_reason":"stop","done":true}`, providers.Transient, true},
+		{"a gateway's own error", 200, `{"code":"invalid_api_key","message":"no such key"}`, providers.Auth, true},
 		{"nothing at all", 200, `{}`, providers.Transient, true},
 		{"a web page", 200, `<html>Welcome</html>`, providers.Transient, true},
 		{"cut JSON", 200, `{"message":{"cont`, providers.Transient, true},

@@ -45,8 +45,11 @@ func decode(answer *transport.Answer) (*response, error) {
 	if err := json.Unmarshal(answer.Body, &r); err != nil {
 		return nil, answer.Malformed(err)
 	}
-	if r.Status == "" && r.Error != nil {
+	switch {
+	case r.Status == "" && r.Error != nil:
 		return nil, answer.Failure()
+	case r.Status == "" && r.Output == nil:
+		return nil, answer.Without("no output")
 	}
 	return &r, nil
 }
@@ -69,7 +72,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.FailureIn(*r.Error)
 	case r.Status == statusCancelled:
 		return nil, answer.Fail(providers.Cancelled, "the response was cancelled at the provider")
-	case r.Status == statusIncomplete && r.IncompleteDetails.Reason == "content_filter":
+	case r.Status == statusIncomplete && transport.Filtered(r.IncompleteDetails.Reason):
 		finish = providers.FinishRefused
 	case r.Status == statusIncomplete:
 		finish = providers.FinishTruncated

@@ -182,6 +182,7 @@ func TestFailures(t *testing.T) {
 		{"an unknown status", 200, "", `{"id":"resp_1","status":"sleeping","output":[]}`, providers.Transient, "", 0, true},
 		{"a web page", 200, "", `<html>Welcome</html>`, providers.Transient, "", 0, true},
 		{"nothing", 200, "", ``, providers.Transient, "", 0, true},
+		{"a vendor's own error", 200, "", `{"code":"Arrearage","message":"in bad standing"}`, providers.QuotaBilling, "Arrearage", 0, true},
 		{"an empty object", 200, "", `{}`, providers.Transient, "", 0, true},
 		{"cut JSON", 200, "", `{"id":"resp_1","status":"completed","output":[{"type":"mess`, providers.Transient, "", 0, true},
 		{"a message without parts", 200, "", `{"status":"completed","output":[{"type":"message","content":7}]}`, providers.Transient, "", 0, true},

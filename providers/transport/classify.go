@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -27,8 +29,11 @@ func (a *Answer) classify(f failure) *providers.Error {
 	}
 	class := f.class(status, a.Header)
 	code := ""
-	if len(f.codes) > 0 {
+	switch {
+	case len(f.codes) > 0:
 		code = f.codes[0]
+	case f.number != 0:
+		code = strconv.Itoa(f.number)
 	}
 	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without a message"))
 	// The class comes before any header: what another attempt cannot help has no hint.
@@ -46,6 +51,9 @@ func (a *Answer) classify(f failure) *providers.Error {
 // gateway's upstream says of accounts is not about ours: such rules read the
 // message alone.
 func (f failure) class(status int, header http.Header) providers.Class {
+	if class := f.byNumber(); class != "" {
+		return class
+	}
 	switch {
 	case status == http.StatusRequestEntityTooLarge, f.tooLong():
 		return providers.ContextLength
@@ -62,25 +70,67 @@ func (f failure) class(status int, header http.Header) providers.Class {
 	case f.overloaded(status):
 		return providers.Overloaded
 	case status == http.StatusTooManyRequests,
-		f.has("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"):
+		f.hasPart("throttling"), // DashScope, Bedrock
+		f.has("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted", "rate_limit_reached_error"):
 		return providers.RateLimited
 	case f.refused():
 		return providers.Refused
 	case f.noModel(): // also with 400 and 403
 		return providers.ModelUnavailable
-	case (status == http.StatusBadRequest || status == http.StatusForbidden || status >= 500) && limited.MatchString(f.message):
+	case (status == 0 || status == http.StatusBadRequest || status == http.StatusForbidden || status >= 500) && limited.MatchString(f.message):
 		return providers.RateLimited
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:
 		return providers.ModelUnavailable
+	case f.has("json_validate_failed", "output_parse_failed"): // Groq: the model's answer, which another may not repeat
+		return providers.Transient
 	case status == 0 && f.has("invalid_request_error"):
 		return providers.BadRequest
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status >= 500, status == 0:
 		return providers.Transient
 	}
 	return providers.BadRequest
+}
+
+// zhipu are the classes of the numbers in https://docs.bigmodel.cn/cn/api/api-code, and minimax
+// of those in https://platform.minimax.io/docs/api-reference/errorcode.
+var (
+	zhipu = map[int]providers.Class{
+		1000: providers.Auth, 1001: providers.Auth, 1002: providers.Auth, 1003: providers.Auth, 1004: providers.Auth,
+		1110: providers.Auth, 1111: providers.Auth, 1112: providers.Auth, 1121: providers.Auth, 1220: providers.Auth,
+		1113: providers.QuotaBilling, 1309: providers.QuotaBilling,
+		1211: providers.ModelUnavailable, 1221: providers.ModelUnavailable, 1222: providers.ModelUnavailable,
+		1311: providers.ModelUnavailable,
+		1261: providers.ContextLength,
+		1300: providers.Refused, 1301: providers.Refused,
+		1302: providers.RateLimited, 1303: providers.RateLimited, 1313: providers.RateLimited,
+		1304: providers.QuotaDaily, 1308: providers.QuotaDaily, 1310: providers.QuotaDaily,
+		1305: providers.Overloaded, 1312: providers.Overloaded,
+	}
+	minimax = map[int]providers.Class{
+		1002: providers.RateLimited, 1039: providers.RateLimited, 1041: providers.RateLimited,
+		1004: providers.Auth, 2049: providers.Auth,
+		1008: providers.QuotaBilling,
+		1026: providers.Refused, 1027: providers.Refused,
+		2013: providers.BadRequest,
+		2056: providers.QuotaDaily,
+	}
+)
+
+// byNumber is the class of a vendor's numeric code; empty: none is known. Beside a code in
+// words, as Mistral's, it says nothing.
+func (f failure) byNumber() providers.Class {
+	switch {
+	case len(f.codes) > 0:
+		return ""
+	case f.minimax && f.number == 2013 && tooLong.MatchString(f.message): // invalid parameters of any kind
+		return providers.ContextLength
+	case f.minimax:
+		return minimax[f.number]
+	}
+	return zhipu[f.number]
 }
 
 func (f failure) tooLong() bool {
@@ -96,13 +146,14 @@ func (f failure) daily() bool {
 			return true
 		}
 	}
-	return f.has("quota_exceeded") || perDay.MatchString(f.message)
+	return f.has("quota_exceeded") || inDays.MatchString(f.message) || perDay.MatchString(f.message)
 }
 
 func (f failure) unpaid() bool {
 	return f.hasPart("_spend_limit_exceeded") ||
 		f.has("insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "billing_error",
-			"billing_not_active", "billing_hard_limit_reached", "billing_disabled", "budget_exceeded") ||
+			"billing_not_active", "billing_hard_limit_reached", "billing_disabled", "budget_exceeded",
+			"exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly") || // Moonshot, DashScope
 		unpaid.MatchString(f.message)
 }
 
@@ -112,15 +163,21 @@ func (f failure) overloaded(status int) bool {
 	open := status == 0 || status == http.StatusTooManyRequests || status >= 500
 	return status == 529 || status == 498 || status == http.StatusServiceUnavailable || // 498 is Groq's
 		f.has("overloaded_error", "overloaded", "server_is_overloaded", "service_unavailable_error", "slow_down",
-			"model_capacity_exhausted", "unavailable") ||
+			"model_capacity_exhausted", "unavailable", "engine_overloaded_error") || // the last: Moonshot
 		open && busy.MatchString(f.words())
 }
 
 func (f failure) refused() bool {
-	return f.flagged || f.hasPart("_policy") ||
-		f.has("content_filter", "responsibleaipolicyviolation", "invalid_prompt", "data_inspection_failed") ||
+	return f.flagged || f.hasPart("_policy") || slices.ContainsFunc(f.codes, Filtered) ||
+		f.has("responsibleaipolicyviolation", "invalid_prompt") ||
 		refused.MatchString(f.words())
 }
+
+// Filtered reports whether a code, or the reason for which an answer ended, is a content filter's,
+// of which each vendor has its own.
+func Filtered(code string) bool { return filtered.MatchString(code) }
+
+var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|flagged|prohibited|guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
 
 func (f failure) noModel() bool {
 	return f.has("model_not_found", "model_not_available", "invalid_model", "model_decommissioned") || noModel.MatchString(f.message)
@@ -142,13 +199,19 @@ var (
 		`|greater than the context length` +
 		`|n_keep .{0,20}>= n_ctx` +
 		`|tokens \+ .max_new_tokens. must be <=` +
+		`|inputs. must have less than \d+ tokens` + // TGI
+		`|exceeded model token limit` + // Moonshot
+		`|context window exceeds limit` + // MiniMax
+		`|range of input length should be` + // DashScope
+		`|prompt exceeds max length|prompt 超长` + // Zhipu
 		`|max_tokens must be at least 1, got -` + // vLLM: what the prompt left of the window
 		`|request too large for`)
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
 	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
 	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
 		`|credit balance is too low` +
-		`|insufficient balance` +
+		`|insufficient (?:account )?balance` +
+		`|余额不足|已欠费` + // Zhipu
 		`|used all available credits` +
 		`|credits are depleted` +
 		`|exceeded its monthly spending cap` +
@@ -156,10 +219,11 @@ var (
 		`|key limit exceeded` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
+	inDays  = regexp.MustCompile(`(?i)\bAPI calls / month\b|UserBy(?:Model)?ByDay\b|usage limit for this (?:billing cycle|week|period)`) // Cohere's trial key, GitHub, Kimi
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
-	limited = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|too many requests|resource[ _]exhausted` +
+	limited = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|\brequest limit reached\b|too many requests|resource[ _]exhausted` +
 		`|\bquota (?:has been |is |was )?(?:exceeded|exhausted|reached|limit)|(?:exceed(?:s|ed)?|out of|reached|over) .{0,60}\bquota\b`)
-	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk`)
+	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk|inappropriate content|high risk and was rejected`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
 	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled|^incorrect(?: |%20)api(?: |%20)key(?: |%20)provided`)
 )

@@ -76,7 +76,7 @@ func TestFailuresSpeak(t *testing.T) {
 		{"the field at fault", `{"error":{"message":"No.","param":"temperature"}}`, "", "No. (temperature)"},
 		{"a code beside the words", `{"code":"Not now","error":"Later."}`, "Not now", "Later."},
 		{"words beside the error", `{"error":true,"message":"No."}`, "", "No."},
-		{"a list of errors", `{"success":false,"error":[{"code":2003,"message":"Rate limited"}]}`, "", "Rate limited"},
+		{"a list of errors", `{"success":false,"error":[{"code":2003,"message":"Rate limited"}]}`, "2003", "Rate limited"},
 		{"azure's reason", `{"error":{"message":"No.","code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`, "ResponsibleAIPolicyViolation", "No."},
 		{"what the upstream said", `{"error":{"message":"Provider returned error","metadata":{"raw":"Busy."}}}`, "", "Provider returned error: Busy."},
 		{"the upstream alone", `{"error":{"metadata":{"raw":"Busy."}}}`, "", "Busy."},

@@ -16,6 +16,9 @@ import (
 // shapes it has.
 type failure struct {
 	codes      []string          // code, type, status and reasons, the most specific first
+	number     int               // a vendor's own numeric code, beyond the statuses of HTTP; 0: none
+	minimax    bool              // the number is MiniMax's, whose list differs from Zhipu's
+	page       bool              // a web page, not an error of an API
 	message    string            // one line
 	upstream   string            // what OpenRouter repeats of the model's own endpoint, one line
 	status     int               // a status given in the body; 0: none
@@ -31,8 +34,11 @@ type failure struct {
 // differs among them are read loosely.
 type errorObject struct {
 	Message    json.RawMessage `json:"message"`
-	Detail     json.RawMessage `json:"detail"` // FastAPI, RFC 9457
+	Detail     json.RawMessage `json:"detail"`    // FastAPI, RFC 9457
+	Msg        json.RawMessage `json:"msg"`       // Zhipu's gateway
+	ErrorMsg   json.RawMessage `json:"error_msg"` // Baidu
 	Code       json.RawMessage `json:"code"`
+	ErrorCode  json.RawMessage `json:"error_code"`
 	Type       json.RawMessage `json:"type"`
 	Status     json.RawMessage `json:"status"`
 	Param      json.RawMessage `json:"param"`
@@ -46,6 +52,10 @@ type errorObject struct {
 	InnerError struct {
 		Code string `json:"code"`
 	} `json:"innererror"` // Azure
+	BaseResp struct {
+		Code    int    `json:"status_code"`
+		Message string `json:"status_msg"`
+	} `json:"base_resp"` // MiniMax, also beside good answers
 }
 
 // parseFailure reads {"error": {…}}, {"error": "…", "code": …}, [{"error": {…}}],
@@ -56,15 +66,16 @@ func parseFailure(body []byte) failure {
 		Error *json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(outer, &envelope) != nil {
-		return failure{message: oneLine(pageTitle(string(body)))}
+		text := string(body)
+		return failure{message: oneLine(pageTitle(text)), page: webPage.MatchString(text)}
 	}
 	f := parseError(outer)
 	if envelope.Error == nil {
 		return f
 	}
 	inner := parseError(*envelope.Error)
-	if len(inner.codes) == 0 { // xAI has its code beside the error
-		inner.codes = f.codes
+	if len(inner.codes) == 0 && inner.number == 0 { // xAI has its code beside the error
+		inner.codes, inner.number = f.codes, f.number
 	}
 	inner.message = cmp.Or(inner.message, f.message)
 	inner.status = cmp.Or(inner.status, f.status)
@@ -95,18 +106,23 @@ func first(raw json.RawMessage) json.RawMessage {
 
 func (o errorObject) failure() failure {
 	f := failure{
-		message:    cmp.Or(detail(o.Message), detail(o.Detail)),
+		message:    cmp.Or(detail(o.Message), detail(o.Detail), word(o.Msg), word(o.ErrorMsg), o.BaseResp.Message),
+		number:     o.BaseResp.Code,
+		minimax:    o.BaseResp.Code != 0,
 		flagged:    len(o.Metadata.Reasons) > 0,
 		upstream:   oneLine(word(o.Metadata.Raw)),
 		headers:    o.Metadata.Headers,
 		retryAfter: word(o.RetryAfter),
 	}
 	f.addCode(o.InnerError.Code)
-	for _, raw := range []json.RawMessage{o.Code, o.Type, o.Status} {
+	for _, raw := range []json.RawMessage{o.Code, o.ErrorCode, o.Type, o.Status} {
 		code := word(raw)
 		if n, err := strconv.Atoi(code); err == nil {
-			if n >= 400 && n < 600 {
+			switch {
+			case n >= 400 && n < 600:
 				f.status = n
+			case n >= 1000 && f.number == 0:
+				f.number = n
 			}
 			continue
 		}
@@ -218,6 +234,9 @@ func word(raw json.RawMessage) string {
 	}
 	return ""
 }
+
+// webPage matches a text that begins as a web page does, perhaps behind comments.
+var webPage = regexp.MustCompile(`(?is)^\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b`)
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 

@@ -115,11 +115,11 @@ func seconds(n float64) time.Duration {
 }
 
 var (
-	said        = regexp.MustCompile(`(?i)(?:try again|retry) (?:in|after) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)\b|(\d+(?:\.\d+)?)\s*(second|sec|minute|min|hour|day)?)`)
+	said        = regexp.MustCompile(`(?i)(?:(?:try again|retry) (?:in|after)|please wait) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)\b|(\d+(?:\.\d+)?)\s*(second|sec|minute|min|hour|day)?)`)
 	replenished = regexp.MustCompile(`(?i)replenished in (?:(\d+)\.)?(\d+):(\d\d):(\d\d)`)
 )
 
-// saidDelay reads "Please try again in 1m2.5s", "retry after 20 seconds", "try
+// saidDelay reads "Please try again in 1m2.5s", "Please wait 20 seconds", "retry after 20 seconds", "try
 // again in 5 minutes" and "Quota will be replenished in 10.12:00:00" (days).
 func saidDelay(message string) time.Duration {
 	if match := said.FindStringSubmatch(message); match != nil {

@@ -156,6 +156,15 @@ func (a *Answer) Malformed(err error) *providers.Error {
 	return failed
 }
 
+// Without is the error for an answer that lacks its essential part. An error that the vendor
+// reports in its place, with a status of success, decides; missing is said where there is none.
+func (a *Answer) Without(missing string) *providers.Error {
+	if f := parseFailure(a.Body); f.number != 0 || len(f.codes) > 0 || f.status != 0 || f.message != "" {
+		return a.classify(f)
+	}
+	return a.Malformed(errors.New(missing))
+}
+
 // Fail is an error of the given class, in the dialect's own words, about an answer
 // that is none.
 func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
