@@ -77,7 +77,6 @@ var redisFaults = []chaosFault{
 		return cut
 	})},
 	{"Redis's clock jumps", jump},
-	{"a delete arrives after a submission", onRedis(lateDelete)},
 }
 
 // onRedis strikes Redis, if no other fault does.
@@ -244,7 +243,10 @@ var jump = onRedisWith(func(c *chaos, target uint64) (string, func()) {
 // lateDelete deletes the third evaluation over a connection that is reset, so that the command
 // sends everything twice, and submits it again. What was sent first arrives when the fault ends.
 func lateDelete(c *chaos) func() {
-	if c.cancelled {
+	known := func() bool {
+		return slices.ContainsFunc(c.evaluations(), func(e view.Evaluation) bool { return string(e.ID) == c.ids["c"] })
+	}
+	if c.cancelled || !known() {
 		return nil
 	}
 	w := newWire(c.t, c.redis.URL())
@@ -262,8 +264,7 @@ func lateDelete(c *chaos) func() {
 	return func() {
 		late := w.deliver()
 		testrun.Eventually(c.t, "what was late has arrived", func() bool { return w.connections() == 0 })
-		known := slices.ContainsFunc(c.evaluations(), func(e view.Evaluation) bool { return string(e.ID) == c.ids["c"] })
-		if !known {
+		if !known() {
 			c.breach("late packets", "%d late requests of delete have deleted an evaluation that was submitted since", late)
 		}
 	}

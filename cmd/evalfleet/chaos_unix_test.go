@@ -425,14 +425,12 @@ func (c *chaos) command(args ...string) exit {
 	return exit(launch(c.t, c.dir, append(args, "--redis", c.redis.URL())...).wait())
 }
 
-// starting reports whether a submitter has not submitted its evaluation yet, or a worker does
-// not serve yet. One that meets no Redis says so and ends; only later does it wait for Redis.
+// starting reports whether a submitter has not submitted its evaluation yet, or a worker or a
+// controller does not serve yet. One that meets no Redis says so and ends; only later does it
+// wait for Redis.
 func (m *member) starting() bool {
-	begun := "serving redis://"
-	if isSubmitter(m) {
-		begun = "runs in queues"
-	}
-	return (isSubmitter(m) || m.is("worker")) && !strings.Contains(m.stderr.String(), begun)
+	begun := map[string]string{"enqueue": "runs in queues", "worker": "serving redis://", "controller": "serving the fleet of"}
+	return !strings.Contains(m.stderr.String(), begun[m.args[0]])
 }
 
 // overBudget reports whether a submitter has ended because its budget leaves no room for a call.
