@@ -90,6 +90,14 @@ func (l *Limiter) renew(ctx context.Context) error {
 	return nil
 }
 
+// Memory names what Redis remembers, as Admin.Memory does, by the last renewal of all leases. ""
+// before the first, and while nothing was admitted yet.
+func (l *Limiter) Memory() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch
+}
+
 // renewSome is the renew script: the heartbeat and some leases, granted in an
 // epoch. It returns the epoch in force. Redis need not believe leases that are doubtful.
 func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease) (inForce string, err error) {

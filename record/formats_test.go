@@ -51,9 +51,11 @@ func exampleTask() Task {
 // What a worker tells is as the page shows it.
 func TestWorkerFormat(t *testing.T) {
 	t.Parallel()
+	recorded := "K5QWXR2D7PBVNT3CJZ4YAHLMEF"
 	of := Worker{
 		V: WorkerVersion, Host: "worker-7d9f", Process: 1, Version: "v1.2.0", Slots: 100, Flying: 12, Waiting: 3,
 		Queues: []string{"openai"}, Since: exampleTime, Lease: 10 * time.Second,
+		Recorded: &recorded,
 	}
 	got, err := json.Marshal(of)
 	if err != nil || string(got) != golden(t, "worker") {

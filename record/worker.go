@@ -2,8 +2,8 @@ package record
 
 import "time"
 
-// Worker is what a worker tells of itself, beside its heartbeat. Nothing is decided
-// by it.
+// Worker is what a worker tells of itself, beside its heartbeat. Nothing but Recorded is used to
+// decide.
 type Worker struct {
 	V       int       `json:"v"` // 1
 	Host    string    `json:"host"`
@@ -17,6 +17,10 @@ type Worker struct {
 	// Lease is how long its heartbeat holds when it beats.
 	Lease    time.Duration `json:"lease_ns"`
 	Stopping bool          `json:"stopping,omitempty"` // it takes no more runs
+	// Recorded is the latest name of the limits' memory (ratelimit.Admin.Memory) for which the
+	// worker has recorded again what Redis had lost: the outcomes and calls that it knew when that
+	// memory began. Empty: for none yet. nil: a release that does not tell.
+	Recorded *string `json:"recorded,omitempty"`
 }
 
 // WorkerVersion is that of Worker.

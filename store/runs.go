@@ -170,7 +170,7 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 // parseRecorded reads the reply of the record script for a number of runs: the result of each,
 // and the last entry that was appended.
 func parseRecorded(reply []any, runs int) (results []int64, last Entry, err error) {
-	if len(reply) != runs+1 {
+	if len(reply) != runs+2 {
 		return nil, last, fmt.Errorf("the reply has %d values for %d runs", len(reply), runs)
 	}
 	for _, value := range reply[:runs] {
@@ -181,7 +181,8 @@ func parseRecorded(reply []any, runs int) (results []int64, last Entry, err erro
 		results = append(results, result)
 	}
 	id, _ := reply[runs].(string)
-	last, err = parseEntry(id)
+	memory, _ := reply[runs+1].(string)
+	last, err = parseEntry(id, memory)
 	return results, last, err
 }
 
@@ -193,12 +194,15 @@ func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call
 		return entry, fmt.Errorf("encode calls of %s: %w", id, err)
 	}
 	keys := []string{s.keys.Record(id), s.keys.Results(id)}
-	answer, err := appendScript.Run(ctx, s.client, keys, record.EntryVersion, raw).Text()
-	if err == nil && answer == "" {
+	answer, err := appendScript.Run(ctx, s.client, keys, record.EntryVersion, raw).StringSlice()
+	switch {
+	case err != nil:
+	case len(answer) != 2:
+		err = fmt.Errorf("the reply has %d strings", len(answer))
+	case answer[0] == "":
 		err = ErrNoEvaluation
-	}
-	if err == nil {
-		entry, err = parseEntry(answer)
+	default:
+		entry, err = parseEntry(answer[0], answer[1])
 	}
 	if err != nil {
 		return entry, fmt.Errorf("append calls of %s: %w", id, err)
@@ -211,8 +215,8 @@ type Held struct {
 	// Created tells one record of an evaluation from another that replaced it;
 	// zero: there is none.
 	Created time.Time
-	// Oldest is the first entry that waits for a results store; zero: every entry is in the
-	// results store.
+	// Oldest is the first entry that waits for a results store, in the memory of now; none:
+	// every entry that this memory has had is in the results store.
 	Oldest Entry
 	// Status is the evaluation's; empty: there is no record.
 	Status record.Status
@@ -224,7 +228,7 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	if err != nil {
 		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 	}
-	if len(answer) != 3 {
+	if len(answer) != 4 {
 		return Held{}, fmt.Errorf("read what is held of %s: the reply has %d strings", id, len(answer))
 	}
 	h := Held{Status: record.Status(answer[2])}
@@ -235,7 +239,7 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 		}
 		h.Created = time.UnixMilli(millis)
 	}
-	if h.Oldest, err = parseEntry(answer[1]); err != nil {
+	if h.Oldest, err = parseEntry(answer[1], answer[3]); err != nil {
 		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 	}
 	return h, nil

@@ -103,6 +103,8 @@ var (
 	revisionSource string // in front of the scripts that compare revisions
 	//go:embed lua/outlive.lua
 	outliveSource string // in front of the scripts that append results
+	//go:embed lua/memory.lua
+	memorySource string // in front of the scripts that acknowledge results
 	//go:embed lua/create.lua
 	createSource string
 	//go:embed lua/restore.lua
@@ -131,16 +133,16 @@ var (
 	createScript   = redis.NewScript(createSource)
 	restoreScript  = redis.NewScript(restoreSource)
 	checkScript    = redis.NewScript(revisionSource + checkSource)
-	recordScript   = redis.NewScript(outliveSource + recordSource)
+	recordScript   = redis.NewScript(memorySource + outliveSource + recordSource)
 	advanceScript  = redis.NewScript(revisionSource + advanceSource)
 	diedScript     = redis.NewScript(diedSource)
 	standingScript = redis.NewScript(revisionSource + standingSource)
 	finishScript   = redis.NewScript(revisionSource + finishSource)
 	reopenScript   = redis.NewScript(steeredSource + reopenSource)
 
-	progressScript = redis.NewScript(outliveSource + progressSource)
-	appendScript   = redis.NewScript(outliveSource + appendSource)
-	heldScript     = redis.NewScript(heldSource)
+	progressScript = redis.NewScript(memorySource + outliveSource + progressSource)
+	appendScript   = redis.NewScript(memorySource + outliveSource + appendSource)
+	heldScript     = redis.NewScript(memorySource + heldSource)
 )
 
 // How long keys live that no record protects.

@@ -348,7 +348,7 @@ func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		if held, err := s.Held(ctx, "ev-unknown"); err != nil || !held.Created.IsZero() || held.Oldest != (Entry{}) {
+		if held, err := s.Held(ctx, "ev-unknown"); err != nil || !held.Created.IsZero() || !held.Oldest.None() {
 			t.Errorf("Held of nothing = %+v, %v", held, err)
 		}
 		r := create(t, s)
@@ -356,7 +356,7 @@ func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if held, err := s.Held(ctx, r.ID); err != nil || !held.Created.Equal(read.Created) || held.Oldest != (Entry{}) {
+		if held, err := s.Held(ctx, r.ID); err != nil || !held.Created.Equal(read.Created) || !held.Oldest.None() {
 			t.Errorf("Held without results = %+v, %v; want created %s, nothing waiting", held, err, read.Created)
 		}
 		var entries [4]Entry

@@ -130,11 +130,8 @@ func (l *life) look(ctx context.Context) {
 	s := l.session
 	l.mu.Unlock()
 	err := l.ping(ctx)
-	if err != nil {
-		l.ledger.Suspect()
-	}
 	if err == nil && s != nil {
-		err = l.ledger.Look(ctx, s.worker.Evaluations.Created(s.worker.Halts.Held()), func(id eval.ID) {
+		err = l.ledger.Look(ctx, s.worker.Limiter.Memory(), s.worker.Evaluations.Created(s.worker.Halts.Held()), func(id eval.ID) {
 			s.worker.Evaluations.Forget(id)
 			s.worker.Halts.End(id)
 		})

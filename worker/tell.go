@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -28,10 +27,19 @@ func (s *session) tell(ctx context.Context) {
 	for {
 		of.Flying, of.Waiting, of.Stopping = s.worker.Shares.InFlight(), s.worker.Limiter.Waiting(), s.worker.Stopping.Given() != nil
 		of.Queues = s.queues.serving()
+		recorded := s.life.ledger.Recorded()
+		of.Recorded = &recorded
 		if err := s.worker.Store.Tell(ctx, s.worker.ID, of, toldHolds); err != nil && ctx.Err() == nil {
 			s.worker.Log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
 		}
-		if outage.Pause(ctx, tellEvery) != nil {
+		timer := time.NewTimer(tellEvery)
+		select {
+		case <-timer.C:
+		case <-s.life.ledger.Confirmed():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}

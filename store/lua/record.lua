@@ -11,7 +11,8 @@
 -- Returns for each run 1 recorded, 1 + n if it is the n-th of its provider that
 -- failed so in a row, 0 discarded (the run had ended, or the generation is not the
 -- run's), -2 discarded because the evaluation was cancelled, -1 when the evaluation
--- is gone (nothing is kept); then the id of the last entry that was appended, or "".
+-- is gone (nothing is kept); then the id of the last entry that was appended, or "",
+-- and the server's memory.
 -- Twice: the second time the run has ended, so that only the calls are appended
 -- again; they have ids, and the store keeps each once. The same applies to a run
 -- that comes twice in one call.
@@ -109,4 +110,5 @@ if #over > 0 and redis.call("DEL", unpack(over)) > 0 then -- few runs had any
   redis.call("SREM", KEYS[4], unpack(listed))
 end
 answer[#answer + 1] = entry
+answer[#answer + 1] = memory()
 return answer

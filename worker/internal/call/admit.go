@@ -14,9 +14,9 @@ import (
 // admit takes a slot of this process and then a lease, which is checked at the
 // last moment: nothing is sent on one that is no longer ours.
 func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
-	// What a call before may have cost is known to the limiter alone until it is saved,
-	// and the wait may be long.
-	if c.run.Unsaved() > 0 && c.run.Settings().Budget() > 0 {
+	// What a call before has used of a budget or a daily quota is known to the limiter alone
+	// until it is saved, and the wait may be long.
+	if c.restored && c.run.Unsaved() > 0 {
 		if err := c.run.Save(ctx); err != nil {
 			return nil, err
 		}

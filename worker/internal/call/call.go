@@ -68,15 +68,16 @@ func (c *Caller) holders(id eval.ID) []string {
 
 // Calls are those of one run while one worker has it. It is used by one goroutine.
 type Calls struct {
-	by      *Caller
-	run     *run.Run
-	chain   *fallback.Chain
-	attempt int     // number of the call made last; one that the run is not charged for has that of the next
-	made    bool    // a call, or its lease taken
-	gone    bool    // no server listens at its provider's address, as the last call found
-	slot    bool    // of this process, is the run's
-	room    int64   // for a long answer, is the run's
-	flight  *flight // the call in flight; nil: none is
+	by       *Caller
+	run      *run.Run
+	chain    *fallback.Chain
+	attempt  int     // number of the call made last; one that the run is not charged for has that of the next
+	restored bool    // a call was under a budget or daily quota
+	made     bool    // a call, or its lease taken
+	gone     bool    // no server listens at its provider's address, as the last call found
+	slot     bool    // of this process, is the run's
+	room     int64   // for a long answer, is the run's
+	flight   *flight // the call in flight; nil: none is
 }
 
 // Of returns the calls of a run.
@@ -199,6 +200,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 
 // end gives a call's lease back and keeps its record.
 func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+	defer c.by.Worker.Ledger.Ending()()
 	call.Ended = time.Now().UTC()
 	c.noteServer(ctx, s.Target, err)
 	used := c.settle(ctx, lease, s, call, lease.Reserved(), result, err)
@@ -211,6 +213,7 @@ func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratel
 	c.freeSlot()
 	c.run.Move(share.Resting)
 	c.counted(ctx, lease)
+	c.restored = c.restored || lease.Restored()
 	err = c.note(ctx, s, call, result, err, timeout)
 	c.flight = nil
 	return err

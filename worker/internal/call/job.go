@@ -208,6 +208,7 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 // endJob returns a job's lease and keeps its record, as end does for a call. If this worker
 // dies before the result is written, the job is polled again.
 func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *providers.Result, err error) (*providers.Result, error) {
+	defer c.by.Worker.Ledger.Ending()()
 	call := job.Call
 	call.Ended = time.Now().UTC()
 	used := c.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)

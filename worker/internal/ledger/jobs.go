@@ -24,8 +24,9 @@ type jobs struct {
 type keptJob struct {
 	record.Job
 	evaluation eval.ID
-	created    time.Time // of the record in which its run has it
-	at         time.Time // when it was last known to be running
+	created    time.Time    // of the record in which its run has it
+	memory     store.Memory // that was last seen to have it; empty: none yet
+	at         time.Time    // when it was last known to be running
 }
 
 func (k *jobs) put(id eval.ID, job record.Job, created time.Time) {
@@ -34,7 +35,7 @@ func (k *jobs) put(id eval.ID, job record.Job, created time.Time) {
 	if k.by == nil {
 		k.by = map[string]keptJob{}
 	}
-	k.by[job.ID] = keptJob{job, id, created, time.Now()}
+	k.by[job.ID] = keptJob{Job: job, evaluation: id, created: created, at: time.Now()}
 }
 
 func (k *jobs) drop(job string) {
@@ -58,12 +59,12 @@ func (k *jobs) all() []keptJob {
 	return kept
 }
 
-// restore gives runs of an evaluation their jobs back if its record was made at a time (zero:
-// is gone), and makes the limits count jobs that they had forgotten. suspect: the record may
-// lack its last writes.
-func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, created time.Time, suspect bool) error {
+// restore gives runs of an evaluation the jobs back that may be missing from its record, or of
+// which the record is gone, and makes the limits count jobs that they had forgotten.
+func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, held store.Held) error {
+	created, memory := held.Created, held.Oldest.Memory
 	for _, job := range k.all() {
-		if job.evaluation != id || job.created.Equal(created) && !suspect {
+		if job.evaluation != id || job.created.Equal(created) && job.memory == memory {
 			continue
 		}
 		if !created.IsZero() {
@@ -76,7 +77,7 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 			}
 			k.mu.Lock()
 			if kept, ok := k.by[job.ID]; ok {
-				kept.created = created
+				kept.created, kept.memory = created, memory
 				k.by[job.ID] = kept
 			}
 			k.mu.Unlock()

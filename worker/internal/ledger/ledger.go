@@ -3,7 +3,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,25 +25,31 @@ const (
 	// goneFor is how long outcomes are kept of an evaluation that Redis does not
 	// know any more: it may have been lost, and be submitted again.
 	goneFor = 10 * time.Minute
-	// verifiedFor is how long a stored outcome is checked for. An unnoticed failover loses only
-	// what was written moments before it.
-	verifiedFor = time.Minute
+	// owedFor is how long a call that has ended waits for its run's next record before it is
+	// stored without it.
+	owedFor = time.Second
+	// owedBytes is about how much one entry of such calls takes.
+	owedBytes = 1 << 20
 )
 
 // Ledger has outcomes and calls that only Redis has, because no collector has moved them to a
-// results store yet, and running jobs. When Redis loses its memory they are recorded again, so
-// that answered calls are not repeated and paid calls stay known. It outlasts the sessions of a
-// worker. It is safe for concurrent use, but for Look and Suspect, which are for one goroutine.
+// results store yet, calls that not even Redis has, and running jobs. When Redis loses its memory
+// they are recorded again, so that answered calls are not repeated and paid calls stay known. It
+// outlasts the sessions of a worker. It is safe for concurrent use, but for Look, which is for one
+// goroutine.
 type Ledger struct {
 	store   *store.Store
 	limiter *ratelimit.Admin
 	over    *stop.Signal // nothing can be written any more
 	jobs    jobs
-	suspect bool // the next look checks it: Redis was away, and may have lost its last writes
+
+	confirmed chan struct{} // holds one
 
 	mu       sync.Mutex     // guards all below
 	outcomes []*keptOutcome // oldest first
 	bytes    int
+	owed     map[string]owedCall // by the call's id
+	recorded recorded
 }
 
 // keptOutcome is a recorded outcome of one run, or recorded calls of an unfinished one.
@@ -52,7 +57,8 @@ type keptOutcome struct {
 	store.Outcome
 	calls   *keptCalls // nil: it is an outcome
 	created time.Time  // when the record that contains it was made; zero: none does
-	// entry of the results stream is at or after the one that contains it; zero: unknown.
+	// entry of the results stream is at or after the one that contains it; none: unknown. Its
+	// memory is that of the server that acknowledged it.
 	entry store.Entry
 	at    time.Time // when it was found there, on this process's clock
 }
@@ -89,7 +95,7 @@ func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.En
 
 // New returns an empty ledger.
 func New(s *store.Store, limiter *ratelimit.Admin) *Ledger {
-	return &Ledger{store: s, limiter: limiter, over: stop.NewSignal()}
+	return &Ledger{store: s, limiter: limiter, over: stop.NewSignal(), owed: map[string]owedCall{}, confirmed: make(chan struct{}, 1)}
 }
 
 // ErrClosed is the cause with which writes end that could not be made until the ledger closed.
@@ -124,9 +130,6 @@ func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error)
 	}
 }
 
-// Suspect has the next Look check everything: Redis was away, and may have lost its last writes.
-func (k *Ledger) Suspect() { k.suspect = true }
-
 // PutJob keeps a job that runs at a provider, of a run in the record made at a time.
 func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time) { k.jobs.put(id, job, created) }
 
@@ -140,9 +143,15 @@ func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time, en
 	}
 	size := 0
 	for _, call := range calls {
-		size += 500 + len(call.Text) + len(call.Reasoning) + len(call.Error)
+		size += sizeOf(call)
 	}
+	k.Stored(calls)
 	k.put(keptOutcome{calls: &keptCalls{id, calls, size}, created: created, entry: entry})
+}
+
+// sizeOf returns about how many bytes a call takes.
+func sizeOf(call record.Call) int {
+	return 500 + len(call.Text) + len(call.Reasoning) + len(call.Error)
 }
 
 // Kept returns how many outcomes and stored calls are kept, and about how many bytes they take.
@@ -171,10 +180,12 @@ func (k *Ledger) put(o keptOutcome) {
 	k.outcomes = k.outcomes[drop:] // append moves the rest, when it must
 }
 
-// Look records again what Redis has lost, and drops what the results store has. It calls lost
-// for an evaluation whose record is gone, or is not the record of an outcome, or not the one
-// made at the time that held gives for it.
-func (k *Ledger) Look(ctx context.Context, held map[eval.ID]time.Time, lost func(eval.ID)) error {
+// Look records again what Redis has lost, stores the calls that have waited for long, and drops
+// what the results store has. It calls lost for an evaluation whose record is gone, or is not the
+// record of an outcome, or not the one made at the time that held gives for it. memory is that of
+// the limits which the worker has reported its leases to: see Recorded.
+func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.Time, lost func(eval.ID)) error {
+	all, seen := k.recordFor(memory)
 	ids := k.evaluations()
 	for id := range held {
 		if !slices.Contains(ids, id) {
@@ -187,57 +198,60 @@ func (k *Ledger) Look(ctx context.Context, held map[eval.ID]time.Time, lost func
 		}
 	}
 	for _, id := range ids {
-		if err := k.lookAt(ctx, id, held[id], lost); err != nil {
-			k.suspect = true
+		if err := k.lookAt(ctx, id, all, held[id], lost); err != nil {
+			seen(false)
 			return err
 		}
 	}
-	k.suspect = false
+	seen(true)
 	return nil
 }
 
-func (k *Ledger) lookAt(ctx context.Context, id eval.ID, before time.Time, lost func(eval.ID)) error {
+// lookAt is Look at one evaluation. all: the calls that have just ended are stored as well.
+func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.Time, lost func(eval.ID)) error {
 	asked := time.Now()
 	held, err := k.store.Held(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := k.jobs.restore(ctx, k.store, k.limiter, id, held.Created, k.suspect); err != nil {
+	if err := k.jobs.restore(ctx, k.store, k.limiter, id, held); err != nil {
 		return err
 	}
 	if held.Created.IsZero() {
 		lost(id)
 		k.forget(func(o *keptOutcome) bool { return o.evaluation() == id && asked.Sub(o.at) > goneFor })
+		k.forgetOwed(id, asked.Add(-goneFor))
 		return nil
 	}
-	again, replaced := k.missing(id, held.Created)
-	if held.Status != record.StatusCancelled { // whose runs have no state
-		gone, err := k.gone(ctx, id, held.Created)
-		if err != nil {
-			return err
-		}
-		again = append(again, gone...)
-	}
+
+	again, replaced := k.missing(id, held)
 	if replaced || !before.IsZero() && !before.Equal(held.Created) {
 		lost(id)
 	}
+	err = k.storeOwed(ctx, id, all, held.Created)
 	for _, o := range again {
-		entry, err := o.again(ctx, k.store)
-		if errors.Is(err, store.ErrNoEvaluation) {
-			return nil // gone again
-		}
 		if err != nil {
-			return err
+			break
 		}
-		k.confirm(o, held.Created, entry)
+		var entry store.Entry
+		if entry, err = o.again(ctx, k.store); err == nil {
+			k.confirm(o, held.Created, entry)
+		}
 	}
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return nil // gone again
+	}
+	if err != nil {
+		return err
+	}
+
 	k.forget(func(o *keptOutcome) bool {
 		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) && o.stored(held.Oldest)
 	})
 	return nil
 }
 
-// evaluations lists those with kept entries.
+// evaluations lists those with kept outcomes and calls.
 func (k *Ledger) evaluations() []eval.ID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,53 +261,27 @@ func (k *Ledger) evaluations() []eval.ID {
 			ids = append(ids, o.evaluation())
 		}
 	}
+	for _, o := range k.owed {
+		if !slices.Contains(ids, o.evaluation) {
+			ids = append(ids, o.evaluation)
+		}
+	}
 	return ids
 }
 
-// missing are the outcomes that may be missing from the record made at a time. replaced: some
-// were in another record.
-func (k *Ledger) missing(id eval.ID, created time.Time) (outcomes []*keptOutcome, replaced bool) {
+// missing returns the outcomes that may be missing from an evaluation: another record or another
+// memory has acknowledged them. replaced: some were in another record.
+func (k *Ledger) missing(id eval.ID, held store.Held) (outcomes []*keptOutcome, replaced bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, o := range k.outcomes {
-		other := !o.created.Equal(created)
-		if o.evaluation() == id && (other || k.suspect) {
+		other := !o.created.Equal(held.Created)
+		if o.evaluation() == id && (other || o.entry.Memory != held.Oldest.Memory) {
 			outcomes = append(outcomes, o)
 			replaced = replaced || other
 		}
 	}
 	return outcomes, replaced
-}
-
-// gone are the outcomes of the last minute that were in the record made at a time and no longer
-// are: after an unnoticed failover the last writes may be missing.
-func (k *Ledger) gone(ctx context.Context, id eval.ID, created time.Time) ([]*keptOutcome, error) {
-	byPhase := map[int][]*keptOutcome{}
-	k.mu.Lock()
-	if !k.suspect { // else all are recorded again
-		for _, o := range k.outcomes {
-			if o.calls == nil && o.Run().Evaluation == id && o.created.Equal(created) && time.Since(o.at) < verifiedFor {
-				byPhase[o.Run().Phase] = append(byPhase[o.Run().Phase], o)
-			}
-		}
-	}
-	k.mu.Unlock()
-	index := func(a, b *keptOutcome) int { return cmp.Compare(a.Run().Index, b.Run().Index) }
-	var gone []*keptOutcome
-	for phase, outcomes := range byPhase {
-		first := slices.MinFunc(outcomes, index).Run().Index
-		states, err := k.store.States(ctx, id, phase, first, slices.MaxFunc(outcomes, index).Run().Index)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range outcomes {
-			state, generation := record.ParseStateByte(states[o.Run().Index-first])
-			if state == eval.StateNone && generation <= o.Generation() { // a later one is a retry
-				gone = append(gone, o)
-			}
-		}
-	}
-	return gone, nil
 }
 
 // confirm notes that an entry of the evaluation made at created has the outcome.
@@ -304,10 +292,11 @@ func (k *Ledger) confirm(o *keptOutcome, created time.Time, entry store.Entry) {
 }
 
 // stored reports whether a results store has the outcome, as oldest is the first entry that
-// waits for one; zero: none does. Entries leave their stream only once a store has them. Their
-// age tells nothing: Redis's clock may have been set in between.
+// waits for one; none: no entry does. Entries leave their stream only once a store has them. Only
+// the memory that has acknowledged the outcome proves this: another may never have had its entry.
+// Its age tells nothing: Redis's clock may have been set in between.
 func (o *keptOutcome) stored(oldest store.Entry) bool {
-	return oldest == (store.Entry{}) || o.entry != (store.Entry{}) && o.entry.Before(oldest)
+	return o.entry.Memory == oldest.Memory && (oldest.None() || !o.entry.None() && o.entry.Before(oldest))
 }
 
 func (k *Ledger) forget(these func(*keptOutcome) bool) {

@@ -24,3 +24,23 @@ func TestKeptIsBounded(t *testing.T) {
 		t.Errorf("%d outcomes of %d bytes are kept, want the last 9", len(k.outcomes), k.bytes)
 	}
 }
+
+// An outcome is in a results store when its entry has left the stream, by the memory that has
+// acknowledged it alone: the stream of another may never have had the entry.
+func TestStoredByItsMemoryAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		acknowledged, now store.Memory
+		want              bool
+	}{
+		{"m", "m", true},
+		{"m", "another", false},
+		{"", "m", false},
+		{"", "", true}, // an embedded Redis, which ends with its process
+	} {
+		o := keptOutcome{entry: store.Entry{Memory: c.acknowledged}}
+		if got := o.stored(store.Entry{Memory: c.now}); got != c.want {
+			t.Errorf("acknowledged in memory %q and nothing waits in %q: stored is %t, want %t", c.acknowledged, c.now, got, c.want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ import (
 // was fenced: paid answers are kept, and the script records a run only once, from any worker.
 func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Run) error {
 	encoded := make([]store.Outcome, len(outcomes))
-	calls := r.calls
+	calls := r.unsaved()
 	for i := range outcomes {
 		r.complete(&outcomes[i])
 		var err error
@@ -38,6 +38,7 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 	for i, o := range encoded {
 		r.on.Ledger.Put(o, created, recorded[i].Entry)
 	}
+	r.on.Ledger.Stored(r.calls)
 	if err != nil {
 		return err
 	}

@@ -105,12 +105,13 @@ func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error
 // Save keeps what the next worker must know, whenever it comes.
 func (r *Run) Save(ctx context.Context) error {
 	var entry store.Entry
+	calls := r.unsaved()
 	err := r.Persist(ctx, func(ctx context.Context) (err error) {
-		entry, err = r.on.Store.SaveProgress(ctx, r.Task, r.Progress, r.calls)
+		entry, err = r.on.Store.SaveProgress(ctx, r.Task, r.Progress, calls)
 		return err
 	})
 	if err == nil || errors.Is(err, store.ErrTaken) {
-		r.saved(entry)
+		r.saved(calls, entry)
 	}
 	return err
 }
@@ -118,12 +119,13 @@ func (r *Run) Save(ctx context.Context) error {
 // SaveJob is Save of a run whose job was just submitted.
 func (r *Run) SaveJob(ctx context.Context) error {
 	var entry store.Entry
+	calls := r.unsaved()
 	err := r.Persist(ctx, func(ctx context.Context) (err error) {
-		entry, err = r.on.Store.SaveJob(ctx, r.Task, r.Progress, r.calls)
+		entry, err = r.on.Store.SaveJob(ctx, r.Task, r.Progress, calls)
 		return err
 	})
 	if err == nil {
-		r.saved(entry)
+		r.saved(calls, entry)
 	}
 	return err
 }
@@ -131,27 +133,35 @@ func (r *Run) SaveJob(ctx context.Context) error {
 // SaveCalls stores the calls of a run that is dropped, where its evaluation is still there:
 // otherwise their cost is not needed.
 func (r *Run) SaveCalls(ctx context.Context) error {
-	if len(r.calls) == 0 {
+	calls := r.unsaved()
+	if len(calls) == 0 {
 		return nil
 	}
-	entry, err := r.on.Store.AppendCalls(ctx, r.Task.Evaluation, r.calls)
+	entry, err := r.on.Store.AppendCalls(ctx, r.Task.Evaluation, calls)
 	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
 		return err
 	}
-	r.saved(entry)
+	r.saved(calls, entry)
 	return nil
 }
 
-// saved notes that an entry has the calls made so far.
-func (r *Run) saved(entry store.Entry) {
+// unsaved returns the calls made so far that are not stored yet, by this run or by the ledger.
+func (r *Run) unsaved() []record.Call {
+	r.calls = r.on.Ledger.Owed(r.calls)
+	return r.calls
+}
+
+// saved notes that an entry has calls.
+func (r *Run) saved(calls []record.Call, entry store.Entry) {
 	if r.Evaluation != nil {
-		r.on.Ledger.PutCalls(r.Task.Evaluation, r.calls, r.Evaluation.Record.Created, entry)
+		r.on.Ledger.PutCalls(r.Task.Evaluation, calls, r.Evaluation.Record.Created, entry)
 	}
+	r.on.Ledger.Stored(calls)
 	r.calls = nil
 }
 
 // Unsaved is the number of calls that are not stored yet.
-func (r *Run) Unsaved() int { return len(r.calls) }
+func (r *Run) Unsaved() int { return len(r.unsaved()) }
 
 // Persist makes a write that must not be lost.
 func (r *Run) Persist(ctx context.Context, write func(context.Context) error) error {
@@ -165,8 +175,11 @@ func (r *Run) Keep(call record.Call) {
 	r.hand.call(call)
 }
 
-// Add notes a call that is to be recorded.
-func (r *Run) Add(call record.Call) { r.calls = append(r.calls, call) }
+// Add notes a call that is to be recorded. The ledger records it if the run does not.
+func (r *Run) Add(call record.Call) {
+	r.calls = append(r.calls, call)
+	r.on.Ledger.Owe(r.Task.Evaluation, call)
+}
 
 // summaryRunes is how much of a reason or an answer people are shown; the results store has it
 // all.
