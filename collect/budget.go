@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // UnpricedError is returned for an evaluation with a budget when the cost of recorded
@@ -46,26 +47,18 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...stri
 
 // Restore opens the budget of an evaluation and the daily quotas after Redis has lost what was
 // used of them, or a part of it. They count on from the results store once drain has moved what
-// waits in Redis, the budget from least, in nano-USD, if that is more. Restore waits for the end of the
-// limiter's grace period, in which no evaluation's calls begin, because a call that ended as the
-// memory was lost may not be recorded yet. budget: the evaluation has a budget, and has not
-// ended.
-func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, least int64, drain func(context.Context) error) error {
+// waits in Redis, the budget from least, in nano-USD, if that is more. A call that ended before
+// the loss may be missing there, because Redis has lost its record as well, or did not have it
+// yet: Restore waits until every live worker has recorded again what it knows, and for the end of
+// the limiter's grace period, in which no evaluation's calls begin. budget: the evaluation has a
+// budget, and has not ended.
+func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, least int64, drain func(context.Context) error) error {
 	closed, unsure, err := toRestore(ctx, limits, id, budget)
 	if err != nil || !closed && !unsure {
 		return err
 	}
-	for {
-		grace, err := limits.Grace(ctx)
-		if err != nil {
-			return err
-		}
-		if grace <= 0 {
-			break
-		}
-		if err := outage.Pause(ctx, grace); err != nil {
-			return err
-		}
+	if err := awaitRecords(ctx, s, limits, drain); err != nil {
+		return err
 	}
 	if err := drain(ctx); err != nil {
 		return err
@@ -87,6 +80,78 @@ func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bo
 		return err
 	}
 	return limits.TellSpent(ctx, string(id), max(nano, least))
+}
+
+// Workers are asked so often whether they have recorded again what Redis has lost. One that does
+// not tell, because its release is an earlier one, is given tellTime after the grace period.
+const (
+	askWorkers = 200 * time.Millisecond
+	tellTime   = 5 * time.Second
+)
+
+// awaitRecords waits until the limiter's grace period is over and every live worker has recorded
+// again what it knew when the limiter's memory began. What is recorded meanwhile is drained.
+func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, drain func(context.Context) error) error {
+	if err := limits.Remember(ctx); err != nil {
+		return err
+	}
+	began := time.Time{} // of the wait for workers in the memory of now
+	for before := ""; ; {
+		memory, grace, err := limits.Memory(ctx)
+		if err != nil {
+			return err
+		}
+		if memory != before || grace > 0 {
+			before, began = memory, time.Now()
+		}
+		if grace > 0 {
+			if err := outage.Pause(ctx, grace); err != nil {
+				return err
+			}
+			continue
+		}
+		late, silent, err := unrecorded(ctx, s, limits, memory)
+		if err != nil {
+			return err
+		}
+		if late == 0 && (silent == 0 || time.Since(began) >= tellTime) {
+			return nil
+		}
+		if err := drain(ctx); err != nil {
+			return err
+		}
+		if err := outage.Pause(ctx, askWorkers); err != nil {
+			return err
+		}
+	}
+}
+
+// unrecorded counts the live workers that have not recorded again what they knew when a memory of
+// the limits began, and those that do not tell.
+func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string) (late, silent int, err error) {
+	beats, err := limits.Beats(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	var live []string
+	for worker, left := range beats {
+		if left > 0 {
+			live = append(live, worker)
+		}
+	}
+	told, err := s.Told(ctx, live)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, worker := range live {
+		switch recorded := told[worker].Recorded; {
+		case recorded == nil:
+			silent++
+		case *recorded != memory:
+			late++
+		}
+	}
+	return late, silent, nil
 }
 
 // budgeted reports whether an evaluation has a budget that its calls must keep.

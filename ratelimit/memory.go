@@ -223,6 +223,19 @@ func (a *Admin) Since(ctx context.Context) (since time.Time, ok bool, err error)
 	return time.UnixMicro(registry.since), registry.epoch != "", nil
 }
 
+// Remember begins an epoch if none is in force, as the first call does. From then on Memory has
+// a name, and a grace period if the server may have forgotten calls.
+func (a *Admin) Remember(ctx context.Context) error {
+	inForce, err := a.client.HExists(ctx, a.keys.registry(), epochField).Result()
+	if err != nil {
+		return fmt.Errorf("begin limits: %w", err)
+	}
+	if inForce {
+		return nil
+	}
+	return a.begin(ctx, &registry{}, false)
+}
+
 // Begin begins an epoch in an empty registry, for a Redis whose memory reaches back that far
 // and that no earlier process still uses: an embedded one, whose folder records when the last
 // call was made. It does nothing when an epoch is in force.

@@ -59,11 +59,7 @@ func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) er
 
 func (a *Admin) tellSpent(ctx context.Context, evaluation string, nano int64) error {
 	// An amount recorded without an epoch would count in every later epoch.
-	inForce, err := a.client.HExists(ctx, a.keys.registry(), epochField).Result()
-	if err == nil && !inForce {
-		err = a.begin(ctx, &registry{}, false)
-	}
-	if err != nil {
+	if err := a.Remember(ctx); err != nil {
 		return err
 	}
 	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive(), a.keys.changes()}

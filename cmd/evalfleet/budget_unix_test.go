@@ -226,3 +226,32 @@ func TestBudgetAfterAnOlderCopy(t *testing.T) {
 	// Those in flight when Redis went are settled at what they may cost.
 	f.wantSpentWithin(budget, 2*16)
 }
+
+// TestBudgetAfterLosingWhatNoStoreHas: Redis restarts at once from a copy that lacks the last
+// calls, while the process that collects them is frozen: only the workers know what was spent. No
+// call is beyond the budget, and the results store has every call that was paid for.
+func TestBudgetAfterLosingWhatNoStoreHas(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	f := newBudgeted(t, "100ms")
+	const budget = 200
+	f.budgeted(budget)
+	f.startWorkers(2)
+	p := f.program("enqueue", "evaluation.yaml", "--limit", "380", "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+	f.until("calls are answered", func(s seen) bool { return s.All.Answered >= 10 })
+	older := f.redis.Copy()
+	p.signal(syscall.SIGSTOP)
+	f.until("many more are", func(s seen) bool { return s.All.Answered >= 90 })
+	f.redis.Kill()
+	if !f.redis.Revert(older) {
+		t.Fatal("the copy cannot be used")
+	}
+	f.redis.Start()
+	p.signal(syscall.SIGCONT)
+	wantStopped(t, p)
+	// Those in flight when Redis went are settled at what they may cost.
+	f.wantSpentWithin(budget, 2*16)
+	if got := f.stats().All; got.Retaken > 2*16 {
+		t.Errorf("%d calls were made again, want at most those in flight at the loss", got.Retaken)
+	}
+}

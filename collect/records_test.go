@@ -1,0 +1,101 @@
+package collect
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
+)
+
+// Redis has lost its last writes, and a worker records its calls again only after the results
+// were drained: the budget opens once the worker has told that it has, and counts them.
+func TestRestoreWaitsForWorkers(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), redistest.New(t)
+	client := server.Client()
+	s := store.New(client, "")
+	cfg := ratelimit.Config{Lease: time.Second, Worker: "w"}
+	limits := ratelimit.NewAdmin(client, cfg)
+	e, texts := pairOf("budgeted")
+	id := e.ID()
+	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar)}}
+	q := &enqueue.Enqueuer{Store: s, Limits: limits, Log: zerolog.Nop()}
+	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := limits.Remember(ctx); err != nil {
+		t.Fatal(err)
+	}
+	limiter := ratelimit.New(client, cfg)
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() { ended <- limiter.Run(running) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-limiter.Beating()
+	tell := func(recorded string) {
+		t.Helper()
+		if err := s.Tell(ctx, "w", record.Worker{V: record.WorkerVersion, Recorded: &recorded}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("an earlier memory")
+
+	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
+	}}
+	_, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	var drains atomic.Int64
+	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
+	restored := make(chan error, 1)
+	go func() {
+		restored <- Restore(ctx, s, limits, id, true, sink, 0, func(ctx context.Context) error {
+			drains.Add(1)
+			_, err := collector.Drain(ctx)
+			return err
+		})
+	}()
+	testrun.Eventually(t, "it has drained, and waits for the worker", func() bool { return drains.Load() >= 3 || len(restored) > 0 })
+	if closed, _, err := limits.Untold(ctx, string(id)); err != nil || !closed {
+		t.Errorf("the budget is closed: %t, %v; want that while the worker has not recorded its calls again", closed, err)
+	}
+
+	usd := 0.25
+	call := record.Call{ID: "c0", Stage: "verdict", Model: "p:m", Attempt: 1, Status: 200, Asked: began, Started: began.Add(-time.Second), Ended: began, Usage: providers.Usage{Reported: true, CostUSD: &usd}}
+	if _, err := s.AppendCalls(ctx, id, []record.Call{call}); err != nil {
+		t.Fatal(err)
+	}
+	memory, _, err := limits.Memory(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(memory)
+	if err := <-restored; err != nil {
+		t.Fatal(err)
+	}
+	usage, err := limits.Usage(ctx)
+	if err != nil || len(usage) != 1 || usage[0].Closed || usage[0].Spent != ratelimit.Dollar/4 {
+		t.Errorf("Usage = %+v, %v; want $0.25 spent", usage, err)
+	}
+}
