@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/evalfleet/evalfleet/internal/lockfile"
 )
 
 // keyFile holds the key of a user's seals, below the folder of the user's state.
@@ -33,6 +35,15 @@ func NewOwner(env func(string) (string, bool)) Owner {
 		}
 	}
 	return Owner{}
+}
+
+// Lock returns the lock of a name in the folder of the user's state, where no other user can prepare
+// it; nil without such a folder.
+func (s Owner) Lock(name string) *lockfile.Lock {
+	if s.path == "" || os.MkdirAll(filepath.Dir(s.path), 0o700) != nil {
+		return nil
+	}
+	return lockfile.New(filepath.Join(filepath.Dir(s.path), name))
 }
 
 // Seal marks r, with the version that Save gives it.

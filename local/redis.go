@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -63,7 +60,6 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 
 // embedded brings a Redis for this run alone, and says how to end it.
 func (j *job) embedded() (redis.UniversalClient, func(), error) {
-	alone := j.alone()
 	server, err := embedded.Start(j.Place.Dir)
 	if err != nil {
 		return nil, nil, exitcode.With(exitcode.Unreachable, err)
@@ -72,22 +68,34 @@ func (j *job) embedded() (redis.UniversalClient, func(), error) {
 	if err != nil {
 		return nil, nil, errors.Join(exitcode.With(exitcode.Unreachable, err), server.Close())
 	}
-	client := address.Open(j.Worker.Namespace, 0)
+	client, ended := address.Open(j.Worker.Namespace, 0), j.alone()
 	return client, func() {
 		_ = client.Close()
 		if err := server.Close(); err != nil {
 			j.Worker.Log.Warn().Err(err).Msg("embedded Redis")
 		}
-		_ = alone.Unlock()
+		ended()
 	}, nil
 }
 
-// alone says so when another run of this user brings a Redis of its own as well:
-// each keeps its own limits then.
-func (j *job) alone() *flock.Flock {
-	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("evalfleet-embedded-%d.lock", os.Getuid())))
-	if held, err := lock.TryLock(); err == nil && !held {
-		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same Redis")
+// embeddedLock is held while a run of this user has a Redis of its own.
+const embeddedLock = "embedded.lock"
+
+// alone says so when another run of this user brings a Redis of its own as well: each keeps its own
+// limits then. It returns how to end this run's part.
+func (j *job) alone() (end func()) {
+	lock := j.Owner.Lock(embeddedLock)
+	if lock == nil {
+		return func() {}
 	}
-	return lock
+	held, err := lock.TryLock()
+	switch {
+	case err != nil:
+		j.Worker.Log.Debug().Err(err).Msg("cannot see whether another run is active on this machine")
+	case !held:
+		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same Redis")
+	default:
+		return func() { _ = lock.Unlock() }
+	}
+	return func() {}
 }
