@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,11 +30,10 @@ func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
 	s.Password, _ = p.env(passwordVariable)
 	s.SentinelPassword, _ = p.env(sentinelPasswordVariable)
 	if path := c.String(redisPasswordFlag); path != "" {
-		raw, err := os.ReadFile(path)
-		if err != nil {
+		if _, err := dial.ReadPassword(path); err != nil {
 			return s, usageError("--%s: %w", redisPasswordFlag, err)
 		}
-		s.Password = strings.TrimRight(string(raw), "\r\n")
+		s.Password, s.PasswordFile = "", path
 	}
 	return s, nil
 }

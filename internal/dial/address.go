@@ -33,6 +33,9 @@ type Settings struct {
 	URL string
 	// Password and SentinelPassword apply where the URL has none.
 	Password, SentinelPassword string
+	// PasswordFile is a file with the password that applies instead of Password. Each new
+	// connection reads it again: a password may change, or be valid for a short time.
+	PasswordFile string
 	// CA, Cert and Key are PEM files: who is believed to have signed the servers'
 	// certificates, instead of the system's, and the client's own
 	// certificate. ServerName is the name wanted in a server's certificate, instead
@@ -54,6 +57,7 @@ const PoolSize = 32
 
 // Parse reads settings. Its errors hold no password.
 func Parse(s Settings) (*Address, error) {
+	s.URL = strings.TrimSpace(s.URL) // a file that it comes from may end with a line break
 	where, err := split(s.URL)
 	if err != nil {
 		return nil, err
@@ -66,6 +70,7 @@ func Parse(s Settings) (*Address, error) {
 			return nil, errors.New("several hosts need the form of a Cluster or Sentinels: want " + Forms)
 		}
 		if a.one, err = redis.ParseURL(s.URL); err == nil {
+			a.one.CredentialsProviderContext = s.credentials(a.one.Username, a.one.Password)
 			a.one.Password = cmp.Or(a.one.Password, s.Password)
 			a.one.PoolSize = cmp.Or(a.one.PoolSize, PoolSize)
 			secure = &a.one.TLSConfig
@@ -81,7 +86,10 @@ func Parse(s Settings) (*Address, error) {
 			secure = &a.cluster.TLSConfig
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && keyed.MatchString(s.URL): // go-redis names the options, and so parts of the password
+		return nil, errors.New("invalid option in the URL: write the password as redis://:PASSWORD@host; " + encoded)
+	case err != nil:
 		return nil, withoutURL(err)
 	}
 	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
@@ -114,6 +122,10 @@ var schemes = regexp.MustCompile(`^(rediss?)(?:\+(sentinel|cluster))?$`)
 func split(address string) (*place, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	known := schemes.FindStringSubmatch(scheme)
+	if keyed.MatchString(address) && !ok {
+		return nil, errors.New("this is the connection string of another client: write rediss://:PASSWORD@host:6380 " +
+			"(without TLS redis://:PASSWORD@host:6379), or omit the password and set --redis-password-file; " + encoded)
+	}
 	if !ok || known == nil && scheme != "unix" {
 		return nil, errors.New("unknown form: want " + Forms)
 	}
@@ -181,6 +193,7 @@ func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 		return nil, err
 	}
 	o.MasterName = p.path[0]
+	o.CredentialsProviderContext = s.credentials(p.user, p.password)
 	o.Username, o.Password = p.user, cmp.Or(p.password, s.Password)
 	o.SentinelUsername, o.SentinelPassword = user, cmp.Or(password, s.SentinelPassword)
 	return o, nil
@@ -198,6 +211,7 @@ func (p *place) ofCluster(s Settings) (*redis.ClusterOptions, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.CredentialsProviderContext = s.credentials(p.user, p.password)
 	o.Username, o.Password = p.user, cmp.Or(p.password, s.Password)
 	return o, nil
 }
@@ -231,10 +245,12 @@ func withoutURL(err error) error {
 	return err
 }
 
-var secretsIn = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&]*`)
+// keyed finds a password in the forms key=value and key:value, which URLs have in their queries, and
+// the connection strings of other clients between commas, spaces and semicolons.
+var keyed = regexp.MustCompile(`(?is)((?:password|passwd|pwd)["']?\s*[=:]|(?:auth|secret|token|(?:access|account|primary)_?key)\s*=).*`)
 
 // Redact hides the passwords of an address. Where their special characters are not
-// encoded, it hides more rather than less.
+// encoded, it hides more rather than less: of what follows the name of a password, nothing is shown.
 func Redact(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -242,7 +258,7 @@ func Redact(address string) string {
 	} else {
 		scheme += "://"
 	}
-	rest = secretsIn.ReplaceAllString(rest, "${1}xxxxx")
+	rest = keyed.ReplaceAllString(rest, "${1}xxxxx")
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		if user, _, has := strings.Cut(rest[:at], ":"); has {
 			return scheme + user + ":xxxxx" + rest[at:]

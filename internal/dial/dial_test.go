@@ -120,12 +120,19 @@ func TestNoPartOfAPasswordIsShown(t *testing.T) {
 		"redis://me:hunter2/0", "rediss+sentinel://:hun/ter2@a,b:7/m", "redis+sentinel://me:hun#ter2@a/m?sentinel_password=ter/2@#hun",
 		"redis+sentinel://a/m?db=1&sentinel_password=hun#ter2", "redis+cluster://:hun?ter2@a:1,b", "redis+cluster://:[hunter2@a", "unix://:hun#ter2@/run/redis.sock",
 		"http://:hun/ter2@host", "redis://:\x01hunter2@host",
+		"host.redis.cache.windows.net:6380,password=hunter2=,ssl=True,abortConnect=False", "host:6380, Password = hun,ter2,ssl=true",
+		"host=h port=6379 password=hunter2", "host=h password='hun ter2' db=1", "password: hunter2", `{"host": "h", "password": "hun@ter2"}`,
+		"Endpoint=h;AccessKey=hunter2;", "redis://h:6380,password=hunter2,ssl=True", "redis://h?password=hun&ter2&db=1",
+		"rediss://host:6380,password=hun/ter2=", "h:6380,pwd=hunter2",
 	} {
 		_, err := Parse(Settings{URL: address})
 		if shown := Redact(address) + " " + fmt.Sprint(err); strings.Contains(shown, "hun") || strings.Contains(shown, "ter2") || strings.Contains(shown, "ter/2") {
 			t.Errorf("%s is shown as %s", address, shown)
 		}
-		if err == nil && strings.ContainsAny(address[strings.Index(address, "://")+3:], "/?#") && !strings.Contains(address, "unix") && !strings.Contains(address, "sentinel_password") {
+		if !strings.Contains(address, "://") && !strings.Contains(fmt.Sprint(err), "://") {
+			t.Errorf("%s: %v, want the form of a URL", address, err)
+		}
+		if err == nil && strings.ContainsAny(address[strings.Index(address, "://")+3:], "/?#") && !strings.Contains(address, "unix") && !strings.Contains(address, "_password") && !strings.Contains(address, "?password") {
 			t.Errorf("%s is taken for an address", address)
 		}
 	}
@@ -137,7 +144,8 @@ func TestRedact(t *testing.T) {
 		"redis://host/1":                                               "redis://host/1",
 		"redis://:a@b@host/1":                                          "redis://:xxxxx@host/1",
 		"redis+cluster://me:a:b@h,i?pool_size=1":                       "redis+cluster://me:xxxxx@h,i?pool_size=1",
-		"redis+sentinel://h/m?sentinel_password=a&password=b&db=1":     "redis+sentinel://h/m?sentinel_password=xxxxx&password=xxxxx&db=1",
+		"redis+sentinel://h/m?sentinel_password=a&password=b&db=1":     "redis+sentinel://h/m?sentinel_password=xxxxx",
+		"redis://auth-store:6379":                                      "redis://auth-store:6379",
 		"redis://me@host":                                              "redis://me@host",
 		"rediss+sentinel://me:a@h:1,i:2/m/3?sentinel_username=sentry1": "rediss+sentinel://me:xxxxx@h:1,i:2/m/3?sentinel_username=sentry1",
 	} {

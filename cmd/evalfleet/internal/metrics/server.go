@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/evalfleet/evalfleet/internal/hostname"
 )
 
 // Paths that Serve answers.
@@ -64,14 +66,15 @@ type Server struct {
 	done chan error
 }
 
-// Listen starts to answer on an address, such as ":9090".
+// Listen starts to answer on an address, such as ":9090". On loopback, it answers only to localhost
+// and IP addresses.
 func Listen(ctx context.Context, address string, handler http.Handler) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	s := &Server{
-		http: &http.Server{Addr: listener.Addr().String(), Handler: handler, ReadHeaderTimeout: 5 * time.Second},
+		http: &http.Server{Addr: listener.Addr().String(), Handler: hostname.Guard(listener.Addr(), handler), ReadHeaderTimeout: 5 * time.Second},
 		done: make(chan error, 1),
 	}
 	go func() { s.done <- s.http.Serve(listener) }()

@@ -1,0 +1,38 @@
+// Package hostname recognises the names under which requests reach this machine, so that a foreign
+// page cannot read ours through a name of its own (DNS rebinding).
+package hostname
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Known reports whether a request's Host is localhost, an address or one of the names. An address
+// is known: a browser sends a foreign page's name, not the address it resolves to.
+func Known(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// Guard refuses requests to unknown names if a handler listens on loopback. On other addresses,
+// names lead to it that only its network knows.
+func Guard(address net.Addr, next http.Handler) http.Handler {
+	if at, ok := address.(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !Known(r.Host, nil) {
+			http.Error(w, "not served under this host name: use localhost or an IP address", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
