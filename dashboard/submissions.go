@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/fleet"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/upload"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/web"
 )
@@ -25,11 +24,17 @@ func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64
 	if !d.Changes {
 		return
 	}
+	switch removed, err := upload.Sweep(); {
+	case err != nil:
+		d.Log.Warn().Err(err).Msg("cannot remove uploads that an earlier process left in the temporary folder")
+	case removed > 0:
+		d.Log.Info().Int("uploads", removed).Msg("removed uploads that an earlier process left in the temporary folder")
+	}
 	d.MaxUpload = bytes
 	d.Submit = func(ctx context.Context, sent web.Submission) (web.Receipt, error) {
 		s, err := load(sent, known)
 		if err != nil {
-			return web.Receipt{}, invalid(sent.Folder, err)
+			return web.Receipt{}, invalid(err)
 		}
 		return submit(ctx, f, sent, s)
 	}
@@ -64,7 +69,7 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 	case errors.Is(err, store.ErrCancelled):
 		return web.Receipt{}, fmt.Errorf("%w: %w; `evalfleet delete %s` lets it be submitted again", web.ErrConflict, err, s.Evaluation.ID())
 	case code == exitcode.Usage:
-		return web.Receipt{}, invalid(sent.Folder, err)
+		return web.Receipt{}, invalid(err)
 	case err != nil:
 		return web.Receipt{}, err
 	}
@@ -73,7 +78,7 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 		Queues: receipt.Queues, Warnings: []string{},
 	}
 	for _, w := range s.Warnings {
-		answer.Warnings = append(answer.Warnings, within(sent.Folder, w.String()))
+		answer.Warnings = append(answer.Warnings, w.String())
 	}
 	if warning := each.Unserved(ctx, s); warning != "" {
 		answer.Warnings = append(answer.Warnings, warning)
@@ -81,22 +86,14 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 	return answer, nil
 }
 
-// invalid returns the problems of the files in a folder, by their paths within it.
-func invalid(folder string, err error) error {
-	answer := &web.InvalidError{Text: within(folder, err.Error())}
+// invalid returns the problems of an evaluation's files.
+func invalid(err error) error {
+	answer := &web.InvalidError{Text: err.Error()}
 	var problems config.Problems
 	if errors.As(err, &problems) {
 		for _, p := range problems {
-			answer.Problems = append(answer.Problems, web.Problem{
-				File: within(folder, p.File), Line: p.Line, Column: p.Column, Path: p.Path,
-				Message: within(folder, p.Message), Fix: within(folder, p.Fix),
-			})
+			answer.Problems = append(answer.Problems, web.Problem{File: p.File, Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message, Fix: p.Fix})
 		}
 	}
 	return answer
-}
-
-// within removes a folder from the paths in a text.
-func within(folder, text string) string {
-	return strings.ReplaceAll(text, folder+string(os.PathSeparator), "")
 }

@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,8 @@ type Accounts struct {
 	checks chan struct{} // holds those that are computed now
 	queue  chan struct{} // holds those, and those that wait
 	tries  *guesses
+	// compare is bcrypt's comparison.
+	compare func(hash, password []byte) error
 
 	mu     sync.Mutex // guards all below
 	looked time.Time
@@ -76,7 +79,7 @@ var errCrowded = errors.New("too many logins at once")
 // Config.Actions allow. Empty lines and those that begin with # are ignored.
 func OpenAccounts(path string) (*Accounts, error) {
 	a := &Accounts{path: path, checks: make(chan struct{}, mostChecks), queue: make(chan struct{}, mostChecks+mostWaiting),
-		tries: &guesses{of: map[guess]failures{}}, known: map[[sha256.Size]byte]time.Time{}}
+		tries: &guesses{of: map[guess]failures{}}, compare: bcrypt.CompareHashAndPassword, known: map[[sha256.Size]byte]time.Time{}}
 	_, _ = rand.Read(a.secret[:]) // never fails
 	a.look(time.Now())
 	return a, a.err
@@ -182,13 +185,33 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // others failed meanwhile
 		return of, false, &delayed{wait}
 	}
-	if bcrypt.CompareHashAndPassword(of.hash, []byte(password)) != nil || !real {
+	if a.compare(of.hash, []byte(password)) != nil || !real {
+		a.takeAsLong(of.hash, password)
 		a.tries.failed(address, name, time.Now())
 		return of, false, nil
 	}
 	a.tries.succeeded(address, name)
 	a.remember(key)
 	return of, true, nil
+}
+
+// takeAsLong makes the refusal of a name take as long as that of an unknown one, which is compared
+// with the dearest hash. Each step of the cost doubles the time: after cost c, those of c up to the
+// dearest but one add up to what is missing.
+func (a *Accounts) takeAsLong(hash []byte, password string) {
+	a.mu.Lock()
+	dear := a.dear
+	a.mu.Unlock()
+	own, err := bcrypt.Cost(hash)
+	most, dearErr := bcrypt.Cost(dear)
+	if err != nil || dearErr != nil {
+		return // the file has changed meanwhile
+	}
+	for cost := own; cost < most; cost++ {
+		end := bytes.LastIndexByte(dear, '$')
+		other := slices.Concat(dear[:end-2], fmt.Appendf(nil, "%02d", cost), dear[end:])
+		_ = a.compare(other, []byte(password))
+	}
 }
 
 // delayed says that logins have failed too often for another now.

@@ -35,6 +35,9 @@ const (
 // actTime is how long an action may take, whether or not its viewer waits for it.
 const actTime = 30 * time.Second
 
+// formTime is how long a form may take to arrive.
+const formTime = 10 * time.Second
+
 // can returns the actions that make sense for the evaluation.
 func (e Evaluation) can() []string {
 	var can []string
@@ -62,10 +65,13 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	}
 	id, action := eval.ID(r.PathValue("id")), r.PathValue("action")
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	wire := http.NewResponseController(w)
+	_ = wire.SetReadDeadline(time.Now().Add(formTime))
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the form cannot be read", http.StatusBadRequest)
 		return
 	}
+	_ = wire.SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTime)
 	defer cancel()
 	var said string

@@ -1,20 +1,24 @@
 package web
 
 import (
-	"net"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
-	"slices"
+	"net/url"
 	"strings"
 	"unicode"
+
+	"github.com/evalfleet/evalfleet/internal/hostname"
 )
 
 // What a browser may load and run. Our own pages need nothing but themselves;
-// the report carries its style within; asynqmon's pages have scripts and styles
-// inside them and would load fonts from elsewhere, which they can do without.
+// the report carries its style within; asynqmon's pages make styles as they run, have scripts of
+// known text inside them, and would load fonts from elsewhere, which they can do without.
 const (
 	pagePolicy    = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 	reportPolicy  = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self'%s; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 
 // guard wraps all handlers: it sets the headers that all answers have, and refuses requests
@@ -29,7 +33,7 @@ func guard(known bool, hosts []string, next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		if known && !knownName(r.Host, hosts) {
+		if known && !hostname.Known(r.Host, hosts) {
 			http.Error(w, "these pages are not served under this host name: open them as localhost or by IP address, or add the name to --allowed-hosts", http.StatusForbidden)
 			return
 		}
@@ -43,25 +47,35 @@ func refuseForeign(next http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(next)
 }
 
-// knownName reports whether a request's Host is a name of ours. An address is: a browser sends
-// a foreign page's name, not the address it resolves to.
-func knownName(host string, hosts []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") {
-		return true
-	}
-	return slices.ContainsFunc(hosts, func(name string) bool { return strings.EqualFold(name, host) })
-}
-
-func monitorHeaders(next http.Handler) http.Handler {
+// monitorHeaders sets the policy of asynqmon's pages. It permits the scripts inside them by their
+// hashes, so that no other text on the origin of the actions becomes a script.
+func monitorHeaders(monitor http.Handler) http.Handler {
+	page := &heldPage{ResponseWriter: headersOnly{}}
+	monitor.ServeHTTP(page, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: MonitorPath + "/"}, Header: http.Header{}})
+	policy := fmt.Sprintf(monitorPolicy, hashesOf(page.text.String()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", monitorPolicy)
-		next.ServeHTTP(w, r)
+		w.Header().Set("Content-Security-Policy", policy)
+		monitor.ServeHTTP(w, r)
 	})
 }
+
+// hashesOf returns a policy's sources for the scripts inside a page, each after a space.
+func hashesOf(page string) string {
+	var sources strings.Builder
+	for _, after := range strings.Split(page, "<script>")[1:] {
+		script, _, _ := strings.Cut(after, "</script>")
+		sum := sha256.Sum256([]byte(script))
+		fmt.Fprintf(&sources, " 'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	return sources.String()
+}
+
+// headersOnly is a ResponseWriter that sends nothing.
+type headersOnly http.Header
+
+func (h headersOnly) Header() http.Header       { return http.Header(h) }
+func (headersOnly) Write(p []byte) (int, error) { return len(p), nil }
+func (headersOnly) WriteHeader(int)             {}
 
 // onlyQueueNames refuses names of queues that asynqmon would put into a PromQL query as
 // they are, if they contain more than names of ours do.

@@ -15,8 +15,10 @@ import (
 const (
 	// streamEvery is how often what streams tell is read again.
 	streamEvery = 2 * time.Second
-	// mostStreams may be open at once; further clients are asked to retry.
+	// mostStreams may be open at once, and streamsEach of them from one user; further clients
+	// are asked to retry. A browser opens one for each page.
 	mostStreams = 256
+	streamsEach = 64
 	// readTime is how long reading may take that no viewer's going away ends, and
 	// writeTime how long a viewer may take an event.
 	readTime  = 10 * time.Second
@@ -28,12 +30,11 @@ var errBusy = errors.New("too many pages are open; close some")
 // streams send changes to open pages. Each twin is read once an interval for any number of
 // viewers, and only while there are some: the first to wake reads for all.
 type streams struct {
-	every time.Duration
-	most  int
-	ended chan struct{} // closed by end
+	every  time.Duration
+	places *places
+	ended  chan struct{} // closed by end
 
-	mu    sync.Mutex // guards all below
-	open  int
+	mu    sync.Mutex       // guards all below
 	feeds map[string]*feed // by path, those with viewers
 	over  bool
 }
@@ -54,7 +55,7 @@ type event struct {
 }
 
 func newStreams() *streams {
-	return &streams{every: streamEvery, most: mostStreams, ended: make(chan struct{}), feeds: map[string]*feed{}}
+	return &streams{every: streamEvery, places: newPlaces(mostStreams, streamsEach), ended: make(chan struct{}), feeds: map[string]*feed{}}
 }
 
 // end ends all streams, and lets no other begin.
@@ -68,10 +69,14 @@ func (s *streams) end() {
 }
 
 // join counts a viewer in, who must leave.
-func (s *streams) join(path string) (of *feed, leave func(), err error) {
+func (s *streams) join(path, who string) (of *feed, leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || s.open >= s.most {
+	if s.over {
+		return nil, nil, errBusy
+	}
+	left, ok := s.places.enter(who)
+	if !ok {
 		return nil, nil, errBusy
 	}
 	of = s.feeds[path]
@@ -79,12 +84,11 @@ func (s *streams) join(path string) (of *feed, leave func(), err error) {
 		of = &feed{turn: make(chan struct{}, 1)}
 		s.feeds[path] = of
 	}
-	s.open++
 	of.viewers++
 	return of, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.open--
+		left()
 		if of.viewers--; of.viewers == 0 {
 			delete(s.feeds, path)
 		}
@@ -121,7 +125,7 @@ func wantsEvents(r *http.Request) bool {
 // but the time has changed, and keeps the connection in use; `away` says that it
 // cannot be read now.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(context.Context) event) {
-	of, leave, err := s.streams.join(r.URL.Path)
+	of, leave, err := s.streams.join(r.URL.Path, userOf(r))
 	if err != nil {
 		w.Header().Set("Retry-After", "30")
 		failJSON(w, err)

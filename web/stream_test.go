@@ -26,7 +26,7 @@ func TestStreamsReadOnceForAll(t *testing.T) {
 		var viewers sync.WaitGroup
 		for range 50 {
 			viewers.Go(func() {
-				of, leave, err := s.join("/api/limits")
+				of, leave, err := s.join("/api/limits", "ann")
 				if err != nil {
 					t.Error(err)
 					return
@@ -47,8 +47,8 @@ func TestStreamsReadOnceForAll(t *testing.T) {
 		if reads.Load() != 3 || events.Load() != 150 {
 			t.Errorf("read %d times for %d events, want 3 and 150", reads.Load(), events.Load())
 		}
-		if s.open != 0 || len(s.feeds) != 0 {
-			t.Errorf("%d viewers and %d feeds are left after all have gone", s.open, len(s.feeds))
+		if s.places.taken != 0 || len(s.places.of) != 0 || len(s.feeds) != 0 {
+			t.Errorf("%d viewers and %d feeds are left after all have gone", s.places.taken, len(s.feeds))
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.pages.streams.every = 10 * time.Millisecond
-	s.pages.streams.most = 2
+	s.pages.streams.places.most = 2
 	path := "/api/evaluations/" + string(s.idle)
 	got, lines := s.listen(path)
 	for header, want := range map[string]string{

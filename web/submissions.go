@@ -16,14 +16,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/upload"
 )
 
-// mostUploads is how many submissions are received and checked at the same time; further
-// ones get status 429.
-const mostUploads = 2
+const (
+	// mostUploads is how many submissions are received at the same time, and uploadsEach how
+	// many of them from one user; further ones get status 429.
+	mostUploads = 8
+	uploadsEach = 2
+	// mostSubmits is how many received submissions are checked and stored at the same time,
+	// which takes more memory than receiving them. Others wait.
+	mostSubmits = 2
+	// paceBytes of an upload must arrive within paceTime, again and again until its end.
+	paceBytes = 256 << 10
+	paceTime  = 30 * time.Second
+)
 
 // Submit stores an evaluation whose files are in a folder, which is removed when it
 // returns. Its error is an *InvalidError if the files are wrong, and ErrConflict if the
@@ -93,6 +103,11 @@ var errForbidden = errors.New("forbidden")
 // content.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	receipt, err := s.received(w, r)
+	if err != nil {
+		// A sender that is cut off while it sends does not see the answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.pace))
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, s.cfg.MaxUpload))
+	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if err != nil {
 		status := submitStatus(err)
@@ -133,11 +148,15 @@ func submitStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, upload.ErrType):
 		return http.StatusUnsupportedMediaType
+	case errors.Is(err, upload.ErrStorage):
+		return http.StatusInsufficientStorage
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout
 	}
 	return statusOf(err)
 }
 
-func (s *Server) received(w http.ResponseWriter, r *http.Request) (Receipt, error) {
+func (s *Server) received(w http.ResponseWriter, r *http.Request) (receipt Receipt, err error) {
 	if s.cfg.Submit == nil || !s.mayAct(r) {
 		return Receipt{}, fmt.Errorf("%w: submissions need a controller with --allow-actions, and an account that is not a viewer", errForbidden)
 	}
@@ -145,40 +164,135 @@ func (s *Server) received(w http.ResponseWriter, r *http.Request) (Receipt, erro
 	if err != nil {
 		return Receipt{}, err
 	}
-	select {
-	case s.uploads <- struct{}{}:
-		defer func() { <-s.uploads }()
-	default:
-		return Receipt{}, errUploads
-	}
-	if submission.Folder, err = os.MkdirTemp("", "evalfleet-upload-"); err != nil {
-		return Receipt{}, err
-	}
-	defer os.RemoveAll(submission.Folder)
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return Receipt{}, upload.ErrType
 	}
-	// JSON and tar add to the size of the files.
-	body := http.MaxBytesReader(w, r.Body, 6*s.cfg.MaxUpload+1<<20)
-	if err := upload.Unpack(body, mediaType, submission.Folder, s.cfg.MaxUpload); err != nil {
-		// A sender that is cut off while it sends does not see the answer.
-		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, s.cfg.MaxUpload))
-		var long *http.MaxBytesError
-		switch {
-		case errors.As(err, &long), errors.Is(err, upload.ErrTooLarge):
-			return Receipt{}, fmt.Errorf("%w: at most %d MiB are accepted (--max-upload-mib of the controller)", upload.ErrTooLarge, s.cfg.MaxUpload>>20)
-		case errors.Is(err, upload.ErrType), r.Context().Err() != nil:
-			return Receipt{}, err
+	leave, ok := s.uploads.enter(userOf(r))
+	if !ok {
+		return Receipt{}, errUploads
+	}
+	defer leave()
+
+	folder, err := upload.NewFolder()
+	if err != nil {
+		s.cfg.Log.Error().Err(err).Msg("cannot receive a submission")
+		return Receipt{}, err
+	}
+	defer func() {
+		if err := folder.Remove(); err != nil {
+			s.cfg.Log.Error().Err(err).Msg("an upload remains in the temporary folder until the next start")
 		}
-		return Receipt{}, fmt.Errorf("%w: %w", errBadRequest, err)
+	}()
+	submission.Folder = folder.Path
+	if err := s.unpack(w, r, mediaType, folder.Path); err != nil {
+		return Receipt{}, err
+	}
+
+	select {
+	case s.submits <- struct{}{}:
+		defer func() { <-s.submits }()
+	case <-r.Context().Done():
+		return Receipt{}, r.Context().Err()
 	}
 	// From here on, the sender's leaving changes nothing.
-	receipt, err := s.cfg.Submit(context.WithoutCancel(r.Context()), submission)
+	receipt, err = s.cfg.Submit(context.WithoutCancel(r.Context()), submission)
 	who, _ := r.Context().Value(user{}).(string)
 	s.cfg.Log.Info().Str("evaluation", string(receipt.ID)).Str("action", "submit").Str("user", who).AnErr("err", err).Msg("requested on the pages")
-	return receipt, err
+	for i, warning := range receipt.Warnings {
+		receipt.Warnings[i] = within(folder.Path, warning)
+	}
+	return receipt, hidden(folder.Path, err)
 }
+
+// unpack receives the files of a submission.
+func (s *Server) unpack(w http.ResponseWriter, r *http.Request, mediaType, folder string) error {
+	// JSON and tar add to the size of the files.
+	wire := http.NewResponseController(w)
+	body := http.MaxBytesReader(w, &pacedBody{ReadCloser: r.Body, wire: wire, time: s.pace}, 6*s.cfg.MaxUpload+1<<20)
+	err := upload.Unpack(body, mediaType, folder, s.cfg.MaxUpload)
+	_ = wire.SetReadDeadline(time.Time{}) // it would end the request while the evaluation is stored
+	var long *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &long):
+		return s.tooLarge(upload.ErrTooLarge)
+	case errors.Is(err, upload.ErrTooLarge):
+		return s.tooLarge(err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the upload is too slow: want %d KiB in %s: %w", paceBytes>>10, s.pace, os.ErrDeadlineExceeded)
+	case errors.Is(err, upload.ErrStorage):
+		s.cfg.Log.Error().Err(err).Msg("cannot receive a submission")
+		return err
+	case errors.Is(err, upload.ErrType), r.Context().Err() != nil:
+		return err
+	}
+	return fmt.Errorf("%w: %w", errBadRequest, err)
+}
+
+func (s *Server) tooLarge(err error) error {
+	return fmt.Errorf("%w: at most %d MiB are accepted (--max-upload-mib of the controller)", err, s.cfg.MaxUpload>>20)
+}
+
+// pacedBody is a request's body of which paceBytes must arrive in each time. A deadline that every
+// byte renewed would let a sender keep its place for days.
+type pacedBody struct {
+	io.ReadCloser
+	wire *http.ResponseController
+	time time.Duration
+	left int // bytes until the deadline is renewed
+}
+
+// Read is io.Reader.
+func (b *pacedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.left = paceBytes
+		// Only recorders of tests have no deadlines.
+		if err := b.wire.SetReadDeadline(time.Now().Add(b.time)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return 0, err
+		}
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= n
+	return n, err
+}
+
+// within removes a folder of this machine from a text: submitters know only what is in it.
+func within(folder, text string) string {
+	for _, form := range []string{folder, strings.Trim(strconv.Quote(folder), `"`)} {
+		text = strings.ReplaceAll(text, form+string(os.PathSeparator), "")
+		text = strings.ReplaceAll(text, form, ".")
+	}
+	return text
+}
+
+// hidden returns an error without a folder of this machine.
+func hidden(folder string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) {
+		return &hiddenError{within(folder, err.Error()), err}
+	}
+	shown := &InvalidError{Text: within(folder, invalid.Text)}
+	for _, p := range invalid.Problems {
+		p.File, p.Path = within(folder, p.File), within(folder, p.Path)
+		p.Message, p.Fix = within(folder, p.Message), within(folder, p.Fix)
+		shown.Problems = append(shown.Problems, p)
+	}
+	return shown
+}
+
+// hiddenError is an error with another text.
+type hiddenError struct {
+	text string
+	err  error
+}
+
+func (e *hiddenError) Error() string { return e.text }
+func (e *hiddenError) Unwrap() error { return e.err }
 
 // submissionOf reads a query; unknown parameters are errors.
 func submissionOf(query url.Values) (s Submission, err error) {

@@ -144,14 +144,14 @@ func TestSubmissionsAreBounded(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var received atomic.Int32
 	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
-		if received.Add(1) <= mostUploads {
+		if received.Add(1) <= uploadsEach {
 			entered <- struct{}{}
 			<-leave
 		}
 		return Receipt{ID: "ev-1", Created: true}, nil
 	}})
 	codes := make(chan int)
-	for range mostUploads {
+	for range uploadsEach {
 		go func() { codes <- post(s, "file=a", upload.JSON, aSubmission).Code }()
 		<-entered
 	}
@@ -159,7 +159,7 @@ func TestSubmissionsAreBounded(t *testing.T) {
 		t.Errorf("status %d, Retry-After %q; want 429 and a number", w.Code, w.Header().Get("Retry-After"))
 	}
 	close(leave)
-	for range mostUploads {
+	for range uploadsEach {
 		if code := <-codes; code != http.StatusCreated {
 			t.Errorf("status %d, want 201", code)
 		}

@@ -80,7 +80,9 @@ type Server struct {
 	looks   *view.Looks
 	streams *streams
 	notes   *notes
-	uploads chan struct{} // holds the submissions under way
+	uploads *places       // of the submissions being received
+	pace    time.Duration // in which paceBytes of an upload must arrive
+	submits chan struct{} // holds those being checked and stored
 	reports moment.Cache[reported, *report.Report]
 	votes   moment.Cache[voted, votes]
 	ranked  ranked
@@ -97,7 +99,8 @@ type ranked struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: make(chan struct{}, mostUploads), looks: view.NewLooks(cfg.Log)}
+	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: newPlaces(mostUploads, uploadsEach),
+		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log)}
 	s.looks.Brief, s.looks.Open = true, s.open
 	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
 	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
@@ -136,14 +139,14 @@ func New(cfg Config) *Server {
 				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(string(raw)) }),
 			})
 		}
-		looks, acts := monitor(true), monitor(false)
-		routes.Handle(MonitorPath+"/", monitorHeaders(onlyQueueNames(linked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		looks, acts := monitorHeaders(monitor(true)), monitorHeaders(monitor(false))
+		routes.Handle(MonitorPath+"/", onlyQueueNames(linked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.mayAct(r) {
 				acts.ServeHTTP(w, r)
 			} else {
 				looks.ServeHTTP(w, r)
 			}
-		})))))
+		}))))
 	}
 	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
 	return s
