@@ -64,10 +64,19 @@ type message struct {
 // decode turns a whole answer into a result; its error is a *providers.Error.
 func decode(answer *transport.Answer) (*providers.Result, error) {
 	var c completion
-	if err := json.Unmarshal(answer.Body, &c); err != nil {
-		return nil, answer.Malformed(err)
+	parts, ended := answer.Parts()
+	var err error
+	if parts == nil {
+		err = json.Unmarshal(answer.Body, &c)
+	} else {
+		err = c.join(parts, ended)
 	}
-	if c.Error != nil {
+	switch {
+	case err != nil:
+		return nil, answer.Malformed(err)
+	case c.Error != nil && parts != nil:
+		return nil, answer.FailureIn(*c.Error)
+	case c.Error != nil:
 		return nil, answer.Failure()
 	}
 	if len(c.Choices) == 0 {
@@ -101,8 +110,11 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	if refusal := choice.Message.Refusal; refusal != "" {
 		result.Finish, result.Text, result.Reason = providers.FinishRefused, refusal, refusal
 	}
+	if text, ok := transport.Misfiled(result.Reasoning); ok && result.Finish == providers.FinishStop && strings.TrimSpace(result.Text) == "" {
+		result.Text, result.Reasoning = text, ""
+	}
 	if result.Finish == providers.FinishStop && result.Text == "" && choice.Text == nil {
-		return nil, answer.Empty(result.Usage)
+		return nil, answer.Empty(result.Usage, result.Reasoning)
 	}
 	for _, other := range c.Choices[1:] {
 		result.Others = append(result.Others, other.text())

@@ -39,6 +39,21 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Reason: "content_filter", Model: "gpt-4.1"},
 		},
 		{
+			name: "a verdict in the reasoning alone",
+			body: `{"model":"m","choices":[{"message":{"content":null,"reasoning_content":" {\"winner\":\"B\"}\n"},"finish_reason":"stop"}]}`,
+			want: providers.Result{Text: `{"winner":"B"}`, Finish: providers.FinishStop, Model: "m"},
+		},
+		{
+			name: "a stream that was not asked for",
+			body: ": PROCESSING\n\ndata: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"h\"},\"finish_reason\":null}]}\r\n\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"B\",\"reasoning_content\":\"m\"}}]}\n\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\".\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
+			want: providers.Result{Text: "B.", Reasoning: "hm", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 2}},
+		},
+		{
+			name: "a whole answer as the one event",
+			body: "data: {\"model\":\"m\",\"choices\":[{\"message\":{\"content\":\"B.\"},\"finish_reason\":\"stop\"}]}",
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m"},
+		},
+		{
 			name: "a filter with a word of its own",
 			body: `{"model":"m","choices":[{"message":{"content":""},"finish_reason":"flagged"}]}`,
 			want: providers.Result{Finish: providers.FinishRefused, Reason: "flagged", Model: "m"},
@@ -190,6 +205,8 @@ func TestFailures(t *testing.T) {
 		{name: "nothing", status: 200, class: providers.Transient, billed: true},
 		{name: "cut JSON", status: 200, body: `{"choices":[{"message":{"content":"B`, class: providers.Transient, billed: true},
 		{name: "no choices", status: 200, body: `{"choices":[]}`, class: providers.Transient, billed: true},
+		{name: "a stream that breaks off", status: 200, body: "data: {\"choices\":[{\"delta\":{\"content\":\"Half\"}}]}\n\n", class: providers.Transient, billed: true},
+		{name: "a stream with an error", status: 200, body: "data: {\"choices\":[{\"delta\":{\"content\":\"Half\"}}]}\n\ndata: {\"error\":{\"code\":429,\"message\":\"upstream\"}}\n\n", class: providers.RateLimited, billed: true},
 		{name: "minimax, status 200", status: 200, body: `{"id":"1","choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}`, class: providers.QuotaBilling, code: "1008", billed: true},
 		{name: "zhipu's gateway, status 200", status: 200, body: `{"code":1113,"msg":"no resources left","success":false}`, class: providers.QuotaBilling, code: "1113", billed: true},
 		{name: "no text, and no reason", status: 200, body: `{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, class: providers.Transient, billed: true},

@@ -40,10 +40,19 @@ type candidate struct {
 // decode turns a whole answer into a result; its error is a *providers.Error.
 func decode(answer *transport.Answer) (*providers.Result, error) {
 	var r response
-	if err := json.Unmarshal(answer.Body, &r); err != nil {
-		return nil, answer.Malformed(err)
+	parts, _ := answer.Parts()
+	var err error
+	if parts == nil {
+		err = json.Unmarshal(answer.Body, &r)
+	} else {
+		err = r.join(parts)
 	}
-	if r.Error != nil {
+	switch {
+	case err != nil:
+		return nil, answer.Malformed(err)
+	case r.Error != nil && parts != nil:
+		return nil, answer.FailureIn(*r.Error)
+	case r.Error != nil:
 		return nil, answer.Failure()
 	}
 	result := &providers.Result{
@@ -67,7 +76,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Fail(providers.Transient, broken)
 	}
 	if result.Finish == providers.FinishStop && result.Text == "" {
-		return nil, answer.Empty(result.Usage)
+		return nil, answer.Empty(result.Usage, result.Reasoning)
 	}
 	result.Grounding = c.evidence()
 	result.Grounding.Safety = c.Safety

@@ -28,6 +28,11 @@ func TestGoodAnswers(t *testing.T) {
 		want       providers.Result
 	}{
 		{
+			name: "a stream that was not asked for",
+			body: "event: message\ndata: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"hm\", \"thought\": true}, {\"text\": \"B\"}]}}], \"modelVersion\": \"m\"}\n\nevent: message\ndata: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \".\"}]}, \"finishReason\": \"STOP\"}], \"usageMetadata\": {\"promptTokenCount\": 9, \"candidatesTokenCount\": 2}}\n\n",
+			want: providers.Result{Text: "B.", Reasoning: "hm", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 2}},
+		},
+		{
 			name: "thoughts are parts of their own, and not among the candidates' tokens", // https://ai.google.dev/gemini-api/docs/thinking#summaries
 			body: `{"candidates":[{"content":{"parts":[{"text":"**Weighing**\n\nhm","thought":true},{"text":"B","thoughtSignature":"Eo=="},{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":900,"cachedContentTokenCount":512,"candidatesTokenCount":48,"totalTokenCount":1140,"promptTokensDetails":[{"modality":"TEXT","tokenCount":900}],"thoughtsTokenCount":192},"modelVersion":"gemini-2.5-flash","responseId":"x"}`,
 			want: providers.Result{Text: "B.", Reasoning: "**Weighing**\n\nhm", Finish: providers.FinishStop, Model: "gemini-2.5-flash", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Reasoning: 192}},
@@ -165,6 +170,7 @@ func TestFailures(t *testing.T) {
 		billed bool
 	}{
 		{name: "no candidates", status: 200, body: `{"candidates":[],"usageMetadata":{"promptTokenCount":9}}`, class: providers.Transient, billed: true},
+		{name: "a stream that breaks off", status: 200, body: "event: message\ndata: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"Half\"}]}}]}\n\n", class: providers.Transient, billed: true},
 		{name: "a gateway's own error", status: 200, body: `{"code":"insufficient_quota","message":"no credit"}`, class: providers.QuotaBilling, billed: true},
 		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
 		// https://github.com/google-gemini/deprecated-generative-ai-python/issues/744

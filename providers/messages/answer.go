@@ -41,10 +41,20 @@ type turn struct {
 // add reads one more answer; its error is a *providers.Error.
 func (t *turn) add(answer *transport.Answer) error {
 	var m message
-	if err := json.Unmarshal(answer.Body, &m); err != nil {
+	parts, _ := answer.Parts()
+	body := json.RawMessage(answer.Body)
+	if parts != nil {
+		var err error
+		if body, err = joined(parts); err != nil {
+			return answer.Malformed(err)
+		}
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
 		return answer.Malformed(err)
 	}
 	switch {
+	case m.Error != nil && parts != nil:
+		return answer.FailureIn(*m.Error)
 	case m.Error != nil:
 		return answer.Failure()
 	case m.StopReason == "" && len(m.Content) == 0:
@@ -117,7 +127,7 @@ func (t *turn) result() (*providers.Result, error) {
 			return result, nil
 		}
 		if text == "" {
-			return nil, t.answer.Empty(t.usage)
+			return nil, t.answer.Empty(t.usage, thoughts)
 		}
 		result.Finish = providers.FinishStop
 	}

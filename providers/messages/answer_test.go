@@ -26,6 +26,11 @@ func TestGoodAnswers(t *testing.T) {
 		want       providers.Result
 	}{
 		{
+			name: "a stream that was not asked for",
+			body: "event: message_start\ndata: {\"type\": \"message_start\", \"message\": {\"model\": \"m\", \"content\": [], \"usage\": {\"input_tokens\": 9, \"output_tokens\": 1}}}\n\nevent: content_block_start\ndata: {\"type\": \"content_block_start\", \"index\": 0, \"content_block\": {\"type\": \"thinking\", \"thinking\": \"\"}}\n\nevent: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"index\": 0, \"delta\": {\"type\": \"thinking_delta\", \"thinking\": \"Hm.\"}}\n\nevent: content_block_stop\ndata: {\"type\": \"content_block_stop\", \"index\": 0}\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\nevent: content_block_start\ndata: {\"type\": \"content_block_start\", \"index\": 1, \"content_block\": {\"type\": \"text\", \"text\": \"\"}}\n\nevent: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"index\": 1, \"delta\": {\"type\": \"text_delta\", \"text\": \"B\"}}\n\nevent: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"index\": 1, \"delta\": {\"type\": \"text_delta\", \"text\": \".\"}}\n\nevent: message_delta\ndata: {\"type\": \"message_delta\", \"delta\": {\"stop_reason\": \"end_turn\"}, \"usage\": {\"output_tokens\": 7}}\n\nevent: message_stop\ndata: {\"type\": \"message_stop\"}\n\n",
+			want: providers.Result{Text: "B.", Reasoning: "Hm.", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 7}},
+		},
+		{
 			name: "input leaves the cache out, output has thinking in it",
 			body: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"thinking","thinking":"Weighing. ","signature":"Eo=="},{"type":"redacted_thinking","data":"Ab=="},{"type":"thinking","thinking":"Hm.","signature":"Ec=="},{"type":"text","text":"B.","citations":null}],"stop_reason":"end_turn","stop_sequence":null,"stop_details":null,"container":null,"usage":{"input_tokens":88,"cache_creation_input_tokens":300,"cache_read_input_tokens":512,"output_tokens":240,"output_tokens_details":{"thinking_tokens":192},"server_tool_use":null,"service_tier":"standard"}}`,
 			want: providers.Result{Text: "B.", Reasoning: "Weighing. Hm.", Finish: providers.FinishStop, Model: "claude-opus-4-6", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Written: 300, Reasoning: 192}},
@@ -148,6 +153,8 @@ func TestFailures(t *testing.T) {
 		{name: "no text, and no reason", status: 200, body: `{"content":[],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, class: providers.Transient, billed: true},
 		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
 		{name: "minimax, status 200", status: 200, body: `{"content":null,"base_resp":{"status_code":1002,"status_msg":"rate limit"}}`, class: providers.RateLimited, billed: true},
+		{name: "a stream that breaks off", status: 200, body: "event: message_start\ndata: {\"type\": \"message_start\", \"message\": {\"model\": \"m\"}}\n\n", class: providers.Transient, billed: true},
+		{name: "a stream with an error", status: 200, body: "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"Overloaded\"}}\n\n", class: providers.Overloaded, billed: true},
 		{name: "a tool that is not run", status: 200, body: `{"content":[{"type":"text","text":"Half"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use"}`, class: providers.Transient, billed: true},
 		{name: "a block that is none", status: 200, body: `{"content":[7],"stop_reason":"end_turn"}`, class: providers.Transient, billed: true},
 		{name: "a web page", status: 200, body: `<html>Welcome</html>`, class: providers.Transient, billed: true},

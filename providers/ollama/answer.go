@@ -3,6 +3,7 @@ package ollama
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -22,17 +23,36 @@ type response struct {
 	Output     transport.Count `json:"eval_count"` // thoughts are among it
 }
 
+// join puts together a response that was streamed although it was asked for whole, or reads one.
+func (r *response) join(parts []json.RawMessage) error {
+	text, thoughts := "", ""
+	for _, raw := range parts {
+		if err := json.Unmarshal(raw, r); err != nil {
+			return err
+		}
+		text += r.Message.Content
+		thoughts += r.Message.Thinking
+		r.Message.Content, r.Message.Thinking = "", ""
+	}
+	r.Message.Content, r.Message.Thinking = text, thoughts
+	return nil
+}
+
 // decode turns a whole answer into a result; its error is a *providers.Error.
 func decode(answer *transport.Answer) (*providers.Result, error) {
 	var r response
-	if err := json.Unmarshal(answer.Body, &r); err != nil {
+	parts, _ := answer.Parts()
+	if parts == nil {
+		parts = []json.RawMessage{answer.Body}
+	}
+	if err := r.join(parts); err != nil {
 		if json.Valid(answer.Body) { // such as an error with a message that is a text
 			return nil, answer.Without(err.Error())
 		}
 		return nil, answer.Malformed(err)
 	}
 	if r.Error != nil {
-		return nil, answer.Failure()
+		return nil, answer.FailureIn(*r.Error)
 	}
 	result := &providers.Result{
 		Text:      r.Message.Content,
@@ -45,6 +65,9 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
 	}
+	if text, ok := transport.Misfiled(result.Reasoning); ok && r.Done && r.DoneReason != "length" && strings.TrimSpace(result.Text) == "" {
+		result.Text, result.Reasoning = text, ""
+	}
 	switch {
 	case !r.Done && result.Text == "" && result.Reasoning == "":
 		return nil, answer.Without("no message")
@@ -53,7 +76,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	case r.DoneReason == "length":
 		result.Finish = providers.FinishTruncated
 	case result.Text == "" && (r.DoneReason == "stop" || r.DoneReason == ""):
-		return nil, answer.Empty(result.Usage)
+		return nil, answer.Empty(result.Usage, result.Reasoning)
 	case result.Text == "": // load and unload are reasons, too: nothing was generated
 		return nil, answer.Fail(providers.Transient, fmt.Sprintf("the answer has no text; the server's reason is %q", r.DoneReason))
 	default: // stop; older servers say nothing

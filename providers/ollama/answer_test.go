@@ -39,6 +39,16 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Reasoning: "Hm", Finish: providers.FinishTruncated, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 64}},
 		},
 		{
+			name: "a stream that was not asked for",
+			body: "{\"model\":\"m\",\"message\":{\"content\":\"\",\"thinking\":\"Hm\"},\"done\":false}\n{\"model\":\"m\",\"message\":{\"content\":\"B\"},\"done\":false}\n{\"model\":\"m\",\"message\":{\"content\":\".\"},\"done\":true,\"done_reason\":\"stop\",\"prompt_eval_count\":9,\"eval_count\":2}\n",
+			want: providers.Result{Text: "B.", Reasoning: "Hm", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 2}},
+		},
+		{
+			name: "a verdict in the thoughts alone",
+			body: `{"model":"m","message":{"content":"","thinking":"{\"winner\":\"B\"}"},"done":true,"done_reason":"stop"}`,
+			want: providers.Result{Text: `{"winner":"B"}`, Finish: providers.FinishStop, Model: "m"},
+		},
+		{
 			name: "no count of the prompt, no reason", // counts of 0 are left out: https://github.com/ollama/ollama/issues/2068
 			body: `{"model":"m","message":{"role":"assistant","content":"B."},"done":true,"eval_count":2}`,
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Output: 2}},

@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,8 +43,17 @@ type response struct {
 // decode reads a whole answer; its error is a *providers.Error.
 func decode(answer *transport.Answer) (*response, error) {
 	var r response
-	if err := json.Unmarshal(answer.Body, &r); err != nil {
+	body := json.RawMessage(answer.Body)
+	if parts, _ := answer.Parts(); parts != nil {
+		if body = last(parts); body == nil {
+			return nil, answer.Malformed(errors.New("the answer broke off: its stream has no end"))
+		}
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, answer.Malformed(err)
+	}
+	if r.Status == "" && r.Error != nil && len(body) != len(answer.Body) {
+		return nil, answer.FailureIn(*r.Error)
 	}
 	switch {
 	case r.Status == "" && r.Error != nil:
@@ -52,6 +62,29 @@ func decode(answer *transport.Answer) (*response, error) {
 		return nil, answer.Without("no output")
 	}
 	return &r, nil
+}
+
+// last is the response, or the error, with which a stream ends that was not asked for; nil: none.
+func last(parts []json.RawMessage) json.RawMessage {
+	var event struct {
+		Type     string          `json:"type"`
+		Response json.RawMessage `json:"response"`
+		Error    json.RawMessage `json:"error"`
+	}
+	for _, raw := range parts {
+		event.Type, event.Response, event.Error = "", nil, nil
+		_ = json.Unmarshal(raw, &event) // leaves it empty
+		switch event.Type {
+		case "response.completed", "response.incomplete", "response.failed":
+			return event.Response
+		case "error":
+			if event.Error != nil {
+				return raw
+			}
+			return json.RawMessage(`{"error":` + string(raw) + `}`) // the event is the error
+		}
+	}
+	return nil
 }
 
 // ended reports whether nothing will change about the response.
@@ -106,7 +139,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		result.Reason = cmp.Or(result.Reason, r.IncompleteDetails.Reason)
 	}
 	if result.Finish == providers.FinishStop && result.Text == "" {
-		return nil, answer.Empty(result.Usage)
+		return nil, answer.Empty(result.Usage, result.Reasoning)
 	}
 	return result, nil
 }

@@ -24,6 +24,11 @@ func TestGoodAnswers(t *testing.T) {
 		want       providers.Result
 	}{
 		{
+			name: "a stream that was not asked for",
+			body: "event: response.created\ndata: {\"type\": \"response.created\", \"response\": {\"id\": \"r\", \"status\": \"in_progress\", \"output\": []}}\n\nevent: response.output_text.delta\ndata: {\"type\": \"response.output_text.delta\", \"delta\": \"B.\"}\n\nevent: response.completed\ndata: {\"type\": \"response.completed\", \"response\": {\"id\": \"r\", \"status\": \"completed\", \"model\": \"m\", \"output\": [{\"type\": \"message\", \"content\": [{\"type\": \"output_text\", \"text\": \"B.\"}]}], \"usage\": {\"input_tokens\": 9, \"output_tokens\": 2}}}\n\n",
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m", Usage: providers.Usage{Reported: true, Input: 9, Output: 2}},
+		},
+		{
 			// https://developers.openai.com/api/reference/resources/responses/methods/create
 			name: "openai",
 			body: `{"id":"resp_67cc","object":"response","created_at":1741476542,"status":"completed","error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"model":"gpt-4.1-2025-04-14","output":[{"type":"message","id":"msg_67cc","status":"completed","role":"assistant","content":[{"type":"output_text","text":"B.","annotations":[]}]}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":true,"temperature":1.0,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":{"input_tokens":36,"input_tokens_details":{"cached_tokens":12,"cache_write_tokens":20},"output_tokens":87,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":123},"user":null,"metadata":{}}`,
@@ -182,6 +187,8 @@ func TestFailures(t *testing.T) {
 		{"an unknown status", 200, "", `{"id":"resp_1","status":"sleeping","output":[]}`, providers.Transient, "", 0, true},
 		{"a web page", 200, "", `<html>Welcome</html>`, providers.Transient, "", 0, true},
 		{"nothing", 200, "", ``, providers.Transient, "", 0, true},
+		{"a stream that breaks off", 200, "", "event: response.created\ndata: {\"type\": \"response.created\", \"response\": {\"id\": \"r\", \"status\": \"in_progress\"}}\n\n", providers.Transient, "", 0, true},
+		{"a stream with an error", 200, "", "event: error\ndata: {\"type\": \"error\", \"code\": \"rate_limit_exceeded\", \"message\": \"Rate limit\"}\n\n", providers.RateLimited, "rate_limit_exceeded", 0, true},
 		{"a vendor's own error", 200, "", `{"code":"Arrearage","message":"in bad standing"}`, providers.QuotaBilling, "Arrearage", 0, true},
 		{"an empty object", 200, "", `{}`, providers.Transient, "", 0, true},
 		{"cut JSON", 200, "", `{"id":"resp_1","status":"completed","output":[{"type":"mess`, providers.Transient, "", 0, true},

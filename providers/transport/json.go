@@ -20,6 +20,13 @@ func JSONText(req *providers.Request, text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
+// Misfiled returns the text of an answer that a server took for reasoning: it has none beside, and the
+// reasoning is one JSON object, as vLLM and Ollama file it when a model does not think.
+func Misfiled(reasoning string) (text string, ok bool) {
+	text = strings.TrimSpace(reasoning)
+	return text, strings.HasPrefix(text, "{") && json.Valid([]byte(text))
+}
+
 // Count is a number of tokens in an answer. Anything else reads as 0: an odd count must not
 // cost a paid answer.
 type Count int64

@@ -172,8 +172,13 @@ func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 }
 
 // Empty is the error for an answer that is complete and has no text. Its usage was charged.
-func (a *Answer) Empty(used providers.Usage) *providers.Error {
-	failed := a.Fail(providers.Transient, "the answer has no text and no reason why")
+// reasoning is what the answer shows of it.
+func (a *Answer) Empty(used providers.Usage, reasoning string) *providers.Error {
+	why := "the answer has no text and no reason why"
+	if reasoning != "" || used.Reasoning > 0 {
+		why = "the answer has only reasoning and no text; reasoning_effort: none makes the model answer at once"
+	}
+	failed := a.Fail(providers.Transient, why)
 	failed.Used, failed.MayBeBilled = used, true
 	return failed
 }

@@ -345,3 +345,22 @@ func TestNewRefusesBadURLs(t *testing.T) {
 		}
 	}
 }
+
+// An answer without text says whether there was reasoning in its place, and what helps then.
+func TestEmptyAnswersSayWhatWasThere(t *testing.T) {
+	t.Parallel()
+	answer := &Answer{status: 200}
+	for _, test := range []struct {
+		used      providers.Usage
+		reasoning string
+		want      string
+	}{
+		{want: "no text and no reason why"},
+		{reasoning: "hm", want: "only reasoning and no text; reasoning_effort: none"},
+		{used: providers.Usage{Reasoning: 9}, want: "only reasoning and no text; reasoning_effort: none"},
+	} {
+		if got := answer.Empty(test.used, test.reasoning); !strings.Contains(got.Message, test.want) {
+			t.Errorf("got %q, want %q", got.Message, test.want)
+		}
+	}
+}
