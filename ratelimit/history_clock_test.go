@@ -87,3 +87,19 @@ func (a *audit) clockIsSet(limits map[string]*rule, now int64) {
 		a.unsure[id] = max(now, a.unsure[id])
 	}
 }
+
+// pauses: a worker's machine is paused for about a lease. It sends nothing when it continues, and
+// renews what Redis still holds.
+func (h *history) pauses(w *mate) error {
+	h.note("%s is paused", w.name)
+	w.paused = true
+	err := h.pass(time.Duration(h.model.lease) * time.Microsecond * time.Duration(4+h.n(8)) / 8)
+	w.paused = false
+	if err != nil {
+		return err
+	}
+	if err := h.compare(); err != nil {
+		return err
+	}
+	return h.renewsIn(w, unknownEpoch)
+}

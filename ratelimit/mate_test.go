@@ -48,22 +48,6 @@ func (h *history) expects() (earliest, latest int64) {
 // renews renews a worker's heartbeat and the leases that it holds.
 func (h *history) renews(w *mate) error { return h.renewsIn(w, w.epoch) }
 
-// pauses: a worker's machine is paused for about a lease. It sends nothing when it continues, and
-// renews what Redis still holds.
-func (h *history) pauses(w *mate) error {
-	h.note("%s is paused", w.name)
-	w.paused = true
-	err := h.pass(time.Duration(h.model.lease) * time.Microsecond * time.Duration(4+h.n(8)) / 8)
-	w.paused = false
-	if err != nil {
-		return err
-	}
-	if err := h.compare(); err != nil {
-		return err
-	}
-	return h.renewsIn(w, unknownEpoch)
-}
-
 // renewsIn is renews with leases of an epoch.
 func (h *history) renewsIn(w *mate, granted string) error {
 	now := h.model.now
