@@ -258,6 +258,7 @@ const (
 	QuotaBilling     Class = "quota_billing"
 	ContextLength    Class = "context_length"
 	Refused          Class = "refused"
+	Blocked          Class = "blocked" // by a firewall before the provider, not by its API
 	Auth             Class = "auth"
 	ModelUnavailable Class = "model_unavailable"
 	BadRequest       Class = "bad_request"
@@ -270,14 +271,14 @@ const (
 
 // Classes are all of them.
 var Classes = []Class{
-	RateLimited, Overloaded, Transient, Timeout, QuotaDaily, QuotaBilling, ContextLength, Refused,
+	RateLimited, Overloaded, Transient, Timeout, QuotaDaily, QuotaBilling, ContextLength, Refused, Blocked,
 	Auth, ModelUnavailable, BadRequest, Ungrounded, Unreasoned, Malformed, Lost, Cancelled,
 }
 
 // Retryable reports whether another attempt of the same call may succeed.
 func (c Class) Retryable() bool {
 	switch c {
-	case RateLimited, Overloaded, Transient, Timeout, Ungrounded, Unreasoned:
+	case RateLimited, Overloaded, Transient, Timeout, Blocked, Ungrounded, Unreasoned:
 		return true
 	}
 	return false

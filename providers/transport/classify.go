@@ -79,6 +79,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.ModelUnavailable
 	case (status == 0 || status == http.StatusBadRequest || status == http.StatusForbidden || status >= 500) && limited.MatchString(f.message):
 		return providers.RateLimited
+	case status == http.StatusForbidden && f.page: // an API answers in its own words
+		return providers.Blocked
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
