@@ -33,8 +33,8 @@ func problem(format string, args ...any) *Problem {
 // Pairwise reads the verdict on two documents, which the judge saw by the names first
 // and second: the winner's name, or eval.Tie where ties are allowed, and the judge's
 // reason, which is never empty. A name with HTML escapes counts as the name, because
-// the documents' tags show it so, and so does one with Markdown's \_ for an underscore. Keys beyond those asked for are ignored. The error is
-// a *Problem.
+// the documents' tags show it so, and so does one with Markdown's \_ for an underscore.
+// Keys beyond those asked for are ignored. The error is a *Problem.
 func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
 	const key = "winner_doc_id"
 	fields, err := answer(text, key)
