@@ -117,7 +117,7 @@ var errStale = errors.New("the registry has changed")
 // admit runs the admission script. After an error other than errStale it is
 // unknown whether the batch was done; sending it again is safe.
 func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
-	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.request(l, time.Now()).encode()).Slice())
+	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.request(l, l.now()).encode()).Slice())
 	if err != nil {
 		return outcome{}, fmt.Errorf("admit calls: %w", err)
 	}
@@ -225,8 +225,8 @@ func (r admitRequest) encode() string {
 	return string(text)
 }
 
-// request is what the script is asked; now is the worker's own clock.
-func (b *batch) request(l *Limiter, now time.Time) admitRequest {
+// request returns what the script is asked at a moment.
+func (b *batch) request(l *Limiter, now instant) admitRequest {
 	l.mu.Lock()
 	clock := l.clock
 	l.mu.Unlock()
@@ -234,10 +234,10 @@ func (b *batch) request(l *Limiter, now time.Time) admitRequest {
 		Version: b.version, Worker: l.cfg.Worker, Channel: l.keys.wake(""), Lease: l.cfg.Lease.Microseconds(),
 		Horizon: horizon.Microseconds(), Lead: lead.Microseconds(), Patience: patience.Microseconds(),
 	}
-	r.Earliest, r.Latest = clock.expects(l.now(), l.cfg.tolerance())
+	r.Earliest, r.Latest = clock.expects(now, l.cfg.tolerance())
 	key := 4 // the last of those that no limit has
 	for _, rule := range b.rules {
-		limit := rule.describe(now)
+		limit := rule.describe(clock.shows(now))
 		limit.State, limit.Waiters = key+1, key+2
 		if key += 2; rule.extra() != "" {
 			key++

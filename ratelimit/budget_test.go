@@ -306,7 +306,7 @@ func TestBudgetThatRedisRemembersInPart(t *testing.T) {
 				if err := client.HIncrBy(t.Context(), rule.money, "used", -test.lost*costly).Err(); err != nil {
 					t.Fatal(err)
 				}
-				if err := limits.beginWith(t.Context(), client, "another server", 0, time.Second, "", rule); err != nil {
+				if err := limits.beginWith(t.Context(), client, laterEpoch, "another server", 0, time.Second, "", rule); err != nil {
 					t.Fatal(err)
 				}
 				if err := p.renew(t.Context()); err != nil {

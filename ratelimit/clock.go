@@ -25,6 +25,8 @@ type clock struct {
 	set         string // how often Redis's clock had been set by then
 	// moved is by how much it was set since the limiter began.
 	moved time.Duration
+	// ended says that nothing follows Redis's clock any more.
+	ended bool
 }
 
 // clockEpoch begins the names of epochs that began because the clock was set.
@@ -91,11 +93,20 @@ func (l *Limiter) tellDelay(now instant) {
 // expects is the earliest and the latest time on Redis's clock, in Unix µs, at which a
 // script may be executed that is sent at a time.
 func (k clock) expects(sent instant, tolerance time.Duration) (earliest, latest int64) {
-	if k.from.isZero() {
+	if k.from.isZero() || k.ended {
 		return 0, math.MaxInt64 >> 11 // Lua counts exactly up to 2^53
 	}
 	ours := sent.sub(k.from)
 	return (ours + k.least - tolerance).Microseconds(), (ours + k.most + tolerance).Microseconds()
+}
+
+// shows returns the time that Redis's clock is expected to show when ours shows now; our own wall
+// clock's if Redis's was never seen.
+func (k clock) shows(now instant) time.Time {
+	if k.from.isZero() {
+		return time.Unix(0, now.wall.Nanoseconds())
+	}
+	return time.UnixMicro((now.sub(k.from) + (k.least+k.most)/2).Microseconds())
 }
 
 // see notes that Redis's clock showed a time (Unix µs) at some instant between two.
@@ -146,7 +157,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 		l.mu.Unlock()
 		return nil
 	}
-	outcome, err := l.moveClock(ctx, was.set, epoch, least, most)
+	outcome, err := l.moveClock(ctx, was.set, epoch, least, most, time.UnixMicro(shown))
 	if err != nil {
 		return err
 	}
@@ -167,7 +178,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 	return nil
 }
 
-func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most time.Duration) (outcome int, err error) {
+func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most time.Duration, now time.Time) (outcome int, err error) {
 	registry, err := l.load(ctx)
 	if err != nil {
 		return 0, err
@@ -180,7 +191,7 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 	for worker := range workers {
 		ledgers = append(ledgers, worker)
 	}
-	keys, args := l.keys.clock(ledgers, registry.rules)
+	keys, args := l.keys.clock(ledgers, registry.rules, now)
 	args = append([]any{
 		set, most.Microseconds(), least.Microseconds(), l.cfg.Lease.Microseconds(),
 		clockEpoch + rand.Text(), epoch, l.cfg.Worker, l.keys.wake(""),
@@ -191,14 +202,19 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 	return outcome, nil
 }
 
-// clock builds the keys and arguments of the clock script.
-func (k keys) clock(ledgers []string, rules []*rule) (keys []string, args []any) {
+// clock builds the keys and arguments of the clock script. now is what Redis's clock shows.
+func (k keys) clock(ledgers []string, rules []*rule, now time.Time) (keys []string, args []any) {
 	keys, args = []string{k.registry(), k.alive(), k.cooldowns()}, []any{len(ledgers), len(rules)}
 	for _, worker := range ledgers {
 		keys = append(keys, k.ledger(worker))
 	}
 	for _, r := range rules {
-		keys, args = append(keys, r.state, r.waiters), append(args, string(r.way), r.slot)
+		slot := r.slot
+		if r.way == byQuota {
+			_, next, _ := resets(now, r.zone)
+			slot = next.UnixMicro()
+		}
+		keys, args = append(keys, r.state, r.waiters), append(args, string(r.way), slot)
 	}
 	for _, r := range rules {
 		if r.Adaptive {

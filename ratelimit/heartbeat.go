@@ -49,6 +49,9 @@ func (l *Limiter) restUntilDoubt(ctx context.Context, d time.Duration) bool {
 // not hold and those past their LatestEnd. Leases in doubt, see watch, are renewed
 // only if Redis holds them.
 func (l *Limiter) renew(ctx context.Context) error {
+	if err := l.lookAtClock(ctx); err != nil {
+		return err
+	}
 	began := l.now()
 	var leases []*Lease
 	l.mu.Lock()
@@ -67,13 +70,15 @@ func (l *Limiter) renew(ctx context.Context) error {
 		leases = append(leases, e)
 	}
 	epoch := l.epoch
+	told := l.cfg.Memory.tell(l.clock.shows(began))
 	l.mu.Unlock()
 	for {
 		some := leases[:min(len(leases), leasesPerRenewal)]
-		inForce, err := l.renewSome(ctx, epoch, doubtful, some)
+		inForce, err := l.renewSome(ctx, epoch, doubtful, some, told)
 		if err != nil {
 			return err
 		}
+		told = nil
 		if leases = leases[len(some):]; len(leases) == 0 {
 			epoch = inForce
 			break
@@ -98,9 +103,30 @@ func (l *Limiter) Memory() string {
 	return l.epoch
 }
 
-// renewSome is the renew script: the heartbeat and some leases, granted in an
-// epoch. It returns the epoch in force. Redis need not believe leases that are doubtful.
-func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease) (inForce string, err error) {
+// lookAtClock reads Redis's clock unless it was seen before.
+func (l *Limiter) lookAtClock(ctx context.Context) error {
+	l.mu.Lock()
+	seen := !l.clock.from.isZero()
+	l.mu.Unlock()
+	if seen {
+		return nil
+	}
+
+	before := l.now()
+	shown, err := l.client.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("read redis's clock: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clock.see(before, l.now(), shown.UnixMicro())
+	return nil
+}
+
+// renewSome runs the renew script for the heartbeat and some leases, granted in an epoch, and
+// tells Redis what it may have forgotten of quotas. It returns the epoch in force. Redis need not
+// believe leases that are doubtful.
+func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease, quotas []quotaNow) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
 	var renewed renewalArgs
 	// From before the script: Redis counts from later.
@@ -112,6 +138,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, le
 		}
 		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
+	renewed.addQuotas(quotas)
 	keys = append(append(keys, renewed.sets...), renewed.counts...)
 	granted := epoch
 	if doubtful {
@@ -164,7 +191,7 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 		l.mu.Lock()
 		earliest, latest := l.clock.expects(before, l.cfg.tolerance())
 		l.mu.Unlock()
-		args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, leases, len(renewed.sets), earliest, latest}, renewed.leases...)
+		args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, leases, len(renewed.sets), earliest, latest}, renewed.args()...)
 		reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
 		after := l.now()
 		if err != nil {
@@ -197,6 +224,19 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 type renewalArgs struct {
 	sets, counts []string // keys: of leases; of money and of quotas
 	leases       []any    // arguments
+	quotas       []any    // likewise: five for each
+}
+
+// args returns the arguments that describe leases and quotas.
+func (r *renewalArgs) args() []any {
+	return append(append(slices.Clone(r.leases), len(r.quotas)/5), r.quotas...)
+}
+
+// addQuotas adds what this process was told of quotas.
+func (r *renewalArgs) addQuotas(quotas []quotaNow) {
+	for _, q := range quotas {
+		r.quotas = append(r.quotas, indexIn(&r.counts, q.state), q.epoch, q.used, q.began, q.reset)
+	}
 }
 
 // add adds a lease that ends after counts when it is not renewed (0: after a

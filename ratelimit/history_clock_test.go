@@ -21,7 +21,9 @@ func (h *history) clockIsSet() error {
 		return err
 	}
 	h.sent, h.delivered = nil, nil // they do nothing any more
-	h.audit.clockIsSet(h.limits, h.model.now)
+	if by < 0 {
+		h.audit.clockIsSetBack(h.limits, h.model.now)
+	}
 	if h.once(4) {
 		newcomer := &mate{name: "newcomer"}
 		newcomer.Limiter = New(h.client, Config{Worker: newcomer.name, Lease: historyLease})
@@ -56,7 +58,7 @@ func (h *history) moveClock(w *mate, set, by int64, known string) (int, error) {
 	for _, r := range h.limits {
 		rules = append(rules, r)
 	}
-	keys, told := h.keys.clock(ledgers, rules)
+	keys, told := h.keys.clock(ledgers, rules, time.UnixMicro(h.model.now))
 	args := append([]any{set, by, by, h.model.lease, epoch, known, w.name, h.keys.wake("")}, told...)
 	h.note("%s moves what is stored", w.name)
 	want := h.model.moveClock(w.name, set, by, epoch, known, h.limits)
@@ -71,6 +73,10 @@ func (h *history) moveClock(w *mate, set, by int64, known string) (int, error) {
 func (h *history) follow(by int64) {
 	for _, w := range slices.Concat(h.workers, h.dead) {
 		w.until += by
+		for id, told := range w.cfg.Memory.quotas {
+			told.ends = told.ends.add(time.Duration(by) * time.Microsecond)
+			w.cfg.Memory.quotas[id] = told
+		}
 	}
 	for _, f := range h.audit.flights {
 		f.start, f.at, f.until, f.kept = f.start+by, f.at+by, f.until+by, f.kept+by
@@ -81,8 +87,8 @@ func (h *history) follow(by int64) {
 	h.flushed += by
 }
 
-// clockIsSet: a day may not be the one that it was.
-func (a *audit) clockIsSet(limits map[string]*rule, now int64) {
+// clockIsSetBack: the day before may be in force again, and what started on it was forgotten.
+func (a *audit) clockIsSetBack(limits map[string]*rule, now int64) {
 	for id := range limits {
 		a.unsure[id] = max(now, a.unsure[id])
 	}

@@ -14,6 +14,9 @@ import (
 func (h *history) begin(memory int64) error {
 	h.epochs++
 	epoch := fmt.Sprintf("e%d", h.epochs)
+	if h.once(3) {
+		epoch = firstEpoch + epoch
+	}
 	h.note("epoch %s of %s begins, if any, with a memory of %d", epoch, h.run, memory)
 	sums := h.keys.sums(h.model.pinned)
 	h.model.begin(epoch, h.run, memory, h.model.lease, sums)
@@ -292,11 +295,12 @@ func (h *history) tellSpent(budget *rule, nano int64) error {
 // tells tells a quota what was used of it.
 func (h *history) tells(who string, quota *rule, units int64) error {
 	_, next, _ := resets(time.UnixMicro(h.model.now), quota.zone)
-	h.note("%s tells %s: %d", who, quota.id, units)
+	knows := !h.once(4)
+	h.note("%s tells %s: %d, knows %t", who, quota.id, units, knows)
 	h.audit.told(quota.id, h.model.now)
-	want := h.model.seed(quota, who, units)
+	want := h.model.seed(quota, who, units, knows)
 	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive(), h.keys.changes()},
-		who, units, next.UnixMicro(), h.keys.wake("")).Int64()
+		who, units, next.UnixMicro(), h.keys.wake(""), flag(!knows)).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("seed answers %d, want %d", got, want)
 	}

@@ -312,7 +312,7 @@ func (l *Limiter) confirm(ctx context.Context, r *release) error {
 	case <-l.ended:
 	}
 	l.mu.Lock()
-	l.clock = clock{moved: l.clock.moved} // nothing follows Redis's clock any more
+	l.clock.ended = true
 	l.mu.Unlock()
 	var b batch
 	b.end([]*release{r})

@@ -55,6 +55,8 @@ type Config struct {
 	// happens every third of it. The process fences itself after four fifths.
 	// Default DefaultLease.
 	Lease time.Duration
+	// Memory outlives a Limiter that was fenced. Default: one of its own.
+	Memory *Memory
 	// Log hears once about each outage of Redis. The zero Logger is silent.
 	Log zerolog.Logger
 }
@@ -100,6 +102,7 @@ type mail struct {
 // New returns a Limiter that uses client, which stays the caller's to close.
 func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
+	cfg.Memory = cmp.Or(cfg.Memory, &Memory{})
 	return &Limiter{
 		access: newAccess(client, cfg),
 		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), doubts: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),

@@ -31,6 +31,12 @@ type sentBatch struct {
 	outcome outcome
 	// When it may be executed.
 	earliest, latest int64
+	resets           [][]int64 // of its quotas
+}
+
+// otherDays reports whether the resets of a quota in a script do not enclose a time.
+func (s *sentBatch) otherDays(now int64) bool {
+	return slices.ContainsFunc(s.resets, func(resets []int64) bool { return now < resets[0] || now >= resets[len(resets)-1] })
 }
 
 // expects is what a worker expects Redis's clock to show: seldom something else.
@@ -80,10 +86,15 @@ func (h *history) renewsIn(w *mate, granted string) error {
 		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
 		renewals = append(renewals, r)
 	}
+	quotas, byID := w.cfg.Memory.tell(time.UnixMicro(now)), map[string]quotaNow{}
+	for _, q := range quotas {
+		byID[h.quotaOf(q.state).id] = q
+	}
+	told.addQuotas(quotas)
 	keys = append(append(keys, told.sets...), told.counts...)
 	earliest, latest := h.expects()
-	args := append([]any{w.name, h.model.lease, granted, len(flights), len(told.sets), earliest, latest}, told.leases...)
-	h.note("%s renews %d leases of %q", w.name, len(renewals), granted)
+	args := append([]any{w.name, h.model.lease, granted, len(flights), len(told.sets), earliest, latest}, told.args()...)
+	h.note("%s renews %d leases of %q, and was told %+v", w.name, len(renewals), granted, quotas)
 	reply, err := h.stage.run(renewScript, keys, args...).Slice()
 	if err != nil {
 		return err
@@ -95,7 +106,7 @@ func (h *history) renewsIn(w *mate, granted string) error {
 		}
 		return h.renewsIn(w, granted)
 	}
-	epoch, lost := h.model.renew(w.name, granted, renewals)
+	epoch, lost := h.model.renew(w.name, granted, renewals, byID)
 	want := []any{epoch, now, h.model.clock}
 	for _, i := range lost {
 		want = append(want, i)
@@ -110,6 +121,16 @@ func (h *history) renewsIn(w *mate, granted string) error {
 		} else {
 			f.until, f.sure = now+h.model.lease*4/5, true
 			f.epoch = cmp.Or(epoch, f.epoch)
+		}
+	}
+	return nil
+}
+
+// quotaOf returns the quota with a key.
+func (h *history) quotaOf(state string) *rule {
+	for _, r := range h.limits {
+		if r.way == byQuota && r.state == state {
+			return r
 		}
 	}
 	return nil
@@ -207,8 +228,12 @@ func (h *history) batch(w *mate) error {
 		}
 		r.waits, r.aged, r.woken, r.stays = h.once(6), h.once(2), h.once(4), r.way == byLeases && h.once(2)
 	}
-	// Its own clock is another.
-	if err := h.send(h.message(w, b, pick(h.dice, 0, 0, -2*time.Second, 2*time.Second))); err != nil {
+	// It expects another time of Redis's clock, or computes the days of quotas from one.
+	ahead := pick(h.dice, 0, 0, -2*time.Second, 2*time.Second)
+	if h.once(16) {
+		ahead = pick(h.dice, -72*time.Hour, 72*time.Hour)
+	}
+	if err := h.send(h.message(w, b, ahead)); err != nil {
 		return err
 	}
 	// Those who wait for their start give up before.
@@ -224,11 +249,16 @@ func (h *history) batch(w *mate) error {
 // message is a batch of a worker whose clock is ahead.
 func (h *history) message(w *mate, b *batch, ahead time.Duration) *sentBatch {
 	clock := time.UnixMicro(h.model.now).Add(ahead)
-	asked := b.request(w.Limiter, clock)
+	asked := b.request(w.Limiter, instant{wall: time.Duration(clock.UnixNano())})
 	s := &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), starts: map[string]int64{}, latest: math.MaxInt64}
 	if h.once(4) {
 		s.earliest, s.latest = h.expects()
 		asked.Earliest, asked.Latest = s.earliest, s.latest
+	}
+	for _, limit := range asked.Limits {
+		if len(limit.Resets) > 0 {
+			s.resets = append(s.resets, limit.Resets)
+		}
 	}
 	s.arg = asked.encode()
 	return s
@@ -332,7 +362,7 @@ func (h *history) send(s *sentBatch) error {
 		return err
 	}
 	stale := s.b.version != "" && s.b.version != h.model.versionString()
-	if unexpected := h.model.now < s.earliest || h.model.now > s.latest; unexpected && !stale {
+	if unexpected := h.model.now < s.earliest || h.model.now > s.latest || s.otherDays(h.model.now); unexpected && !stale {
 		h.note("  at an unexpected time")
 		if !slices.Equal(reply, []int64{-2}) {
 			return fmt.Errorf("admit answers %v at an unexpected time", reply)
@@ -354,6 +384,11 @@ func (h *history) send(s *sentBatch) error {
 	}
 	h.note("  %s", words(got))
 	s.outcome = got
+	for i, r := range s.b.rules {
+		if r.way == byQuota && s.b.version != "" {
+			s.by.cfg.Memory.note(r.rule, h.model.epoch, got.inUse[i], got.now)
+		}
+	}
 	if g, w := words(got), words(want); g != w {
 		return fmt.Errorf("admit answers\n  %s, want\n  %s", g, w)
 	}

@@ -83,7 +83,7 @@ func (a access) recognise(ctx context.Context, c askable) error {
 	if err != nil {
 		return fmt.Errorf("read limits: %w", err)
 	}
-	return a.beginWith(ctx, c, run, 0, a.cfg.Lease, "", a.keys.sums(registry)...)
+	return a.beginWith(ctx, c, laterEpoch, run, 0, a.cfg.Lease, "", a.keys.sums(registry)...)
 }
 
 // sums returns the limits in a registry that count all calls of a day or an evaluation. It passes
@@ -104,6 +104,15 @@ func (k keys) sums(registry map[string]string) (sums []*rule) {
 	}
 	return sums
 }
+
+// What the names of epochs begin with, beside clockEpoch.
+const (
+	// firstEpoch is that of a server that has never been flushed and that no known process has
+	// used before: no call can have been made under limits that it has forgotten, unless it was
+	// restarted without its data together with every process. lua/seed.lua knows it.
+	firstEpoch = "first-"
+	laterEpoch = ""
+)
 
 // deletedWithin allows for a server's uptime being reported in whole seconds.
 const deletedWithin = 2 * time.Second
@@ -141,20 +150,21 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 	}
 	// A server that was never a replica has the zero ID there.
 	wasReplica := strings.Contains(replication, "master_replid2:") && !strings.Contains(replication, "master_replid2:"+strings.Repeat("0", 40))
+	name := firstEpoch
 	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica || known {
-		up = 0
+		name, up = laterEpoch, 0
 	}
-	return a.beginWith(ctx, a.client, run, up, a.cfg.Lease, in.epoch)
+	return a.beginWith(ctx, a.client, name, run, up, a.cfg.Lease, in.epoch)
 }
 
-// beginWith is the begin script; memory is how far back Redis remembers, unknown
-// for how long from there it may not know every lease. instead is an epoch of the same
-// server that gives way; "": none does. sums are the budgets and quotas whose calls it may not know
+// beginWith runs the begin script. name is what the epoch's name begins with, memory how far back
+// Redis remembers, unknown for how long from there it may not know every lease. instead is an
+// epoch of the same server that gives way; "": none does. sums are the budgets and quotas whose calls it may not know
 // all.
-func (a access) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
+func (a access) beginWith(ctx context.Context, c redis.Scripter, name, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
 	keys, budgets := a.keys.begin(sums)
 	err := beginScript.Run(ctx, c, keys,
-		rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead, budgets).Err()
+		name+rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead, budgets).Err()
 	if err != nil {
 		return fmt.Errorf("begin epoch: %w", err)
 	}
@@ -240,22 +250,24 @@ func (a *Admin) Remember(ctx context.Context) error {
 // and that no earlier process still uses: an embedded one, whose folder records when the last
 // call was made. It does nothing when an epoch is in force.
 func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
-	if err := a.beginWith(ctx, a.client, "", memory, 0, ""); err != nil {
+	if err := a.beginWith(ctx, a.client, firstEpoch, "", memory, 0, ""); err != nil {
 		return fmt.Errorf("begin limits: %w", err)
 	}
 	return nil
 }
 
-// Reseed seeds the quotas in force whose usage Redis does not remember, in the name of who:
-// used counts the calls that a quota's scope matches and that started between two times,
-// without those that the quota counts itself, named by the IDs of their leases. The calls that
-// have ended must be recorded: see Grace.
-func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (int64, error)) error {
-	registry, err := a.load(ctx)
+// Reseed seeds the quotas in force whose usage Redis does not remember, in the name of who, a
+// results store. used counts the calls that a quota's scope matches and that began between two
+// times on Redis's clock, without those that the quota counts itself, named by the IDs of their
+// leases; the calls that have ended must be recorded: see Grace. used also reports whether who has
+// any call from before to. One that has none opens no quota whose calls Redis may have forgotten:
+// it may have been created after they were made.
+func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error)) error {
+	registry, now, err := a.loadAt(ctx)
 	if err != nil {
 		return err
 	}
-	for _, r := range registry.unsure() {
+	for _, r := range registry.unsure(now) {
 		counted, err := a.client.HKeys(ctx, r.state).Result()
 		if err != nil {
 			return fmt.Errorf("read calls under %s: %w", r.id, err)
@@ -266,10 +278,11 @@ func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, f
 				without = append(without, id)
 			}
 		}
-		last, _, _ := resets(time.Now(), r.zone)
-		n, err := used(r.Scope, last, time.UnixMicro(registry.since), without)
+
+		last, _, _ := resets(now, r.zone)
+		n, knows, err := used(r.Scope, last, time.UnixMicro(registry.since), without)
 		if err == nil {
-			err = a.Seed(ctx, who, r.Limit, n)
+			err = a.seed(ctx, who, r.Limit, n, knows)
 		}
 		if err != nil {
 			return err
@@ -280,20 +293,33 @@ func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, f
 
 // Unsure reports whether a quota is in force of whose day Redis may not know every call.
 func (a *Admin) Unsure(ctx context.Context) (bool, error) {
-	registry, err := a.load(ctx)
+	registry, now, err := a.loadAt(ctx)
 	if err != nil {
 		return false, err
 	}
-	return len(registry.unsure()) > 0, nil
+	return len(registry.unsure(now)) > 0, nil
 }
 
-// unsure returns the quotas whose day began before Redis's memory.
-func (r *registry) unsure() (quotas []*rule) {
+// loadAt reads the registry and Redis's clock.
+func (a *Admin) loadAt(ctx context.Context) (*registry, time.Time, error) {
+	registry, err := a.load(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := a.client.Time(ctx).Result()
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read redis's clock: %w", err)
+	}
+	return registry, now, nil
+}
+
+// unsure returns the quotas whose day, at a time on Redis's clock, began before Redis's memory.
+func (r *registry) unsure(now time.Time) (quotas []*rule) {
 	for _, rule := range r.rules {
 		if rule.way != byQuota {
 			continue
 		}
-		if last, _, _ := resets(time.Now(), rule.zone); r.since > last.UnixMicro() {
+		if last, _, _ := resets(now, rule.zone); r.since > last.UnixMicro() {
 			quotas = append(quotas, rule)
 		}
 	}
@@ -305,6 +331,11 @@ func (r *registry) unsure() (quotas []*rule) {
 // remember is closed until it is seeded. Of one that it remembers in part, after a failover for
 // example, the greater of both amounts counts.
 func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) error {
+	return a.seed(ctx, who, quota, used, true)
+}
+
+// seed is Seed by one that may not know: see Reseed.
+func (a *Admin) seed(ctx context.Context, who string, quota Limit, used int64, knows bool) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is not a quota", quota.ID())
 	}
@@ -312,10 +343,12 @@ func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) e
 	if err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}
+
 	rule := newRule(a.keys, quota.ID(), quota)
 	_, next, _ := resets(now, rule.zone)
 	keys := []string{rule.state, a.keys.registry(), a.keys.alive(), a.keys.changes()}
-	if err := seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake("")).Err(); err != nil {
+	err = seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake(""), flag(!knows)).Err()
+	if err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}
 	return nil

@@ -230,12 +230,12 @@ func TestReseed(t *testing.T) {
 		p := start(t, connect(), "w")
 		asked := 0
 		reseed := func() {
-			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time, _ []string) (int64, error) {
+			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time, _ []string) (int64, bool, error) {
 				asked++
 				if of != quota.Scope || !from.Before(to) || to.After(time.Now()) {
 					t.Errorf("asked for the calls of %+v from %s to %s", of, from, to)
 				}
-				return 2, nil
+				return 2, true, nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -410,7 +410,7 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 				if released == "after it" {
 					mustRelease(t, lease)
 				}
-				if _, err := p.renewSome(t.Context(), before, false, []*Lease{lease}); err != nil {
+				if _, err := p.renewSome(t.Context(), before, false, []*Lease{lease}, nil); err != nil {
 					t.Fatal(err)
 				}
 				testrun.EventuallyGot(t, "nothing is held or reserved", func() (string, bool) {
@@ -449,7 +449,7 @@ func TestLeasesSurviveDeletedKeys(t *testing.T) {
 				register(t, client, "fleet", limit)
 				processes := []*process{a, start(t, connect(), "b", short)}
 				if first == 1 { // it believes the server
-					if err := processes[1].beginWith(t.Context(), client, client.HGet(t.Context(), "{ef}:limits", "run").Val(), longAgo, shortLease, ""); err != nil {
+					if err := processes[1].beginWith(t.Context(), client, laterEpoch, client.HGet(t.Context(), "{ef}:limits", "run").Val(), longAgo, shortLease, ""); err != nil {
 						t.Fatal(err)
 					}
 				}

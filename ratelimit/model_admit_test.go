@@ -107,6 +107,9 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 				inUse++
 			}
 		}
+		if l.way == byQuota {
+			_, _, inUse, _ = a.quota(l)
+		}
 		o.inUse = append(o.inUse, inUse)
 	}
 	for _, g := range a.groups {
@@ -267,8 +270,8 @@ func (a *admission) take(g *groupSeen, c *call, start int64, startBy *limitSeen)
 			l.count(a.now+start, units)
 			l.tail = l.others > 0
 		default:
-			_, reset, _ := a.quota(l)
-			a.countQuota(l, l.used+units, reset)
+			_, reset, used, _ := a.quota(l)
+			a.countQuota(l, used+units, reset)
 		}
 	}
 	a.heldBy(a.worker).put(c.ID, end)

@@ -1,5 +1,7 @@
 package ratelimit
 
+import "time"
+
 // clockIsSet sets the clock; keys expire as before.
 func (m *model) clockIsSet(by int64) {
 	m.now += by
@@ -15,6 +17,7 @@ func (m *model) clockIsSet(by int64) {
 	}
 	m.cooldownsForgotten += by
 	m.marginsForgotten += by
+	m.logEnds += by
 }
 
 // moveClock is the clock script. rules are the limits that it is told of; it is told of
@@ -54,6 +57,9 @@ func (m *model) moveClock(worker string, set, by int64, epoch, known string, rul
 				slots[slot+ceilDiv(by, r.slot)] = units
 			}
 			a.slots = slots
+		case r.way == byQuota && a.reset > m.now-by:
+			_, next, _ := resets(time.UnixMicro(m.now), r.zone)
+			a.reset = next.UnixMicro()
 		}
 		if r.Adaptive && a.cutTo > 0 {
 			a.cutAt += by
@@ -71,7 +77,9 @@ func (m *model) moveClock(worker string, set, by int64, epoch, known string, rul
 }
 
 func (l *leases) shift(by int64) {
-	for id := range l.ends {
-		l.ends[id] += by
+	for id, end := range l.ends {
+		if end >= noTime {
+			l.ends[id] += by
+		}
 	}
 }

@@ -60,9 +60,9 @@ func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, tu
 		}
 		return float64(own), float64(own), float64(opens)
 	default:
-		_, reset, known := a.quota(l)
+		_, reset, used, known := a.quota(l)
 		left := reset - a.now
-		if !known || left <= (quotaSpread+horizon).Microseconds() || l.used > 0 && l.used+units > l.Max {
+		if !known || left <= (quotaSpread+horizon).Microseconds() || used > 0 && used+units > l.Max {
 			return float64(left), float64(left), float64(left)
 		}
 		return 0, 0, 0
@@ -140,14 +140,13 @@ func (a *admission) windowOpens(l *limitSeen, units int64) int64 {
 
 // quota is the day that counts. What Redis does not remember, or was not told,
 // is unknown when the day is older than its memory.
-func (a *admission) quota(l *limitSeen) (began, reset int64, known bool) {
+func (a *admission) quota(l *limitSeen) (began, reset, used int64, known bool) {
 	last, next, _ := resets(time.UnixMicro(a.now), l.zone)
 	began, reset = last.UnixMicro(), next.UnixMicro()
 	if l.reset > a.now {
-		return began, reset, !l.closed
+		return began, reset, l.used, !l.closed
 	}
-	l.used = 0
-	return began, reset, a.since <= began
+	return began, reset, 0, a.since <= began
 }
 
 // countFree counts the free leases of a limit, and those that this worker may

@@ -122,7 +122,9 @@ func (a *admission) settle(l *limitSeen, r *release) {
 	switch {
 	case more == 0:
 	case l.way == byWindow:
-		l.count(r.start, more)
+		if r.start <= a.now+horizon.Microseconds() { // else it is of before the clock was set back
+			l.count(r.start, more)
+		}
 		l.forgetOld(a.now)
 		l.opened = l.opened || more < 0
 	case l.way == byBudget:
@@ -130,9 +132,9 @@ func (a *admission) settle(l *limitSeen, r *release) {
 			l.spend(a.now, max(-l.spent, more))
 		}
 	default:
-		began, reset, known := a.quota(l)
+		began, reset, used, known := a.quota(l)
 		if known && r.start >= began {
-			a.countQuota(l, max(0, l.used+more), reset)
+			a.countQuota(l, max(0, used+more), reset)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -320,8 +321,12 @@ func (m *model) cool(name string, wait int64, word string, rates []*rule) int64 
 	return wait
 }
 
-func (m *model) seed(quota *rule, who string, units int64) int64 {
+func (m *model) seed(quota *rule, who string, units int64, knows bool) int64 {
 	a := m.account(quota.id)
+	known := a.reset > m.now || strings.HasPrefix(m.epoch, firstEpoch)
+	if !knows && (a.closed || !known) {
+		return -1
+	}
 	if used, open := m.tellQuota(a, "told:"+who, units); !open {
 		_, next, _ := resets(time.UnixMicro(m.now), quota.zone)
 		a.used, a.reset = used, next.UnixMicro()
@@ -356,6 +361,23 @@ func (m *model) tellQuota(a *account, field string, units int64) (used int64, op
 	}
 	a.used += max(a.base, a.before) - max(a.base, was)
 	return a.used, true
+}
+
+// rememberUse makes a quota remember at least what a worker was told of it in an earlier epoch.
+func (m *model) rememberUse(a *account, told quotaNow) {
+	m.enterEpoch(a)
+	if a.whole || told.used <= a.base || told.began > m.now || told.reset <= m.now {
+		return
+	}
+	counted := int64(0)
+	open := a.reset > m.now
+	if open {
+		counted = a.used - max(a.base, a.before)
+	}
+	a.base, a.used = told.used, counted+max(told.used, a.before)
+	if !open {
+		a.reset, a.closed = told.reset, m.since > told.began
+	}
 }
 
 // ranBefore counts a call that was in flight when Redis lost its memory.
@@ -404,7 +426,7 @@ type renewal struct {
 	quotas  []string
 }
 
-func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string, lost []int64) {
+func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]quotaNow) (inForce string, lost []int64) {
 	relearns := epoch != unknownEpoch && m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
 	m.heartbeats[worker] = m.now + m.lease
 	ledger := m.heldBy(worker)
@@ -437,6 +459,11 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 			l := &m.account(id).leases
 			l.put(r.id, max(l.ends[r.id], m.now+max(m.lease, r.counts)))
 			l.last(m.now, max(m.lease, r.counts))
+		}
+	}
+	for id, q := range told {
+		if m.epoch != "" && q.epoch != m.epoch {
+			m.rememberUse(m.account(id), q)
 		}
 	}
 	// The sets of leases that were lost live on, too.

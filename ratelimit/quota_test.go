@@ -121,11 +121,11 @@ func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
 						t.Fatal(err)
 					}
 					seed := func(want int) {
-						err := tools(client).Reseed(t.Context(), "ev-a", func(_ Scope, _, _ time.Time, without []string) (int64, error) {
+						err := tools(client).Reseed(t.Context(), "ev-a", func(_ Scope, _, _ time.Time, without []string) (int64, bool, error) {
 							if len(without) != want || want == 1 && without[0] != lease.ID() {
 								t.Errorf("the quota counts the calls %v, want %d of %s", without, want, lease.ID())
 							}
-							return before, nil
+							return before, true, nil
 						})
 						if err != nil {
 							t.Fatal(err)
@@ -168,7 +168,7 @@ func TestQuotaThatRedisRemembersInPart(t *testing.T) {
 				limits := tools(client)
 				rule := newRule(limits.keys, quota.ID(), quota)
 				begin := func(server string) {
-					if err := limits.beginWith(t.Context(), client, server, 0, 500*time.Millisecond, "", rule); err != nil {
+					if err := limits.beginWith(t.Context(), client, laterEpoch, server, 0, 500*time.Millisecond, "", rule); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -102,7 +102,8 @@ func (r *rule) extra() string {
 	return r.cut
 }
 
-// describe is the limit as the admission script reads it. now is the worker's own clock.
+// describe returns the limit as the admission script reads it. now is what Redis's clock is
+// expected to show.
 func (r *rule) describe(now time.Time) admitLimit {
 	limit := admitLimit{
 		Kind: r.way, Max: r.Max, Charged: r.Charged, Adapts: r.Adaptive, Interval: r.interval, Burst: r.burst, Span: r.span, Slot: r.slot,
@@ -112,7 +113,7 @@ func (r *rule) describe(now time.Time) admitLimit {
 	case byWindow:
 		limit.Max = r.most
 	case byQuota:
-		// Redis's clock may be in the day before or the day after.
+		// When the script runs, it may be the day before or the day after.
 		last, next, after := resets(now, r.zone)
 		before, _, _ := resets(last.Add(-time.Second), r.zone)
 		for _, reset := range []time.Time{before, last, next, after} {

@@ -7,7 +7,7 @@
 --       2 by how much the clock was set at most  3 at least  4 lease, all in µs
 --       5 name of the new epoch  6 of the one that the worker knows  7 worker
 --       8 prefix of the wake channels  9 number of ledgers  10 of limits, then for
---       each limit its kind and the length of its slot (µs)
+--       each limit its kind and the length of its slot, or a quota's next reset (µs)
 -- Reply 1, or 0 when another worker has done it or no epoch is in force, or -1 when other
 -- workers disagree:
 --       it is this worker's clock that stopped
@@ -15,6 +15,7 @@
 -- Idempotent: the second time the clock has been set once more than ARGV 1 says.
 
 local HOUR = 3600000000
+local NO_TIME = 1000000000000 -- scores below are no times: see admit/budget.lua
 local EPOCH = 1483228800 -- s, 2017: where redis_rate's times begin
 local before, by, least, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local epoch, me, channel = ARGV[5], ARGV[7], ARGV[8]
@@ -35,7 +36,8 @@ end
 local function shift(key)
   local members = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   for i = 1, #members, 2 do
-    redis.call('ZADD', key, string.format('%d', members[i + 1] + by), members[i])
+    local score = tonumber(members[i + 1])
+    if score >= NO_TIME then redis.call('ZADD', key, string.format('%d', score + by), members[i]) end
   end
 end
 
@@ -78,6 +80,12 @@ for i = 1, tonumber(ARGV[10]) do
     shift(state)
   elseif kind == 'window' then
     shift_window(state, slot)
+  elseif kind == 'quota' then
+    -- The day in force has not ended: its use counts until the next reset.
+    if slot > now and tonumber(redis.call('HGET', state, 'reset') or 0) > now - by then
+      redis.call('HSET', state, 'reset', string.format('%d', slot))
+      redis.call('PEXPIRE', state, math.ceil((slot - now) / 1000) + 86400000) -- as in admit/quota.lua
+    end
   elseif kind == 'rate' then
     local saved = redis.call('GET', state)
     if saved then

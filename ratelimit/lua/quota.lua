@@ -1,8 +1,8 @@
 -- How much of a quota was used before the current epoch, for scripts that count on from there.
 --
 -- The state of a quota is a hash: `used` until `reset`; the `epoch` that wrote the other fields;
--- `base`, the use that Redis remembered when that epoch began; and the use that others reported
--- from before it: told:<who>, by results stores, and ran:<id>, by calls in flight when Redis lost
+-- `base`, the use that Redis remembered when that epoch began, or a worker if that is more; and
+-- the use that others reported from before it: told:<who>, by results stores, and ran:<id>, by calls in flight when Redis lost
 -- its memory. The sum of those reports (`before`) may overlap with `base`, so the greater of the
 -- two counts. A quota counted since its last reset is `whole` and takes no reports.
 
@@ -31,6 +31,21 @@ local function tell_quota(state, epoch, field, units, now)
   used = open and used + math.max(base, is) - math.max(base, was) or is
   if open then redis.call('HSET', state, 'used', string.format('%d', used)) end
   return used, open
+end
+
+-- remember_use makes a quota remember at least the use that a worker was told of before the
+-- epoch. A quota that Redis has forgotten stays closed: other workers may know more.
+local function remember_use(state, epoch, used, began, reset, since, now)
+  enter_epoch(state, epoch, now)
+  local saved = redis.call('HMGET', state, 'used', 'reset', 'base', 'before', 'whole')
+  local open, base, before = tonumber(saved[2] or 0) > now, tonumber(saved[3] or 0), tonumber(saved[4] or 0)
+  if saved[5] or used <= base or began > now or reset <= now then return end
+  local counted = open and tonumber(saved[1] or 0) - math.max(base, before) or 0
+  redis.call('HSET', state, 'base', string.format('%d', used), 'used', string.format('%d', counted + math.max(used, before)))
+  if open then return end
+  redis.call('HSET', state, 'reset', string.format('%d', reset))
+  if since > began then redis.call('HSET', state, 'closed', '1') end
+  redis.call('PEXPIRE', state, math.ceil((reset - now) / 1000) + 86400000) -- as in admit/quota.lua
 end
 
 -- ran_before counts a call that was in flight when Redis lost its memory, once.

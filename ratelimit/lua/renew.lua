@@ -5,7 +5,8 @@
 -- Redis has lost its memory, and as long as no call is admitted for that reason
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
 -- does not know are accepted as they are, budgets reserve for them, and quotas count them,
--- unless their end has come first.
+-- unless their end has come first. A quota has at least the use that the worker was told of in an
+-- earlier epoch of the same day.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget and the state of
@@ -17,7 +18,8 @@
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
 --       n indices of its sets, m, m times the index of a budget's set and of its
 --       money, its reservation of each (nano-USD), q, q indices of quotas among money and
---       quotas
+--       quotas; then n, and for n quotas an index there, an epoch, the use that the worker was
+--       told of in it, when the day began, and its reset (µs)
 -- Reply the epoch in force, now (µs), how often the clock was set, then the indices of
 --       the leases that are lost; or "", now and 0 when it is not a time that the worker
 --       expects, and nothing was done
@@ -32,7 +34,7 @@ local NO_TIME = 1000000000000 -- scores below are no times: see admit/budget.lua
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < tonumber(ARGV[6]) or now > tonumber(ARGV[7]) then return {'', now, 0} end
-local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind', 'clock')
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind', 'clock', 'since')
 local forgotten = epoch ~= '?' and (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
 
 -- A script whose first write takes no memory may end although Redis is full.
@@ -83,6 +85,13 @@ for l = 1, tonumber(ARGV[4]) do
     end
   else
     table.insert(reply, l)
+  end
+end
+for q = 1, known[1] and tonumber(ARGV[at + 1]) or 0 do
+  local told = at + 5 * q - 3
+  if ARGV[told + 1] ~= known[1] then
+    remember_use(KEYS[3 + sets + tonumber(ARGV[told])], known[1], tonumber(ARGV[told + 2]),
+      tonumber(ARGV[told + 3]), tonumber(ARGV[told + 4]), tonumber(known[4] or 0), now)
   end
 end
 for i = 3, 3 + sets do

@@ -2,7 +2,9 @@
 --
 -- KEYS  1 the quota's state  2 registry  3 alive  4 log of the registry's changes
 -- ARGV  1 who seeds  2 units  3 next reset (µs)  4 prefix of the wake channels
--- Reply units used in all
+--       5 1 when the seeder has no record from before Redis's memory, and cannot know
+-- Reply units used in all, or -1 when nothing was done: the seeder cannot know, and calls may
+--       have been made before
 --
 -- Wakes every live worker, because its calls may now be admitted.
 --
@@ -11,6 +13,9 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.call('HGET', KEYS[2], 'epoch') or ''
+local first = string.sub(epoch, 1, 6) == 'first-' -- as in ratelimit/memory.go
+local saved = redis.call('HMGET', KEYS[1], 'reset', 'closed')
+if ARGV[5] == '1' and (saved[2] or not first and tonumber(saved[1] or 0) <= now) then return -1 end
 local used, open = tell_quota(KEYS[1], epoch, 'told:' .. ARGV[1], tonumber(ARGV[2]), now)
 if open then
   redis.call('HDEL', KEYS[1], 'closed')

@@ -7,14 +7,12 @@ local DAY = 24 * HOUR  -- as HOUR: in the embedded Redis, a key does not live lo
 local quota = kind({})
 
 -- read reads the use until the next reset. A quota that Redis does not remember stays closed
--- until it is seeded, or until the reset.
+-- until it is seeded, or until the reset. A reset that is stored may be later than the next one,
+-- because the clock was set back since: the use counts until the next one.
 function quota:read()
   if self.reset then return end
   join(self)
-  local resets = self.resets
-  self.began, self.reset = resets[1], resets[2]
-  if self.reset <= now then self.began, self.reset = resets[2], resets[3] end
-  if self.reset <= now then self.began, self.reset = resets[3], resets[4] end
+  self.began, self.reset = day_of(self)
   local saved = redis.call('HMGET', self.state, 'used', 'reset', 'closed')
   self.used = 0
   if saved[2] and tonumber(saved[2]) > now then
@@ -66,6 +64,12 @@ function quota:starts_in(group, call)
     return self.reset - now, self.reset - now
   end
   return 0, 0
+end
+
+-- in_use returns the use, which the worker remembers in case Redis forgets it.
+function quota:in_use()
+  self:read()
+  return self.used
 end
 
 function quota:take(call)

@@ -22,7 +22,7 @@
 --     adapts    leases: max is the cap of a limit that is cut
 --     interval, burst  rate: µs a unit, units
 --     span, slot       window: what is counted, and its part (µs)
---     resets    quota: the last two resets and the next two, by the worker's clock (µs)
+--     resets    quota: two resets before and two after the time that the worker expects (µs)
 --     held      leases that the worker holds besides those that end here
 --     waits     other calls of the worker wait for it
 --     aged      and have waited long
@@ -50,10 +50,10 @@
 --     calls     a list of id, input, output, money, and counts: µs that the lease counts
 --               without renewals, omitted for a lease
 -- Reply {-1} when the registry has another version, {-2} when it is not a time that the
---       worker expects: nothing was done. Else
+--       worker expects, or that the resets of a quota enclose: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker is among its waiters, how many leases
---         of it are held (0 for a limit of another kind)
+--         of it are held, or the use of a quota (0 for a limit of another kind)
 --       for each group: number admitted, µs until it should ask again (-1: never,
 --         unless the budget that refused it is raised), exact µs until its next
 --         call could start (0: unknown), µs that it would have to wait if
@@ -88,6 +88,18 @@ local epoch, since, blind = known[2] or '', tonumber(known[3] or 0), tonumber(kn
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < asked.earliest or now > asked.latest then return {-2} end
+
+-- day_of returns when the day of a quota began, and its reset; nil when the resets that the
+-- worker sent do not enclose Redis's time.
+local function day_of(limit)
+  for i = 1, #limit.resets - 1 do
+    if limit.resets[i] <= now and now < limit.resets[i + 1] then return limit.resets[i], limit.resets[i + 1] end
+  end
+end
+
+for _, limit in ipairs(limits) do
+  if limit.resets and not day_of(limit) then return {-2} end
+end
 
 -- integer writes a number as Redis stores it: Lua itself keeps 14 digits.
 local function integer(n) return string.format('%d', n) end
