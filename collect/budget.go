@@ -45,14 +45,21 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...stri
 	return nano, err
 }
 
+// Unrecorded is what a process knows of calls that its results store may lack, because they were
+// in flight when an earlier process was killed. The zero value is nothing.
+type Unrecorded struct {
+	Spent int64 // nano-USD: the least that is spent of the budget
+	// Begun is like results.Reader.CallsBegun for calls that the store lacks; nil: none.
+	Begun func(from, to time.Time, without []string) map[string]int64
+}
+
 // Restore opens the budget of an evaluation and the daily quotas after Redis has lost what was
 // used of them, or a part of it. They count on from the results store once drain has moved what
-// waits in Redis, the budget from least, in nano-USD, if that is more. A call that ended before
-// the loss may be missing there, because Redis has lost its record as well, or did not have it
-// yet: Restore waits until every live worker has recorded again what it knows, and for the end of
-// the limiter's grace period, in which no evaluation's calls begin. budget: the evaluation has a
-// budget, and has not ended.
-func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, least int64, drain func(context.Context) error) error {
+// waits in Redis, and from what more says. A call that ended before the loss may be missing there,
+// because Redis has lost its record as well, or did not have it yet: Restore waits until every live
+// worker has recorded again what it knows, and for the end of the limiter's grace period, in which
+// no evaluation's calls begin. budget: the evaluation has a budget, and has not ended.
+func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, drain func(context.Context) error) error {
 	closed, unsure, err := toRestore(ctx, limits, id, budget)
 	if err != nil || !closed && !unsure {
 		return err
@@ -64,7 +71,7 @@ func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id ev
 		return err
 	}
 	if unsure {
-		if err := seed(ctx, limits, sink); err != nil {
+		if err := seed(ctx, limits, sink, more); err != nil {
 			return err
 		}
 	}
@@ -79,7 +86,7 @@ func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id ev
 	if err != nil {
 		return err
 	}
-	return limits.TellSpent(ctx, string(id), max(nano, least))
+	return limits.TellSpent(ctx, string(id), max(nano, more.Spent))
 }
 
 // Workers are asked so often whether they have recorded again what Redis has lost. One that does
@@ -172,16 +179,29 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 }
 
 // seed tells the daily quotas that Redis may not remember which calls of today a results store
-// has. The quota of a group counts all of them.
-func seed(ctx context.Context, limits *ratelimit.Admin, sink results.Reader) error {
-	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, err error) {
+// has, and more. The quota of a group counts all of them.
+func seed(ctx context.Context, limits *ratelimit.Admin, sink results.Reader, more Unrecorded) error {
+	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)
-		for target, calls := range begun {
-			provider, model, _ := strings.Cut(target, ":")
-			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
-				n += calls
+		if err == nil {
+			knows, err = sink.CalledBefore(ctx, to)
+		}
+		if err != nil {
+			return 0, false, err
+		}
+
+		known := []map[string]int64{begun}
+		if more.Begun != nil { // kept by this folder's runs: there is no other
+			known, knows = append(known, more.Begun(from, to, without)), true
+		}
+		for _, begun := range known {
+			for target, calls := range begun {
+				provider, model, _ := strings.Cut(target, ":")
+				if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
+					n += calls
+				}
 			}
 		}
-		return n, err
+		return n, knows, nil
 	})
 }

@@ -21,9 +21,8 @@ type Settings struct {
 	Sink     results.Sink      // has the evaluation, as after Put
 	Record   record.Evaluation
 	Planned  int // runs, if Record's phases may be others by now; 0: Record's
-	// Spent is the least that is spent of its budget, in nano-USD, if the results store may know
-	// less.
-	Spent int64
+	// Unrecorded are calls that the results store may lack.
+	Unrecorded Unrecorded
 	// Retried are the failed runs being retried; nil: none.
 	Retried func(enqueue.Recorded) bool
 	// Observer receives progress; it may be nil.
@@ -135,7 +134,7 @@ func (e *Evaluation) restore(ctx context.Context) error {
 	e.memory, e.asked = "", time.Time{} // to be looked at again, also after an error
 	r, err := e.store.Evaluation(ctx, e.id)
 	if err == nil {
-		err = Restore(ctx, e.store, e.limits, e.id, budgeted(r), e.settings.Sink, e.settings.Spent, e.Drain)
+		err = Restore(ctx, e.store, e.limits, e.id, budgeted(r), e.settings.Sink, e.settings.Unrecorded, e.Drain)
 	}
 	if err == nil {
 		e.memory = memory

@@ -70,7 +70,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
 	restored := make(chan error, 1)
 	go func() {
-		restored <- Restore(ctx, s, limits, id, true, sink, 0, func(ctx context.Context) error {
+		restored <- Restore(ctx, s, limits, id, true, sink, Unrecorded{}, func(ctx context.Context) error {
 			drains.Add(1)
 			_, err := collector.Drain(ctx)
 			return err

@@ -68,8 +68,8 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	}
 	limits := f.Limits()
 	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
-	if err == nil && recorded == nil { // no calls of today
-		err = limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time, []string) (int64, error) { return 0, nil })
+	if err == nil && recorded == nil { // it has no calls, and cannot know others
+		err = limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
 	}
 	if err == nil && s.Settings.Budget() > 0 && receipt.Created && !known {
 		err = limits.TellSpent(ctx, string(id), 0)

@@ -34,6 +34,7 @@ const (
 	ResultsFile = "results.db"
 	RestFile    = "results.rest"
 	SpentFile   = "budget.spent"
+	BegunFile   = "calls.begun"
 	EventsFile  = "events.jsonl"
 	ReportName  = "report" // of files of any format
 	ReportFile  = ReportName + "." + HTML
@@ -70,7 +71,7 @@ func fileSafe(name string) string {
 // are not read whole.
 var largest = map[string]int64{
 	ResultsFile: 0, ResultsFile + "-wal": 0, ResultsFile + "-shm": 0, ResultsFile + "-journal": 0, RestFile: 0, EventsFile: 0, lockFile: 0,
-	SpentFile: 1 << 10, embedded.AddressFile: 4 << 10,
+	SpentFile: 1 << 10, BegunFile: 256 << 20, embedded.AddressFile: 4 << 10,
 	ResumeFile:          64 << 20, // the names of answers are in it
 	ResumeFile + ".new": 0,
 }

@@ -78,6 +78,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return folder.Failed(err)
 	}
 	own := j.Worker.Client == nil
+	var more collect.Unrecorded
 	var rest *results.Rest
 	if own {
 		if rest, err = j.openRest(ctx, out, sink); err != nil {
@@ -89,7 +90,14 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 		defer end()
-		if err := j.remember(ctx, j.Worker.Client, sink); err != nil {
+		begun, openErr := j.openBegun(ctx, out, sink)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, begun.Close()), err) }()
+		more.Begun = begun.Between
+		j.Worker.Observer = observe.Join(j.Worker.Observer, observe.Observer{Begun: begun.Note})
+		if err := j.remember(ctx, j.Worker.Client, sink, begun); err != nil {
 			return err
 		}
 	}
@@ -99,19 +107,18 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, events.Close()), err) }()
 	j.Worker.Cache, j.Worker.Observer = sink, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
-	before, err := collect.Spent(ctx, j.id, j.Submission.Settings, sink)
-	if err != nil {
+	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, sink); err != nil {
 		return err
 	}
 	if own && j.Submission.Settings.Budget() > 0 {
-		spending, openErr := folder.OpenSpent(out.Path(folder.SpentFile), j.id, before)
+		spending, openErr := folder.OpenSpent(out.Path(folder.SpentFile), j.id, more.Spent)
 		if openErr != nil {
 			return exitcode.With(exitcode.Unreachable, openErr)
 		}
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, spending.Close()), err) }()
-		j.Worker.Observer.Spending, before = spending.Note, spending.Nano()
+		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
 	}
-	ended := j.work(ctx, j.Worker, sink, rest, j.Record, before)
+	ended := j.work(ctx, j.Worker, sink, rest, j.Record, more)
 	if ended != nil && !collect.IsEnding(ended) {
 		return ended
 	}

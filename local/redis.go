@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,15 +48,28 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 	return fmt.Sprintf(" and %d in its %s", kept, folder.RestFile)
 }
 
+// openBegun opens the file of the calls that runs in the folder have begun.
+func (j *job) openBegun(ctx context.Context, out *folder.Folder, sink results.Reader) (*folder.Begun, error) {
+	daily := func(l ratelimit.Limit) bool { return l.Resets != "" }
+	each := slices.ContainsFunc(j.Submission.Settings.Limits, daily) || slices.ContainsFunc(j.Worker.Limits, daily)
+	begun, err := folder.OpenBegun(ctx, out.Path(folder.BegunFile), each, sink.Recorded)
+	return begun, exitcode.With(exitcode.Unreachable, err)
+}
+
 // remember tells an embedded Redis, which is always new, when the last call was
 // made: what a rate or a window had left then is taken as used up.
-func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader) error {
+func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader, begun *folder.Begun) error {
 	last, err := sink.LastCall(ctx)
 	if err != nil {
 		return folder.StoreError(err)
 	}
-	// A results store has times in whole milliseconds.
-	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
+	if begun.Last().After(last) {
+		last = begun.Last()
+	}
+	// Times are stored in whole milliseconds. One that is ahead was stored before the clock was set
+	// back.
+	memory := max(0, time.Since(last.Add(time.Millisecond)))
+	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, memory)
 }
 
 // embedded brings a Redis for this run alone, and says how to end it.

@@ -24,8 +24,8 @@ import (
 )
 
 // work submits the evaluation, works on it and drains it until every run is in the results
-// store. work's before is the amount already spent of a budget, in nano-USD.
-func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, before int64) error {
+// store. more are the calls of earlier runs that the store may lack.
+func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, more collect.Unrecorded) error {
 	client := settings.Client
 	s := store.New(client, j.Worker.Namespace)
 	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: j.Worker.Log})
@@ -54,7 +54,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if evaluation != nil {
 			drain = evaluation.Drain // which counts
 		}
-		return receipt, collect.Restore(ctx, s, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, before, drain)
+		return receipt, collect.Restore(ctx, s, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, more, drain)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
@@ -69,7 +69,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	watch := plain.NewProgress(j.Screen, r)
 	files := &folder.EarlyFiles{Reader: sink, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
-		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Spent: before, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
+		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Unrecorded: more, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
 		Committed: func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) },
 	})
 	if err != nil {

@@ -217,9 +217,10 @@ func (p *pump) undo(c *call) {
 
 // load reads the registry and sorts every waiting call into its wait queue again.
 func (p *pump) load(ctx context.Context) error {
+	before := p.limiter.cfg.Memory.before()
 	registry, err := p.limiter.load(ctx)
-	if err == nil && (registry.epoch == "" || deleted(p.registry, registry)) {
-		known := p.registry != nil && p.registry.epoch != ""
+	if err == nil && (registry.epoch == "" || deleted(before, registry)) {
+		known := before != nil && before.epoch != ""
 		if err = p.limiter.begin(ctx, registry, known); err == nil {
 			registry, err = p.limiter.load(ctx)
 		}
@@ -231,9 +232,10 @@ func (p *pump) load(ctx context.Context) error {
 		p.limiter.mu.Lock()
 		p.limiter.epoch = registry.epoch // no lease is older
 		p.limiter.mu.Unlock()
-	} else if p.registry.epoch != registry.epoch {
-		// Redis has lost its memory: report the leases held here before any call is admitted
-		// again.
+	}
+	if before != nil && before.epoch != registry.epoch {
+		// Redis has lost its memory: report the leases held here, and the use of quotas, before any
+		// call is admitted again.
 		if err := p.limiter.renew(ctx); err != nil {
 			return err
 		}
@@ -246,6 +248,7 @@ func (p *pump) load(ctx context.Context) error {
 		return nil
 	}
 	p.registry, p.reload, p.stale = registry, false, false
+	p.limiter.cfg.Memory.keep(registry)
 	var calls []*call
 	for _, g := range p.queues {
 		for _, c := range g.first(g.calls.Len()) {

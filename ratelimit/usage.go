@@ -221,7 +221,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 			switch {
 			case reset > int64(now) && fields["closed"] == "":
 				u.InUse, _ = strconv.Atoi(fields["used"])
-				u.Wait = time.Duration(reset-int64(now)) * time.Microsecond
+				u.Wait = time.Duration(min(reset, next.UnixMicro())-int64(now)) * time.Microsecond // sooner where the clock was set back
 			case registry.since > last.UnixMicro() || fields["closed"] != "": // its use is not known, and it is closed
 				u.InUse, u.Wait = int(r.Max), time.Duration(next.UnixMicro()-int64(now))*time.Microsecond
 			}

@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,23 @@ func testCallsBegun(t *testing.T, url string) {
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("CallsBegun without %q: %v (-want +got):\n%s", test.without, err, diff)
 		}
+	}
+	for at, want := range map[time.Time]bool{epoch: true, epoch.Add(-time.Millisecond): false} {
+		if called, err := sink.CalledBefore(ctx, at); called != want || err != nil {
+			t.Errorf("CalledBefore(%s) = %t, %v; want %t", at, called, err, want)
+		}
+	}
+	names := []string{"none", began(2, "", 0).ID, began(4, "", 0).ID}
+	for range callsAtOnce {
+		names = append(names, "none")
+	}
+	recorded, err := sink.Recorded(ctx, e.ID, append(names, began(5, "", 0).ID))
+	slices.Sort(recorded)
+	if want := []string{began(2, "", 0).ID, began(4, "", 0).ID, began(5, "", 0).ID}; err != nil || !slices.Equal(recorded, want) {
+		t.Errorf("Recorded = %v, %v; want %v", recorded, err, want)
+	}
+	if other, err := sink.Recorded(ctx, "ev-other", names); len(other) > 0 || err != nil {
+		t.Errorf("Recorded of another evaluation = %v, %v; want none", other, err)
 	}
 	if last, err := sink.LastCall(ctx); !last.Equal(epoch.Add(2*time.Hour)) || err != nil {
 		t.Errorf("LastCall = %v, %v; want %v", last, err, epoch.Add(2*time.Hour))

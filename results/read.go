@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -231,6 +232,37 @@ func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []s
 		begun[g.model] = g.calls
 	}
 	return begun, nil
+}
+
+// CalledBefore reports whether a call began before a time.
+func (r *reader) CalledBefore(ctx context.Context, t time.Time) (called bool, err error) {
+	err = r.one(ctx, `SELECT EXISTS (SELECT 1 FROM calls WHERE started_at < ?)`, stamp{t}).Scan(&called)
+	if err != nil {
+		return false, r.unread(err)
+	}
+	return called, nil
+}
+
+// callsAtOnce bounds the arguments of a statement.
+const callsAtOnce = 500
+
+// Recorded returns those of some calls of an evaluation that are recorded.
+func (r *reader) Recorded(ctx context.Context, id eval.ID, calls []string) (recorded []string, err error) {
+	for some := range slices.Chunk(calls, callsAtOnce) {
+		args := []any{string(id)}
+		for _, call := range some {
+			args = append(args, call)
+		}
+		found := rows(ctx, &r.access, func(row scanner, call *string) error { return row.Scan(call) },
+			`SELECT id FROM calls WHERE evaluation = ? AND id IN (`+placeholders(len(some))+`)`, args...)
+		for call, err := range found {
+			if err != nil {
+				return nil, err
+			}
+			recorded = append(recorded, call)
+		}
+	}
+	return recorded, nil
 }
 
 // butCalls is a condition that leaves out calls, which are few: those that were in flight at one

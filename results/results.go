@@ -149,6 +149,10 @@ type Reader interface {
 	// CallsBegun counts the calls of every evaluation that began from one time on
 	// and before another, by "provider:model"; without those named "evaluation.call".
 	CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error)
+	// CalledBefore reports whether a call of any evaluation began before a time.
+	CalledBefore(ctx context.Context, t time.Time) (bool, error)
+	// Recorded returns those of some calls of an evaluation, by their IDs, that are recorded.
+	Recorded(ctx context.Context, id eval.ID, calls []string) ([]string, error)
 	// Spent sums the cost of an evaluation's calls, in nano-USD, with the maximum possible cost
 	// of calls whose cost is unknown; without those named "evaluation.call". unknown counts
 	// possibly charged calls for which not even that is known.

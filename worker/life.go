@@ -30,6 +30,7 @@ type life struct {
 	log     zerolog.Logger
 	ledger  *ledger.Ledger
 	cache   *call.Cache
+	memory  *ratelimit.Memory
 	watched chan struct{} // closed when the watcher has ended
 
 	looking sync.Mutex // one look at a time
@@ -45,7 +46,7 @@ func newLife(cfg Config) *life {
 	limiter := ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})
 	return &life{
 		client: cfg.Client, log: cfg.Log, ledger: ledger.New(store.New(cfg.Client, cfg.Namespace), limiter),
-		cache: call.NewCache(cfg.Cache), watched: make(chan struct{}),
+		cache: call.NewCache(cfg.Cache), memory: &ratelimit.Memory{}, watched: make(chan struct{}),
 	}
 }
 

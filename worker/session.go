@@ -54,7 +54,7 @@ func newSession(cfg Config, id string, of *life) *session {
 		changed: make(chan struct{}, 1), queues: newQueues(),
 	}
 	busy := storeOf(cfg)
-	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log}
+	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Memory: of.memory, Log: log}
 	s.worker = &run.Worker{
 		ID: id, Log: log, Store: busy, Ledger: of.ledger, Evaluations: evaluations.New(busy), Halts: evaluations.NewHalts(busy),
 		Limiter: ratelimit.New(cfg.Client, limits), Admin: ratelimit.NewAdmin(cfg.Client, limits),

@@ -26,12 +26,21 @@ type Observer struct {
 	// Reserved receives the reservation of token limits for each call whose usage the provider
 	// has reported.
 	Reserved func(Reserved)
+	// Begun receives calls before they are sent.
+	Begun func(Begun)
 	// Spending receives the maximum cost of calls before they are sent, and how much less they
 	// cost when that is known.
 	Spending func(Spending)
 	// Stopping receives, when the worker begins to stop, the number of calls in flight and the
 	// grace period that they have left.
 	Stopping func(inFlight int, grace time.Duration)
+}
+
+// Begun is a call that is about to be sent.
+type Begun struct {
+	Call   string // "evaluation.call", as in results.Reader.CallsBegun
+	Target string // "provider:model"
+	At     time.Time
 }
 
 // Spending is by how much what an evaluation has spent and reserved has grown.
@@ -55,6 +64,7 @@ func Join(observers ...Observer) Observer {
 		all.Handled = both(all.Handled, o.Handled)
 		all.Wait = both(all.Wait, o.Wait)
 		all.Reserved = both(all.Reserved, o.Reserved)
+		all.Begun = both(all.Begun, o.Begun)
 		all.Spending = both(all.Spending, o.Spending)
 		if before, then := all.Stopping, o.Stopping; before == nil {
 			all.Stopping = then
@@ -87,6 +97,6 @@ func both[T any](first, second func(T)) func(T) {
 func (o Observer) Complete() Observer {
 	return Join(o, Observer{
 		Call: func(record.Call) {}, Wait: func(eval.Judge) {}, Reserved: func(Reserved) {},
-		Spending: func(Spending) {}, Stopping: func(int, time.Duration) {},
+		Begun: func(Begun) {}, Spending: func(Spending) {}, Stopping: func(int, time.Duration) {},
 	})
 }

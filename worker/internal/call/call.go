@@ -194,6 +194,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 	c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: lease.Reserved().Cost})
 	c.run.EmitSlots(s.Event(observe.EventAcquired), lease, 0)
 	call.Started = time.Now().UTC()
+	c.by.Worker.Observer.Begun(observe.Begun{Call: lease.ID(), Target: call.Model, At: call.Started})
 	s.Request.IdempotencyID, s.Request.Ready, s.Request.Connected = call.ID, lease.Check, lease.Connected
 	return lease, nil
 }

@@ -13,9 +13,10 @@ import (
 // that with its leases. The greatest report is the least that was used, and all of it as long as
 // the process that was granted the last call lives.
 type Memory struct {
-	mu     sync.Mutex // guards all below
-	own    ownClock   // nil until it is read
-	quotas map[string]quotaTold
+	mu       sync.Mutex // guards all below
+	own      ownClock   // nil until it is read
+	registry *registry  // as it was read last; nil before
+	quotas   map[string]quotaTold
 }
 
 // now reads the process's own clock. m.mu is held.
@@ -39,6 +40,20 @@ type quotaNow struct {
 	state, epoch string
 	used         int64
 	began, reset int64 // of the day, on Redis's clock, µs
+}
+
+// before returns the registry as it was read last; nil if it never was.
+func (m *Memory) before() *registry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.registry
+}
+
+// keep keeps a registry that was read.
+func (m *Memory) keep(r *registry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.registry = r
 }
 
 // note notes the use of a quota in an epoch when Redis's clock showed a time (µs).
