@@ -199,7 +199,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 	case old.Status == record.StatusCancelled:
 		return r, false, fmt.Errorf("submit %s: %w", r.ID, store.ErrCancelled)
 	case old.Status != record.StatusPaused && encoded(r) == encoded(old):
-		return old, false, nil
+		return old, false, q.Store.Submitted(ctx, old.ID)
 	}
 	texts := map[string]string{}
 	if votes := r.Settings.Votes; votes != "" {
@@ -210,7 +210,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 		return r, false, err
 	}
 	if !reopened {
-		return old, true, nil
+		return old, true, q.Store.Submitted(ctx, old.ID)
 	}
 	r.Status = record.StatusActive
 	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation continues with the submitted settings")

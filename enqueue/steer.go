@@ -288,7 +288,9 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	if err := q.Store.AddQueues(ctx, r.QueueNames()...); err != nil {
 		return err
 	}
-	if err := q.Store.Delete(ctx, id); err != nil {
+	if err := q.Store.Delete(ctx, id); errors.Is(err, store.ErrReplaced) {
+		return nil // all that is left is of the evaluation that was submitted since
+	} else if err != nil {
 		return err
 	}
 	active, err := q.Store.IsActive(ctx, id)

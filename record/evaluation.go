@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -58,6 +59,14 @@ type Revision string
 // records of earlier versions do not have all of them.
 func RevisionOf(created, revision, chosen string) Revision {
 	return Revision(cmp.Or(created, "0") + "." + cmp.Or(revision, "0") + "." + cmp.Or(chosen, "0"))
+}
+
+// SameRecord reports whether two revisions are of one record: it was not deleted and submitted
+// again between them.
+func (r Revision) SameRecord(as Revision) bool {
+	made, _, _ := strings.Cut(string(r), ".")
+	other, _, _ := strings.Cut(string(as), ".")
+	return made == other
 }
 
 // Pause is why a provider was paused for an evaluation.

@@ -111,7 +111,7 @@ func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chos
 		return false, fmt.Errorf("encode phases of %s: %w", r.ID, err)
 	}
 	keys := []string{s.keys.Record(r.ID), s.keys.Choice(r.ID, phase), s.keys.Counts(r.ID)}
-	answer, err := chooseScript.Run(ctx, s.client, keys, append([]any{before, after, choice, runs}, ended...)...).Int()
+	answer, err := chooseScript.Run(ctx, s.client, keys, append([]any{before, after, choice, runs, r.Created.UnixMilli()}, ended...)...).Int()
 	if err == nil && answer < 0 {
 		err = ErrNoEvaluation
 	}

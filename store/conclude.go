@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ var (
 	//go:embed lua/conclude.lua
 	concludeSource string
 
-	concludeScript = redis.NewScript(endedSource + concludeSource)
+	concludeScript = redis.NewScript(revisionSource + endedSource + concludeSource)
 )
 
 // Conclude notes how an ended evaluation ended. It does nothing for one that is active.
@@ -26,7 +27,11 @@ func (s *Store) Conclude(ctx context.Context, id eval.ID, result record.Result) 
 	if err != nil {
 		return fmt.Errorf("encode the result of %s: %w", id, err)
 	}
-	if err := concludeScript.Run(ctx, s.client, []string{s.keys.Record(id)}, text).Err(); err != nil {
+	err = s.means(ctx, id, func(meant record.Revision) (stale bool, err error) {
+		answer, err := concludeScript.Run(ctx, s.client, []string{s.keys.Record(id)}, string(meant), text).Int()
+		return answer == -1, err
+	})
+	if err != nil && !errors.Is(err, ErrReplaced) {
 		return fmt.Errorf("note the result of %s: %w", id, err)
 	}
 	return nil

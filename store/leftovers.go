@@ -26,7 +26,7 @@ var (
 
 	againScript  = redis.NewScript(againSource)
 	vacateScript = redis.NewScript(vacateSource)
-	expireScript = redis.NewScript(endedSource + expireSource)
+	expireScript = redis.NewScript(revisionSource + endedSource + expireSource)
 )
 
 // Queues lists the queues that runs were pushed to, until they are dropped.
@@ -135,26 +135,37 @@ func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error
 // job at a provider, and takes it off the list. An evaluation that gets a record meanwhile
 // keeps everything. Keys that a submission writes before the record expire by themselves.
 func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
-	keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
-	jobs := 0
-	err := s.eachInProgress(ctx, id, func(run, job string) {
-		if job != "" {
-			jobs++
-			return
+	vacate := func(runs []any, keys ...string) error {
+		keys = append([]string{s.keys.Record(id), s.keys.InProgress(id)}, keys...)
+		if err := vacateScript.Run(ctx, s.client, keys, runs...).Err(); err != nil {
+			return fmt.Errorf("remove what is left of %s: %w", id, err)
 		}
-		keys = append(keys, s.keys.ProgressOf(id, run))
+		return nil
+	}
+	var over []string
+	err := s.eachInProgress(ctx, id, func(run, job string) {
+		if job == "" {
+			over = append(over, run)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("remove what is left of %s: %w", id, err)
 	}
-	if jobs == 0 {
-		keys = append(keys, s.keys.InProgress(id))
-	}
-	for some := range slices.Chunk(keys[1:], progressAtOnce) {
-		if err := vacateScript.Run(ctx, s.client, append(keys[:1:1], some...)).Err(); err != nil {
-			return fmt.Errorf("remove what is left of %s: %w", id, err)
+
+	for some := range slices.Chunk(over, progressAtOnce) {
+		var runs []any
+		var keys []string
+		for _, run := range some {
+			runs, keys = append(runs, run), append(keys, s.keys.ProgressOf(id, run))
+		}
+		if err := vacate(runs, keys...); err != nil {
+			return err
 		}
 	}
+	if err := vacate(nil, s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)); err != nil {
+		return err
+	}
+
 	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
 		return fmt.Errorf("take %s off the list: %w", id, err)
 	}
@@ -227,7 +238,7 @@ func (s *Store) expire(ctx context.Context, id eval.ID, onlyNew int) (bool, erro
 			keys = append(keys, key)
 		}
 	}
-	ends, err := expireScript.Run(ctx, s.client, keys, int(endedLife.Seconds()), onlyNew).Bool()
+	ends, err := expireScript.Run(ctx, s.client, keys, int(endedLife.Seconds()), onlyNew, string(r.Revision)).Bool()
 	if err != nil {
 		return false, fmt.Errorf("expire %s: %w", id, err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -18,6 +19,10 @@ import (
 // ErrCancelled means that the evaluation was cancelled, which is for good.
 var ErrCancelled = errors.New("the evaluation was cancelled")
 
+// ErrReplaced means that the evaluation was deleted and submitted again while a command about it
+// was under way. The command leaves the new one alone.
+var ErrReplaced = errors.New("it was deleted, or deleted and submitted again, meanwhile")
+
 var (
 	//go:embed lua/steered.lua
 	steeredSource string // in front of the scripts that pause or take up again
@@ -33,20 +38,29 @@ var (
 	retrySource string
 	//go:embed lua/delete.lua
 	deleteSource string
+	//go:embed lua/submitted.lua
+	submittedSource string
 
-	pauseScript         = redis.NewScript(steeredSource + pauseSource)
-	pauseProviderScript = redis.NewScript(pauseProviderSource)
-	resumeScript        = redis.NewScript(steeredSource + resumeSource)
-	cancelScript        = redis.NewScript(cancelSource)
+	pauseScript         = redis.NewScript(revisionSource + steeredSource + pauseSource)
+	pauseProviderScript = redis.NewScript(revisionSource + steeredSource + pauseProviderSource)
+	resumeScript        = redis.NewScript(revisionSource + steeredSource + resumeSource)
+	cancelScript        = redis.NewScript(revisionSource + cancelSource)
 	retryScript         = redis.NewScript(retrySource)
-	deleteScript        = redis.NewScript(deleteSource)
+	deleteScript        = redis.NewScript(revisionSource + deleteSource)
+	submittedScript     = redis.NewScript(submittedSource)
 )
 
 // Pause keeps runs of an active evaluation from being begun, and returns its
 // status afterwards, which is another one where there was nothing to pause. why is
 // the record's Stopped.
 func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Status, error) {
-	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)}, why, rand.Text())
+	var status string
+	token := rand.Text()
+	err := s.means(ctx, id, func(meant record.Revision) (stale bool, err error) {
+		status, err = pauseScript.Run(ctx, s.client, []string{s.keys.Record(id)}, string(meant), why, token).Text()
+		return status == staleAnswer, err
+	})
+	return s.steered(ctx, "pause", id, status, err)
 }
 
 // PauseProvider keeps runs of a provider from being begun for an active
@@ -57,7 +71,11 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 	if err != nil {
 		return false, false, fmt.Errorf("pause %s of %s: %w", provider, id, err)
 	}
-	answer, err := pauseProviderScript.Run(ctx, s.client, []string{s.keys.Record(id)}, provider, text).Int()
+	answer, token := 0, rand.Text()
+	err = s.means(ctx, id, func(meant record.Revision) (stale bool, err error) {
+		answer, err = pauseProviderScript.Run(ctx, s.client, []string{s.keys.Record(id)}, string(meant), provider, text, token).Int()
+		return answer == -2, err
+	})
 	switch {
 	case err != nil:
 	case answer < 0:
@@ -74,28 +92,54 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 // Resume resumes a paused evaluation once it is activated, and the paused providers of an
 // active one. It returns the status afterwards.
 func (s *Store) Resume(ctx context.Context, r record.Evaluation) (record.Status, error) {
-	keys := append([]string{s.keys.Record(r.ID), s.keys.Cursors(r.ID)}, s.keysOf(r)...)
-	return s.steer(ctx, "resume", r.ID, resumeScript, keys, rand.Text())
+	token := rand.Text()
+	return s.steer(ctx, "resume", r, resumeScript, func(r record.Evaluation) (keys []string, args []any) {
+		return append([]string{s.keys.Record(r.ID), s.keys.Cursors(r.ID)}, s.keysOf(r)...), []any{token}
+	})
 }
 
 // Cancel ends every unfinished run of an evaluation, and returns the evaluation's status
 // afterwards. Recorded results stay; runs in flight are no longer recorded, only their calls.
 func (s *Store) Cancel(ctx context.Context, r record.Evaluation) (record.Status, error) {
-	var queues []any
-	for i, phase := range r.Phases {
-		for queue, runs := range phase.Queues {
-			queues = append(queues, runs)
-			for _, field := range endedFields(i, queue) {
-				queues = append(queues, field)
+	return s.steer(ctx, "cancel", r, cancelScript, func(r record.Evaluation) (keys []string, args []any) {
+		for i, phase := range r.Phases {
+			for queue, runs := range phase.Queues {
+				args = append(args, runs)
+				for _, field := range endedFields(i, queue) {
+					args = append(args, field)
+				}
 			}
 		}
-	}
-	return s.steer(ctx, "cancel", r.ID, cancelScript, []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, queues...)
+		return []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, args
+	})
 }
 
-// steer runs a script that answers with a status, and announces the change.
-func (s *Store) steer(ctx context.Context, what string, id eval.ID, script *redis.Script, keys []string, args ...any) (record.Status, error) {
-	status, err := script.Run(ctx, s.client, keys, args...).Text()
+// staleAnswer is what scripts answer for a record of another revision than the one meant.
+const staleAnswer = "stale"
+
+// steer runs a script that answers with a status, and announces the change. The script names the
+// revision of r: sent earlier and delivered late, it changes nothing. If only the revision has
+// changed, it is sent again for the new one.
+func (s *Store) steer(ctx context.Context, what string, r record.Evaluation, script *redis.Script, of func(record.Evaluation) ([]string, []any)) (record.Status, error) {
+	meant := r.Created.UnixMilli()
+	for {
+		keys, args := of(r)
+		status, err := script.Run(ctx, s.client, keys, append([]any{string(r.Revision)}, args...)...).Text()
+		if err != nil || status != staleAnswer {
+			return s.steered(ctx, what, r.ID, status, err)
+		}
+
+		if r, err = s.Evaluation(ctx, r.ID); err == nil && r.Created.UnixMilli() != meant {
+			err = ErrReplaced
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s %s: %w", what, r.ID, err)
+		}
+	}
+}
+
+// steered announces what a script that answers with a status has changed.
+func (s *Store) steered(ctx context.Context, what string, id eval.ID, status string, err error) (record.Status, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", what, id, err)
 	}
@@ -103,6 +147,43 @@ func (s *Store) steer(ctx context.Context, what string, id eval.ID, script *redi
 		return "", fmt.Errorf("%s %s: %w", what, id, ErrNoEvaluation)
 	}
 	return record.Status(status), s.announce(ctx, "evaluation "+string(id))
+}
+
+// means runs a script that names the revision of the record that is meant, as it is now. If only
+// the revision has changed when the script arrives, it runs again for the new one. ErrReplaced.
+func (s *Store) means(ctx context.Context, id eval.ID, run func(meant record.Revision) (stale bool, err error)) error {
+	first, err := s.revision(ctx, id)
+	for meant := first; err == nil; meant, err = s.revision(ctx, id) {
+		if !meant.SameRecord(first) {
+			return ErrReplaced
+		}
+		if stale, err := run(meant); err != nil || !stale {
+			return err
+		}
+	}
+	return err
+}
+
+// revision reads the revision of an evaluation's record, also of one that does not exist.
+func (s *Store) revision(ctx context.Context, id eval.ID) (record.Revision, error) {
+	values, err := s.client.HMGet(ctx, s.keys.Record(id), fieldCreated, fieldRevision, fieldChosen).Result()
+	if err != nil {
+		return "", fmt.Errorf("read the revision of %s: %w", id, err)
+	}
+	var words [3]string
+	for i, value := range values {
+		words[i], _ = value.(string)
+	}
+	return record.RevisionOf(words[0], words[1], words[2]), nil
+}
+
+// Submitted notes that an evaluation was submitted again and stays as it is: no command that was
+// sent before takes effect afterwards.
+func (s *Store) Submitted(ctx context.Context, id eval.ID) error {
+	if err := submittedScript.Run(ctx, s.client, []string{s.keys.Record(id)}).Err(); err != nil {
+		return fmt.Errorf("note the submission of %s: %w", id, err)
+	}
+	return nil
 }
 
 // Failed is a run that failed in a generation.
@@ -127,7 +208,7 @@ func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, faile
 	moved := 0
 	for chunk, runs := range chunks {
 		keys := append([]string{s.keys.Record(r.ID), chunk, s.keys.Counts(r.ID), s.keys.Cursors(r.ID)}, others...)
-		n, err := retryScript.Run(ctx, s.client, keys, runs...).Int()
+		n, err := retryScript.Run(ctx, s.client, keys, append([]any{r.Created.UnixMilli()}, runs...)...).Int()
 		switch {
 		case err != nil:
 		case n == -1:
@@ -146,51 +227,37 @@ func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, faile
 // Delete removes every key of an evaluation and takes it off the list. Workers
 // drop its tasks, and nothing that they still write comes back. What the fleet
 // holds for it besides, limits and its place among the active, goes by itself.
-// Delete may be repeated; it is no error that there is nothing to delete.
+// Delete may be repeated; it is no error that there is nothing to delete. ErrReplaced: it
+// was deleted, and the evaluation that was submitted since stays.
 func (s *Store) Delete(ctx context.Context, id eval.ID) error {
-	for deleted := false; !deleted; {
+	err := s.means(ctx, id, func(meant record.Revision) (stale bool, err error) {
 		phases, err := s.client.HGet(ctx, s.keys.Record(id), fieldPhases).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("delete %s: %w", id, err)
+			return false, err
 		}
 		r, err := s.Evaluation(ctx, id)
 		if errors.Is(err, ErrNoEvaluation) {
 			r.ID = id // what an interrupted deletion left
 		} else if err != nil {
-			return err
+			return false, err
 		}
-		if deleted, err = deleteScript.Run(ctx, s.client, s.keysOf(r), phases).Bool(); err != nil {
-			return fmt.Errorf("delete %s: %w", id, err)
+		deleted, err := deleteScript.Run(ctx, s.client, s.keysOf(r), string(meant), phases).Bool()
+		return !deleted, err
+	})
+	if errors.Is(err, ErrReplaced) {
+		now, readErr := s.revision(ctx, id)
+		if readErr != nil || now != record.RevisionOf("", "", "") {
+			return fmt.Errorf("delete %s: %w", id, cmp.Or(readErr, err))
 		}
+		err = nil // the first of two deliveries has deleted it
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	if err := s.announce(ctx, "evaluation "+string(id)); err != nil {
 		return err
 	}
-	if err := s.deleteProgress(ctx, id); err != nil {
-		return fmt.Errorf("delete runs in progress of %s: %w", id, err)
-	}
-	// Last, so that a repeated deletion finds it after an interruption.
-	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
-		return fmt.Errorf("take %s off the list: %w", id, err)
-	}
-	return nil
-}
-
-// deleteProgress removes the list of runs in progress, except those with a job at a provider:
-// the worker that drops the run's task cancels it.
-func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
-	var over []string
-	err := s.eachInProgress(ctx, id, func(run, job string) {
-		if job == "" {
-			over = append(over, run)
-		}
-	})
-	for some := range slices.Chunk(over, progressAtOnce) {
-		if err == nil {
-			err = s.unlinkProgress(ctx, id, some...)
-		}
-	}
-	return err
+	return s.Vacate(ctx, id) // takes it off the list last, so that a repeated deletion finds it
 }
 
 // progressAtOnce is how many runs in progress are read in one go.

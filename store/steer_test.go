@@ -275,10 +275,10 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		phases := s.client.HGet(ctx, s.keys.Record(r.ID), fieldPhases).Val()
-		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), "other phases").Int(); err != nil || n != 0 {
+		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), string(r.Revision), "other phases").Int(); err != nil || n != 0 {
 			t.Fatalf("delete of a record that has changed = %d, %v; want 0", n, err)
 		}
-		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), phases).Int(); err != nil || n != 1 {
+		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), string(r.Revision), phases).Int(); err != nil || n != 1 {
 			t.Fatalf("delete = %d, %v; want 1", n, err)
 		}
 		if ids, err := s.Evaluations(ctx); err != nil || len(ids) != 1 {

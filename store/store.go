@@ -318,7 +318,7 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 			keys = append(keys, key)
 		}
 	}
-	args := []any{settings, phases, rand.Text()}
+	args := []any{settings, phases, rand.Text(), r.Created.UnixMilli()}
 	for hash, text := range texts {
 		args = append(args, hash, packing.Pack([]byte(text)))
 	}

@@ -64,7 +64,7 @@ type Rescuer struct {
 	store   *store.Store
 	limiter *ratelimit.Admin
 	log     zerolog.Logger
-	swept   bool
+	swept   time.Time            // when limits without a worker were looked for
 	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
 }
 
@@ -72,6 +72,10 @@ type Rescuer struct {
 // could not renew in time, because Redis was unreachable, continues under another ID and pins
 // the same limits again.
 const pinsOutlive = 4 * time.Second
+
+// pinsSweep is the time between two looks for limits that no worker's heartbeat leads to. A
+// registration that arrives after its worker was buried makes such limits at any time.
+const pinsSweep = 5 * time.Second
 
 // New makes a Rescuer. The limiter need not run.
 func New(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Rescuer {
@@ -102,11 +106,11 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	if !r.swept {
+	if time.Since(r.swept) >= pinsSweep {
 		if err := r.sweep(ctx); err != nil {
 			return err
 		}
-		r.swept = true
+		r.swept = time.Now()
 	}
 	return errors.Join(errs...)
 }
@@ -185,17 +189,18 @@ func (r *Rescuer) bury(ctx context.Context) error {
 // sweep takes limits out of force that workers pinned which have ended: what bury
 // has no heartbeat to find by.
 func (r *Rescuer) sweep(ctx context.Context) error {
-	usage, err := r.limiter.Usage(ctx)
+	holders, err := r.limiter.Holders(ctx)
 	if err != nil {
 		return err
 	}
 	pinned := map[string]string{} // holders by worker
-	for _, u := range usage {
-		for _, holder := range u.Holders {
-			if worker, ok := PinnedBy(holder); ok {
-				pinned[worker] = holder
-			}
+	for _, holder := range holders {
+		if worker, ok := PinnedBy(holder); ok {
+			pinned[worker] = holder
 		}
+	}
+	if len(pinned) == 0 {
+		return nil
 	}
 	alive, err := r.limiter.Alive(ctx) // after the holders: who pins, beats
 	if err != nil {

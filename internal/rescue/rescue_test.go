@@ -52,4 +52,12 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 	do("HSET", "{ef}:limits", "blind", time.Now().Add(-time.Hour).UnixMicro())
 	once()
 	want("after the grace period", 1, 0)
+
+	// A registration that arrives after its worker is gone is taken out of force, too.
+	if err := limiter.Register(ctx, Holder("w1"), []ratelimit.Limit{limit}); err != nil {
+		t.Fatal(err)
+	}
+	r.swept = r.swept.Add(-pinsSweep)
+	once()
+	want("after a late registration", 1, 0)
 }

@@ -2,22 +2,22 @@
 --
 -- KEYS[1] record   KEYS[2] states   KEYS[3] counts   KEYS[4] cursors
 -- KEYS[5…] the evaluation's other keys
--- ARGV for each run: its offset, the generation that failed, the count field of
+-- ARGV[1] when the record was made, Unix ms, then for each run: its offset, the generation that failed, the count field of
 -- failed in its queue
--- Returns how many runs are retried, -1 when the evaluation is gone,
+-- Returns how many runs are retried, -1 when the evaluation is gone or another,
 -- -2 when it was cancelled. A done evaluation becomes active with no provider
 -- paused and no result, its keys persist again, and cursors restart, so that the runs are pushed;
 -- the revision is raised, so that no push begun before moves them.
 -- Twice: a run that is no longer failed in that generation is skipped.
 local status = redis.call("HGET", KEYS[1], "status")
-if not status then
+if not status or redis.call("HGET", KEYS[1], "created") ~= ARGV[1] then
   return -1
 end
 if status == "cancelled" then
   return -2
 end
 local moved = 0
-for i = 1, #ARGV, 3 do
+for i = 2, #ARGV, 3 do
   local base = tonumber(ARGV[i + 1]) * 4
   if string.byte(redis.call("GETRANGE", KEYS[2], ARGV[i], ARGV[i])) == base + 2 then
     redis.call("SETRANGE", KEYS[2], ARGV[i], string.char(base + 4))
