@@ -65,6 +65,8 @@ type askable interface {
 	redis.Scripter
 	HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd
 	HGetAll(ctx context.Context, key string) *redis.MapStringStringCmd
+	Time(ctx context.Context) *redis.TimeCmd
+	ZRangeWithScores(ctx context.Context, key string, start, stop int64) *redis.ZSliceCmd
 }
 
 // recognise begins an epoch when a server is another than the one that began the
@@ -83,7 +85,10 @@ func (a access) recognise(ctx context.Context, c askable) error {
 	if err != nil {
 		return fmt.Errorf("read limits: %w", err)
 	}
-	return a.beginWith(ctx, c, laterEpoch, run, 0, a.cfg.Lease, "", a.keys.sums(registry)...)
+	if err := a.beginWith(ctx, c, laterEpoch, run, 0, a.cfg.Lease, "", a.keys.sums(registry)...); err != nil {
+		return err
+	}
+	return a.correctClock(ctx, c)
 }
 
 // sums returns the limits in a registry that count all calls of a day or an evaluation. It passes

@@ -1,0 +1,66 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+)
+
+// aheadFor is by how much a heartbeat may end later than one of a process with the same lease,
+// because others may have a longer one. No lease is this long.
+const aheadFor = 5 * time.Minute
+
+// correctClock moves what a server has loaded to its clock if that was ahead when it was stored,
+// and was corrected while the server was down. Otherwise leases, rates and cooldowns would last
+// for as long as the clock was ahead, and no process would know, if all were restarted with the
+// machine. A heartbeat is the witness: it ends one lease after it was renewed. Other processes
+// that predict the clock find that it has been moved.
+func (a access) correctClock(ctx context.Context, c askable) error {
+	now, err := c.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("read redis's clock: %w", err)
+	}
+	beats, err := c.ZRangeWithScores(ctx, a.keys.alive(), 0, -1).Result()
+	if err != nil {
+		return fmt.Errorf("read heartbeats: %w", err)
+	}
+	if len(beats) == 0 {
+		return nil
+	}
+	ahead := time.UnixMicro(int64(beats[len(beats)-1].Score)).Sub(now) - a.cfg.Lease
+	if ahead < aheadFor {
+		return nil
+	}
+
+	reply, err := readScript.RunRO(ctx, c, a.keys.read(), "").StringSlice()
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	registry, err := (&registry{}).update(a.keys, reply)
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	fields, err := c.HMGet(ctx, a.keys.registry(), clockField).Result()
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	set, ok := fields[0].(string)
+	if !ok {
+		set = "0"
+	}
+	ledgers := []string{backgroundCalls}
+	for _, beat := range beats {
+		ledgers = append(ledgers, beat.Member.(string))
+	}
+
+	keys, args := a.keys.clock(ledgers, registry.rules, now)
+	args = append([]any{
+		set, -ahead.Microseconds(), -ahead.Microseconds(), a.cfg.Lease.Microseconds(),
+		clockEpoch + rand.Text(), "", "", a.keys.wake(""),
+	}, args...)
+	if err := clockScript.Run(ctx, c, keys, args...).Err(); err != nil {
+		return fmt.Errorf("move limits with the clock: %w", err)
+	}
+	return nil
+}
