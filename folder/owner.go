@@ -37,13 +37,19 @@ func NewOwner(env func(string) (string, bool)) Owner {
 	return Owner{}
 }
 
-// Lock returns the lock of a name in the folder of the user's state, where no other user can prepare
-// it; nil without such a folder.
-func (s Owner) Lock(name string) *lockfile.Lock {
+// TryLock locks a name in the folder of the user's state, where no other user can prepare it, unless
+// another process holds it. Without such a folder it is held by all. unlock is never nil.
+func (s Owner) TryLock(name string) (unlock func(), held bool, err error) {
+	unlock = func() {}
 	if s.path == "" || os.MkdirAll(filepath.Dir(s.path), 0o700) != nil {
-		return nil
+		return unlock, true, nil
 	}
-	return lockfile.New(filepath.Join(filepath.Dir(s.path), name))
+
+	lock := lockfile.New(filepath.Join(filepath.Dir(s.path), name))
+	if held, err = lock.TryLock(); held {
+		unlock = func() { _ = lock.Unlock() }
+	}
+	return unlock, held, err
 }
 
 // Seal marks r, with the version that Save gives it.

@@ -98,18 +98,12 @@ const embeddedLock = "embedded.lock"
 // alone says so when another run of this user brings a Redis of its own as well: each keeps its own
 // limits then. It returns how to end this run's part.
 func (j *job) alone() (end func()) {
-	lock := j.Owner.Lock(embeddedLock)
-	if lock == nil {
-		return func() {}
-	}
-	held, err := lock.TryLock()
+	end, held, err := j.Owner.TryLock(embeddedLock)
 	switch {
 	case err != nil:
 		j.Worker.Log.Debug().Err(err).Msg("cannot see whether another run is active on this machine")
 	case !held:
 		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same Redis")
-	default:
-		return func() { _ = lock.Unlock() }
 	}
-	return func() {}
+	return end
 }

@@ -23,7 +23,7 @@ var (
 	// families are packages that are drawn with those below them.
 	families = []string{"eval", "providers", "view", "worker"}
 	// forTests are packages that only tests import, or that are only tests.
-	forTests = []string{"internal/faults", "internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "internal/providertest"}
+	forTests = []string{"internal/faults", "internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "internal/testsleep", "internal/providertest"}
 )
 
 // The picture in docs/architecture.md has a box for every package, those of a family
