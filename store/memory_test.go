@@ -66,7 +66,7 @@ func TestMemoryOfAServer(t *testing.T) {
 	follow := func(replica, master *redistest.Server) {
 		t.Helper()
 		host, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(master.URL(), "redis://"), "/0"), ":")
-		if err := replica.Client().SlaveOf(t.Context(), host, port).Err(); err != nil {
+		if err := replica.Client().ReplicaOf(t.Context(), host, port).Err(); err != nil {
 			t.Fatal(err)
 		}
 		testrun.Eventually(t, "the replica follows", func() bool {
@@ -75,7 +75,7 @@ func TestMemoryOfAServer(t *testing.T) {
 	}
 	promote := func(replica *redistest.Server) {
 		t.Helper()
-		if err := replica.Client().SlaveOf(t.Context(), "no", "one").Err(); err != nil {
+		if err := replica.Client().ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

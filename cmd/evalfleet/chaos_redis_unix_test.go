@@ -193,7 +193,7 @@ func promote(c *chaos) func() {
 	}
 	client := replica.Client()
 	defer client.Close()
-	if err := client.SlaveOf(c.t.Context(), host, port).Err(); err != nil {
+	if err := client.ReplicaOf(c.t.Context(), host, port).Err(); err != nil {
 		c.t.Fatal(err)
 	}
 	testrun.Eventually(c.t, "the replica follows", func() bool {
@@ -201,7 +201,7 @@ func promote(c *chaos) func() {
 		return err == nil && info["Replication"]["master_link_status"] == "up"
 	})
 	answered := c.stats().All.Answered
-	if err := client.SlaveOf(c.t.Context(), "NO", "ONE").Err(); err != nil {
+	if err := client.ReplicaOf(c.t.Context(), "NO", "ONE").Err(); err != nil {
 		c.t.Fatal(err)
 	}
 

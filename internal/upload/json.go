@@ -119,7 +119,7 @@ type jsonText struct {
 
 // Read is io.Reader. It fills p, so that a text of escapes is not written byte by byte.
 func (s *jsonText) Read(p []byte) (n int, err error) {
-	for n < len(p) && !(s.ended && len(s.pending) == 0) {
+	for n < len(p) && (!s.ended || len(s.pending) > 0) {
 		if len(s.pending) > 0 {
 			copied := copy(p[n:], s.pending)
 			n, s.pending = n+copied, s.pending[copied:]
