@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -150,8 +151,12 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	if s.standings, err = c.store.Standings(ctx, slices.Collect(maps.Keys(s.plans))); err != nil {
 		return nil, err
 	}
+	now, err := c.store.Client().Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read redis's clock: %w", err)
+	}
 	for _, queue := range queuesOf(s.records) {
-		if s.depths[queue], err = gate.DepthOf(ctx, c.store.Client(), queue, time.Now().Add(soon)); err != nil {
+		if s.depths[queue], err = gate.DepthOf(ctx, c.store.Client(), queue, now.Add(soon)); err != nil {
 			return nil, err
 		}
 	}

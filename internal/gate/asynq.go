@@ -48,11 +48,12 @@ const (
 // reach Redis. asynq retries that, and in the end another worker returns the task.
 var KnownLines = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task"}
 
-// queueKeys are asynq's keys of one queue, and one of our own beside them.
+// queueKeys are asynq's keys of one queue, and two of our own beside them.
 type queueKeys struct {
 	prefix                                string // of all of them
 	pending, paused, active, lease        string
 	scheduled, retry, archived, completed string
+	forwarded                             string // our own: when the delayed were last looked at
 	task                                  string // prefix of the task keys
 	fence                                 string // prefix of a key per owner
 }
@@ -69,6 +70,7 @@ func keysOf(queue string) queueKeys {
 		retry:     prefix + "retry",
 		archived:  prefix + "archived",
 		completed: prefix + "completed",
+		forwarded: prefix + "forwarded",
 		task:      prefix + "t:",
 		fence:     prefix + "fence:",
 	}
@@ -85,6 +87,12 @@ func isPull(keys []string) bool {
 // listsLapsed reports whether a script with these keys lists the tasks of a server's
 // queue whose lease has ended.
 func listsLapsed(keys []string) bool { return len(keys) == 1 && keys[0] == keysOf(Served).lease }
+
+// delays reports whether a script with these keys delays a task: asynq's retry. dueArgument is
+// its argument with the time at which the task is due, Unix seconds by the worker's clock.
+func delays(keys []string) bool { return len(keys) == 8 && strings.HasSuffix(keys[3], "}:retry") }
+
+const dueArgument = 2
 
 // endedTask is which of the keys, from 1, is that of the task that a script
 // with these keys takes out of the active list.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -45,7 +46,7 @@ func (c client) Eval(ctx context.Context, source string, keys []string, args ...
 		return c.pull(ctx)
 	}
 	if task, ok := endedTask(keys); ok {
-		return c.end(ctx, c.gate.endings.learn(source), task, keys, args)
+		return c.end(ctx, c.gate.endings.learn(source, keys), task, keys, args)
 	}
 	if listsLapsed(keys) {
 		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
@@ -96,6 +97,10 @@ func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, 
 func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
 	key := keys[task-1]
 	guarded := append(append(make([]any, 0, len(args)+3), args...), c.gate.results.of(key), task, c.gate.config.Owner)
+	if delays(keys) {
+		due, _ := guarded[dueArgument].(int64)
+		guarded[dueArgument] = max(0, time.Until(time.Unix(due, 0))).Microseconds()
+	}
 	queue, _, _ := strings.Cut(key, "}:t:")
 	answer, err := c.gate.endings.of(alike{script, queue, len(keys), len(guarded)}).
 		Do(context.WithoutCancel(ctx), batch.Call{Keys: keys, Args: guarded})
@@ -160,8 +165,8 @@ func (e *endings) script(sha string) (*redis.Script, bool) {
 	return script, ok
 }
 
-// learn makes the script that is sent in place of one of asynq's.
-func (e *endings) learn(source string) *redis.Script {
+// learn makes the script that is sent in place of one of asynq's, which has these keys.
+func (e *endings) learn(source string, keys []string) *redis.Script {
 	hash := redis.NewScript(source).Hash()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,6 +174,8 @@ func (e *endings) learn(source string) *redis.Script {
 	case e.guarded[hash] != nil:
 	case hash == doneHash:
 		e.guarded[hash] = doneScript
+	case delays(keys):
+		e.guarded[hash] = batch.Script(guardSource + delaySource + source)
 	default:
 		e.guarded[hash] = batch.Script(guardSource + source)
 	}

@@ -13,24 +13,25 @@ import (
 // forwardAtOnce bounds the tasks that one script moves or deletes.
 const forwardAtOnce = 500
 
-// Forward moves the tasks of queue whose time has come to its pending list, and
-// returns how many: what asynq does in every server of a queue. Any number of processes may call it at once. A paused queue's are moved too,
-// as asynq does.
+// Forward moves the tasks of queue whose time has come, by Redis's clock, to its pending list,
+// and returns how many: what asynq does in every server of a queue. If that clock was set back,
+// delayed tasks move with it. Any number of processes may call it at once. A paused queue's are
+// moved too, as asynq does.
 func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
 	keys := keysOf(queue)
-	for _, delayed := range []string{keys.scheduled, keys.retry} {
-		for {
-			n, err := forwardScript.Run(ctx, client, []string{delayed, keys.pending}, keys.task, forwardAtOnce).Int()
-			if err != nil {
-				return moved, fmt.Errorf("forward the due tasks of %s: %w", delayed, err)
-			}
-			moved += n
-			if n < forwardAtOnce {
-				break
-			}
+	for {
+		answer, err := forwardScript.Run(ctx, client, []string{keys.pending, keys.forwarded, keys.scheduled, keys.retry}, keys.task, forwardAtOnce).Int64Slice()
+		if err == nil && len(answer) != 2 {
+			err = fmt.Errorf("unexpected answer %v", answer)
+		}
+		if err != nil {
+			return moved, fmt.Errorf("forward the due tasks of %s: %w", queue, err)
+		}
+		moved += int(answer[1])
+		if answer[0] == 0 || answer[1] == 0 {
+			return moved, nil
 		}
 	}
-	return moved, nil
 }
 
 // Expire deletes the tasks of queue that were kept after completion and whose time is over, as
@@ -81,7 +82,7 @@ type Depth struct {
 	Paused bool // through asynq's own tools
 }
 
-// DepthOf looks at a queue; delayed tasks count as due until a time.
+// DepthOf looks at a queue; delayed tasks count as due until a time on Redis's clock.
 func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, until time.Time) (Depth, error) {
 	keys := keysOf(queue)
 	pipe := client.Pipeline()

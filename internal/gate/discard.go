@@ -129,7 +129,7 @@ func forgottenKeys(queue string) []string {
 	prefix := keysOf(queue).prefix
 	names := []string{
 		"pending", "active", "scheduled", "retry", "archived", "completed", "groups", "paused",
-		"lease", "aggregation_sets", "processed", "failed",
+		"lease", "aggregation_sets", "processed", "failed", "forwarded",
 	}
 	for day := range countDays {
 		date := time.Now().UTC().AddDate(0, 0, 1-day).Format(time.DateOnly) // from tomorrow, by clocks that are ahead

@@ -15,6 +15,8 @@ var (
 	takeSource string
 	//go:embed lua/guard.lua
 	guardSource string
+	//go:embed lua/delay.lua
+	delaySource string
 	//go:embed lua/done.lua
 	doneSource string
 	//go:embed lua/return.lua
