@@ -40,7 +40,7 @@ type Submission struct {
 	// Choices are what phases compare that was chosen from results before, by their
 	// numbers, as the results store has it; nil: none.
 	Choices []*plan.Choice
-	// Jobs are jobs in the results store that may still be running at their providers. A
+	// Jobs are jobs in the results store whose calls have not ended. A
 	// submission that creates the record gives them back to their runs.
 	Jobs []record.Job
 	// Settle is how long workers have, once the record exists and before any run can be pulled,
@@ -448,10 +448,21 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 // restoreJobs gives runs the jobs back that Redis has forgotten, and has the limits
 // count them. What workers have saved of a run meanwhile is newer and stays.
 func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	now, err := q.Store.Client().Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("restore jobs of %s: read redis's clock: %w", id, err)
+	}
 	for _, job := range jobs {
+		left := job.Left(now)
+		if left <= 0 {
+			continue
+		}
 		restored, err := q.Store.RestoreJob(ctx, id, job)
 		if err == nil && restored {
-			err = q.Limits.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends))
+			err = q.Limits.AssertBackground(ctx, job.ID, job.Lease, left)
 		}
 		if err != nil {
 			return fmt.Errorf("restore job %s: %w", job.ID, err)

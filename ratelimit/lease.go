@@ -59,6 +59,12 @@ func (e *Lease) ID() string { return e.id }
 // BoundBy is the ID of the limit that the call waited for last, "" if none.
 func (e *Lease) BoundBy() string { return e.boundBy }
 
+// Now returns the time on Redis's clock, as it was when the lease was granted and has passed here
+// since.
+func (e *Lease) Now() time.Time {
+	return time.UnixMicro(e.startMicros).Add(e.limiter.now().sub(e.start))
+}
+
 // Waited is the time the call spent in Acquire.
 func (e *Lease) Waited() time.Duration { return e.waited }
 

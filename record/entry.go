@@ -129,7 +129,8 @@ type Call struct {
 }
 
 // Job is a call that runs at the provider while no process waits for it. Any worker may poll
-// it.
+// it. Its times are on Redis's clock; earlier releases wrote Ends and those of Call by the clock
+// of a worker.
 type Job struct {
 	ID   string    `json:"id"`   // the provider's name for it
 	Ends time.Time `json:"ends"` // when it is given up
@@ -140,6 +141,19 @@ type Job struct {
 	Cost   int64 `json:"cost,omitempty"` // nano-USD
 	// Lease is what counts it under the limits.
 	Lease ratelimit.Background `json:"lease,omitzero"`
+}
+
+// Timeout is how long the job may take.
+func (j Job) Timeout() time.Duration { return j.Ends.Sub(j.Call.Started) }
+
+// Left is how much of its time a job has at a time on Redis's clock: at most all of it, whatever
+// that clock was set to since.
+func (j Job) Left(now time.Time) time.Duration {
+	began := j.Call.Started
+	if j.Lease.Start > 0 {
+		began = time.UnixMicro(j.Lease.Start)
+	}
+	return min(j.Timeout()-now.Sub(began), j.Timeout())
 }
 
 // Entry is one entry of an evaluation's results stream.

@@ -309,6 +309,7 @@ const (
 	ProgressCooled    = "cooled"     // of those refused, that are no attempts
 	ProgressDeaths    = "deaths"     // workers that died holding it
 	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
+	ProgressDelay     = "delay"      // milliseconds from the write of not_before until then
 	ProgressStarted   = "started"    // Unix milliseconds of the first call
 	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
 	ProgressAnswer    = "answer"     // the answer in prose, to be turned into JSON

@@ -31,7 +31,7 @@ func testJobs(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]record.Job{open}, got); diff != "" {
+	if diff := cmp.Diff([]record.Job{open, over}, got); diff != "" {
 		t.Errorf("jobs (-want +got):\n%s", diff)
 	}
 }

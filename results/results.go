@@ -119,8 +119,8 @@ type Reader interface {
 	// SearchCount counts the runs that match a filter, within the bounds of a search; exact is
 	// false when there are or may be more.
 	SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, exact bool, err error)
-	// Jobs are the submitted jobs whose calls have not ended and whose time is not over: they
-	// may still be running at their providers.
+	// Jobs are the submitted jobs whose calls have not ended. Those that have time left, by
+	// Redis's clock, may still be running at their providers.
 	Jobs(ctx context.Context, id eval.ID) ([]record.Job, error)
 	// Calls yields the calls made for one run, in the order in which they were asked for, also
 	// those with a discarded outcome.

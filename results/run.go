@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"iter"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/record"
@@ -53,7 +52,7 @@ func scanFell(row scanner, f *record.Fell) error {
 	return err
 }
 
-// Jobs are the jobs that may still be running at their providers.
+// Jobs are the submitted jobs whose calls have not ended.
 func (r *reader) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
 	submitted, err := collect(rows(ctx, &r.access, scanJob,
 		"SELECT metadata FROM events WHERE evaluation = ? AND run = '' AND name = '"+eventJob+"' ORDER BY id", string(id)))
@@ -62,9 +61,6 @@ func (r *reader) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
 	}
 	var open []record.Job
 	for _, job := range submitted {
-		if !time.Now().Before(job.Ends) {
-			continue
-		}
 		var ended int
 		err := r.one(ctx, "SELECT count(*) FROM calls WHERE evaluation = ? AND id = ?", string(id), job.Call.ID).Scan(&ended)
 		if err != nil {

@@ -28,15 +28,18 @@ const (
 	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
 )
 
-// Progress is what outlived the workers that had a run before.
+// Progress is what outlived the workers that had a run before. Its times are on Redis's clock.
 type Progress struct {
-	Attempts  int             // calls made
-	Answers   int             // of those answered, with or without a usable answer
-	Cooled    int             // calls that a provider refused as too many, and that are no attempts
-	Deaths    int             // workers that died holding it
-	NotBefore time.Time       // zero: at once
-	Started   time.Time       // of the first call; zero: none yet
-	Lacked    providers.Class // of the last answer without the evidence that is required; empty: none
+	Attempts  int       // calls made
+	Answers   int       // of those answered, with or without a usable answer
+	Cooled    int       // calls that a provider refused as too many, and that are no attempts
+	Deaths    int       // workers that died holding it
+	NotBefore time.Time // zero: at once
+	// Delay is how long before NotBefore the worker saved it: no more can be left of the wait,
+	// whatever Redis's clock shows by now. 0: unknown.
+	Delay   time.Duration
+	Started time.Time       // of the first call; zero: none yet
+	Lacked  providers.Class // of the last answer without the evidence that is required; empty: none
 	// Taken: the dimensions of a panel that were asked for together are asked for singly from
 	// here on, whatever the result.
 	Taken bool
@@ -65,6 +68,7 @@ type Checked struct {
 	Verdict  Verdict
 	Revision record.Revision // of the evaluation's record
 	Progress Progress
+	Now      time.Time // on Redis's clock
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
@@ -96,19 +100,22 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 			args = append(args, t.Index%record.ChunkRuns, t.Generation, t.Provider())
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
-		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
+		words, err := checkScript.Run(ctx, s.client, keys, args...).StringSlice()
 		cancel()
-		if err == nil && len(words) == 0 {
-			err = errors.New("the reply is empty")
+		if err == nil && len(words) < 2 {
+			err = fmt.Errorf("the reply has %d strings", len(words))
 		}
 		var revision record.Revision
+		var micros int64
 		if err == nil {
-			revision, words = record.Revision(words[0]), words[1:]
+			revision = record.Revision(words[0])
+			micros, err = strconv.ParseInt(words[1], 10, 64)
+			words = words[2:]
 		}
 		for _, i := range of {
 			if err == nil {
 				answers[i], words, err = parseChecked(words)
-				answers[i].Revision = revision
+				answers[i].Revision, answers[i].Now = revision, time.UnixMicro(micros)
 			}
 			if err != nil {
 				answers[i] = checked{err: err}
@@ -217,6 +224,8 @@ func parseProgress(words []string) (Progress, error) {
 			}
 		case record.ProgressNotBefore:
 			p.NotBefore = time.UnixMilli(n)
+		case record.ProgressDelay:
+			p.Delay = time.Duration(n) * time.Millisecond
 		case record.ProgressStarted:
 			p.Started = time.UnixMilli(n)
 		}
@@ -312,7 +321,7 @@ func (p Progress) fields() ([]any, error) {
 		values = append(values, record.ProgressFaults, p.Faults)
 	}
 	if !p.NotBefore.IsZero() {
-		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
+		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli(), record.ProgressDelay, p.Delay.Milliseconds())
 	}
 	if !p.Started.IsZero() {
 		values = append(values, record.ProgressStarted, p.Started.UnixMilli())

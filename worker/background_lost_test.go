@@ -61,7 +61,7 @@ func TestKeptJobIsRestored(t *testing.T) {
 	}
 	l := newLife(s.cfg)
 	l.enter(newSession(s.cfg, "w", l))
-	l.ledger.PutJob(s.id, job, s.created())
+	l.ledger.PutJob(s.id, job, s.created(), time.Hour)
 	l.look(t.Context())
 	leases := func() int64 { return s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val() }
 	s.store.Client().FlushAll(t.Context())

@@ -109,7 +109,11 @@ type bench struct {
 
 func setup(t *testing.T, provider *fakeProvider, args ...string) *bench {
 	t.Helper()
-	server := redistest.New(t, args...)
+	return setupOn(t, redistest.New(t, args...), provider)
+}
+
+// setupOn is setup with a Redis of the test's own.
+func setupOn(t *testing.T, server *redistest.Server, provider *fakeProvider) *bench {
 	return &bench{t: t, server: server, store: store.New(server.Client(), ""), provider: provider}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -31,6 +32,12 @@ type simulated struct {
 
 func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 	t.Helper()
+	return simulateOn(t, redistest.New(t), models)
+}
+
+// simulateOn is simulate with a Redis of the test's own.
+func simulateOn(t *testing.T, on *redistest.Server, models map[string]simulator.Model) *simulated {
+	t.Helper()
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: models, KeepArrivals: 10_000})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +47,7 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 			t.Error(err)
 		}
 	})
-	s := &simulated{bench: setup(t, nil), server: server}
+	s := &simulated{bench: setupOn(t, on, nil), server: server}
 	s.cfg = s.config()
 	s.cfg.Endpoints = map[string]providers.Endpoint{}
 	client := transport.NewClient(transport.Connections{Slots: 20})

@@ -3,8 +3,9 @@
 -- KEYS[1] record, then for each task: states, progress of its run
 -- ARGV for each task: offset of the run's byte, generation of the task, its
 -- provider
--- Returns the revision, then for each task: verdict, n, then n words of the
--- progress hash: field, value, …; none where it is dropped as "paused" or "ended".
+-- Returns the revision, Redis's time (Unix µs), then for each task: verdict, n, then n
+-- words of the progress hash: field, value, …; none where it is dropped as "paused" or
+-- "ended".
 -- The verdict is "run", or why the task is to be dropped: "gone" (no record),
 -- "paused" (the evaluation, or the provider for it), "cancelled", "ended" (the run
 -- has ended, or the task is of another generation).
@@ -34,7 +35,8 @@ if drop ~= "paused" then
   some = redis.call("EXISTS", unpack(progress)) > 0
 end
 
-local answer = { revision(KEYS[1]) }
+local time = redis.call("TIME")
+local answer = { revision(KEYS[1]), string.format("%d%06d", time[1], time[2]) }
 for i = 1, #ARGV, 3 do
   local at = 2 + (i - 1) / 3 * 2
   local verdict, words = drop, {}

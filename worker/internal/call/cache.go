@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
@@ -70,7 +69,7 @@ func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Re
 	if key == "" || c.run.Task.Generation > 0 || !c.by.Cache.has(c) {
 		return nil
 	}
-	asked := time.Now().UTC()
+	asked := c.run.Now().UTC()
 	before, found, err := c.by.Cache.answers.Answered(ctx, key)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -82,7 +81,7 @@ func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Re
 		return nil
 	}
 	call := c.newCall(s, key)
-	call.Cached, call.Asked, call.Ended = true, asked, time.Now().UTC()
+	call.Cached, call.Asked, call.Ended = true, asked, c.run.Now().UTC()
 	call.Status, call.RequestID, call.Text, call.Finish = before.Status, before.RequestID, before.Text, before.Finish
 	call.Grounding, call.Reasoning, call.Dropped = before.Grounding, before.Reasoning, before.Dropped
 	call.Usage = providers.Usage{Reported: true, CostUSD: dollars(0)}

@@ -152,7 +152,7 @@ func (c *Calls) newCall(s Step, key string) *record.Call {
 		ID:    c.nextCallID(),
 		Phase: c.run.Task.Phase, Index: c.run.Task.Index, Generation: c.run.Task.Generation,
 		Stage: s.Stage, Model: s.Target.Target(), Attempt: c.attempt,
-		Asked: time.Now().UTC(), Worker: c.by.Worker.ID, Key: key,
+		Asked: c.run.Now().UTC(), Worker: c.by.Worker.ID, Key: key,
 	}
 }
 
@@ -193,7 +193,11 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 	c.made, c.flight = true, &flight{call, lease}
 	c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: lease.Reserved().Cost})
 	c.run.EmitSlots(s.Event(observe.EventAcquired), lease, 0)
-	call.Started = time.Now().UTC()
+	c.run.See(lease.Now())
+	call.Started = c.run.Now().UTC()
+	if call.Asked.After(call.Started) { // Redis's clock was set back
+		call.Asked = call.Started
+	}
 	c.by.Worker.Observer.Begun(observe.Begun{Call: lease.ID(), Target: call.Model, At: call.Started})
 	s.Request.IdempotencyID, s.Request.Ready, s.Request.Connected = call.ID, lease.Check, lease.Connected
 	return lease, nil
@@ -202,7 +206,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 // end gives a call's lease back and keeps its record.
 func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
 	defer c.by.Worker.Ledger.Ending()()
-	call.Ended = time.Now().UTC()
+	call.Ended = c.run.Now().UTC()
 	c.noteServer(ctx, s.Target, err)
 	used := c.settle(ctx, lease, s, call, lease.Reserved(), result, err)
 	lease.Settle(used)

@@ -2,7 +2,6 @@ package call
 
 import (
 	"context"
-	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -28,7 +27,7 @@ func (c *Calls) Land(cause error) {
 		return // it continues at the provider
 	}
 	call := *f.call
-	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Lost, cause.Error(), true
+	call.Ended, call.Class, call.Error, call.MaybeBill = c.run.Now().UTC(), providers.Lost, cause.Error(), true
 	c.run.Progress.Attempts++
 	c.run.Add(call)
 }

@@ -77,13 +77,14 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	if begun.IsZero() {
 		return nil
 	}
-	if left := time.Until(begun.Add(AskTime + AskTime/4)); left > 0 {
+	now := c.run.Now()
+	if left := AskTime + AskTime/4 - now.Sub(begun); left > 0 {
 		return &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its job"}
 	}
 	lost := &providers.Error{Class: providers.Lost, MayBeBilled: true,
 		Message: "its worker died while submitting a job, which may continue at the provider and cannot be found"}
 	call := c.newCall(s, key)
-	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), time.Now().UTC()
+	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), now.UTC()
 	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
 	c.price(call, c.mostCost(call.Model, s.Request), nil, lost)
 	c.run.Progress.Submitting = time.Time{}
@@ -110,7 +111,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	if err != nil {
 		return err
 	}
-	c.run.Progress.Submitting = time.Now()
+	c.run.Progress.Submitting = c.run.Now()
 	if err := c.run.Save(ctx); err != nil {
 		c.landUnused(ctx)
 		return err
@@ -132,7 +133,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	c.run.Progress.Job = job
 	err = c.run.SaveJob(ctx)
 	if err == nil {
-		c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, *job, c.run.Evaluation.Record.Created)
+		c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, *job, c.run.Evaluation.Record.Created, job.Left(c.run.Now()))
 		err = c.run.Persist(ctx, func(ctx context.Context) error { return c.handOver(ctx, lease, *job) })
 	} else {
 		err = errors.Join(err, c.disown(ctx, lease))
@@ -145,12 +146,13 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 
 // handOver has the job counted under its own name instead of the lease's.
 func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record.Job) error {
-	err := lease.Background(ctx, job.ID, time.Until(job.Ends))
+	left := job.Left(c.run.Now())
+	err := lease.Background(ctx, job.ID, left)
 	if !errors.Is(err, ratelimit.ErrLost) {
 		return err
 	}
 	// The lease ended meanwhile, or is still held for a call that may be running.
-	if err := c.by.Worker.Admin.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
+	if err := c.by.Worker.Admin.AssertBackground(ctx, job.ID, job.Lease, left); err != nil {
 		return err
 	}
 	return lease.Release(ctx)
@@ -179,27 +181,28 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 	if err := c.run.Save(ctx); err != nil {
 		return nil, err
 	}
-	c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, job, c.run.Evaluation.Record.Created)
-	if err := c.run.Persist(ctx, func(ctx context.Context) error { return ledger.AssertJob(ctx, c.by.Worker.Admin, job) }); err != nil {
+	left := job.Left(c.run.Now())
+	c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, job, c.run.Evaluation.Record.Created, left)
+	if err := c.run.Persist(ctx, func(ctx context.Context) error { return ledger.AssertJob(ctx, c.by.Worker.Admin, job, left) }); err != nil {
 		return nil, err
 	}
 	jobs, key := c.background(s.Target), s.Request.Key
 	asking, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
-	age := time.Since(job.Call.Started)
-	if !time.Now().Before(job.Ends) {
+	age := job.Timeout() - left
+	result, done, err := jobs.Poll(asking, key, job.ID)
+	if !done && left <= 0 {
 		if err := jobs.Cancel(asking, key, job.ID); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel a job that took too long")
 		}
 		return c.endJob(ctx, s, job, nil, &providers.Error{Class: providers.Timeout, MayBeBilled: true,
 			Message: fmt.Sprintf("the job %s has not ended in %s", job.ID, age.Round(time.Second))})
 	}
-	result, done, err := jobs.Poll(asking, key, job.ID)
 	if !done {
 		if err != nil && ctx.Err() == nil {
 			c.run.Log().Info().Err(err).Str("job", job.ID).Msg("cannot poll a job; retrying")
 		}
-		next := min(max(age/10, firstPoll), lastPoll, max(time.Until(job.Ends), 0))
+		next := min(max(age/10, firstPoll), lastPoll, left)
 		return nil, &run.PutBack{Delay: next, Why: "its job is running at the provider"}
 	}
 	return c.endJob(ctx, s, job, result, err)
@@ -210,7 +213,7 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *providers.Result, err error) (*providers.Result, error) {
 	defer c.by.Worker.Ledger.Ending()()
 	call := job.Call
-	call.Ended = time.Now().UTC()
+	call.Ended = c.run.Now().UTC()
 	used := c.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)
 	c.run.Emit(s.Event(observe.EventReleased)) // before another can be told that it has the slot
 	ended := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, &used) })
@@ -219,7 +222,7 @@ func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *prov
 	}
 	c.run.Progress.Job = nil
 	c.by.Worker.Ledger.DropJob(job.ID)
-	return result, c.note(ctx, s, &call, result, err, job.Ends.Sub(call.Started))
+	return result, c.note(ctx, s, &call, result, err, job.Timeout())
 }
 
 // Withdraw cancels the run's job, if it has one, at its provider and under the
@@ -236,7 +239,7 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	defer release()
 	asking, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
-	if jobs := c.background(target); jobs != nil && time.Now().Before(job.Ends) {
+	if jobs := c.background(target); jobs != nil && job.Left(c.run.Now()) > 0 {
 		if err := jobs.Cancel(asking, c.by.Worker.Endpoints[provider].Key, job.ID); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
 			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
@@ -247,7 +250,7 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 		return err
 	}
 	call := job.Call
-	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its run is no longer active", true
+	call.Ended, call.Class, call.Error, call.MaybeBill = c.run.Now().UTC(), providers.Cancelled, "its run is no longer active", true
 	c.run.Progress.Job = nil
 	c.by.Worker.Ledger.DropJob(job.ID)
 	c.keep(call)

@@ -172,7 +172,7 @@ func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run
 	fell := record.Fell{
 		Event: record.EventRateLimitFallback, Original: c.run.Judge.Target(), Fallback: target.Target(),
 		Reason: record.ReasonRateLimitOrError, Class: over.Class, WaitS: over.Wait.Seconds(),
-		Retries: state.Waits + state.Refused, At: time.Now().UTC(),
+		Retries: state.Waits + state.Refused, At: c.run.Now().UTC(),
 	}
 	if f.MaxWait > 0 {
 		seconds := f.MaxWait.Seconds()
@@ -209,14 +209,15 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 	}
 	f, state := c.settings(), &c.run.Progress.Fallen
 	return func(own time.Duration, first bool) bool {
-		until := time.Now().Add(own)
+		now := c.run.Now()
+		until := now.Add(own)
 		switch wait, ok := f.LimitWait(state.Waits, own); {
 		case !first || aside && own <= probeTime:
 			// The run only waits for other calls, as long as its own limits would not delay it
 			// too long.
 			_, ok := f.LimitWait(0, own)
 			return ok
-		case state.Waits > 0 && !until.After(state.Until.Add(aboutTurns)):
+		case state.Waits > 0 && !until.After(state.Until.Add(aboutTurns)) && (f.MaxWait == 0 || own <= f.MaxWait+aboutTurns):
 			return true
 		case !ok:
 			c.tooLong = wait
@@ -227,7 +228,7 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 				c.run.EmitWait(target, wait)
 			}
 			state.Waits++
-			state.Until = time.Now().Add(wait)
+			state.Until = now.Add(wait)
 			return true
 		}
 	}
@@ -257,7 +258,7 @@ func (c *Chain) AfterRefusal(ctx context.Context, target eval.Judge, attempt int
 			return true, over
 		}
 		state.Refused++
-		state.Until = time.Now().Add(wait)
+		state.Until = c.run.Now().Add(wait)
 		c.run.EmitWait(target, wait)
 		c.run.Emit(observe.Event{
 			Event: observe.EventRetry, Provider: target.Provider, Model: target.Model,

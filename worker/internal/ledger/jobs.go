@@ -24,18 +24,19 @@ type jobs struct {
 type keptJob struct {
 	record.Job
 	evaluation eval.ID
-	created    time.Time    // of the record in which its run has it
-	memory     store.Memory // that was last seen to have it; empty: none yet
-	at         time.Time    // when it was last known to be running
+	created    time.Time     // of the record in which its run has it
+	memory     store.Memory  // that was last seen to have it; empty: none yet
+	at         time.Time     // when it was last known to be running
+	left       time.Duration // of its time, by then
 }
 
-func (k *jobs) put(id eval.ID, job record.Job, created time.Time) {
+func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.by == nil {
 		k.by = map[string]keptJob{}
 	}
-	k.by[job.ID] = keptJob{Job: job, evaluation: id, created: created, at: time.Now()}
+	k.by[job.ID] = keptJob{Job: job, evaluation: id, created: created, at: time.Now(), left: left}
 }
 
 func (k *jobs) drop(job string) {
@@ -50,7 +51,7 @@ func (k *jobs) all() []keptJob {
 	defer k.mu.Unlock()
 	var kept []keptJob
 	for name, job := range k.by {
-		if time.Since(job.at) > goneFor || !time.Now().Before(job.Ends) {
+		if since := time.Since(job.at); since > goneFor || since >= job.left {
 			delete(k.by, name)
 			continue
 		}
@@ -85,16 +86,15 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 				continue
 			}
 		}
-		if err := AssertJob(ctx, limiter, job.Job); err != nil {
+		if err := AssertJob(ctx, limiter, job.Job, job.left-time.Since(job.at)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AssertJob makes the limits count a running job.
-func AssertJob(ctx context.Context, limiter *ratelimit.Admin, job record.Job) error {
-	left := time.Until(job.Ends)
+// AssertJob makes the limits count a job that has some of its time left.
+func AssertJob(ctx context.Context, limiter *ratelimit.Admin, job record.Job, left time.Duration) error {
 	if left <= 0 || len(job.Lease.Limits) == 0 {
 		return nil
 	}

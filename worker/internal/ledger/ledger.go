@@ -130,8 +130,11 @@ func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error)
 	}
 }
 
-// PutJob keeps a job that runs at a provider, of a run in the record made at a time.
-func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time) { k.jobs.put(id, job, created) }
+// PutJob keeps a job that runs at a provider for at most as long as is left, of a run in the
+// record made at a time.
+func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time, left time.Duration) {
+	k.jobs.put(id, job, created, left)
+}
 
 // DropJob forgets a job that has ended.
 func (k *Ledger) DropJob(id string) { k.jobs.drop(id) }

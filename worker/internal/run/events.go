@@ -43,8 +43,9 @@ func (r *Run) LetGo(why string, delay time.Duration) {
 	if h == nil || len(h.events)+len(h.calls) == 0 {
 		return
 	}
+	now := r.Now()
 	told := observe.Handled{
-		Task: r.Task, Queue: r.Queue, Worker: r.on.ID, Began: h.began.UTC(), Ended: time.Now().UTC(), First: r.Progress.Started.UTC(),
+		Task: r.Task, Queue: r.Queue, Worker: r.on.ID, Began: now.Add(-time.Since(h.began)).UTC(), Ended: now.UTC(), First: r.Progress.Started.UTC(),
 		Run: h.run, Events: h.events, Calls: h.calls,
 	}
 	if h.run == nil {
@@ -101,7 +102,7 @@ func (r *Run) unheard() bool { return r.on.Observer.Event == nil && r.hand == ni
 
 // completed is an event with what all of the run's have in common.
 func (r *Run) completed(e observe.Event) observe.Event {
-	e.Time = time.Now().UTC()
+	e.Time = r.Now().UTC()
 	e.Evaluation, e.Worker = r.Task.Evaluation, r.on.ID
 	e.RunID = cmp.Or(e.RunID, r.Task.Shown())
 	if r.Dimension != "" {

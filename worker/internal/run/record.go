@@ -83,9 +83,9 @@ func (r *Run) complete(outcome *record.Run) {
 		outcome.Candidates = append(outcome.Candidates, d.Candidate)
 	}
 	outcome.Attempts, outcome.Worker, outcome.Tally = r.Progress.Attempts, r.on.ID, r.Progress.Fallen.Tally
-	outcome.Ended = time.Now().UTC()
+	outcome.Ended = r.Now().UTC()
 	outcome.Started = r.Progress.Started.UTC()
-	if r.Progress.Started.IsZero() {
+	if r.Progress.Started.IsZero() || outcome.Started.After(outcome.Ended) { // Redis's clock was set back
 		outcome.Started = outcome.Ended
 	}
 }
@@ -109,7 +109,7 @@ func (r *Run) Elapsed() time.Duration {
 	if r.Progress.Started.IsZero() {
 		return 0
 	}
-	return time.Since(r.Progress.Started)
+	return max(0, r.Now().Sub(r.Progress.Started))
 }
 
 // PauseTime bounds the time for telling the fleet, apart from a run's own commands.
@@ -123,7 +123,7 @@ func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
 	ctx, cancel := context.WithTimeout(ctx, PauseTime)
 	defer cancel()
 	id, provider := r.Task.Evaluation, r.Judge.Provider
-	why.At = time.Now().UTC()
+	why.At = r.Now().UTC()
 	first, err := r.Steering().PauseProvider(ctx, id, provider, why)
 	if first {
 		r.Emit(observe.Event{Event: observe.EventPaused, Class: why.Class, Message: why.String()})

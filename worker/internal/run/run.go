@@ -83,9 +83,13 @@ type Run struct {
 
 	on     *Worker
 	halted *stop.Signal // no more calls of its evaluation may begin
-	at     share.Stage
-	calls  []record.Call // made and not yet recorded
-	hand   *hand         // nil: no listener
+	clock  struct {     // of Redis
+		shown time.Time // zero: not seen yet
+		at    time.Time // when it was seen, on this process's clock
+	}
+	at    share.Stage
+	calls []record.Call // made and not yet recorded
+	hand  *hand         // nil: no listener
 
 	ended     record.Run // as it was recorded, here or by another worker
 	cancelled bool       // with its evaluation, before it could be recorded
@@ -106,6 +110,18 @@ func (r *Run) Take(task record.Task) (leave func()) {
 	}
 	r.halted, leave = r.on.Halts.Enter(task.Evaluation, task.Provider())
 	return leave
+}
+
+// See notes what Redis's clock shows.
+func (r *Run) See(shown time.Time) { r.clock.shown, r.clock.at = shown, time.Now() }
+
+// Now returns the time on Redis's clock, which all times have that another process reads: clocks
+// of workers differ. Before See it is this process's.
+func (r *Run) Now() time.Time {
+	if r.clock.shown.IsZero() {
+		return time.Now()
+	}
+	return r.clock.shown.Add(time.Since(r.clock.at))
 }
 
 // Find finds the run's question and model in its evaluation, as of the revision that was read.

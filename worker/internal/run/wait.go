@@ -18,6 +18,9 @@ import (
 // ones it spends in its queue, so that others may be pulled meanwhile.
 const InPlace = 10 * time.Second
 
+// longestUnknown bounds a wait that an earlier release saved, by its own worker's clock.
+const longestUnknown = 10 * time.Minute
+
 // ErrStopping is the cause with which waits of runs end when their worker stops.
 var ErrStopping = errors.New("the worker stops")
 
@@ -93,9 +96,21 @@ func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error 
 	return r.GoBack(ctx, delay, r.MayBegin().Error())
 }
 
+// HeldBack is how much is left of the wait that another worker saved.
+func (r *Run) HeldBack() time.Duration {
+	if r.Progress.NotBefore.IsZero() {
+		return 0
+	}
+	most := r.Progress.Delay
+	if most == 0 {
+		most = longestUnknown
+	}
+	return min(r.Progress.NotBefore.Sub(r.Now()), most)
+}
+
 // GoBack keeps what the next worker must know and sends the task back.
 func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error {
-	r.Progress.NotBefore = time.Now().Add(delay)
+	r.Progress.NotBefore, r.Progress.Delay = r.Now().Add(delay), max(delay, time.Millisecond)
 	if err := r.Save(ctx); err != nil {
 		return err
 	}

@@ -174,6 +174,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	r.Progress = checked.Progress
+	r.See(checked.Now)
 	if checked.Verdict != store.VerdictRun {
 		if r.Progress.Job != nil {
 			return false, p.dropJob(ctx)
@@ -210,11 +211,11 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	if _, able := on.Endpoints[r.Judge.Provider]; !able { // of a group whose queue has others' runs besides
 		return false, p.asker.Unable(ctx, r.Judge)
 	}
-	if err := r.Pause(ctx, time.Until(r.Progress.NotBefore), "held back before"); err != nil {
+	if err := r.Pause(ctx, r.HeldBack(), "held back before"); err != nil {
 		return false, err
 	}
 	if r.Progress.Started.IsZero() {
-		r.Progress.Started = time.Now()
+		r.Progress.Started = r.Now()
 	}
 	return false, nil
 }
