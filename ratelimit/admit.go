@@ -125,7 +125,7 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 		return outcome{}, errStale
 	}
 	if len(reply) == 1 && reply[0] == -2 {
-		return outcome{}, errClock
+		return outcome{}, ErrClock
 	}
 	o, ok := b.decode(reply)
 	if !ok {

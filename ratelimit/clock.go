@@ -135,8 +135,9 @@ func (k clock) leapt(before, after instant, redis int64, tolerance time.Duration
 	return least, most
 }
 
-// errClock means that Redis's clock did not show the expected time: the script did nothing.
-var errClock = errors.New("redis's clock shows an unexpected time")
+// ErrClock means that Redis's clock did not show the expected time, and nothing was done: it was set, or the
+// command was long on its way. It passes.
+var ErrClock = errors.New("redis's clock shows an unexpected time")
 
 // disagree investigates a clock of Redis that showed an unexpected time between two instants.
 // It returns ErrFenced when it is our own clock that stopped.
@@ -235,7 +236,7 @@ func (a *Admin) trusts(before, after instant, shown int64) error {
 	}
 	a.clock.see(before, after, shown)
 	if !after.reached(a.unsure) {
-		return errClock
+		return ErrClock
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.reload, p.stale = true, true
 		return nil
 	}
-	if errors.Is(err, errClock) {
+	if errors.Is(err, ErrClock) {
 		return p.limiter.renew(ctx)
 	}
 	if err != nil {

@@ -73,7 +73,7 @@ func (w *worker) send(scope Scope, end []string, held int64, ids ...string) int 
 func mustAdmit(t testing.TB, l *Limiter, b *batch) outcome {
 	t.Helper()
 	o, err := l.admit(t.Context(), b)
-	for errors.Is(err, errClock) {
+	for errors.Is(err, ErrClock) {
 		if err := l.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
