@@ -345,5 +345,6 @@ func (f *followers) leave(ctx context.Context, id eval.ID) error {
 	if err != nil || r.SinkURL != "" || r.Sink != "" {
 		return err
 	}
-	return outage.Pause(ctx, time.Until(r.Created.Add(stayTime)))
+	// Created is by the submitter's clock.
+	return outage.Pause(ctx, min(time.Until(r.Created.Add(stayTime)), stayTime))
 }

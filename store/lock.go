@@ -38,8 +38,20 @@ func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 			return false, fmt.Errorf("keep the lock: %w", err)
 		}
 	}
-	if held, err = l.client.SetNX(ctx, l.key, l.id, l.life).Result(); err != nil {
+	if held, err = take(ctx, l.client, l.key, l.id, l.life); err != nil {
 		return false, fmt.Errorf("take the lock: %w", err)
 	}
 	return held, nil
+}
+
+// take sets a key that does not exist, for a life. One that exists lives no longer than that from
+// now: the end of a key's life is a time of day, and Redis's clock may have been set back since.
+func take(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
+	var set *redis.BoolCmd
+	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		set = pipe.SetNX(ctx, key, value, life)
+		pipe.ExpireLT(ctx, key, life)
+		return nil
+	})
+	return set.Val(), err
 }

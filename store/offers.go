@@ -9,17 +9,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Offer announces that this process can call providers until a time, by the caller's clock. It
-// only ever extends other announcements.
-func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) error {
+// Offer announces that this process can call providers for a while, by Redis's clock. It takes the
+// place of announcements that would hold for longer: that clock was set back since.
+func (s *Store) Offer(ctx context.Context, providers []string, holds time.Duration) error {
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("publish which providers can be called: %w", err)
+	}
 	offers := make([]redis.Z, len(providers))
 	for i, name := range providers {
-		offers[i] = redis.Z{Score: float64(until.Unix()), Member: name}
+		offers[i] = redis.Z{Score: float64(now.Add(holds).Unix()), Member: name}
 	}
 	key := s.keys.Offers()
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: offers})
-		p.ExpireAt(ctx, key, until)
+	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAdd(ctx, key, offers...)
+		p.Expire(ctx, key, holds)
 		return nil
 	})
 	if err != nil {
@@ -30,8 +34,12 @@ func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) 
 
 // Offered lists the providers that some worker can call now.
 func (s *Store) Offered(ctx context.Context) ([]string, error) {
-	now := strconv.FormatInt(time.Now().Unix(), 10)
-	names, err := s.client.ZRangeByScore(ctx, s.keys.Offers(), &redis.ZRangeBy{Min: now, Max: "+inf"}).Result()
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read which providers can be called: %w", err)
+	}
+	least := strconv.FormatInt(now.Unix(), 10)
+	names, err := s.client.ZRangeByScore(ctx, s.keys.Offers(), &redis.ZRangeBy{Min: least, Max: "+inf"}).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read which providers can be called: %w", err)
 	}

@@ -193,7 +193,7 @@ func (s *session) serves(queue, provider string) bool {
 func (s *session) offer(ctx context.Context) {
 	names := slices.Sorted(maps.Keys(s.cfg.Endpoints))
 	for {
-		if err := s.worker.Store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
+		if err := s.worker.Store.Offer(ctx, names, 3*offerEvery); err != nil && ctx.Err() == nil {
 			s.worker.Log.Debug().Err(err).Msg("cannot announce this worker's providers; retrying")
 		}
 		if outage.Pause(ctx, offerEvery) != nil {

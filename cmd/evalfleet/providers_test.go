@@ -137,7 +137,7 @@ func TestEnqueueWarnsOfJudgesThatNobodyCanCall(t *testing.T) {
 		{[]string{"openai"}, time.Minute, ""},
 	} {
 		if len(step.offered) > 0 {
-			if err := store.New(redis.Client(), "").Offer(t.Context(), step.offered, time.Now().Add(step.until)); err != nil {
+			if err := store.New(redis.Client(), "").Offer(t.Context(), step.offered, step.until); err != nil {
 				t.Fatal(err)
 			}
 		}
