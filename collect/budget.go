@@ -194,16 +194,17 @@ func seed(ctx context.Context, limits *ratelimit.Admin, sink results.Reader, mor
 			return 0, false, err
 		}
 
-		known := []map[string]int64{begun}
-		if more.Begun != nil { // kept by this folder's runs: there is no other
-			known, knows = append(known, more.Begun(from, to, without)), true
+		if more.Begun != nil { // this folder's runs keep them: there are no others
+			knows = true
+			for target, calls := range more.Begun(from, to, without) {
+				begun[target] += calls
+			}
 		}
-		for _, begun := range known {
-			for target, calls := range begun {
-				provider, model, _ := strings.Cut(target, ":")
-				if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
-					n += calls
-				}
+
+		for target, calls := range begun {
+			provider, model, _ := strings.Cut(target, ":")
+			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
+				n += calls
 			}
 		}
 		return n, knows, nil

@@ -34,8 +34,9 @@ func earlier(a, b instant) instant {
 	return a
 }
 
-// ownClock returns the time. time.Now alone does not tell how time passes for this process: while the machine is suspended, Go's monotonic clock stands still on
-// Linux and macOS, and Redis and the provider do not wait.
+// ownClock returns the time. time.Now does not show how time passes for this process: Go's
+// monotonic clock stops while a Linux or macOS machine is suspended, and Redis and the provider do
+// not wait.
 type ownClock func() instant
 
 // machineClock is the clock that newOwnClock reads besides time.Now; it returns 0 where there is
