@@ -395,7 +395,7 @@ func TestRecordedAgainAfterAnUnnoticedLoss(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)}, "--appendonly", "yes", "--appendfsync", "always")
 	b.submit(12, atMost(10))
-	cfg := b.brief()
+	cfg := b.config() // its lease is long enough for a slow machine to record before a call starts
 	cfg.Log = zerolog.Nop()
 	defer b.start(cfg)()
 	b.reach(40)

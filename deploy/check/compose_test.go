@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,11 +144,31 @@ func wantBound(t *testing.T, service types.ServiceConfig) {
 		}
 	case "prometheus", "grafana": // their images name a user
 	default:
-		limit := fmt.Sprintf("%dMiB", service.MemLimit*9/10>>20)
+		limit := fmt.Sprintf("%dMiB", (int64(service.MemLimit)-received(t, service))*9/10>>20)
 		if of := asMap(service.Environment)["GOMEMLIMIT"]; of != limit {
-			t.Errorf("%s has GOMEMLIMIT %q, want nine tenths of its limit, %s", service.Name, of, limit)
+			t.Errorf("%s has GOMEMLIMIT %q, want nine tenths of its limit without the files it receives, %s", service.Name, of, limit)
 		}
 	}
+}
+
+// received returns how much of a service's memory the files that it receives may take, in bytes:
+// those of a /tmp that is larger than the 64 MB of all services.
+func received(t *testing.T, service types.ServiceConfig) int64 {
+	t.Helper()
+	for _, mount := range service.Tmpfs {
+		text, isTmp := strings.CutPrefix(mount, "/tmp:size=")
+		if !isTmp {
+			continue
+		}
+		megabytes, err := strconv.ParseInt(strings.TrimSuffix(text, "m"), 10, 64)
+		if err != nil {
+			t.Errorf("%s: the size of %s: %v", service.Name, mount, err)
+		}
+		if megabytes > 64 {
+			return megabytes << 20
+		}
+	}
+	return 0
 }
 
 // Every server wants a password, which has no default, and those who connect have it.

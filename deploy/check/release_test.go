@@ -124,8 +124,26 @@ func TestReleaseFiles(t *testing.T) {
 type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
+		Needs string // the job before it
 		Steps []struct{ Uses, Run string }
 	}
+}
+
+// inOrder returns the names of the jobs of a workflow, each after the one that it needs.
+func (w workflow) inOrder() (names []string) {
+	for len(names) < len(w.Jobs) {
+		before := len(names)
+		for _, name := range slices.Sorted(maps.Keys(w.Jobs)) {
+			needs := w.Jobs[name].Needs
+			if !slices.Contains(names, name) && (needs == "" || slices.Contains(names, needs)) {
+				names = append(names, name)
+			}
+		}
+		if len(names) == before {
+			return names // a job that is missing is needed
+		}
+	}
+	return names
 }
 
 // releases is the Makefile's target that the workflow calls, with the pinned GoReleaser.
@@ -149,8 +167,8 @@ func TestWorkflows(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 		var runs []string
-		for _, job := range of.Jobs {
-			for _, step := range job.Steps {
+		for _, job := range of.inOrder() {
+			for _, step := range of.Jobs[job].Steps {
 				if step.Uses != "" && !pinnedAction.MatchString(step.Uses) {
 					t.Errorf("%s: %s is not pinned to a commit", name, step.Uses)
 				}
