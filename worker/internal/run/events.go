@@ -102,7 +102,7 @@ func (r *Run) unheard() bool { return r.on.Observer.Event == nil && r.hand == ni
 
 // completed is an event with what all of the run's have in common.
 func (r *Run) completed(e observe.Event) observe.Event {
-	e.Time = r.Now().UTC()
+	e.Time = time.Now().UTC() // of this process, whose events are in order; Now differs a little from run to run
 	e.Evaluation, e.Worker = r.Task.Evaluation, r.on.ID
 	e.RunID = cmp.Or(e.RunID, r.Task.Shown())
 	if r.Dimension != "" {
