@@ -124,9 +124,9 @@ func (l *Limiter) lookAtClock(ctx context.Context) error {
 }
 
 // renewSome runs the renew script for the heartbeat and some leases, granted in an epoch, and
-// tells Redis what it may have forgotten of quotas. It returns the epoch in force. Redis need not
+// tells Redis what it may have forgotten of quotas and budgets. It returns the epoch in force. Redis need not
 // believe leases that are doubtful.
-func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease, quotas []quotaNow) (inForce string, err error) {
+func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease, uses []useNow) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
 	var renewed renewalArgs
 	// From before the script: Redis counts from later.
@@ -138,7 +138,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, le
 		}
 		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
-	renewed.addQuotas(quotas)
+	renewed.addUses(uses)
 	keys = append(append(keys, renewed.sets...), renewed.counts...)
 	granted := epoch
 	if doubtful {
@@ -224,18 +224,18 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 type renewalArgs struct {
 	sets, counts []string // keys: of leases; of money and of quotas
 	leases       []any    // arguments
-	quotas       []any    // likewise: five for each
+	uses         []any    // of quotas and budgets, likewise: five for each
 }
 
-// args returns the arguments that describe leases and quotas.
+// args returns the arguments that describe leases and uses.
 func (r *renewalArgs) args() []any {
-	return append(append(slices.Clone(r.leases), len(r.quotas)/5), r.quotas...)
+	return append(append(slices.Clone(r.leases), len(r.uses)/5), r.uses...)
 }
 
-// addQuotas adds what this process was told of quotas.
-func (r *renewalArgs) addQuotas(quotas []quotaNow) {
-	for _, q := range quotas {
-		r.quotas = append(r.quotas, indexIn(&r.counts, q.state), q.epoch, q.used, q.began, q.reset)
+// addUses adds what this process was told of quotas and budgets.
+func (r *renewalArgs) addUses(uses []useNow) {
+	for _, u := range uses {
+		r.uses = append(r.uses, indexIn(&r.counts, u.key), u.epoch, u.used, u.began, u.reset)
 	}
 }
 

@@ -44,13 +44,13 @@ func (l *Limiter) roomy(r *rule, now time.Time) bool {
 	return ok && !r.Adaptive && now.Sub(known.told) < roomFor && 2*(known.leases+l.held[r.id]) < r.Max
 }
 
-// countOthers notes how many calls of other workers are in flight, and how much of quotas is used,
+// countOthers notes how many calls of other workers are in flight, and how much of quotas and budgets is used,
 // before callers of this one learn what became of their calls: they may ask at once.
 func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	for i, r := range b.rules {
-		if r.way == byQuota && b.version != "" { // else it may be of another epoch
+		if (r.way == byQuota || r.way == byBudget) && b.version != "" { // else it may be of another epoch
 			p.limiter.cfg.Memory.note(r.rule, p.registry.epoch, o.inUse[i], o.now)
 		}
 		if r.way != byLeases {

@@ -86,15 +86,15 @@ func (h *history) renewsIn(w *mate, granted string) error {
 		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
 		renewals = append(renewals, r)
 	}
-	quotas, byID := w.cfg.Memory.tell(time.UnixMicro(now)), map[string]quotaNow{}
-	for _, q := range quotas {
-		byID[h.quotaOf(q.state).id] = q
+	uses, byID := w.cfg.Memory.tell(time.UnixMicro(now)), map[string]useNow{}
+	for _, use := range uses {
+		byID[h.countedIn(use.key).id] = use
 	}
-	told.addQuotas(quotas)
+	told.addUses(uses)
 	keys = append(append(keys, told.sets...), told.counts...)
 	earliest, latest := h.expects()
 	args := append([]any{w.name, h.model.lease, granted, len(flights), len(told.sets), earliest, latest}, told.args()...)
-	h.note("%s renews %d leases of %q, and was told %+v", w.name, len(renewals), granted, quotas)
+	h.note("%s renews %d leases of %q, and was told %+v", w.name, len(renewals), granted, uses)
 	reply, err := h.stage.run(renewScript, keys, args...).Slice()
 	if err != nil {
 		return err
@@ -126,10 +126,10 @@ func (h *history) renewsIn(w *mate, granted string) error {
 	return nil
 }
 
-// quotaOf returns the quota with a key.
-func (h *history) quotaOf(state string) *rule {
+// countedIn returns the quota or the budget whose use is counted in a key.
+func (h *history) countedIn(key string) *rule {
 	for _, r := range h.limits {
-		if r.way == byQuota && r.state == state {
+		if r.way == byQuota && r.state == key || r.way == byBudget && r.money == key {
 			return r
 		}
 	}
@@ -385,7 +385,7 @@ func (h *history) send(s *sentBatch) error {
 	h.note("  %s", words(got))
 	s.outcome = got
 	for i, r := range s.b.rules {
-		if r.way == byQuota && s.b.version != "" {
+		if (r.way == byQuota || r.way == byBudget) && s.b.version != "" {
 			s.by.cfg.Memory.note(r.rule, h.model.epoch, got.inUse[i], got.now)
 		}
 	}

@@ -110,6 +110,9 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		if l.way == byQuota {
 			_, _, inUse, _ = a.quota(l)
 		}
+		if l.way == byBudget {
+			inUse = l.spent
+		}
 		o.inUse = append(o.inUse, inUse)
 	}
 	for _, g := range a.groups {

@@ -364,7 +364,7 @@ func (m *model) tellQuota(a *account, field string, units int64) (used int64, op
 }
 
 // rememberUse makes a quota remember at least what a worker was told of it in an earlier epoch.
-func (m *model) rememberUse(a *account, told quotaNow) {
+func (m *model) rememberUse(a *account, told useNow) {
 	m.enterEpoch(a)
 	if a.whole || told.used <= a.base || told.began > m.now || told.reset <= m.now {
 		return
@@ -377,6 +377,13 @@ func (m *model) rememberUse(a *account, told quotaNow) {
 	a.base, a.used = told.used, counted+max(told.used, a.before)
 	if !open {
 		a.reset, a.closed = told.reset, m.since > told.began
+	}
+}
+
+// rememberMoney makes a closed budget have at least what a worker was told of it.
+func (m *model) rememberMoney(a *account, used int64) {
+	if !a.toldSpent && a.least < used {
+		a.least, a.moneyEnds = used, m.now+month
 	}
 }
 
@@ -426,7 +433,7 @@ type renewal struct {
 	quotas  []string
 }
 
-func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]quotaNow) (inForce string, lost []int64) {
+func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]useNow) (inForce string, lost []int64) {
 	relearns := epoch != unknownEpoch && m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
 	m.heartbeats[worker] = m.now + m.lease
 	ledger := m.heldBy(worker)
@@ -462,8 +469,12 @@ func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]
 		}
 	}
 	for id, q := range told {
-		if m.epoch != "" && q.epoch != m.epoch {
+		switch {
+		case m.epoch == "" || q.epoch == m.epoch:
+		case q.reset > 0:
 			m.rememberUse(m.account(id), q)
+		default:
+			m.rememberMoney(m.account(id), q.used)
 		}
 	}
 	// The sets of leases that were lost live on, too.

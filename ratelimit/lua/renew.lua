@@ -6,7 +6,7 @@
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
 -- does not know are accepted as they are, budgets reserve for them, and quotas count them,
 -- unless their end has come first. A quota has at least the use that the worker was told of in an
--- earlier epoch of the same day.
+-- earlier epoch of the same day, and so has a budget that is closed.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget and the state of
@@ -18,8 +18,8 @@
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
 --       n indices of its sets, m, m times the index of a budget's set and of its
 --       money, its reservation of each (nano-USD), q, q indices of quotas among money and
---       quotas; then n, and for n quotas an index there, an epoch, the use that the worker was
---       told of in it, when the day began, and its reset (µs)
+--       quotas; then n, and for n quotas and budgets an index there, an epoch, the use that the
+--       worker was told of in it, when the day began, and its reset (µs; 0 for a budget)
 -- Reply the epoch in force, now (µs), how often the clock was set, then the indices of
 --       the leases that are lost; or "", now and 0 when it is not a time that the worker
 --       expects, and nothing was done
@@ -41,6 +41,14 @@ local forgotten = epoch ~= '?' and (known[1] or '') ~= epoch and (not known[1] o
 redis.call('ZREM', KEYS[2], '')
 redis.call('ZADD', KEYS[2], now + lease, me)
 redis.call('PEXPIRE', KEYS[2], 24 * HOUR)
+
+-- remember_money makes a closed budget have at least what a worker was told of it before the epoch.
+local function remember_money(money, used)
+  local saved = redis.call('HMGET', money, 'base', 'told')
+  if saved[2] or tonumber(saved[1] or 0) >= used then return end
+  redis.call('HSET', money, 'base', string.format('%d', used))
+  redis.call('PEXPIRE', money, MONTH)
+end
 
 local function holds(key, id)
   return tonumber(redis.call('ZSCORE', key, id) or 0) > now
@@ -90,8 +98,12 @@ end
 for q = 1, known[1] and tonumber(ARGV[at + 1]) or 0 do
   local told = at + 5 * q - 3
   if ARGV[told + 1] ~= known[1] then
-    remember_use(KEYS[3 + sets + tonumber(ARGV[told])], known[1], tonumber(ARGV[told + 2]),
-      tonumber(ARGV[told + 3]), tonumber(ARGV[told + 4]), tonumber(known[4] or 0), now)
+    local key, used = KEYS[3 + sets + tonumber(ARGV[told])], tonumber(ARGV[told + 2])
+    if ARGV[told + 4] == '0' then
+      remember_money(key, used)
+    else
+      remember_use(key, known[1], used, tonumber(ARGV[told + 3]), tonumber(ARGV[told + 4]), tonumber(known[4] or 0), now)
+    end
   end
 end
 for i = 3, 3 + sets do

@@ -82,6 +82,12 @@ function budget:save()
   redis.call('PEXPIRE', self.extra, MONTH)
 end
 
+-- in_use returns what is spent and reserved, which the worker remembers in case Redis forgets it.
+function budget:in_use()
+  self:read()
+  return self.used
+end
+
 function budget:next_turn(left)
   if (self.ended or 0) > 0 or left then return 0 end
 end

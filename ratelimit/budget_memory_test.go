@@ -1,0 +1,56 @@
+package ratelimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
+
+// A process dies with a call in flight, and Redis loses its memory: the call is in no results
+// store, and the process that was granted the next call knows that it was reserved.
+func TestBudgetCountsCallsOfTheDead(t *testing.T) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
+		client := connect()
+		budget := Budget("ev-a", 10*costly)
+		register(t, client, "ev-a", budget)
+		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+			t.Fatal(err)
+		}
+		dying, wire := faulty(connect())
+		a, b := start(t, dying, "a", short), start(t, connect(), "b", short)
+		acquire := func(p *process) *Lease {
+			lease, err := acquireCosting(t, p, costly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease
+		}
+		for range 3 {
+			mustRelease(t, acquire(a))
+		}
+		acquire(a)
+		mustRelease(t, acquire(b))
+		wire.set(func() { wire.cut = true })
+
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		register(t, client, "ev-a", budget)
+		testrun.Eventually(t, "the process that lives has reported, and the grace period is over", func() bool {
+			lease, err := b.Acquire(t.Context(), Request{ID: newID(), Call: Scope{Provider: "other"}, MaxWait: time.Millisecond})
+			if err == nil {
+				mustRelease(t, lease)
+			}
+			return err == nil
+		})
+		if err := tools(client).TellSpent(t.Context(), "ev-a", 4*costly); err != nil { // without the call of the dead
+			t.Fatal(err)
+		}
+		if usage, err := tools(client).Usage(t.Context()); err != nil || len(usage) != 1 || usage[0].Spent != 5*costly {
+			t.Errorf("Usage = %+v, %v; want %d spent", usage, err, 5*costly)
+		}
+	})
+}
