@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -63,6 +64,14 @@ func (e *Lease) BoundBy() string { return e.boundBy }
 // since.
 func (e *Lease) Now() time.Time {
 	return time.UnixMicro(e.startMicros).Add(e.limiter.now().sub(e.start))
+}
+
+// Left returns how long it is until the call's LatestEnd; without one, the longest duration.
+func (e *Lease) Left() time.Duration {
+	if e.latestEnd.isZero() {
+		return math.MaxInt64
+	}
+	return e.latestEnd.sub(e.limiter.now())
 }
 
 // Waited is the time the call spent in Acquire.

@@ -195,7 +195,8 @@ func (b *bench) waitFor(what string, reached func(store.Standing) bool) store.St
 	return standing
 }
 
-// outcomes reads the results stream: the run entries by index, and all calls.
+// outcomes reads the results stream: the run entries by index, and the calls. A call that both its run and the ledger appended
+// counts once, as in a results store, which has one row for each ID.
 func (b *bench) outcomes() (runs map[int][]record.Run, calls []record.Call) {
 	b.t.Helper()
 	messages, err := b.store.Client().XRange(b.t.Context(), b.store.Keys().Results(b.id), "-", "+").Result()
@@ -203,12 +204,18 @@ func (b *bench) outcomes() (runs map[int][]record.Run, calls []record.Call) {
 		b.t.Fatal(err)
 	}
 	runs = map[int][]record.Run{}
+	known := map[string]bool{}
 	for _, m := range messages {
 		entry, err := record.DecodeEntry(m.Values)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		calls = append(calls, entry.Calls...)
+		for _, call := range entry.Calls {
+			if !known[call.ID] {
+				known[call.ID] = true
+				calls = append(calls, call)
+			}
+		}
 		if entry.Run != nil {
 			runs[entry.Run.Index] = append(runs[entry.Run.Index], *entry.Run)
 		}

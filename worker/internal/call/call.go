@@ -137,7 +137,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 		return nil, err
 	}
 	held, letGo := lease.Context(ctx)
-	limited, cancel := context.WithTimeout(held, timeout)
+	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // the lease counts no longer
 	result, err := c.provider(s.Target).Call(limited, s.Request)
 	err = failureOf(limited, err)
 	cancel()
