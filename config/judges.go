@@ -133,8 +133,13 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take a temperature here, so it is not sent", judge.Target())
 	}
-	if reasoned && can.Reasoning == providers.ReasoningNone {
+	switch {
+	case !reasoned || can.Reasoning != providers.ReasoningNone:
+	case s.asked.Reasoning == eval.Required:
 		s.refuse(at, "set reasoning: off, or use another model", "%s does not reason", judge.Target())
+	case !slices.Contains(s.settings.Unreasoning, judge.Target()): // the default of listed runs
+		s.settings.Unreasoning = append(s.settings.Unreasoning, judge.Target())
+		s.warn(at, "", "%s does not reason, so its answers need not show that it did", judge.Target())
 	}
 }
 

@@ -34,8 +34,8 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"unknown provider", "runs: [{provider: simulatr, model: careful, " + files + "}]\n", "eval.yaml:1:36: runs[0].model: unknown provider simulatr; did you mean simulator?"},
 		{"no search", "runs: [{provider: ollama, model: llama3, " + files + "}]\n",
 			"eval.yaml:1:34: runs[0].model: ollama:llama3 has no known web search; set grounding: off, use another model, or set its search under providers.ollama.models"},
-		{"no reasoning", "runs: [{provider: openai, model: gpt-4.1, " + files + "}]\n",
-			"eval.yaml:1:34: runs[0].model: openai:gpt-4.1 does not reason; set reasoning: off, or use another model"},
+		{"no reasoning", "reasoning: required\nruns: [{provider: openai, model: gpt-4.1, " + files + "}]\n",
+			"eval.yaml:2:34: runs[0].model: openai:gpt-4.1 does not reason; set reasoning: off, or use another model"},
 		{"no files", asks + "runs: [{}]\n", "eval.yaml:3:8: runs[0]: the run has no file_a; add file_a, the file of the instructions\n" +
 			"eval.yaml:3:8: runs[0]: the run has no file_b; add file_b, the file of the input"},
 		{"missing files, each once", asks + "runs:\n- {file_a: x.md, file_b: b.md}\n- {file_a: x.md, file_b: sub}\n",

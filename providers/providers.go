@@ -317,7 +317,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ErrAgain is in the chain of an Error after which the provider would send the request
 // differently (it learnt, say, that the endpoint refuses a schema). The caller should repeat
-// the same Request at once; it counts as no attempt. A provider can only learn so much: three
+// the same Request at once; it counts as no attempt. A provider can only learn so much: five
 // repeats at most.
 var ErrAgain = errors.New("the provider adapted to this answer; repeat the request")
 

@@ -218,6 +218,9 @@ type Settings struct {
 	Votes string `json:"votes,omitempty"`
 	// Until ends the evaluation early; nil: it does not.
 	Until *Until `json:"until,omitempty"`
+	// Unreasoning are the models, by "provider:model", that do not reason, and so are asked
+	// listed runs without: reasoning is required by default alone.
+	Unreasoning []string `json:"unreasoning,omitempty"`
 }
 
 // Call is the scope of a call to a model made by a run of the i-th judge of a kind

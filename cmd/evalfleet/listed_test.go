@@ -18,8 +18,7 @@ import (
 )
 
 // simulated is a provider of this test's own, and a fleet's file by which OpenAI's
-// and Google's models are asked there. The older of Google's models that files of
-// file runs name reasons here.
+// and Google's models are asked there.
 func simulated(t *testing.T, settings simulator.Config) (server *simulator.Server, fleetFile string, keys map[string]string) {
 	t.Helper()
 	settings.Models = map[string]simulator.Model{"gpt-5-mini": {}, "gemini-1.5-flash": {}}
@@ -29,7 +28,7 @@ func simulated(t *testing.T, settings simulator.Config) (server *simulator.Serve
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	fleetFile = fmt.Sprintf("providers:\n  simulator: {base_url: \"%[1]s/v1\"}\n  openai: {base_url: \"%[1]s/v1\"}\n"+
-		"  google: {base_url: %[1]q, models: {gemini-1.5: {reasoning: budget}}}\n", server.URL)
+		"  google: {base_url: %[1]q}\n", server.URL)
 	return server, fleetFile, map[string]string{"OPENAI_API_KEY": "planted-openai", "GEMINI_API_KEY": "planted-google"}
 }
 

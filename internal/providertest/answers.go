@@ -231,6 +231,31 @@ func schemaRefused(t *testing.T, d Dialect) {
 	}
 }
 
+// systemRefused: a model that takes no system messages is found out in one call, and gets the
+// instructions in the user's turn from then on.
+func systemRefused(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{WithoutSystem: true}})
+	req, untouched := d.request(), d.request()
+	for _, want := range []int{2, 3} {
+		if result := s.answer(t, req); !strings.Contains(result.Text, better) {
+			t.Errorf("got %s", brief(result))
+		}
+		if requests, _ := s.calls(); requests != want {
+			t.Errorf("got %d requests, want %d", requests, want)
+		}
+	}
+	said := func(value any) bool {
+		text, _ := value.(string)
+		return strings.HasPrefix(text, instruction) && strings.Contains(text, "Which document")
+	}
+	if all := scalars(t, s.last(t).body); !slices.ContainsFunc(all, said) {
+		t.Errorf("the instructions did not arrive before the question: %q", all)
+	}
+	if diff := cmp.Diff(untouched, req); diff != "" {
+		t.Errorf("the request was changed (-was +is):\n%s", diff)
+	}
+}
+
 // search: a search and its sources show, and none shows where there was none.
 func search(t *testing.T, d Dialect) {
 	if d.Capabilities.Search == "" {

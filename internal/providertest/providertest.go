@@ -70,6 +70,7 @@ func Run(t *testing.T, d Dialect) {
 		{"reasoning", reasoning, false},
 		{"schema", schema, false},
 		{"schema refused", schemaRefused, false},
+		{"system messages refused", systemRefused, false},
 		{"search", search, false},
 		{"impossible", impossible, false},
 		{"truncation", truncation, false},

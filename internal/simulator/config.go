@@ -85,6 +85,7 @@ type Behaviour struct {
 	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
 	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that nothing is known of when they are asked for
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // a JSON schema is answered 400
+	WithoutSystem  bool    `json:"without_system,omitempty"`  // system messages are answered 400
 	// SearchWithJSON is how search and JSON go together; empty: as in the dialect,
 	// which refuses them for Gemini before 3 and else allows them.
 	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`

@@ -37,6 +37,7 @@ var failures = []Failure{
 const (
 	keyMissing    Failure = "key missing"
 	withoutSchema Failure = "without schema" // the model cannot answer after one
+	withoutSystem Failure = "without system" // the model takes no system messages
 	searchAndJSON Failure = "search and JSON"
 )
 

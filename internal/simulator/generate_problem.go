@@ -21,6 +21,7 @@ var generateWords = map[Failure]words{
 	keyMissing:       {403, "PERMISSION_DENIED", "", "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API."},
 	ModelUnavailable: {404, "NOT_FOUND", "", "models/%s is not found for API version v1beta, or is not supported for generateContent."},
 	BadRequest:       {400, "INVALID_ARGUMENT", "", "Request contains an invalid argument."},
+	withoutSystem:    {400, "INVALID_ARGUMENT", "", "Developer instruction is not enabled for models/%s"},
 	withoutSchema:    {400, "INVALID_ARGUMENT", "", "JSON mode is not enabled for models/%s"},
 	searchAndJSON:    {400, "INVALID_ARGUMENT", "", "Tool use with a response mime type: 'application/json' is unsupported"},
 }

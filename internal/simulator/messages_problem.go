@@ -18,6 +18,7 @@ var messagesWords = map[Failure]words{
 	keyMissing:       {401, "authentication_error", "", "x-api-key header is required"},
 	ModelUnavailable: {404, "not_found_error", "", "model: %s"},
 	BadRequest:       {400, "invalid_request_error", "", "messages: Input should be a valid list"},
+	withoutSystem:    {400, "invalid_request_error", "", "system: system prompts are not supported by this model"},
 	withoutSchema:    {400, "invalid_request_error", "", "output_config.format: structured outputs are not supported by this model"},
 	searchAndJSON:    {400, "invalid_request_error", "", "output_config.format: citations are not supported with structured outputs"},
 }

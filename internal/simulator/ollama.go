@@ -131,6 +131,7 @@ var ollamaWords = map[Failure]words{
 	ModelUnavailable: {404, "", "", "model '%s' not found"},
 	BadRequest:       {400, "", "", "invalid options: temperature"},
 	Refused:          {400, "", "", "this request is refused"},
+	withoutSystem:    {400, "", "", "template: System role not supported"},
 	withoutSchema:    {400, "", "", "invalid format: a JSON Schema object is not supported by this model"},
 }
 

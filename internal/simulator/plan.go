@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -98,6 +99,8 @@ func (c *call) impossible() Failure {
 		return Loading
 	case b.WithoutSchemas && c.req.schema != "":
 		return withoutSchema
+	case b.WithoutSystem && slices.ContainsFunc(c.req.messages, func(m message) bool { return m.Role == "system" }):
+		return withoutSystem
 	case c.req.search && c.req.json && c.together() == SearchRefused:
 		return searchAndJSON
 	case c.window() > 0 && c.req.inputTokens() > c.window():

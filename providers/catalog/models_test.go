@@ -322,7 +322,7 @@ func TestReasoningOfModels(t *testing.T) {
 				got, refused, caps.TakesTemperatureAt(got), test.effort, test.refused, test.temperature)
 		}
 	}
-	if caps := BuiltIn()["google"].Capabilities("gemini-1.5-flash"); caps.Search != "googleSearchRetrieval" || caps.JSON != providers.JSONObject || caps.Reasoning != providers.ReasoningSilent {
+	if caps := BuiltIn()["google"].Capabilities("gemini-1.5-flash"); caps.Search != "googleSearchRetrieval" || caps.JSON != providers.JSONObject || caps.Reasoning != providers.ReasoningNone {
 		t.Errorf("gemini-1.5-flash: got %+v", caps)
 	}
 }

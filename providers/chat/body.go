@@ -51,8 +51,8 @@ func continues(body map[string]any, req *providers.Request) {
 	body["prompt"] = text
 	delete(body, "messages")
 	if req.MaxOutputTokens > 0 {
-		delete(body, "max_completion_tokens")
-		body["max_tokens"] = req.MaxOutputTokens
+		delete(body, maxCompletionTokens)
+		body[maxTokens] = req.MaxOutputTokens
 	}
 }
 

@@ -64,6 +64,7 @@ const (
 type Provider struct {
 	endpoint *transport.Endpoint
 	flavour  Flavour
+	bounds   bounds
 }
 
 // New checks the configuration; it opens no connection.
@@ -75,8 +76,8 @@ func New(config Config) (*Provider, error) {
 	if err := config.Flavour.validate(); err != nil {
 		return nil, err
 	}
-	config.Flavour.MaxTokensField = cmp.Or(config.Flavour.MaxTokensField, "max_tokens")
-	return &Provider{endpoint, config.Flavour}, nil
+	config.Flavour.MaxTokensField = cmp.Or(config.Flavour.MaxTokensField, maxTokens)
+	return &Provider{endpoint: endpoint, flavour: config.Flavour}, nil
 }
 
 func (f Flavour) validate() error {
@@ -94,27 +95,34 @@ func (f Flavour) validate() error {
 
 // Call makes one attempt; see providers.Provider. A refusal in a good answer is
 // a Result with FinishRefused, a prompt refused outright an error of class
-// Refused. Where the endpoint turns out not to know a way of structured output,
-// the error is providers.ErrAgain and the next way is used from then on for that
-// model. Whether a model searches that may is up to the model.
+// Refused. Where the endpoint turns out not to know a way of structured output, system
+// messages or the field of the bound on the answer, the error is providers.ErrAgain and
+// another way is used from then on for that model. Whether a model searches that may is up to
+// the model.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
 		return nil, err
 	}
-	body, dropped := p.flavour.encode(req, x.Capabilities, x.Format)
+	body, dropped := p.flavour.encode(x.Request, x.Capabilities, x.Format)
 	path := "chat/completions"
 	if req.Complete {
 		path = "completions"
-		continues(body, req)
+		continues(body, x.Request)
+	} else {
+		p.bounds.rename(req.Model, body)
 	}
+
 	answer, err := x.Post(ctx, path, body)
+	var result *providers.Result
+	if err == nil {
+		result, err = decode(answer)
+	}
+	if err != nil && !req.Complete {
+		err = p.bounds.learn(req.Model, body, err)
+	}
 	if err != nil {
 		return nil, x.Learn(err)
-	}
-	result, err := decode(answer)
-	if err != nil {
-		return nil, err
 	}
 	return x.Finish(result, dropped), nil
 }

@@ -42,14 +42,14 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, err
 	}
-	body, dropped := encode(req, x.Capabilities, x.Format)
+	body, dropped := encode(x.Request, x.Capabilities, x.Format)
 	answer, err := x.Post(ctx, path(model), body)
 	if err != nil {
 		return nil, x.Learn(err)
 	}
 	result, err := decode(answer)
 	if err != nil {
-		return nil, err
+		return nil, x.Learn(err)
 	}
 	return x.Finish(result, dropped), nil
 }

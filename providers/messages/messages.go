@@ -47,7 +47,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		return nil, err
 	}
 	x.Header.Set("Anthropic-Version", version)
-	body, dropped := compose(req, x.Capabilities, x.Format)
+	body, dropped := compose(x.Request, x.Capabilities, x.Format)
 	var t turn
 	for {
 		if err := t.part(ctx, x, body); err != nil {
@@ -60,7 +60,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		if !t.paused() || t.parts > mostPauses {
 			break
 		}
-		body = t.resume(body, req)
+		body = t.resume(body, x.Request)
 	}
 	result, err := t.result()
 	if err != nil {

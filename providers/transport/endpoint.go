@@ -34,6 +34,7 @@ type Endpoint struct {
 	keyHeader    string
 	capabilities providers.CapabilitiesOf
 	formats      formats
+	systemless   systemless
 }
 
 // Open checks the configuration; it opens no connection. keyHeader is the
@@ -55,16 +56,17 @@ type Exchange struct {
 	Capabilities providers.Capabilities // of the model
 	Format       providers.JSON         // of asking for the schema; JSONNone if there is none
 	Header       http.Header            // of its requests; a dialect may add to it
+	Request      *providers.Request     // as the model takes it
 
 	endpoint *Endpoint
 	model    string
-	req      *providers.Request
 }
 
 // Begin prepares a call of a model. Its error, of a *providers.Error, is about an ability that
 // the model lacks or a key that is invalid in a header; nothing was sent.
 func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
-	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model, req: req}
+	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model}
+	x.Request = e.systemless.folded(model, req)
 	if err := x.Capabilities.Check(req); err != nil {
 		return nil, err
 	}
@@ -89,20 +91,21 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 		err = fmt.Errorf("encode request: %w", err)
 		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
 	}
-	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.req.Key, Body: raw, Ready: x.req.Ready, Connected: x.req.Connected})
+	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.Request.Key, Body: raw, Ready: x.Request.Ready, Connected: x.Request.Connected})
 }
 
 // Learn takes the error of a call and returns the error for the caller: if the endpoint refuses
-// the way in which the schema was asked for, providers.ErrAgain is in its chain, and the model
-// is asked in another way from then on.
+// system messages, or the way in which the schema was asked for, providers.ErrAgain is in its
+// chain, and the model is asked in another way from then on.
 func (x *Exchange) Learn(err error) error {
+	err = x.endpoint.systemless.learn(x.model, x.Request, err)
 	return x.endpoint.formats.learn(x.model, x.Capabilities.JSON, x.Format, err)
 }
 
 // Finish completes the result of a good answer. dropped are the fields of the
 // request that were not sent.
 func (x *Exchange) Finish(result *providers.Result, dropped []string) *providers.Result {
-	result.JSON = JSONText(x.req, result.Text)
+	result.JSON = JSONText(x.Request, result.Text)
 	result.Dropped = dropped
 	return result
 }

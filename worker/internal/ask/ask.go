@@ -117,7 +117,7 @@ func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
 	asked := a.run.Evaluation.Asked
 	request := &providers.Request{
 		Key: a.on.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
-		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: asked.Reasoned(a.run.Task.Kind),
+		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: a.mustReason(target),
 		BoundSearches: a.run.Settings().Budget() > 0, // which reserves as many
 	}
 	if asked.JSONOf(a.run.Task.Kind) != eval.JSONFalse && q.Schema != nil {
@@ -125,6 +125,11 @@ func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
 	}
 	settings(request, target.Overrides)
 	return request
+}
+
+// mustReason reports whether the answers of a model must show that it reasoned.
+func (a *Asker) mustReason(target eval.Judge) bool {
+	return a.run.Evaluation.Asked.Reasoned(a.run.Task.Kind) && !slices.Contains(a.run.Settings().Unreasoning, target.Target())
 }
 
 // settings puts a judge's overrides into its calls: the common ones into their

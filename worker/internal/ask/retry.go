@@ -93,7 +93,7 @@ func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) er
 	}
 	blockedAgain := failed.Class == providers.Blocked && a.run.Failures() > 1 // it is about this request
 	if a.run.Failures() >= retry.MaxAttempts || blockedAgain || !failed.Class.Retryable() && !call.TooMany(failed) {
-		return &run.GaveUp{Class: failed.Class, Message: failed.Message, Status: failed.Status}
+		return &run.GaveUp{Class: failed.Class, Message: withRemedy(s.Target, failed), Status: failed.Status}
 	}
 	delay := a.calls.Hint(s, failed)
 	if a.run.Failures() > 0 {

@@ -15,7 +15,7 @@ func (c *Calls) lacking(s Step, result *providers.Result) *providers.Error {
 	case result.Finish == providers.FinishRefused:
 	case s.Request.Search && asked.Grounded(c.run.Task.Kind) && !result.Grounding.Evident():
 		return lacking(providers.Ungrounded, "the answer shows no search, which is required")
-	case s.Request.Reason && asked.Reasoned(c.run.Task.Kind) && result.Reasoning == "" && result.Usage.Reasoning == 0:
+	case s.Request.Reason && result.Reasoning == "" && result.Usage.Reasoning == 0:
 		return lacking(providers.Unreasoned, "the answer shows no reasoning, which is required")
 	}
 	return nil

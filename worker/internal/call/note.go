@@ -82,7 +82,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 		return nil
 	}
 	if errors.Is(err, providers.ErrAgain) {
-		c.run.Log().Info().Err(err).Msg("the provider requires a different form of structured output")
+		c.run.Log().Info().Err(err).Msg("the provider refuses a part of the request; sending it in another form")
 		return err
 	}
 	if errors.Is(err, providers.ErrNoJSON) { // nothing was sent
