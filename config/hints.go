@@ -71,6 +71,28 @@ func hint(key string, known []string) string {
 	return didYouMean(key, known)
 }
 
+// apis are the parts of promptfoo's names that say which API of a provider is meant, and the
+// provider that is called so here; empty: it has one API.
+var apis = map[string]map[string]string{
+	"openai":      {"chat": "openai-chat", "responses": "openai", "completion": "openai-chat"},
+	"azure":       {"chat": "azure-openai", "responses": "azure-openai"},
+	"azureopenai": {"chat": "azure-openai", "responses": "azure-openai"},
+	"anthropic":   {"messages": "anthropic", "completion": "anthropic"},
+	"ollama":      {"chat": "ollama", "completion": "ollama"},
+	"openrouter":  {"chat": "openrouter"},
+}
+
+// fromPromptfoo is what a model is called here that promptfoo calls provider:api:model; empty:
+// the name is none of those.
+func fromPromptfoo(provider, model string) string {
+	api, name, ok := strings.Cut(model, ":")
+	ours := apis[provider][api]
+	if !ok || ours == "" || name == "" || name == "latest" { // the last is a tag of Ollama's
+		return ""
+	}
+	return ours + ":" + name
+}
+
 // keyWords are keys under which other tools have their files hold API keys.
 var keyWords = regexp.MustCompile(`(?i)^(.*_)?(api_?key|api_?token|access_?token|secret_?key|secret|token|key)$`)
 

@@ -137,7 +137,7 @@ func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
 		return
 	}
 	defer file.Close()
-	s.textLines(path, file, func(at place, line []byte) { take(at, bytes.Clone(line)) })
+	s.textLines(path, file, "null", func(at place, line []byte) { take(at, bytes.Clone(line)) })
 }
 
 func (f *findings) writtenLine(at place, line []byte) (j jsonText, members []member, ok bool) {

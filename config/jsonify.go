@@ -96,3 +96,8 @@ func twoCalls(e *eval.Evaluation, known map[string]catalog.Entry, kind eval.Kind
 func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
 	return twoCalls(s.Evaluation, s.Providers, kind, judge)
 }
+
+// Window is the known context window of a judge's model in tokens; 0: none is known.
+func (s *Submission) Window(judge eval.Judge) int {
+	return s.Providers[judge.Provider].Capabilities(judge.Model).ContextWindow
+}

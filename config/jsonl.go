@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,10 +10,6 @@ import (
 	"unicode"
 	"unicode/utf16"
 )
-
-// maxLineProblems bounds how many problems of one file of answers are listed: a
-// file in another format would otherwise report each of its lines.
-const maxLineProblems = 50
 
 // field is a name that the caller chose for one of a line's values, and whether
 // any line had it.
@@ -97,76 +91,6 @@ func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
 		return "", false
 	}
 	return s.beside(v.place, name)
-}
-
-// jsonLines reads the JSON objects of a file, one a line, with numbers as they are
-// written. Empty lines are skipped.
-func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {
-	s.textLines(path, from, func(at place, line []byte) {
-		if values, ok := s.jsonObject(at, line); ok {
-			take(at, values)
-		}
-	})
-}
-
-// textLines reads the lines of a file that are not empty, without the space around
-// them. What take is given is overwritten by the next line.
-func (s *draft) textLines(path string, from io.Reader, take func(at place, line []byte)) {
-	// A JSON string may take six bytes for one of the text.
-	const maxLine = 6*maxText + 1<<16
-	lines := bufio.NewScanner(from)
-	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
-	before := len(s.problems)
-	at := place{file: path}
-	for lines.Scan() {
-		at.line++
-		line := lines.Bytes()
-		if at.line == 1 {
-			line = bytes.TrimPrefix(line, byteOrderMark)
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			take(at, line)
-		}
-		if len(s.problems)-before >= maxLineProblems {
-			s.refuse(at, "fix these first", "stopped reading here after %d problems", maxLineProblems)
-			return
-		}
-	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		at.line++
-		s.refuse(at, "write one JSON object per line", "the line is longer than %d bytes", maxLine)
-	case err != nil:
-		s.refuse(at, "", "%v", cause(err))
-	}
-}
-
-func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
-	if offset := invalidUTF8(line); offset >= 0 {
-		at.column = offset + 1
-		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
-		return nil, false
-	}
-	if offset := halfCharacter(line); offset >= 0 {
-		at.column = offset + 1
-		s.refuse(at, "write the character itself, or both surrogates", "%s is half of a surrogate pair, which is not text", line[offset:offset+6])
-		return nil, false
-	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.UseNumber()
-	err := decoder.Decode(&values)
-	if err == nil && decoder.More() {
-		err = errors.New("there is text after the object")
-	}
-	if err != nil || values == nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			at.column = int(syntax.Offset)
-		}
-		s.refuse(at, "write one JSON object per line", "not a JSON object: %s", reason(err))
-		return nil, false
-	}
-	return values, true
 }
 
 // halfCharacter is the offset of the first escape in JSON that is one half of a

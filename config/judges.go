@@ -18,16 +18,18 @@ import (
 func (y *yamlFile) judges(v value, s *draft) {
 	y.list(v, func(v value) {
 		var judge eval.Judge
-		model, modelAt := "", v.place
+		model, modelAt, provider := "", v.place, ""
 		if word, ok := scalar(v.node); ok {
 			model = word
 		} else {
 			written := false
 			y.mapping(v, keys{
 				"name":      func(v value) { judge.Name = y.called(v) },
+				"provider":  func(v value) { provider = y.text(v) },
 				"model":     func(v value) { model, modelAt, written = y.text(v), v.place, true },
 				"overrides": func(v value) { judge.Overrides = y.overrides(v) },
 			})
+			model = ofProvider(provider, model)
 			if !written {
 				y.refuse(v.place, "add model: provider:model, or write only the text \"provider:model\"", "the judge has no model")
 				return
@@ -47,6 +49,14 @@ func (s *draft) noJudges(at place) {
 	s.refuse(at, "add judges: [provider:model]", "judges are missing")
 }
 
+// ofProvider is the target of a model whose provider is written apart, or before it, too.
+func ofProvider(provider, model string) string {
+	if provider == "" || model == "" || strings.HasPrefix(model, provider+":") {
+		return model
+	}
+	return provider + ":" + model
+}
+
 // setTarget splits "provider:model" and names the judge after it if it has no
 // name.
 func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
@@ -58,6 +68,10 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 			how = "write " + provider + ":" + model
 		}
 		s.refuse(at, how, "%q does not name a provider", target)
+		return false
+	}
+	if ours := fromPromptfoo(judge.Provider, judge.Model); ours != "" {
+		s.refuse(at, "write "+ours, "%q is a name of another tool", target)
 		return false
 	}
 	judge.Provider = catalog.Canonical(judge.Provider)

@@ -37,9 +37,10 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 	first := map[string]place{}
 	y.list(v, func(v value) {
 		var agent eval.Judge
-		model, modelAt, nameAt := "", place{}, v.place
+		model, provider, modelAt, nameAt := "", "", place{}, v.place
 		y.mapping(v, keys{
 			"name":      func(v value) { agent.Name, nameAt = y.called(v), v.place },
+			"provider":  func(v value) { provider = y.text(v) },
 			"model":     func(v value) { model, modelAt = y.text(v), v.place },
 			"prompt":    func(v value) { agent.Prompt, _ = s.fileText(y, v) },
 			"overrides": func(v value) { agent.Overrides = y.overrides(v) },
@@ -48,7 +49,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 			y.refuse(v.place, "add model: provider:model", "the agent has no model")
 			return
 		}
-		if model == "" || !s.setTarget(&agent, model, modelAt) {
+		if model = ofProvider(provider, model); model == "" || !s.setTarget(&agent, model, modelAt) {
 			return
 		}
 		if before, ok := first[agent.Name]; ok {

@@ -18,6 +18,9 @@ type Problem struct {
 	Path    string // the key ("judges[1].model"), flag or variable; may be empty
 	Message string // the value found
 	Fix     string // what would be right; may be empty
+
+	more   int  // further problems of the file, which are only counted
+	listed bool // however many others of the file there are
 }
 
 // String is the problem on one line: position, key, value found, valid value.
@@ -49,13 +52,41 @@ var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 // settings.
 type Problems []Problem
 
-// Error has one line a problem.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
+// maxListed bounds how many problems of one file are listed, and maxLines those of all: a file
+// in another format, or a folder of such files, has thousands.
+const (
+	maxListed = 20
+	maxLines  = 100
+)
+
+// Error has one line a problem, at most 20 of each file and 100 in all, and how many more there
+// are.
+func (p Problems) Error() string { return strings.Join(p.Listed("problem"), "\n") }
+
+// Listed are the lines of Error about things of another name, such as "warning".
+func (p Problems) Listed(what string) []string {
+	var lines []string
+	listed, more, rest := map[string]int{}, 0, 0
 	for i, problem := range p {
-		lines[i] = problem.String()
+		switch listed[problem.File]++; {
+		case problem.more > 0:
+			more += problem.more
+		case len(lines) >= maxLines:
+			rest++
+		case problem.listed || listed[problem.File] <= maxListed:
+			lines = append(lines, problem.String())
+		default:
+			more++
+		}
+		if last := i+1 == len(p) || p[i+1].File != problem.File; last && more > 0 {
+			lines = append(lines, Problem{File: problem.File, Message: "and " + wording.Counted(more, "more "+what)}.String())
+			more = 0
+		}
 	}
-	return strings.Join(lines, "\n")
+	if rest > 0 {
+		lines = append(lines, "and "+wording.Counted(rest, "more "+what)+" elsewhere")
+	}
+	return lines
 }
 
 // place is where something was written.

@@ -52,12 +52,12 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 // provider reads one endpoint over base, a built-in one or nothing but a name. Only the
 // fleet's own file, which its operator wrote, names headers and certificates.
 func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalog.Entry {
-	e := base
+	e, addressAt := base, place{}
 	e.Dialect, e.BaseURL = "", ""
 	known := keys{
 		"like":        func(v value) { e.Like = y.like(v, base) },
 		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects) },
-		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
+		"base_url":    func(v value) { e.BaseURL, addressAt = y.baseURL(v), v.place },
 		"api_key_env": func(v value) { e.KeyEnv = y.environmentName(v) },
 		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}) },
 		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords) },
@@ -89,6 +89,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 	if !e.Addressed() {
 		y.refuse(v.key, fixAddress(e), "base_url is missing")
 	}
+	y.checkPath(addressAt, e)
 	return e
 }
 

@@ -66,7 +66,7 @@ func TestFilesOfFileRuns(t *testing.T) {
 			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{"": 2 * time.Hour}, ConcurrencySource: "file",
 				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.<run_id>.fpf.response.md"}},
 			limits:   limits,
-			warnings: 1, // of openaidp, which no run asks
+			warnings: 2, // of openaidp, which no run asks, and of the older Gemini, which does not reason
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,11 +92,12 @@ func TestFilesOfFileRuns(t *testing.T) {
 			}
 			got := s.Settings
 			want.settings.Priority, got.Limits, got.Prices, got.PricesAsOf = 1, nil, nil, ""
+			want.settings.Unreasoning = []string{gemini.Target()}
 			if diff := cmp.Diff(want.settings, got); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
-			if len(s.Warnings) != want.warnings {
-				t.Errorf("warnings: got\n%v\nwant %d", Problems(s.Warnings), want.warnings)
+			if len(s.Warnings) != max(want.warnings, 1) {
+				t.Errorf("warnings: got\n%v\nwant %d", Problems(s.Warnings), max(want.warnings, 1))
 			}
 			wantTexts := map[string]string{eval.TextHash("Sum it up."): "Sum it up.", eval.TextHash("It rained."): "It rained."}
 			if diff := cmp.Diff(wantTexts, s.Texts); diff != "" {

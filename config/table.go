@@ -22,6 +22,7 @@ type table struct {
 // and where it is not CSV, no row is read.
 func (s *draft) newTable(path string, text []byte, need []string) *table {
 	t := &table{draft: s, path: path, rows: csv.NewReader(bytes.NewReader(text)), column: map[string]int{}}
+	t.rows.Comma = separator(text)
 	header, err := t.rows.Read()
 	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
 		s.refuse(place{file: path, line: parse.Line, column: parse.Column}, "", "not a row of CSV: %v", parse.Err)
@@ -44,6 +45,18 @@ func (s *draft) newTable(path string, text []byte, need []string) *table {
 	return t
 }
 
+// separator is what separates the cells of a CSV file: spreadsheets in many countries write
+// semicolons, and copies of them tabs. The header decides.
+func separator(text []byte) rune {
+	header, _, _ := bytes.Cut(text, []byte("\n"))
+	for _, other := range []byte{';', '\t'} {
+		if bytes.IndexByte(header, other) >= 0 && bytes.IndexByte(header, ',') < 0 {
+			return rune(other)
+		}
+	}
+	return ','
+}
+
 func (t *table) cell(name string) (string, place) {
 	i := t.column[name]
 	line, column := t.rows.FieldPos(i)
@@ -55,14 +68,12 @@ func (t *table) each(take func()) {
 	if t.rows == nil {
 		return
 	}
-	for before := len(t.problems); ; {
+	many, last := t.many(), place{file: t.path}
+	for ; ; many.bound() {
 		var err error
 		t.row, err = t.rows.Read()
 		if errors.Is(err, io.EOF) {
-			return
-		}
-		if len(t.problems)-before >= maxLineProblems {
-			t.refuse(place{file: t.path}, "fix these first", "stopped reading after %d problems", maxLineProblems)
+			many.say(last)
 			return
 		}
 		if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
@@ -72,6 +83,7 @@ func (t *table) each(take func()) {
 			t.refuse(place{file: t.path}, "", "%v", cause(err))
 			return
 		}
+		last.line, _ = t.rows.FieldPos(0)
 		take()
 	}
 }

@@ -96,7 +96,7 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 	l.jsonLines(path, file, func(at place, values map[string]any) {
 		names := slices.Sorted(maps.Keys(values))
 		words := map[string]string{}
-		for _, name := range names {
+		for _, name := range l.used(names) {
 			switch value := values[name].(type) {
 			case nil:
 			case string:
@@ -117,6 +117,17 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 			}
 		}
 		l.take(names, func(name string) (string, place) { return words[name], place{file: at.file, line: at.line, path: name} })
+	})
+}
+
+// used are the names among those of a line whose values say something.
+func (l *voteList) used(names []string) []string {
+	winner := l.winnerOf(names)
+	if winner == "" { // the others are annotators
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return name != winner && name != annotatorColumn && !slices.Contains(pairColumns, name)
 	})
 }
 
@@ -206,7 +217,8 @@ func winners(word string, first, second eval.Document) []string {
 		{first.ID, "1", "a", first.Candidate},
 		{second.ID, "2", "b", second.Candidate},
 	} {
-		if slices.Contains([]string{reading.code, reading.letter, reading.name, reading.winner}, word) {
+		code := reading.code + ".0" // as programs write a column of numbers with gaps
+		if strings.EqualFold(reading.letter, word) || slices.Contains([]string{reading.code, code, reading.name, reading.winner}, word) {
 			meant = append(meant, reading.winner)
 		}
 	}

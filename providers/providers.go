@@ -7,10 +7,12 @@
 package providers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -312,8 +314,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Class, e.Message)
 }
 
-// Unwrap is the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// NoSuchPath reports whether the address may be wrong, rather than the request: nothing is there,
+// or not an API.
+func (e *Error) NoSuchPath() bool {
+	return e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || bytes.HasPrefix(bytes.TrimSpace(e.Raw), []byte("<"))
+}
+
+// Unwrap is the cause.() error { return e.Err }
 
 // ErrAgain is in the chain of an Error after which the provider would send the request
 // differently (it learnt, say, that the endpoint refuses a schema). The caller should repeat

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -93,15 +94,35 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	return nil
 }
 
-// probe asks a model for one word, and reports the result or a remedy.
+// probe asks a model for one word, and reports the result or a remedy. If the address has no
+// such path, it asks at the address that was probably meant, too.
 func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
-	callable, err := endpoints.Open(s.Providers, p.env, p.keys, 1, endpoints.OfJudges([]eval.Judge{judge}))
+	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
+	defer cancel()
+	told, err := p.askAt(ctx, s.Providers, judge)
+	var failure *providers.Error
+	entry := s.Providers[judge.Provider]
+	other := entry.Alternative()
+	if !errors.As(err, &failure) || !failure.NoSuchPath() || other == "" {
+		return told, err
+	}
+
+	tried := maps.Clone(s.Providers)
+	entry.BaseURL = other
+	tried[judge.Provider] = entry
+	if told, other := p.askAt(ctx, tried, judge); other == nil {
+		return "", fmt.Errorf("no answer at %s, but at another address it %s; write base_url: %q", s.Providers[judge.Provider].BaseURL, told, entry.BaseURL)
+	}
+	return "", fmt.Errorf("%w; %s does not answer either", err, entry.BaseURL)
+}
+
+// askAt asks a model for one word at the addresses of known.
+func (p *process) askAt(ctx context.Context, known map[string]catalog.Entry, judge eval.Judge) (string, error) {
+	callable, err := endpoints.Open(known, p.env, p.keys, 1, endpoints.OfJudges([]eval.Judge{judge}))
 	if err != nil {
 		return "", err
 	}
 	defer callable.Close()
-	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
-	defer cancel()
 	endpoint, began := callable.ByName[judge.Provider], time.Now()
 	result, err := endpoint.Provider.Call(ctx, &providers.Request{
 		Key: endpoint.Key, Model: judge.Model, MaxOutputTokens: probeTokens,

@@ -55,3 +55,57 @@ providers:
 		t.Errorf("%d calls arrived with the right key and %d with another, want 2 and 1", got.All.Arrived, got.Keys.Wrong)
 	}
 }
+
+// TestDoctorFindsTheAddress: an address with a version too much or too little is tried without
+// or with it, and the one that answers is named.
+func TestDoctorFindsTheAddress(t *testing.T) {
+	t.Parallel()
+	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.",
+		"eval.yaml": fmt.Sprintf(`
+documents: ["docs/*.md"]
+judges: ["bare:careful", "versioned:careful", "elsewhere:careful"]
+pairwise: {pairs: all}
+providers:
+  bare: {base_url: "%[1]s"}
+  versioned: {dialect: messages, base_url: "%[1]s/v1"}
+  elsewhere: {base_url: "%[1]s/nothing/v1"}
+`, server.URL),
+	})
+	code, stdout, stderr := evalfleet(t, nil, "doctor", dir+"/eval.yaml")
+	if code != int(exitUnreachable) {
+		t.Errorf("exit code %d, want %d: %s", code, exitUnreachable, stderr)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("write base_url: %q", server.URL+"/v1"), fmt.Sprintf("write base_url: %q", server.URL), server.URL + "/nothing does not answer either",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("got\n%s\nwant %s in it", stdout, want)
+		}
+	}
+	if want := fmt.Sprintf("if calls fail with 404, write base_url: %q", server.URL+"/v1"); !strings.Contains(stderr, want) {
+		t.Errorf("got the warnings\n%s\nwant %s", stderr, want)
+	}
+}
+
+// TestAMissingFileIsMissing, whatever flags are beside it.
+func TestAMissingFileIsMissing(t *testing.T) {
+	t.Parallel()
+	missing := t.TempDir() + "/missing.jsonl"
+	for _, flags := range [][]string{nil, {"--max-queries", "10"}, {"--judge", "simulator:careful"}, {"--kind", "batch"}, {"--provider", "openai"}} {
+		for _, command := range []string{"run", "validate"} {
+			if command == "validate" && len(flags) > 0 && flags[0] == "--provider" {
+				continue
+			}
+			code, _, stderr := evalfleet(t, nil, append([]string{command, missing}, flags...)...)
+			if code != int(exitUsage) || !strings.Contains(stderr, missing+": no such file") || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s %v: ended with %d:\n%s", command, flags, code, stderr)
+			}
+		}
+	}
+}

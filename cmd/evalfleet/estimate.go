@@ -76,7 +76,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	}
 	made, err := estimate.Of(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
-		Latency: latency, TokensOut: tokensOut, Slots: slots, Now: time.Now(), TwoCalls: s.TwoCalls,
+		Latency: latency, TokensOut: tokensOut, Slots: slots, Now: time.Now(), TwoCalls: s.TwoCalls, Window: s.Window,
 	})
 	if err != nil {
 		return withCode(exitUsage, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -82,6 +83,9 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 		if path, err = oneArgument(c, "FILE"); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := os.Stat(path); path != "" && errors.Is(err, fs.ErrNotExist) { // whatever the flags are
+		return nil, config.Problems{{File: path, Message: "no such file"}}
 	}
 	in := config.InputAt(path)
 	if c.IsSet(kindFlag) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/estimate"
 )
 
 func validateCommand(p *process) *cli.Command {
@@ -33,6 +34,17 @@ func (p *process) validate(s *config.Submission) error {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
+	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	large, err := estimate.OverWindows(estimate.Question{Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Window: s.Window})
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	for _, prompts := range large {
+		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)
+	}
 	p.sayQueues(s)
 	_, err = fmt.Fprint(p.stdout, p.folded(text+"\n"))
 	return err
@@ -52,8 +64,8 @@ func (p *process) fleet(file string) (*config.Fleet, error) {
 }
 
 func (p *process) warn(warnings []config.Problem) {
-	for _, w := range warnings {
-		fmt.Fprintln(p.stderr, "evalfleet: warning: "+w.String())
+	for _, line := range config.Problems(warnings).Listed("warning") {
+		fmt.Fprintln(p.stderr, "evalfleet: warning: "+line)
 	}
 }
 

@@ -32,6 +32,9 @@ type Question struct {
 	// TwoCalls reports which models' verdicts take a second call, of Evaluation.Jsonify; nil:
 	// none.
 	TwoCalls func(kind eval.Kind, judge eval.Judge) bool
+	// Window is the context window of a judge's model in tokens, 0 if it is not known; nil: none
+	// is.
+	Window func(judge eval.Judge) int
 }
 
 // Estimate is what an evaluation will come to. Its JSON form is what
@@ -57,6 +60,8 @@ type Estimate struct {
 	Latency float64 `json:"latency_seconds"`
 	// Bounds are the limits that the calls meet, the one that binds first.
 	Bounds []Bound `json:"bounds"`
+	// TooLarge are prompts that are larger than known context windows.
+	TooLarge []TooLarge `json:"too_large"`
 	// Savings are settings that ask fewer calls of the same documents.
 	Savings []Saving `json:"savings"`
 	// Until says when the evaluation may end before all its calls are made; absent: it does not.
@@ -101,7 +106,7 @@ const (
 // Of makes an estimate. Its error is one of a prompt that cannot be built.
 func Of(q Question) (Estimate, error) {
 	e := q.Evaluation
-	estimate := Estimate{Evaluation: e.ID(), Name: e.Name, Latency: q.Latency.Seconds()}
+	estimate := Estimate{Evaluation: e.ID(), Name: e.Name, Latency: q.Latency.Seconds(), TooLarge: []TooLarge{}}
 	perPhase := promptsSampled
 	if len(q.Plans) > 1 {
 		perPhase /= len(q.Plans)
@@ -113,6 +118,9 @@ func Of(q Question) (Estimate, error) {
 			return Estimate{}, fmt.Errorf("estimate the %s phase: %w", p.Kind(), err)
 		}
 		estimate.Prompts += prompts.count
+		if q.Window != nil {
+			estimate.TooLarge = append(estimate.TooLarge, overWindows(q, p, prompts)...)
+		}
 		asks, identical, turns := plan.Asks(e, p.Kind(), p.Runs()), identicalByJudge(e, p), turnsByModel(q, p)
 		for i, judge := range e.Asked(p.Kind()) {
 			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: asks[i], Identical: identical[i]}

@@ -24,6 +24,9 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	t.table(e)
 	t.Blank()
 	t.assumptions(e, answersFrom)
+	for _, prompts := range e.TooLarge {
+		t.entry("too large", "%s", prompts)
+	}
 	switch {
 	case e.CostUSD == nil:
 		t.entry("cost", "unknown: not every judge has a price")

@@ -27,6 +27,7 @@ const (
 type prompts struct {
 	count  int
 	bytes  int64
+	shown  int64 // of those, the documents
 	frames int64 // of what asks for the JSON of an answer, without the answer
 }
 
@@ -58,6 +59,7 @@ func second(q Question, first Part, p prompts) (eval.Judge, Part) {
 // plan, or of all where there are no more. Runs without a call are passed over.
 func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 	var found prompts
+	shown := q.Evaluation.Shown(p.Kind())
 	for i := range min(n, p.Runs()) {
 		run := p.Run(spread(i, n, p.Runs()))
 		if same(q.Evaluation, p.Kind(), run) {
@@ -71,6 +73,10 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 			return prompts{}, err
 		}
 		found.bytes += length(built.Messages)
+		found.shown += int64(shown[run.First].Bytes)
+		if run.Second >= 0 {
+			found.shown += int64(shown[run.Second].Bytes)
+		}
 		if q.Evaluation.JSONOf(p.Kind()) != eval.JSONFalse {
 			found.bytes += int64(len(built.Schema)) // sent once more beside the messages
 		}
