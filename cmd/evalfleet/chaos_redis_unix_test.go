@@ -77,6 +77,7 @@ var redisFaults = []chaosFault{
 		return cut
 	})},
 	{"Redis's clock jumps", jump},
+	{"a delete arrives after a submission", onRedis(lateDelete)},
 }
 
 // onRedis strikes Redis, if no other fault does.

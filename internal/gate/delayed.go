@@ -20,7 +20,8 @@ const forwardAtOnce = 500
 func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
 	keys := keysOf(queue)
 	for {
-		answer, err := forwardScript.Run(ctx, client, []string{keys.pending, keys.forwarded, keys.scheduled, keys.retry}, keys.task, forwardAtOnce).Int64Slice()
+		all := []string{keys.pending, keys.forwarded, keys.scheduled, keys.retry, keys.active}
+		answer, err := forwardScript.Run(ctx, client, all, keys.task, forwardAtOnce).Int64Slice()
 		if err == nil && len(answer) != 2 {
 			err = fmt.Errorf("unexpected answer %v", answer)
 		}

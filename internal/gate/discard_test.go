@@ -170,6 +170,9 @@ func TestForget(t *testing.T) {
 				if forgotten, err := Forget(t.Context(), f.redis, queueName); err != nil || forgotten != test.want {
 					t.Errorf("Forget = %v, %v; want %v", forgotten, err, test.want)
 				}
+				if _, err := Forward(t.Context(), f.redis, queueName); err != nil { // by a process that still serves it
+					t.Fatal(err)
+				}
 				if listed := f.redis.SIsMember(t.Context(), "asynq:queues", queueName).Val(); listed == test.want {
 					t.Errorf("the queue is listed: %v", listed)
 				}

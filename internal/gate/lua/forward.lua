@@ -4,12 +4,13 @@
 -- KEYS[1] asynq:{queue}:pending     list
 -- KEYS[2] asynq:{queue}:forwarded   when this script was last run, Unix seconds
 -- KEYS[3] asynq:{queue}:scheduled, KEYS[4] asynq:{queue}:retry   zsets by Unix seconds
+-- KEYS[5] asynq:{queue}:active      list
 -- ARGV[1] prefix of the task keys, asynq:{queue}:t:
 -- ARGV[2] how many tasks of each list at most
 --
 -- A task of one of asynq's groups is left alone: no run is in one. If Redis's clock was
 -- set back since the last time, all delayed tasks move with it, so that none waits for
--- longer than it was delayed for.
+-- longer than it was delayed for. A queue without tasks keeps no such time.
 --
 -- Returns 1 if more tasks may be due, else 0, and how many were moved. Running it twice
 -- is safe: what was moved is no longer delayed, and the clock was set back once.
@@ -17,6 +18,10 @@ local time = redis.call("TIME")
 local now = tonumber(time[1])
 local since = string.format("%d%06d000", now, tonumber(time[2]))
 
+if redis.call("EXISTS", KEYS[1], KEYS[3], KEYS[4], KEYS[5]) == 0 then
+  redis.call("DEL", KEYS[2])
+  return { 0, 0 }
+end
 local last = tonumber(redis.call("GET", KEYS[2]) or 0)
 if last > now then
   for i = 3, 4 do
