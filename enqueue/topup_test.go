@@ -197,7 +197,7 @@ func TestDeletedEvaluationIsNotMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if keys := b.store.Client().Keys(t.Context(), "ef:{*").Val(); len(keys) != 0 {
+	if keys := b.store.Client().Keys(t.Context(), "ef:{ev-*").Val(); len(keys) != 0 {
 		t.Errorf("keys made again after the deletion: %v", keys)
 	}
 	b.limits.of[string(receipt.ID)] = []ratelimit.Limit{{}}

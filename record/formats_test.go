@@ -181,6 +181,8 @@ func TestGoldenKeys(t *testing.T) {
 	formats := page(t)
 	for _, key := range []struct{ page, want, got string }{
 		{"ef:evaluations", "ef:evaluations", k.Evaluations()},
+		{"ef:{ef:evaluations}:cursors", "ef:{ef:evaluations}:cursors", k.Listings(k.Evaluations())},
+		{"ef:{ef:active}:cursors", "ef:{ef:active}:cursors", k.Listings(k.Active())},
 		{"ef:active", "ef:active", k.Active()},
 		{"ef:sweep", "ef:sweep", k.SweepLock()},
 		{"ef:topup", "ef:topup", k.TopUpLock()},

@@ -28,6 +28,10 @@ func (k Keys) Evaluations() string { return k.Namespace + ":evaluations" }
 // Active is the set of evaluations that still have runs to push or to end.
 func (k Keys) Active() string { return k.Namespace + ":active" }
 
+// Listings returns the key beside a list of evaluations, in its slot, that says which listing of each is
+// in force. Its name ends as one of the keys that every user with rights on the list may write.
+func (k Keys) Listings(list string) string { return k.of(eval.ID(list), "cursors") }
+
 // Queues is the set of the queues that runs were pushed to, until nothing is left of them.
 func (k Keys) Queues() string { return k.Namespace + ":queues" }
 

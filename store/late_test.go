@@ -140,3 +140,65 @@ func TestDeletionDeliveredTwice(t *testing.T) {
 		}
 	})
 }
+
+// An evaluation is taken off a list by a command that names its listing: delivered after the
+// evaluation was listed again, it takes nothing off.
+func TestLateRemovalFromAList(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		command func(context.Context, *Store, record.Evaluation) error
+	}{
+		{"delete", func(ctx context.Context, s *Store, r record.Evaluation) error { return s.Delete(ctx, r.ID) }},
+		{"deactivate", func(ctx context.Context, s *Store, r record.Evaluation) error { return s.Deactivate(ctx, r.ID) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			eachRedis(t, func(t *testing.T, s *Store) {
+				ctx, r := t.Context(), create(t, s)
+				if err := s.Activate(ctx, r.ID); err != nil {
+					t.Fatal(err)
+				}
+				if err := unlistScript.Load(ctx, s.client).Err(); err != nil {
+					t.Fatal(err)
+				}
+				hook := &late{script: unlistScript}
+				s.client.AddHook(hook)
+				if err := tt.command(ctx, s, r); !errors.Is(err, errLate) {
+					t.Fatalf("the command ended with %v, want that it is late", err)
+				}
+				if err := tt.command(ctx, s, r); err != nil { // it is sent again
+					t.Fatal(err)
+				}
+
+				again, e, texts := example()
+				if _, err := s.Create(ctx, again, e, texts, nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Activate(ctx, r.ID); err != nil {
+					t.Fatal(err)
+				}
+				if err := hook.deliver(); err != nil {
+					t.Fatal(err)
+				}
+				listed, err := s.Evaluations(ctx)
+				if err != nil || len(listed) != 1 {
+					t.Errorf("listed %v, %v; want the evaluation", listed, err)
+				}
+				if active, err := s.IsActive(ctx, r.ID); err != nil || !active {
+					t.Errorf("active: %t, %v", active, err)
+				}
+
+				if err := s.Deactivate(ctx, r.ID); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Delete(ctx, r.ID); err != nil {
+					t.Fatal(err)
+				}
+				if left := s.client.Keys(ctx, "ef:*").Val(); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
+}

@@ -142,8 +142,12 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 		}
 		return nil
 	}
+	listing, err := s.listing(ctx, s.keys.Evaluations(), id)
+	if err != nil {
+		return err
+	}
 	var over []string
-	err := s.eachInProgress(ctx, id, func(run, job string) {
+	err = s.eachInProgress(ctx, id, func(run, job string) {
 		if job == "" {
 			over = append(over, run)
 		}
@@ -166,15 +170,15 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 		return err
 	}
 
-	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
-		return fmt.Errorf("take %s off the list: %w", id, err)
+	if err := s.unlist(ctx, s.keys.Evaluations(), id, listing); err != nil {
+		return err
 	}
 	n, err := s.client.Exists(ctx, s.keys.Record(id)).Result()
-	if err == nil && n > 0 { // submitted meanwhile
-		err = s.client.SAdd(ctx, s.keys.Evaluations(), string(id)).Err()
-	}
 	if err != nil {
-		return fmt.Errorf("list %s again: %w", id, err)
+		return fmt.Errorf("look whether %s was submitted meanwhile: %w", id, err)
+	}
+	if n > 0 {
+		return s.list(ctx, s.keys.Evaluations(), id)
 	}
 	return nil
 }

@@ -2,11 +2,24 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+)
+
+var (
+	//go:embed lua/list.lua
+	listSource string
+	//go:embed lua/unlist.lua
+	unlistSource string
+
+	listScript   = redis.NewScript(listSource)
+	unlistScript = redis.NewScript(unlistSource)
 )
 
 // Evaluations lists every evaluation that Redis knows by name.
@@ -43,21 +56,46 @@ func (s *Store) members(ctx context.Context, key string) ([]eval.ID, error) {
 // Activate lets the fleet top the evaluation up. It also lists it again, because a process
 // that found no record may have taken it off the list just before the record was made.
 func (s *Store) Activate(ctx context.Context, id eval.ID) error {
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.SAdd(ctx, s.keys.Active(), string(id))
-		pipe.SAdd(ctx, s.keys.Evaluations(), string(id))
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("activate %s: %w", id, err)
+	for _, list := range []string{s.keys.Active(), s.keys.Evaluations()} {
+		if err := s.list(ctx, list, id); err != nil {
+			return err
+		}
 	}
 	return s.announce(ctx, "evaluation "+string(id))
 }
 
-// Deactivate takes the evaluation off Active. Its record remains.
+// Deactivate takes the evaluation off Active, unless it is activated meanwhile. Its record remains.
 func (s *Store) Deactivate(ctx context.Context, id eval.ID) error {
-	if err := s.client.SRem(ctx, s.keys.Active(), string(id)).Err(); err != nil {
-		return fmt.Errorf("deactivate %s: %w", id, err)
+	listing, err := s.listing(ctx, s.keys.Active(), id)
+	if err != nil {
+		return err
+	}
+	return s.unlist(ctx, s.keys.Active(), id, listing)
+}
+
+// list puts an evaluation on a list.
+func (s *Store) list(ctx context.Context, list string, id eval.ID) error {
+	if err := listScript.Run(ctx, s.client, []string{list, s.keys.Listings(list)}, string(id), rand.Text()).Err(); err != nil {
+		return fmt.Errorf("put %s on %s: %w", id, list, err)
+	}
+	return nil
+}
+
+// listing names the listing of an evaluation on a list that is in force. Read it before finding
+// out whether the evaluation is to be taken off.
+func (s *Store) listing(ctx context.Context, list string, id eval.ID) (string, error) {
+	listing, err := s.client.HGet(ctx, s.keys.Listings(list), string(id)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("read since when %s is on %s: %w", id, list, err)
+	}
+	return listing, nil
+}
+
+// unlist takes an evaluation off a list, unless it was listed again since a listing. So a command
+// that arrives late takes off nothing that was submitted since.
+func (s *Store) unlist(ctx context.Context, list string, id eval.ID, listing string) error {
+	if err := unlistScript.Run(ctx, s.client, []string{list, s.keys.Listings(list)}, string(id), listing).Err(); err != nil {
+		return fmt.Errorf("take %s off %s: %w", id, list, err)
 	}
 	return nil
 }

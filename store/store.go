@@ -209,8 +209,8 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	}
 	// Listed before it exists: readers skip an ID without a record, while a record that is not
 	// listed would never be found.
-	if err := s.client.SAdd(ctx, s.keys.Evaluations(), string(r.ID)).Err(); err != nil {
-		return false, fmt.Errorf("list evaluation %s: %w", r.ID, err)
+	if err := s.list(ctx, s.keys.Evaluations(), r.ID); err != nil {
+		return false, err
 	}
 	keys := append([]string{s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID)}, append(chunks, choices...)...)
 	args := append(append([]any{len(fields)}, fields...), counts...)
