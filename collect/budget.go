@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
@@ -60,19 +63,30 @@ type Unrecorded struct {
 // because Redis has lost its record as well, or did not have it yet: Restore waits until every live
 // worker has recorded again what it knows, and for the end of the limiter's grace period, in which
 // no evaluation's calls begin. budget: the evaluation has a budget, and has not ended.
-func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, drain func(context.Context) error) error {
+func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, log zerolog.Logger, drain func(context.Context) error) error {
+	for {
+		err := restore(ctx, s, limits, id, budget, sink, more, log, drain)
+		if !errors.Is(err, ratelimit.ErrMemory) {
+			return err
+		}
+	}
+}
+
+// restore is Restore in one memory of the limits: ErrMemory if another began meanwhile.
+func restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, log zerolog.Logger, drain func(context.Context) error) error {
 	closed, unsure, err := toRestore(ctx, limits, id, budget)
 	if err != nil || !closed && !unsure {
 		return err
 	}
-	if err := awaitRecords(ctx, s, limits, drain); err != nil {
+	memory, err := awaitRecords(ctx, s, limits, log, drain)
+	if err != nil {
 		return err
 	}
 	if err := drain(ctx); err != nil {
 		return err
 	}
 	if unsure {
-		if err := seed(ctx, limits, sink, more); err != nil {
+		if err := seed(ctx, limits, memory, sink, more); err != nil {
 			return err
 		}
 	}
@@ -87,7 +101,7 @@ func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id ev
 	if err != nil {
 		return err
 	}
-	return limits.TellSpent(ctx, string(id), max(nano, more.Spent))
+	return limits.TellSpent(ctx, string(id), memory, max(nano, more.Spent))
 }
 
 // Workers are asked so often whether they have recorded again what Redis has lost. One that does
@@ -98,51 +112,58 @@ const (
 )
 
 // awaitRecords waits until the limiter's grace period is over and every live worker has recorded
-// again what it knew when the limiter's memory began. What is recorded meanwhile is drained.
-func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, drain func(context.Context) error) error {
+// again what it knew when the limiter's memory began. What is recorded meanwhile is drained. It
+// returns the name of that memory.
+func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, log zerolog.Logger, drain func(context.Context) error) (memory string, err error) {
 	if err := limits.Remember(ctx); err != nil {
-		return err
+		return "", err
 	}
-	began := time.Time{} // of the wait for workers in the memory of now
+	began, said := time.Time{}, false // of the wait for workers in the memory of now
 	for before := ""; ; {
 		memory, grace, err := limits.Memory(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if memory != before || grace > 0 {
 			before, began = memory, time.Now()
 		}
 		if grace > 0 {
 			if err := outage.Pause(ctx, grace); err != nil {
-				return err
+				return "", err
 			}
 			continue
 		}
+
 		late, silent, err := unrecorded(ctx, s, limits, memory)
 		if err != nil {
-			return err
+			return "", err
 		}
-		if late == 0 && (silent == 0 || time.Since(began) >= tellTime) {
-			return nil
+		waited := time.Since(began)
+		if len(late) == 0 && (silent == 0 || waited >= tellTime) {
+			return memory, nil
+		}
+		if waited >= tellTime && !said {
+			said = true
+			log.Warn().Strs("workers", late).Msg("budgets and daily quotas stay closed until these workers have recorded again what redis has lost")
 		}
 		if err := drain(ctx); err != nil {
-			return err
+			return "", err
 		}
 		if err := outage.Pause(ctx, askWorkers); err != nil {
-			return err
+			return "", err
 		}
 	}
 }
 
-// unrecorded counts the live workers that have not recorded again what they knew when a memory of
-// the limits began, and those that do not tell.
-func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string) (late, silent int, err error) {
+// unrecorded names the live workers that have not recorded again what they knew when a memory of
+// the limits began, and counts those that do not tell.
+func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string) (late []string, silent int, err error) {
 	beats, err := limits.Beats(ctx)
 	if errors.Is(err, ratelimit.ErrClock) {
-		return 1, 0, nil // who lives is known once every worker has renewed its heartbeat
+		return []string{"all"}, 0, nil // who lives is known once every worker has renewed its heartbeat
 	}
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, err
 	}
 	var live []string
 	for worker, left := range beats {
@@ -152,14 +173,16 @@ func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, me
 	}
 	told, err := s.Told(ctx, live)
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, err
 	}
+	slices.Sort(live)
 	for _, worker := range live {
-		switch recorded := told[worker].Recorded; {
-		case recorded == nil:
+		switch of := told[worker]; {
+		case of.Recorded == nil:
 			silent++
-		case *recorded != memory:
-			late++
+		case of.Lease > 0 && beats[worker] > of.Lease+time.Second: // it was not renewed since the clock was set: no live worker's
+		case *of.Recorded != memory:
+			late = append(late, worker)
 		}
 	}
 	return late, silent, nil
@@ -184,8 +207,8 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 
 // seed tells the daily quotas that Redis may not remember which calls of today a results store
 // has, and more. The quota of a group counts all of them.
-func seed(ctx context.Context, limits *ratelimit.Admin, sink results.Reader, more Unrecorded) error {
-	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
+func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink results.Reader, more Unrecorded) error {
+	return limits.Reseed(ctx, sink.ID(), memory, func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)
 		if err == nil {
 			knows, err = sink.CalledBefore(ctx, to)

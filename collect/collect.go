@@ -97,7 +97,7 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	if err := drain(ctx); err != nil {
 		return d, err
 	}
-	if err := Restore(ctx, f.Store, f.Limits(), id, budgeted(r), sink, Unrecorded{}, drain); err != nil {
+	if err := Restore(ctx, f.Store, f.Limits(), id, budgeted(r), sink, Unrecorded{}, f.Log, drain); err != nil {
 		return d, err
 	}
 	if _, due := enqueue.Due(r, standings[id]); due {

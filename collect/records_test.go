@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -70,7 +72,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
 	restored := make(chan error, 1)
 	go func() {
-		restored <- Restore(ctx, s, limits, id, true, sink, Unrecorded{}, func(ctx context.Context) error {
+		restored <- Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(ctx context.Context) error {
 			drains.Add(1)
 			_, err := collector.Drain(ctx)
 			return err
@@ -97,5 +99,81 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	usage, err := limits.Usage(ctx)
 	if err != nil || len(usage) != 1 || usage[0].Closed || usage[0].Spent != ratelimit.Dollar/4 {
 		t.Errorf("Usage = %+v, %v; want $0.25 spent", usage, err)
+	}
+}
+
+// budgetedOf submits an evaluation with a budget of a dollar, and opens its results store.
+func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, limits *ratelimit.Admin, id eval.ID, sink results.Sink) {
+	t.Helper()
+	ctx := t.Context()
+	s = store.New(client, "")
+	limits = ratelimit.NewAdmin(client, ratelimit.Config{Lease: time.Second})
+	e, texts := pairOf("budgeted")
+	id = e.ID()
+	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar)}}
+	q := &enqueue.Enqueuer{Store: s, Limits: limits, Log: zerolog.Nop()}
+	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
+	}}
+	_, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	return s, limits, id, sink
+}
+
+// Redis loses writes a second time while a budget is restored: what was summed before does not open
+// it, because calls may be missing in the sum.
+func TestRestoreStartsOverAfterAnotherLoss(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	s, limits, id, sink := budgetedOf(t, client)
+	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
+	drains := 0
+	err := Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(ctx context.Context) error {
+		_, err := collector.Drain(ctx)
+		if drains++; err != nil || drains > 1 {
+			return err
+		}
+		usd, now := 0.25, time.Now()
+		call := record.Call{ID: "c0", Stage: "verdict", Model: "p:m", Attempt: 1, Status: 200, Asked: now, Started: now, Ended: now, Usage: providers.Usage{Reported: true, CostUSD: &usd}}
+		if _, err := s.AppendCalls(ctx, id, []record.Call{call}); err != nil {
+			return err
+		}
+		return client.HSet(ctx, "{ef}:limits", "epoch", "another").Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage, err := limits.Usage(ctx)
+	if err != nil || len(usage) != 1 || usage[0].Closed || usage[0].Spent != ratelimit.Dollar/4 {
+		t.Errorf("Usage = %+v, %v after %d drains; want $0.25 spent", usage, err, drains)
+	}
+}
+
+// A worker died while Redis's clock was ahead, so that its heartbeat seems to be valid for long: no
+// budget waits for it.
+func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	s, limits, id, sink := budgetedOf(t, client)
+	ahead := redis.Z{Member: "dead", Score: float64(time.Now().Add(time.Hour).UnixMicro())}
+	if err := client.ZAdd(ctx, "{ef}:alive", ahead).Err(); err != nil {
+		t.Fatal(err)
+	}
+	recorded := "an earlier memory"
+	if err := s.Tell(ctx, "dead", record.Worker{V: record.WorkerVersion, Lease: time.Second, Recorded: &recorded}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	err := Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(context.Context) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed, _, err := limits.Untold(ctx, string(id)); err != nil || closed {
+		t.Errorf("the budget is closed: %t, %v", closed, err)
 	}
 }

@@ -67,14 +67,21 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 		s.Settle = SettleTime
 	}
 	limits := f.Limits()
+	if err := limits.Remember(ctx); err != nil {
+		return receipt, false, err
+	}
+	memory, _, err := limits.Memory(ctx)
+	if err != nil {
+		return receipt, false, err
+	}
 	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
 	if err == nil && recorded == nil { // it has no calls, and cannot know others
-		err = limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
+		err = limits.Reseed(ctx, string(id), memory, func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
 	}
 	if err == nil && s.Settings.Budget() > 0 && receipt.Created && !known {
-		err = limits.TellSpent(ctx, string(id), 0)
+		err = limits.TellSpent(ctx, string(id), memory, 0)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ratelimit.ErrMemory) { // then it stays closed until it is restored
 		return receipt, false, err
 	}
 	closed, unsure, err := toRestore(ctx, limits, id, s.Settings.Budget() > 0)

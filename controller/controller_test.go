@@ -22,7 +22,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -189,7 +188,7 @@ func TestTasksOfTheDeadComeBackWithoutWorkers(t *testing.T) {
 		t.Errorf("%+v, want 3 in flight", got)
 	}
 	limit := inFlight("p", 3)
-	if err := b.limiter.Register(ctx, rescue.Holder("gone"), []ratelimit.Limit{limit}); err != nil {
+	if err := b.limiter.Register(ctx, ratelimit.WorkerHolder("gone"), []ratelimit.Limit{limit}); err != nil {
 		t.Fatal(err)
 	}
 	b.run() // without a heartbeat, so that it is dead at the first look

@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 	if err := b.limiter.Begin(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.limiter.TellSpent(ctx, string(r.ID), ratelimit.Dollar); err != nil {
+	if err := b.limiter.TellSpent(ctx, string(r.ID), "", ratelimit.Dollar); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.client.XAdd(ctx, &redis.XAddArgs{Stream: b.store.Keys().Results(r.ID), Values: record.Entry{}.Values(), ID: "1-1"}).Err(); err != nil {

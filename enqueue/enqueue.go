@@ -86,8 +86,7 @@ type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
 	Close(ctx context.Context, of ratelimit.Scope) error
-	Closures(ctx context.Context, evaluation string) ([]ratelimit.Closure, error)
-	Open(ctx context.Context, closures ...ratelimit.Closure) error
+	closures
 	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
 	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
 }

@@ -20,11 +20,20 @@ type Registry interface {
 	Unregistered(ctx context.Context, holders ...string) ([]string, error)
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
+	Closed(ctx context.Context, evaluations ...string) ([]string, error)
+	closures
+}
+
+// closures is the part of a Registry that stops calls of evaluations.
+type closures interface {
+	Closures(ctx context.Context, evaluation string) ([]ratelimit.Closure, error)
+	Open(ctx context.Context, closures ...ratelimit.Closure) error
 }
 
 // RegisterAgain registers the limits of active evaluations that the limiter has lost,
 // as after the failover of the one Cluster master that holds its slot. Until then no
-// call of theirs begins.
+// call of theirs begins. It also takes back closures that arrived late, after the
+// evaluation was resumed or submitted again.
 func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zerolog.Logger, active []eval.ID) error {
 	holders := make([]string, len(active))
 	for i, id := range active {
@@ -37,6 +46,17 @@ func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 	for _, holder := range missing {
 		err := registerAgain(ctx, s, limits, log, eval.ID(holder))
 		if err != nil && !quarantine.Concerns(err) { // one that cannot be read has no calls
+			return err
+		}
+	}
+
+	closed, err := limits.Closed(ctx, holders...)
+	if err != nil {
+		return err
+	}
+	for _, holder := range closed {
+		err := openUnless(ctx, s, limits, eval.ID(holder), record.StatusPaused, record.StatusCancelled)
+		if err != nil && !quarantine.Concerns(err) {
 			return err
 		}
 	}

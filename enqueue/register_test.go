@@ -34,6 +34,42 @@ func (o *overtaken) Unregistered(_ context.Context, holders ...string) (missing 
 	return missing, nil
 }
 
+func (*overtaken) Closed(context.Context, ...string) ([]string, error) { return nil, nil }
+
+// A closure that arrives after the evaluation was resumed is taken back; that of a paused one stays.
+func TestLateClosureIsTakenBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
+	q := &Enqueuer{Store: b.store, Limits: limiter, Log: zerolog.Nop()}
+	active, paused := submission("active", 3), submission("paused", 3)
+	var ids []eval.ID
+	for _, s := range []Submission{active, paused} {
+		receipt, err := q.Submit(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, receipt.ID)
+	}
+	if _, err := q.Pause(t.Context(), ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []ratelimit.Scope{{Evaluation: string(ids[0])}, {Evaluation: string(ids[0]), Provider: "p"}} {
+		if err := limiter.Close(t.Context(), of); err != nil { // by a pause that was resumed before
+			t.Fatal(err)
+		}
+	}
+
+	if err := RegisterAgain(t.Context(), b.store, limiter, q.Log, ids); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{0, 1} {
+		if closures, err := limiter.Closures(t.Context(), string(ids[i])); err != nil || len(closures) != want {
+			t.Errorf("evaluation %d has closures %v, %v; want %d", i, closures, err, want)
+		}
+	}
+}
+
 // A process has read an evaluation and is about to register its limits. Meanwhile the
 // evaluation is paused and submitted with tighter ones: these remain in force.
 func TestRegistrationThatIsOvertaken(t *testing.T) {

@@ -145,7 +145,7 @@ func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
 
 // openUnless opens an evaluation's limits unless it has one of some statuses. A closure
 // that is made after its closures were read stays.
-func openUnless(ctx context.Context, s *store.Store, limits Limits, id eval.ID, stopped ...record.Status) error {
+func openUnless(ctx context.Context, s *store.Store, limits closures, id eval.ID, stopped ...record.Status) error {
 	closures, err := limits.Closures(ctx, string(id))
 	if err != nil || len(closures) == 0 {
 		return err

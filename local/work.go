@@ -54,7 +54,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if evaluation != nil {
 			drain = evaluation.Drain // which counts
 		}
-		return receipt, collect.Restore(ctx, s, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, more, drain)
+		return receipt, collect.Restore(ctx, s, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, more, j.Worker.Log, drain)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {

@@ -74,7 +74,7 @@ func TestBackgroundCallsAreAsserted(t *testing.T) {
 		call.Evaluation = "ev-a"
 		begin := func() *process { // after a loss as before it
 			register(t, client, "fleet", limits...)
-			if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+			if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 				t.Fatal(err)
 			}
 			return start(t, connect(), newID(), short)

@@ -16,7 +16,7 @@ func TestBudgetCountsCallsOfTheDead(t *testing.T) {
 		client := connect()
 		budget := Budget("ev-a", 10*costly)
 		register(t, client, "ev-a", budget)
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 			t.Fatal(err)
 		}
 		dying, wire := faulty(connect())
@@ -46,7 +46,7 @@ func TestBudgetCountsCallsOfTheDead(t *testing.T) {
 			}
 			return err == nil
 		})
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 4*costly); err != nil { // without the call of the dead
+		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 4*costly); err != nil { // without the call of the dead
 			t.Fatal(err)
 		}
 		if usage, err := tools(client).Usage(t.Context()); err != nil || len(usage) != 1 || usage[0].Spent != 5*costly {

@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 		var charged int64
 		for _, most := range []int64{37 * costly, 90 * costly} {
 			register(t, client, "ev-a", Budget("ev-a", most), inFlight(Scope{Provider: "openai"}, 10))
-			if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+			if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 				t.Fatal(err)
 			}
 			charged += spends(t, 16, a, b)
@@ -97,7 +97,7 @@ func TestBudgetIsClosedUntilItIsTold(t *testing.T) {
 		case <-time.After(300 * time.Millisecond):
 		}
 		for range 2 { // told again, it has been counted
-			if err := tools(client).TellSpent(t.Context(), "ev-a", 8*costly); err != nil {
+			if err := tools(client).TellSpent(t.Context(), "ev-a", "", 8*costly); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +123,7 @@ func TestBudgetWaitsForCallsInFlight(t *testing.T) {
 		client := connect()
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
 		register(t, client, "ev-a", Budget("ev-a", costly))
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 			t.Fatal(err)
 		}
 		first, err := acquireCosting(t, a, costly)
@@ -161,7 +161,7 @@ func TestBudgetAcrossAFlush(t *testing.T) {
 		client := connect()
 		p := start(t, connect(), "a", short)
 		register(t, client, "ev-a", Budget("ev-a", 10*costly))
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 			t.Fatal(err)
 		}
 		lease, err := acquireCosting(t, p, costly)
@@ -177,7 +177,7 @@ func TestBudgetAcrossAFlush(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 2*costly); err != nil {
+		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 2*costly); err != nil {
 			t.Fatal(err)
 		}
 		spent := func(want int64) {
@@ -231,7 +231,7 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 					p := start(t, connect(), "a")
 					register(t, client, "ev-a", Budget("ev-a", 10*costly))
 					tell := func(nano int64) {
-						if err := tools(client).TellSpent(t.Context(), "ev-a", nano); err != nil {
+						if err := tools(client).TellSpent(t.Context(), "ev-a", "", nano); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -287,7 +287,7 @@ func TestBudgetThatRedisRemembersInPart(t *testing.T) {
 				budget := Budget("ev-a", 10*costly)
 				limits := tools(client)
 				register(t, client, "ev-a", budget)
-				if err := limits.TellSpent(t.Context(), "ev-a", 0); err != nil {
+				if err := limits.TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 					t.Fatal(err)
 				}
 				p := start(t, connect(), "a")
@@ -323,7 +323,7 @@ func TestBudgetThatRedisRemembersInPart(t *testing.T) {
 					t.Errorf("Untold = %t, %v, %v; want %s to be counted", untold, counted, err, flying.ID())
 				}
 				for range 2 {
-					if err := limits.TellSpent(t.Context(), "ev-a", test.stored*costly); err != nil {
+					if err := limits.TellSpent(t.Context(), "ev-a", "", test.stored*costly); err != nil {
 						t.Fatal(err)
 					}
 				}

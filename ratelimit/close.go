@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ func (a *Admin) Close(ctx context.Context, of Scope) error {
 	} else {
 		holder += "/whole/" + rand.Text()[:10]
 	}
-	if err := a.register(ctx, holder, []Limit{limit}); err != nil {
+	if _, err := a.register(ctx, holder, []Limit{limit}, ""); err != nil {
 		return fmt.Errorf("close limits of %s: %w", limit.Scope, err)
 	}
 	return nil
@@ -58,10 +59,26 @@ func (a *Admin) Closures(ctx context.Context, evaluation string) ([]Closure, err
 	return closures, nil
 }
 
+// Closed returns those of some evaluations that have a closure, or have one for a provider.
+func (a *Admin) Closed(ctx context.Context, evaluations ...string) (closed []string, err error) {
+	registry, err := a.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read closures: %w", err)
+	}
+	is := map[string]bool{}
+	for holder := range registry.holders {
+		if rest, ok := strings.CutPrefix(holder, closedPrefix); ok {
+			evaluation, _, _ := strings.Cut(rest, "/")
+			is[evaluation] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(evaluations), func(evaluation string) bool { return !is[evaluation] }), nil
+}
+
 // Open takes closures back, and no others. It is no error when they are gone.
 func (a *Admin) Open(ctx context.Context, closures ...Closure) error {
 	for _, closure := range closures {
-		if err := a.pin(ctx, closure.holder, ""); err != nil {
+		if _, err := a.pin(ctx, closure.holder, "", ""); err != nil {
 			return fmt.Errorf("open limits of %s: %w", closure.Scope, err)
 		}
 	}

@@ -26,7 +26,7 @@ func (h *teller) must(err error) {
 
 func (h *teller) limit(limits ...Limit) {
 	h.t.Helper()
-	h.must(h.pins("fleet", limitsJSON(limits)))
+	h.must(h.pins("fleet", limitsJSON(limits), ""))
 }
 
 func (h *teller) wait(d time.Duration) {

@@ -38,7 +38,8 @@ func (h *history) memoryGoes() error {
 		}
 		// Those who need the limits pin them again.
 		for _, holder := range slices.Sorted(maps.Keys(pinned)) {
-			if err := h.pins(holder, pinned[holder]); err != nil {
+			of, _ := PinnedBy(holder)
+			if err := h.pins(holder, pinned[holder], of); err != nil {
 				return err
 			}
 		}
@@ -80,7 +81,7 @@ func (h *history) register() error {
 	case !h.once(4):
 		text = limitsJSON(h.someLimits(holder))
 	}
-	if err := h.pins(holder, text); err != nil {
+	if err := h.pins(holder, text, ""); err != nil {
 		return err
 	}
 	for _, budget := range h.budgets() {
@@ -93,18 +94,31 @@ func (h *history) register() error {
 	return nil
 }
 
-func (h *history) pins(holder, text string) error {
+// pins registers limits, those of a worker ("" for none) only while it lives.
+func (h *history) pins(holder, text, of string) error {
 	h.note("%s registers %s", holder, text)
-	h.model.register(holder, text)
-	if err := h.sendPins(holder, text); err != nil {
+	if err := h.sendPins(holder, text, of); err != nil {
 		return err
 	}
 	return h.knows()
 }
 
-func (h *history) sendPins(holder, text string) error {
+// pinsOwn registers the limits of a worker's own configuration. One that is dead sent them before;
+// they arrive late.
+func (h *history) pinsOwn(w *mate) error {
+	return h.pins(WorkerHolder(w.name), limitsJSON(h.someLimits("fleet")), w.name)
+}
+
+func (h *history) sendPins(holder, text, of string) error {
 	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.changes()}
-	return h.stage.run(registerScript, keys, holder, text, h.keys.wake("")).Err()
+	version, err := h.stage.run(registerScript, keys, holder, text, h.keys.wake(""), of).Int64()
+	if err != nil {
+		return err
+	}
+	if pinned := h.model.register(holder, text, of); pinned != (version >= 0) {
+		return fmt.Errorf("register of %s answers %d; want that it registers: %t", holder, version, pinned)
+	}
+	return nil
 }
 
 // pinsUnlogged is how an earlier release registers: it logs no change. Its message is lost.
@@ -130,8 +144,7 @@ func (h *history) pinsOften() error {
 	h.note("%s comes and goes often", holder)
 	for range loggedChanges/2 - 1 + h.n(3) {
 		for _, text := range []string{"[]", ""} {
-			h.model.register(holder, text)
-			if err := h.sendPins(holder, text); err != nil {
+			if err := h.sendPins(holder, text, ""); err != nil {
 				return err
 			}
 		}
@@ -243,15 +256,16 @@ func (h *history) forgets() error {
 		return h.spent(pick(h.dice, budgets...))
 	}
 	w := pick(h.dice, append(slices.Clone(h.workers), h.dead...)...)
-	itself := h.once(4)
-	keys := []string{h.keys.alive()}
+	return h.forget(w, h.once(4))
+}
+
+// forget has a worker forgotten, by another one or at its own wish.
+func (h *history) forget(w *mate, itself bool) error {
 	ids := slices.Sorted(maps.Keys(h.limits))
-	for _, id := range ids {
-		keys = append(keys, h.keys.waiters(id))
-	}
+	keys, args := h.keys.forget(w.name, itself, ids)
 	h.note("%s is forgotten (itself: %t)", w.name, itself)
 	want := h.model.forget(w.name, itself, ids)
-	got, err := h.stage.run(forgetScript, keys, w.name, flag(itself)).Int64()
+	got, err := h.stage.run(forgetScript, keys, args...).Int64()
 	if err == nil && (got == 1) != want {
 		err = fmt.Errorf("forget answers %d, want %t", got, want)
 	}
@@ -269,38 +283,78 @@ func (h *history) budgets() (budgets []*rule) {
 
 // spent tells a budget what was spent of it before, or has it forgotten.
 func (h *history) spent(budget *rule) error {
-	inFlight := func(end int64) bool { return end > h.model.now }
-	if h.once(8) && !slices.ContainsFunc(slices.Collect(maps.Values(h.model.account(budget.id).leases.ends)), inFlight) {
-		h.note("%s is forgotten", budget.id)
-		h.model.forgetSpent(budget.id)
-		h.audit.forgets(budget.id)
-		return h.client.Del(context.Background(), budget.money, budget.state).Err()
+	if h.once(8) {
+		return h.unspends(budget)
 	}
 	return h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100, 1500))
 }
 
+// unspends has a budget forgotten, of which a process has read something now or, in a command that
+// is late, before.
+func (h *history) unspends(budget *rule) error {
+	saved, err := h.client.HMGet(context.Background(), budget.money, "used", "told", "base").Result()
+	if err != nil {
+		return err
+	}
+	for i, value := range saved {
+		if value == nil {
+			saved[i] = "0"
+		}
+	}
+	if h.unspend == nil || !h.once(3) {
+		h.unspend = &unspend{budget, saved, h.model.seeSpent(budget.id)}
+	}
+	u := h.unspend
+	h.note("%s is forgotten, as %v", u.budget.id, u.saved)
+	want := h.model.forgetSpent(u.budget.id, u.seen)
+	got, err := h.stage.run(unspendScript, []string{u.budget.money, u.budget.state}, u.saved...).Bool()
+	if err == nil && got != want {
+		err = fmt.Errorf("unspend answers %t, want %t", got, want)
+	}
+	if want {
+		h.audit.forgets(u.budget.id)
+	}
+	return err
+}
+
+// unspend is a command that has a budget forgotten.
+type unspend struct {
+	budget *rule
+	saved  []any // its money as it was read
+	seen   spentSeen
+}
+
 func (h *history) tellSpent(budget *rule, nano int64) error {
-	h.note("%s had spent %d", budget.id, nano)
-	if a := h.model.account(budget.id); !a.toldSpent && a.least == 0 {
+	epoch := h.readIn()
+	h.note("%s had spent %d, as read in %q", budget.id, nano, epoch)
+	a := h.model.account(budget.id)
+	before, closed := a.least, !a.toldSpent
+	want := h.model.tellSpent(budget.id, epoch, nano)
+	if closed && before == 0 && want >= 0 {
 		h.audit.spent[budget.id] += nano
 	}
-	want := h.model.tellSpent(budget.id, nano)
-	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive(), h.keys.changes()}, nano, h.keys.wake("")).Int64()
+	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive(), h.keys.changes()}, nano, h.keys.wake(""), epoch).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("spent answers %d, want %d", got, want)
 	}
 	return err
 }
 
+// readIn is the epoch in which a number was read that is told now: another one where the command is
+// late, "" where it names none.
+func (h *history) readIn() string {
+	return pick(h.dice, "", h.model.epoch, h.model.epoch, "e0")
+}
+
 // tells tells a quota what was used of it.
 func (h *history) tells(who string, quota *rule, units int64) error {
 	_, next, _ := resets(time.UnixMicro(h.model.now), quota.zone)
-	knows := !h.once(4)
-	h.note("%s tells %s: %d, knows %t", who, quota.id, units, knows)
+	knows, epoch := !h.once(4), h.readIn()
+	h.note("%s tells %s: %d, knows %t, as read in %q", who, quota.id, units, knows, epoch)
 	h.audit.told(quota.id, h.model.now)
-	want := h.model.seed(quota, who, units, knows)
+	want := h.model.seed(quota, who, epoch, units, knows)
 	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive(), h.keys.changes()},
-		who, units, next.UnixMicro(), h.keys.wake(""), flag(!knows)).Int64()
+		who, units, next.UnixMicro(), h.keys.wake(""), flag(!knows), epoch).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("seed answers %d, want %d", got, want)
 	}

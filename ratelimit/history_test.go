@@ -43,6 +43,7 @@ type history struct {
 	sent    []*sentBatch // the last scripts, to be sent again
 	// delivered is the one that came last.
 	delivered *sentBatch
+	unspend   *unspend
 	limits    map[string]*rule
 	log       []string
 	dead      []*mate
@@ -227,6 +228,8 @@ func (h *history) step() error {
 		err = h.pinsOften()
 	case n == 24 && high >= 5:
 		err = h.pinsUnlogged()
+	case n == 24 && high == 4:
+		err = h.pinsOwn(pick(h.dice, append(slices.Clone(h.workers), h.dead...)...))
 	case n == 24:
 		err = h.register()
 	case n == 25:
@@ -453,7 +456,7 @@ func (h *history) finish() error {
 		b.touch(h.limits[id])
 	}
 	if b.empty() {
-		return nil
+		return h.bury()
 	}
 	if err := h.send(h.message(last, b, 0)); err != nil {
 		return err
@@ -470,5 +473,25 @@ func (h *history) finish() error {
 			return fmt.Errorf("a dead worker is in a wait queue: %s", f)
 		}
 	}
-	return nil
+	return h.bury()
+}
+
+// bury has all dead workers forgotten, and checks that what they sent before pins nothing.
+func (h *history) bury() error {
+	for _, w := range h.dead {
+		if err := h.forget(w, false); err != nil {
+			return err
+		}
+		if err := h.pinsOwn(w); err != nil {
+			return err
+		}
+		pins, err := h.client.HExists(context.Background(), h.keys.registry(), WorkerHolder(w.name)).Result()
+		if err != nil {
+			return err
+		}
+		if pins {
+			return fmt.Errorf("limits of %s, which is forgotten, are in force", w.name)
+		}
+	}
+	return h.compare()
 }

@@ -266,8 +266,8 @@ func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
 // times on Redis's clock, without those that the quota counts itself, named by the IDs of their
 // leases; the calls that have ended must be recorded: see Grace. used also reports whether who has
 // any call from before to. One that has none opens no quota whose calls Redis may have forgotten:
-// it may have been created after they were made.
-func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error)) error {
+// it may have been created after they were made. memory is as in TellSpent.
+func (a *Admin) Reseed(ctx context.Context, who, memory string, used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error)) error {
 	registry, now, err := a.loadAt(ctx)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, f
 		last, _, _ := resets(now, r.zone)
 		n, knows, err := used(r.Scope, last, time.UnixMicro(registry.since), without)
 		if err == nil {
-			err = a.seed(ctx, who, r.Limit, n, knows)
+			err = a.seed(ctx, who, memory, r.Limit, n, knows)
 		}
 		if err != nil {
 			return err
@@ -336,11 +336,11 @@ func (r *registry) unsure(now time.Time) (quotas []*rule) {
 // remember is closed until it is seeded. Of one that it remembers in part, after a failover for
 // example, the greater of both amounts counts.
 func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) error {
-	return a.seed(ctx, who, quota, used, true)
+	return a.seed(ctx, who, "", quota, used, true)
 }
 
 // seed is Seed by one that may not know: see Reseed.
-func (a *Admin) seed(ctx context.Context, who string, quota Limit, used int64, knows bool) error {
+func (a *Admin) seed(ctx context.Context, who, memory string, quota Limit, used int64, knows bool) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is not a quota", quota.ID())
 	}
@@ -352,7 +352,10 @@ func (a *Admin) seed(ctx context.Context, who string, quota Limit, used int64, k
 	rule := newRule(a.keys, quota.ID(), quota)
 	_, next, _ := resets(now, rule.zone)
 	keys := []string{rule.state, a.keys.registry(), a.keys.alive(), a.keys.changes()}
-	err = seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake(""), flag(!knows)).Err()
+	inAll, err := seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake(""), flag(!knows), memory).Int64()
+	if err == nil && inAll == -2 {
+		err = ErrMemory
+	}
 	if err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}

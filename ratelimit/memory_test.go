@@ -230,7 +230,7 @@ func TestReseed(t *testing.T) {
 		p := start(t, connect(), "w")
 		asked := 0
 		reseed := func() {
-			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time, _ []string) (int64, bool, error) {
+			err := l.Reseed(t.Context(), "ev-a", "", func(of Scope, from, to time.Time, _ []string) (int64, bool, error) {
 				asked++
 				if of != quota.Scope || !from.Before(to) || to.After(time.Now()) {
 					t.Errorf("asked for the calls of %+v from %s to %s", of, from, to)
@@ -381,7 +381,7 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 				limits := func() {
 					register(t, client, "fleet", inFlight(Scope{}, 4))
 					register(t, client, "ev-a", Budget("ev-a", 10*costly))
-					if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+					if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 						t.Fatal(err)
 					}
 				}

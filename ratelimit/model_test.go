@@ -55,6 +55,7 @@ type account struct {
 	// forgotten.
 	spent, least        int64
 	spending, toldSpent bool
+	toldAs              int64
 	moneyEnds           int64
 	// Of a limit that adapts: what it is cut to (0: nothing), when, how many calls
 	// were answered towards its growth, and when all that is forgotten.
@@ -137,7 +138,7 @@ func (m *model) advance(micros int64) {
 			a.line = nil
 		}
 		if a.moneyEnds <= m.now {
-			a.spent, a.least, a.spending, a.toldSpent = 0, 0, false, false
+			a.spent, a.least, a.spending, a.toldSpent, a.toldAs = 0, 0, false, false, 0
 		}
 		if a.cutEnds <= m.now {
 			a.uncut()
@@ -207,11 +208,16 @@ func (m *model) send(worker, text string) bool {
 // versionString is how a worker names the registry that it has read.
 func (m *model) versionString() string { return fmt.Sprintf("%s:%d", m.epoch, m.version) }
 
-func (m *model) register(holder, limits string) {
+// register registers limits, those of a worker ("" for none) only while it lives.
+func (m *model) register(holder, limits, of string) bool {
+	if of != "" && !m.lives(of) {
+		return false
+	}
 	if m.pinned[holder] != limits {
 		m.pin(holder, limits)
 		m.changed(holder)
 	}
+	return true
 }
 
 func (m *model) pin(holder, limits string) {
@@ -276,7 +282,7 @@ func (m *model) begin(epoch, run string, memory, unknown int64, sums []*rule) {
 			if a.spending || a.least > 0 {
 				a.least = max(a.least, a.spent)
 			}
-			a.spent, a.spending, a.toldSpent = 0, false, false
+			a.spent, a.spending, a.toldSpent, a.toldAs = 0, false, false, 0
 			clear(a.leases.ends)
 			continue
 		}
@@ -327,6 +333,10 @@ func (m *model) forget(worker string, itself bool, limits []string) bool {
 	delete(m.heartbeats, worker)
 	for _, id := range limits {
 		m.account(id).leave(worker)
+	}
+	if holder := WorkerHolder(worker); m.pinned[holder] != "" {
+		m.pin(holder, "")
+		m.changed(holder)
 	}
 	return true
 }

@@ -5,7 +5,10 @@ import (
 	"time"
 )
 
-func (m *model) seed(quota *rule, who string, units int64, knows bool) int64 {
+func (m *model) seed(quota *rule, who, epoch string, units int64, knows bool) int64 {
+	if epoch != "" && epoch != m.epoch {
+		return -2
+	}
 	a := m.account(quota.id)
 	known := a.reset > m.now || strings.HasPrefix(m.epoch, firstEpoch)
 	if !knows && (a.closed || !known) {
@@ -78,19 +81,43 @@ func (m *model) ranBefore(a *account, id string) {
 	}
 }
 
-func (m *model) tellSpent(budget string, nano int64) int64 {
+func (m *model) tellSpent(budget, epoch string, nano int64) int64 {
+	if epoch != "" && epoch != m.epoch {
+		return -1
+	}
 	a := m.account(budget)
 	if !a.toldSpent {
 		a.spend(m.now, nano)
 		a.spent = max(a.spent, a.least)
-		a.least, a.toldSpent = 0, true
+		a.least, a.toldSpent, a.toldAs = 0, true, nano
 		m.changed("")
 	}
 	return a.spent
 }
 
-func (m *model) forgetSpent(budget string) {
+// spentSeen is what a process has read of a budget's money.
+type spentSeen struct {
+	spent, least, told int64
+}
+
+func (m *model) seeSpent(budget string) spentSeen {
 	a := m.account(budget)
-	a.spent, a.least, a.spending, a.toldSpent = 0, 0, false, false
+	return spentSeen{a.spent, a.least, a.toldAs}
+}
+
+// forgetSpent forgets a budget of which a process has seen something, unless that has changed.
+func (m *model) forgetSpent(budget string, seen spentSeen) bool {
+	a := m.account(budget)
+	for _, end := range a.leases.ends {
+		if end > m.now {
+			return false
+		}
+	}
+	if m.seeSpent(budget) != seen {
+		return false
+	}
+	a.spent, a.least, a.spending = 0, 0, false
+	a.toldSpent, a.toldAs = false, 0
 	clear(a.leases.ends)
+	return true
 }

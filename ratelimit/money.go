@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -47,23 +48,28 @@ func Budget(evaluation string, nano int64) Limit {
 	return Limit{Scope: Scope{Evaluation: evaluation}, Kind: Cost, Max: nano}
 }
 
+// ErrMemory means that Redis remembers less than it did when a number was read: nothing was done.
+// Read it again.
+var ErrMemory = errors.New("redis may have lost more of the limits meanwhile")
+
 // TellSpent says what an evaluation had spent of its budget, in nano-USD, before Redis began to
-// count, which opens the budget. If Redis remembers more, that counts. TellSpent does nothing if
-// the budget is open, and may be repeated.
-func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) error {
-	if err := a.tellSpent(ctx, evaluation, nano); err != nil {
+// count, which opens the budget. If Redis remembers more, that counts. memory is the name that
+// Memory gave when the amount was read, "" for any: in another memory TellSpent does nothing and
+// returns ErrMemory. TellSpent does nothing if the budget is open, and may be repeated.
+func (a *Admin) TellSpent(ctx context.Context, evaluation, memory string, nano int64) error {
+	err := a.Remember(ctx) // an amount recorded without an epoch would count in every later epoch
+	told := int64(0)
+	if err == nil {
+		keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive(), a.keys.changes()}
+		told, err = spentScript.Run(ctx, a.client, keys, nano, a.keys.wake(""), memory).Int64()
+	}
+	if err == nil && told < 0 {
+		err = ErrMemory
+	}
+	if err != nil {
 		return fmt.Errorf("restore the amount spent of %s: %w", evaluation, err)
 	}
 	return nil
-}
-
-func (a *Admin) tellSpent(ctx context.Context, evaluation string, nano int64) error {
-	// An amount recorded without an epoch would count in every later epoch.
-	if err := a.Remember(ctx); err != nil {
-		return err
-	}
-	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive(), a.keys.changes()}
-	return spentScript.Run(ctx, a.client, keys, nano, a.keys.wake("")).Err()
 }
 
 // Untold reports whether the budget of an evaluation is closed until TellSpent. counted are the
@@ -81,20 +87,22 @@ func (a *Admin) Untold(ctx context.Context, evaluation string) (untold bool, cou
 }
 
 // ForgetSpent drops the amount counted against the budget of a deleted evaluation, so that
-// another with its ID starts from 0. While it has calls in flight, ForgetSpent does nothing and
-// done is false.
+// another with its ID starts from 0. While it has calls in flight, or if the amount changes
+// meanwhile, ForgetSpent does nothing and done is false.
 func (a *Admin) ForgetSpent(ctx context.Context, evaluation string) (done bool, err error) {
 	id := Budget(evaluation, 0).ID()
-	now, err := a.client.Time(ctx).Result()
-	var flying int64
+	keys := []string{a.keys.money(id), a.keys.leases(id)}
+	saved, err := a.client.HMGet(ctx, keys[0], "used", "told", "base").Result()
 	if err == nil {
-		flying, err = a.client.ZCount(ctx, a.keys.leases(id), fmt.Sprintf("(%d", now.UnixMicro()), "+inf").Result()
-	}
-	if err == nil && flying == 0 {
-		err = a.client.Del(ctx, a.keys.money(id), a.keys.leases(id)).Err()
+		for i, value := range saved {
+			if value == nil {
+				saved[i] = "0"
+			}
+		}
+		done, err = unspendScript.Run(ctx, a.client, keys, saved...).Bool()
 	}
 	if err != nil {
 		return false, fmt.Errorf("forget what %s has spent: %w", evaluation, err)
 	}
-	return flying == 0, nil
+	return done, nil
 }

@@ -99,7 +99,7 @@ func TestQuotaIsNotRenewedByAClockThatIsSet(t *testing.T) {
 				for _, by := range []time.Duration{by, -by} {
 					set(by)
 					register(t, client, "ev-a", quota) // another submission
-					err := tools(client).Reseed(t.Context(), "ev-a", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
+					err := tools(client).Reseed(t.Context(), "ev-a", "", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -164,7 +164,7 @@ func quotaAfterAFlush(t testing.TB, connect func() *redis.Client, told int64, kn
 		}
 	}
 	time.Sleep(shortLease)
-	err := tools(client).Reseed(t.Context(), "store", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return told, knows, nil })
+	err := tools(client).Reseed(t.Context(), "store", "", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return told, knows, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestQuotaOfANewRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		register(t, client, "fleet", Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 1, Resets: "UTC"})
-		err := tools(client).Reseed(t.Context(), "ev-a", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
+		err := tools(client).Reseed(t.Context(), "ev-a", "", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
 						t.Fatal(err)
 					}
 					seed := func(want int) {
-						err := tools(client).Reseed(t.Context(), "ev-a", func(_ Scope, _, _ time.Time, without []string) (int64, bool, error) {
+						err := tools(client).Reseed(t.Context(), "ev-a", "", func(_ Scope, _, _ time.Time, without []string) (int64, bool, error) {
 							if len(without) != want || want == 1 && without[0] != lease.ID() {
 								t.Errorf("the quota counts the calls %v, want %d of %s", without, want, lease.ID())
 							}

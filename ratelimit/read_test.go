@@ -42,7 +42,7 @@ func TestRegistryIsReadInParts(t *testing.T) {
 				register(t, client, "ev-b", inFlight(openai, 2))
 			}, true, []string{"ev-b", "ev-c"}},
 			"one is taken out":                    {func() { must(admin.Unregister(t.Context(), "ev-a")) }, true, []string{"ev-a"}},
-			"a budget is told":                    {func() { must(admin.TellSpent(t.Context(), "ev-a", 1)) }, true, nil},
+			"a budget is told":                    {func() { must(admin.TellSpent(t.Context(), "ev-a", "", 1)) }, true, nil},
 			"one, by a release before":            {func() { unlogged("ev-b", "[]") }, false, nil},
 			"one, after one by a release before":  {func() { unlogged("ev-b", "[]"); register(t, client, "ev-c") }, false, nil},
 			"one, before one by a release before": {func() { register(t, client, "ev-c"); unlogged("ev-b", "[]") }, false, nil},
@@ -96,7 +96,7 @@ func TestPartThatIsNotUnderstoodFailsClosed(t *testing.T) {
 		newer := func(limits string) {
 			t.Helper()
 			keys := []string{k.registry(), k.alive(), k.changes()}
-			if err := registerScript.Run(t.Context(), client, keys, "ev-a", limits, k.wake("")).Err(); err != nil {
+			if err := registerScript.Run(t.Context(), client, keys, "ev-a", limits, k.wake(""), "").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -29,6 +29,16 @@ func reserved(holder string) bool {
 	return false
 }
 
+// workerPrefix begins the holder of the limits that a worker pins.
+const workerPrefix = "worker/"
+
+// WorkerHolder returns the holder of the limits that a worker pins: see Limiter.Pin.
+func WorkerHolder(worker string) string { return workerPrefix + worker }
+
+// PinnedBy returns the worker that pinned limits under a holder. ok is false for any other
+// holder.
+func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, workerPrefix) }
+
 // Register pins limits under a holder (an evaluation's id, or the fleet's
 // configuration) in place of those it pinned before. Every call of every worker
 // that matches a pinned limit keeps it from its next admission on; calls
@@ -39,28 +49,45 @@ func (a *Admin) Register(ctx context.Context, holder string, limits []Limit) err
 	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)
 	}
+	if err := validate(limits); err != nil {
+		return fmt.Errorf("register limits of %s: %w", holder, err)
+	}
+	_, err := a.register(ctx, holder, limits, "")
+	return err
+}
+
+// Pin registers limits of this worker's own configuration. They are in force until Run ends, or
+// Admin.Forget removes the worker. It returns false, and pins nothing, while Redis holds no valid
+// heartbeat of the worker: so a command that arrives after the worker has ended pins nothing.
+func (l *Limiter) Pin(ctx context.Context, limits []Limit) (pinned bool, err error) {
+	if err := validate(limits); err != nil {
+		return false, fmt.Errorf("pin limits: %w", err)
+	}
+	return l.register(ctx, WorkerHolder(l.cfg.Worker), limits, l.cfg.Worker)
+}
+
+func validate(limits []Limit) error {
 	var problems []error
 	for _, limit := range limits {
 		problems = append(problems, limit.Validate())
 	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("register limits of %s: %w", holder, err)
-	}
-	return a.register(ctx, holder, limits)
+	return errors.Join(problems...)
 }
 
-func (a *Admin) register(ctx context.Context, holder string, limits []Limit) error {
+// register registers limits, those of a worker ("" for none) only while its heartbeat is valid.
+func (a access) register(ctx context.Context, holder string, limits []Limit, of string) (registered bool, err error) {
 	// One order, so that the same limits are the same text.
 	sorted := append([]Limit{}, limits...)
 	slices.SortFunc(sorted, func(a, b Limit) int { return cmp.Compare(a.ID(), b.ID()) })
 	text, err := json.Marshal(sorted)
 	if err != nil {
-		return fmt.Errorf("register limits of %s: %w", holder, err)
+		return false, fmt.Errorf("register limits of %s: %w", holder, err)
 	}
-	if err := a.pin(ctx, holder, string(text)); err != nil {
-		return fmt.Errorf("register limits of %s: %w", holder, err)
+	registered, err = a.pin(ctx, holder, string(text), of)
+	if err != nil {
+		return false, fmt.Errorf("register limits of %s: %w", holder, err)
 	}
-	return nil
+	return registered, nil
 }
 
 // Unregister takes a holder's limits out of force. It is no error when the
@@ -69,7 +96,7 @@ func (a *Admin) Unregister(ctx context.Context, holder string) error {
 	if reserved(holder) {
 		return fmt.Errorf("unregister limits: %q cannot hold limits", holder)
 	}
-	if err := a.pin(ctx, holder, ""); err != nil {
+	if _, err := a.pin(ctx, holder, "", ""); err != nil {
 		return fmt.Errorf("unregister limits of %s: %w", holder, err)
 	}
 	return nil
@@ -108,9 +135,10 @@ func (a *Admin) Holders(ctx context.Context) ([]string, error) {
 	return slices.Compact(holders), nil
 }
 
-func (a *Admin) pin(ctx context.Context, holder, text string) error {
-	return registerScript.Run(ctx, a.client,
-		[]string{a.keys.registry(), a.keys.alive(), a.keys.changes()}, holder, text, a.keys.wake("")).Err()
+func (a access) pin(ctx context.Context, holder, text, of string) (done bool, err error) {
+	keys := []string{a.keys.registry(), a.keys.alive(), a.keys.changes()}
+	version, err := registerScript.Run(ctx, a.client, keys, holder, text, a.keys.wake(""), of).Int64()
+	return version >= 0, err
 }
 
 // InForce lists the limits in force, by ID: of limits with one ID pinned by several holders the

@@ -50,7 +50,7 @@ func realStage(t testing.TB) *stage {
 	server := redistest.New(t)
 	s := &stage{name: "redis", client: server.Client(), scripts: map[*script]*redis.Script{}}
 	for _, script := range []*script{
-		admitScript, renewScript, registerScript, forgetScript, beginScript, cooldownScript, seedScript, backgroundScript, spentScript, clockScript, marginScript,
+		admitScript, renewScript, registerScript, forgetScript, beginScript, cooldownScript, seedScript, backgroundScript, spentScript, unspendScript, clockScript, marginScript,
 	} {
 		text := script.text
 		if strings.Count(text, "redis.call('TIME')") != 1 {

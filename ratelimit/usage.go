@@ -91,7 +91,8 @@ func (a *Admin) Memory(ctx context.Context) (name string, grace time.Duration, e
 }
 
 // Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait
-// queue. It leaves a worker with a valid heartbeat alone.
+// queue, and takes the limits that it pinned out of force. It leaves a worker with a valid
+// heartbeat alone.
 func (a *Admin) Forget(ctx context.Context, worker string) error {
 	if err := a.remove(ctx, worker, false); err != nil {
 		return fmt.Errorf("forget worker %s: %w", worker, err)
@@ -105,11 +106,21 @@ func (a access) remove(ctx context.Context, worker string, leaving bool) error {
 	if err != nil {
 		return err
 	}
-	keys := []string{a.keys.alive()}
+	var ids []string
 	for _, r := range registry.rules {
-		keys = append(keys, r.waiters)
+		ids = append(ids, r.id)
 	}
-	return forgetScript.Run(ctx, a.client, keys, worker, flag(leaving)).Err()
+	keys, args := a.keys.forget(worker, leaving, ids)
+	return forgetScript.Run(ctx, a.client, keys, args...).Err()
+}
+
+// forget builds the keys and arguments of the forget script.
+func (k keys) forget(worker string, leaving bool, limits []string) (keys []string, args []any) {
+	keys = []string{k.alive(), k.registry(), k.changes()}
+	for _, id := range limits {
+		keys = append(keys, k.waiters(id))
+	}
+	return keys, []any{worker, flag(leaving), WorkerHolder(worker), k.wake("")}
 }
 
 // Usage is how much of a limit is used.

@@ -204,7 +204,7 @@ func TestBudgetCountsWhatACutOffWorkerCalled(t *testing.T) {
 		if err := limiter.Register(t.Context(), "test", limits); err != nil {
 			t.Fatal(err)
 		}
-		if err := limiter.TellSpent(t.Context(), string(b.id), 0); err != nil {
+		if err := limiter.TellSpent(t.Context(), string(b.id), "", 0); err != nil {
 			t.Fatal(err)
 		}
 	}

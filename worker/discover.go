@@ -157,17 +157,27 @@ func (d *discovery) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Lim
 	if slices.Equal(ids, d.of) && time.Since(d.asked) < lookEvery {
 		return d.limits, nil
 	}
-	if err := d.on.pin(ctx); err != nil {
+	pinned, err := d.on.pin(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if err := enqueue.RegisterAgain(ctx, d.on.worker.Store, d.on.worker.Admin, d.on.worker.Log, ids); err != nil {
 		return nil, err
 	}
 	limits, err := d.on.worker.Admin.InForce(ctx)
-	if err == nil {
+	if err == nil && pinned {
 		d.of, d.asked, d.limits = ids, time.Now(), limits
 	}
 	return limits, err
+}
+
+// pin pins the limits of the worker's configuration, again for a Redis that has lost them. It
+// returns false until Redis has the worker's heartbeat.
+func (s *session) pin(ctx context.Context) (pinned bool, err error) {
+	if len(s.cfg.Limits) == 0 {
+		return true, nil
+	}
+	return s.worker.Limiter.Pin(ctx, s.cfg.Limits)
 }
 
 // allowedInFlight returns the tightest bound on calls in flight for a call's scope.

@@ -134,7 +134,7 @@ func TestCallUnderAQuotaIsStoredBeforeTheNext(t *testing.T) {
 				s.Limits = append(s.Limits, limit(e.ID()))
 			})
 			limits := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
-			if err := limits.TellSpent(t.Context(), string(b.id), 0); err != nil {
+			if err := limits.TellSpent(t.Context(), string(b.id), "", 0); err != nil {
 				t.Fatal(err)
 			}
 			defer b.start(b.config())()

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -71,7 +70,7 @@ func TestConfiguredLimitsThatWereLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(holders, func(holder string) bool { _, ok := rescue.PinnedBy(holder); return ok })
+	i := slices.IndexFunc(holders, func(holder string) bool { _, ok := ratelimit.PinnedBy(holder); return ok })
 	if err := limiter.Unregister(t.Context(), holders[i]); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +102,8 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pin(rescue.Holder("forgotten"), "a")
-	pin(rescue.Holder("lapsed"), "b")
+	pin(ratelimit.WorkerHolder("forgotten"), "a")
+	pin(ratelimit.WorkerHolder("lapsed"), "b")
 	pin("ev-abcdefgh2345", "c")
 	lapsed := redis.Z{Member: "lapsed", Score: float64(time.Now().Add(-time.Minute).UnixMicro())}
 	if err := client.ZAdd(t.Context(), "{"+store.New(client, "").Keys().Namespace+"}:alive", lapsed).Err(); err != nil {
@@ -139,7 +138,7 @@ func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
 	pin := func(worker string) {
 		t.Helper()
 		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: worker}, Kind: ratelimit.Concurrency, Max: 3}
-		if err := limiter.Register(ctx, rescue.Holder(worker), []ratelimit.Limit{limit}); err != nil {
+		if err := limiter.Register(ctx, ratelimit.WorkerHolder(worker), []ratelimit.Limit{limit}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +239,7 @@ func TestConfiguredLimitsOutliveAFence(t *testing.T) {
 	client := b.store.Client()
 	holders := func() (pinned []string) {
 		for _, holder := range client.HKeys(t.Context(), "{ef}:limits").Val() {
-			if _, ok := rescue.PinnedBy(holder); ok {
+			if _, ok := ratelimit.PinnedBy(holder); ok {
 				pinned = append(pinned, holder)
 			}
 		}

@@ -63,7 +63,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	s.handler = &task.Handler{
 		Worker: s.worker, Quarantine: s.quarantine,
 		Caller: call.NewCaller(call.Config{
-			Worker: s.worker, Slots: cfg.Slots, MaxAnswer: cfg.MaxAnswer, Limits: cfg.Limits, Holder: rescue.Holder(id),
+			Worker: s.worker, Slots: cfg.Slots, MaxAnswer: cfg.MaxAnswer, Limits: cfg.Limits, Holder: ratelimit.WorkerHolder(id),
 			Tokens: s.tokens, Cache: of.cache, Asides: s.asides,
 		}),
 	}
@@ -176,9 +176,6 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err := parts.Wait()
 	s.end(ctx, server, abort)
-	if !fenced { // the next session pins them first
-		s.unpin(ctx)
-	}
 	release()
 	return errors.Join(unsolved, err, <-limiter)
 }

@@ -21,17 +21,6 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// holderPrefix marks, in the registry of limits, those that a worker's own
-// configuration pins.
-const holderPrefix = "worker/"
-
-// Holder is the name under which a worker pins limits.
-func Holder(worker string) string { return holderPrefix + worker }
-
-// PinnedBy is the id of the worker that pinned limits as holder; ok is false for
-// an evaluation's.
-func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
-
 // Pinners names the holders of a limit, the first three evaluations and the number of workers:
 // those pin the limits of their --config.
 func Pinners(holders []string) string {
@@ -39,7 +28,7 @@ func Pinners(holders []string) string {
 	var names []string
 	workers := 0
 	for _, holder := range holders {
-		if _, ok := PinnedBy(holder); ok {
+		if _, ok := ratelimit.PinnedBy(holder); ok {
 			workers++
 		} else {
 			names = append(names, holder)
@@ -73,8 +62,8 @@ type Rescuer struct {
 // the same limits again.
 const pinsOutlive = 4 * time.Second
 
-// pinsSweep is the time between two looks for limits that no worker's heartbeat leads to. A
-// registration that arrives after its worker was buried makes such limits at any time.
+// pinsSweep is the time between two looks for limits that no worker's heartbeat leads to. A worker
+// of an earlier release makes such limits, if its registration arrives after it was buried.
 const pinsSweep = 5 * time.Second
 
 // New makes a Rescuer. The limiter need not run.
@@ -175,10 +164,6 @@ func (r *Rescuer) bury(ctx context.Context) error {
 		if time.Since(since) < pinsOutlive {
 			continue
 		}
-		// The heartbeat goes last: by it the worker is found.
-		if err := r.limiter.Unregister(ctx, Holder(worker)); err != nil {
-			return err
-		}
 		if err := r.limiter.Forget(ctx, worker); err != nil {
 			return err
 		}
@@ -195,14 +180,14 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 	}
 	pinned := map[string]string{} // holders by worker
 	for _, holder := range holders {
-		if worker, ok := PinnedBy(holder); ok {
+		if worker, ok := ratelimit.PinnedBy(holder); ok {
 			pinned[worker] = holder
 		}
 	}
 	if len(pinned) == 0 {
 		return nil
 	}
-	alive, err := r.limiter.Alive(ctx) // after the holders: who pins, beats
+	alive, err := r.limiter.Alive(ctx) // after the holders: a worker beats before it pins
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 	limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 	r := New(store.New(client, ""), limiter, zerolog.Nop())
 	limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 4}
-	if err := limiter.Register(ctx, Holder("w1"), []ratelimit.Limit{limit}); err != nil {
+	if err := limiter.Register(ctx, ratelimit.WorkerHolder("w1"), []ratelimit.Limit{limit}); err != nil {
 		t.Fatal(err)
 	}
 	do("LPUSH", "asynq:{p}:active", "x")
@@ -54,7 +54,7 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 	want("after the grace period", 1, 0)
 
 	// A registration that arrives after its worker is gone is taken out of force, too.
-	if err := limiter.Register(ctx, Holder("w1"), []ratelimit.Limit{limit}); err != nil {
+	if err := limiter.Register(ctx, ratelimit.WorkerHolder("w1"), []ratelimit.Limit{limit}); err != nil {
 		t.Fatal(err)
 	}
 	r.swept = r.swept.Add(-pinsSweep)

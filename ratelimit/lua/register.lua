@@ -4,11 +4,16 @@
 -- KEYS  1 registry  2 alive  3 log of the registry's changes
 -- ARGV  1 holder  2 its limits as JSON, "" to take them out
 --       3 prefix of the wake channels
--- Reply version of the registry
+--       4 worker whose limits they are, "" for none
+-- Reply version of the registry, or -1 when nothing was done: the worker has no valid heartbeat
 --
--- Twice is once: the same limits again change nothing.
+-- Twice is once: the same limits again change nothing. What a worker sent before it ended finds
+-- no heartbeat, however late it arrives: see forget.lua.
 
 local holder, limits = ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if ARGV[4] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or 0) <= now then return -1 end
 if (redis.call('HGET', KEYS[1], holder) or '') == limits then
   return tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
 end
@@ -17,5 +22,4 @@ if limits == '' then
 else
   redis.call('HSET', KEYS[1], holder, limits)
 end
-local time = redis.call('TIME')
-return registry_changed(KEYS[1], KEYS[3], KEYS[2], ARGV[3], holder, time[1] * 1000000 + time[2])
+return registry_changed(KEYS[1], KEYS[3], KEYS[2], ARGV[3], holder, now)

@@ -3,13 +3,16 @@
 --
 -- KEYS  1 the budget's money  2 registry  3 alive  4 log of the registry's changes
 -- ARGV  1 nano-USD  2 prefix of the wake channels
--- Reply nano-USD spent and reserved in all
+--       3 epoch in which the amount was read, "" for any
+-- Reply nano-USD spent and reserved in all, or -1 when nothing was done: another epoch is in
+--       force, and Redis may have lost more since
 --
 -- Wakes every live worker, because its calls may now be admitted.
 --
 -- Idempotent: Redis has counted itself what is told later.
 
 local MONTH = 2592000000 -- ms that the money outlives its last change
+if ARGV[3] ~= '' and ARGV[3] ~= redis.call('HGET', KEYS[2], 'epoch') then return -1 end
 local saved = redis.call('HMGET', KEYS[1], 'used', 'told', 'base')
 local used = tonumber(saved[1] or 0)
 if saved[2] then return used end
