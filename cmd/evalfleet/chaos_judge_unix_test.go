@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
@@ -169,11 +170,30 @@ func (c *chaos) untilEnded(besides ...string) bool {
 		}
 		if !ended && time.Since(since) > c.stuck {
 			c.breach("liveness", "nothing has moved for %s: %s", c.stuck, got)
+			c.logStuck()
 			stuck = true
 		}
 		return got, ended || stuck
 	})
 	return !stuck
+}
+
+// logStuck logs what the fleet waits for: what workers report, and where each of their goroutines is.
+func (c *chaos) logStuck() {
+	c.t.Helper()
+	ctx, client := context.Background(), c.redis.Client()
+	defer client.Close()
+	c.t.Logf("limits: epoch %v; heartbeats: %v", client.HMGet(ctx, "{ef}:limits", "epoch", "blind", "clock").Val(), client.ZRangeWithScores(ctx, "{ef}:alive", 0, -1).Val())
+	for _, key := range client.Keys(ctx, "ef:worker:*").Val() {
+		c.t.Logf("%s: %s", key, client.Get(ctx, key).Val())
+	}
+	for _, m := range c.members {
+		if c.running(m) && isWorker(m) {
+			m.killed = true
+			m.signal(syscall.SIGQUIT)
+			<-m.ended
+		}
+	}
 }
 
 // chaosRows is what a results store holds.
