@@ -15,15 +15,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/lossy"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// File appends events to a file, one JSON line each.
+// How many bytes of events wait while their file takes none, and for how long Close waits for it.
+const (
+	mostWaiting = 16 << 20
+	lastEvents  = 5 * time.Second
+)
+
+// File appends events to a file, one JSON line each. A file that takes none, such as a pipe that
+// is not read or a network disk that hangs, delays no run: events that do not fit into a buffer
+// are dropped, and Close says how many.
 type File struct {
-	mu   sync.Mutex // keeps lines apart
+	mu   sync.Mutex // guards all below
 	file *os.File
-	made bool  // and nothing is in it yet
-	err  error // the first failure; later events are not tried
+	to   *lossy.Writer // writes the file
+	made bool          // and nothing is in it yet
+	err  error         // the first failure; later events are not tried
 }
 
 // Open opens a file to which several processes may append.
@@ -36,7 +46,9 @@ func Open(path string) (*File, error) {
 	if err := endLine(file); err != nil {
 		return nil, fmt.Errorf("open event log: %w", errors.Join(err, file.Close()))
 	}
-	return &File{file: file, made: missing != nil}, nil
+	l := &File{file: file, made: missing != nil}
+	l.to = lossy.New(file, mostWaiting, func(int) []byte { return nil }) // Close says it
+	return l, nil
 }
 
 // endLine ends the last line of a file if a process was killed while it wrote it, so that
@@ -133,22 +145,49 @@ func (l *File) releaseLost() error {
 // Write appends an event.
 func (l *File) Write(e observe.Event) {
 	line, err := json.Marshal(e)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
+	if !l.begin() {
 		return
 	}
 	if err == nil {
-		_, err = l.file.Write(append(line, '\n'))
-		l.made = false
+		_, err = l.to.Write(append(line, '\n'))
 	}
-	l.err = err
+	if err != nil {
+		l.fail(err)
+	}
 }
 
-// Close reports the first event that could not be written. A file that was made
-// for nothing goes.
+// begin reports whether another event is tried.
+func (l *File) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made = false
+	return l.err == nil
+}
+
+func (l *File) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// Close reports the first event that could not be written, or how many were dropped. A file that
+// was made for nothing goes.
 func (l *File) Close() error {
-	err := errors.Join(l.err, l.file.Close())
+	dropped, err := l.to.Close(lastEvents)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && err == nil && dropped > 0 {
+		err = fmt.Errorf("%s took no more events: %d were dropped; have it read, or choose a file on a disk", l.file.Name(), dropped)
+	}
+	if l.err == nil {
+		l.err = err
+	}
+	if dropped > 0 { // a write may be under way, which closing would wait for
+		return l.err
+	}
+	err = errors.Join(l.err, l.file.Close())
 	if l.made {
 		err = errors.Join(err, os.Remove(l.file.Name()))
 	}

@@ -122,7 +122,7 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 		what string
 		want record.Status
 	}{{"under the old budget", record.StatusActive}, {"under the one that holds", record.StatusPaused}} {
-		r := run.New(s.worker, "q")
+		r := run.New(t.Context(), s.worker, "q")
 		r.Task, r.Evaluation = record.Task{Evaluation: b.id, Kind: eval.KindPairwise}, old
 		var back *run.PutBack
 		if err := s.handler.Caller.Of(r, nil).OutOfBudget(t.Context()); !errors.As(err, &back) {

@@ -239,7 +239,7 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 			t.Errorf("after an hour: got %v, want it written", err)
 		}
 		back = time.Now().Add(time.Hour)
-		leave, _ := l.begin()
+		_, leave, _ := l.begin()
 		given := make(chan error)
 		go func() {
 			err := l.ledger.Persist(t.Context(), write)
@@ -254,7 +254,7 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 		if took := time.Since(began); took < time.Minute || took > time.Minute+lastWords+2*time.Second {
 			t.Errorf("gave up %s after a stop with a grace of a minute", took)
 		}
-		if _, ok := l.begin(); ok {
+		if _, _, ok := l.begin(); ok {
 			t.Error("a handler begins after the end")
 		}
 	})

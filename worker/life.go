@@ -2,6 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/ledger"
+	"github.com/evalfleet/evalfleet/worker/internal/pulse"
 )
 
 // How long writing answers may take: beyond the grace period, and after Config.AtOnce.
@@ -21,6 +25,13 @@ const (
 	lastWords = 5 * time.Second
 	hurry     = time.Second
 )
+
+// beat is how often handlers are looked at for progress.
+const beat = time.Second
+
+// ErrStuck means that a handler did not return, long after its deadline: the process must end,
+// because the handler may hold anything.
+var ErrStuck = errors.New("a run is stuck in this process; others take over its runs")
 
 // life is what outlasts the sessions of one Run: the handlers that a fenced
 // session left behind, which have outcomes in hand, and the outcomes that Redis
@@ -32,14 +43,16 @@ type life struct {
 	cache   *call.Cache
 	memory  *ratelimit.Memory
 	watched chan struct{} // closed when the watcher has ended
+	stuck   chan struct{} // closed when a handler is late
+	idle    chan struct{} // closed at the end, when no handler is left but those that are stuck
 
 	looking sync.Mutex // one look at a time
 	away    bool       // Redis did not answer the last one
 
-	mu       sync.Mutex // guards all below
-	session  *session   // the one that works; nil: none
-	handlers int
-	idle     chan struct{} // made at the end, closed when no handler is left
+	mu       sync.Mutex            // guards all below
+	session  *session              // the one that works; nil: none
+	handlers map[*pulse.Pulse]bool // true: it is stuck
+	ending   bool                  // no handler may begin any more
 }
 
 func newLife(cfg Config) *life {
@@ -47,6 +60,7 @@ func newLife(cfg Config) *life {
 	return &life{
 		client: cfg.Client, log: cfg.Log, ledger: ledger.New(store.New(cfg.Client, cfg.Namespace), limiter),
 		cache: call.NewCache(cfg.Cache), memory: &ratelimit.Memory{}, watched: make(chan struct{}),
+		stuck: make(chan struct{}), idle: make(chan struct{}), handlers: map[*pulse.Pulse]bool{},
 	}
 }
 
@@ -56,52 +70,131 @@ func (l *life) enter(s *session) {
 	l.session = s
 }
 
-// begin lets a handler begin; leave must be called when it returns. ok is false
-// when the life is over.
-func (l *life) begin() (leave func(), ok bool) {
+// begin lets the handler of this goroutine begin; leave must be called when it returns. ok is
+// false when the life is over.
+func (l *life) begin() (p *pulse.Pulse, leave func(), ok bool) {
+	p = pulse.New()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.idle != nil {
-		return nil, false
+	if l.ending {
+		return nil, nil, false
 	}
-	l.handlers++
-	return func() {
+	l.handlers[p] = false
+	return p, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.handlers--; l.handlers == 0 && l.idle != nil {
-			close(l.idle)
-		}
+		delete(l.handlers, p)
+		l.settle()
 	}, true
 }
 
+// settle notes that no handler is left to be waited for. The caller has mu.
+func (l *life) settle() {
+	if !l.ending {
+		return
+	}
+	for _, stuck := range l.handlers {
+		if !stuck {
+			return
+		}
+	}
+	select {
+	case <-l.idle:
+	default:
+		close(l.idle)
+	}
+}
+
+// close lets no handler begin any more.
+func (l *life) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending = true
+	l.settle()
+}
+
+// guard looks at the handlers' progress every so often until the life is over. One that is late
+// ends the worker: it may hold a slot, a lease and a task for as long as the process lives, whose
+// heartbeat would keep them from the others. The other handlers have their grace.
+func (l *life) guard(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-l.watched:
+			return
+		}
+		if late := l.late(); len(late) > 0 {
+			l.log.Error().Int("runs", len(late)).Str("stack", pulse.Stacks(late)).
+				Msg("a run is stuck long after its timeout; this worker ends, so that others take over its runs")
+		}
+	}
+}
+
+// late counts a beat, and returns the handlers that it makes late.
+func (l *life) late() (late []*pulse.Pulse) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, stuck := range l.handlers {
+		if !stuck && p.Beat(beat) {
+			l.handlers[p] = true
+			late = append(late, p)
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	l.ending = true
+	select {
+	case <-l.stuck:
+	default:
+		close(l.stuck)
+	}
+	l.settle()
+	return late
+}
+
 // end waits for the remaining handlers, which give up unwritten results within grace, or soon
-// after atOnce.
-func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
+// after atOnce. Its error is ErrStuck if one of them does not return.
+func (l *life) end(grace time.Duration, atOnce <-chan struct{}) error {
 	defer func() {
 		l.ledger.Close()
 		<-l.watched
 	}()
-	l.mu.Lock()
-	l.idle = make(chan struct{})
-	if l.handlers == 0 {
-		close(l.idle)
-	}
-	l.mu.Unlock()
+	l.close()
 	timer := time.NewTimer(grace + lastWords)
 	defer timer.Stop()
 	select {
 	case <-l.idle:
-		return
+		return l.left()
 	case <-timer.C:
 	case <-atOnce:
 		select {
 		case <-l.idle:
-			return
+			return l.left()
 		case <-time.After(hurry):
 		}
 	}
+
 	l.ledger.Close()
-	<-l.idle
+	select {
+	case <-l.idle:
+	case <-time.After(lastWords):
+	}
+	return l.left()
+}
+
+// left is ErrStuck if a handler is left.
+func (l *life) left() error {
+	l.mu.Lock()
+	left := slices.Collect(maps.Keys(l.handlers))
+	l.mu.Unlock()
+	if len(left) == 0 {
+		return nil
+	}
+	l.log.Error().Int("runs", len(left)).Str("stack", pulse.Stacks(left)).Msg("the worker ends without runs that do not return")
+	return ErrStuck
 }
 
 const (

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
+	"github.com/evalfleet/evalfleet/worker/internal/pulse"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 	"github.com/evalfleet/evalfleet/worker/internal/share"
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
@@ -98,16 +99,16 @@ func (s *session) server(working context.Context) *asynq.Server {
 
 // handle handles a task, unless the worker has ended.
 func (s *session) handle(ctx context.Context, t *asynq.Task) error {
-	leave, ok := s.life.begin()
+	progress, leave, ok := s.life.begin()
 	if !ok {
 		return &run.PutBack{Why: "the worker has ended"}
 	}
 	defer leave()
-	return s.handler.Handle(ctx, t)
+	return s.handler.Handle(pulse.With(ctx, progress), t)
 }
 
 // run works until ctx ends (nil), or until the session's leases could not be renewed in time
-// (ratelimit.ErrFenced). Any other error is one that waiting does not solve.
+// (ratelimit.ErrFenced). Any other error is one that waiting does not solve, such as ErrStuck.
 //
 // The order of shutdown matters. First pulling stops and tasks that were pulled but not begun
 // go back; then calls in flight may finish; then asynq's servers end, whose last scripts still
@@ -169,6 +170,8 @@ func (s *session) run(ctx context.Context) error {
 	case unsolved = <-broken:
 	case <-s.worker.Limiter.Fenced():
 		fenced = true
+	case <-s.life.stuck:
+		unsolved = ErrStuck
 	}
 	s.worker.Stopping.Give(run.ErrStopping)
 	if fenced {
@@ -193,6 +196,8 @@ func (s *session) end(ctx context.Context, server *asynq.Server, abort context.C
 		case <-s.worker.Limiter.Fenced():
 			abort()
 		case <-s.cfg.AtOnce:
+			abort()
+		case <-s.life.idle: // none but stuck ones are left, which asynq does not wait for then
 			abort()
 		case <-ended:
 		}

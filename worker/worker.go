@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,6 +71,8 @@ type Config struct {
 	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
 	// have their grace.
 	AtOnce <-chan struct{}
+
+	beat time.Duration // of the watchdog; shorter in tests
 }
 
 func (c Config) withDefaults() Config {
@@ -77,6 +80,7 @@ func (c Config) withDefaults() Config {
 	c.MaxAnswer = cmp.Or(c.MaxAnswer, providers.DefaultAnswer)
 	c.Observer = c.Observer.Complete()
 	c.Probe = cmp.Or(c.Probe, &Probe{})
+	c.beat = cmp.Or(c.beat, beat)
 	return c
 }
 
@@ -104,8 +108,10 @@ func (c Config) Validate() error {
 // back to their queues and returns nil. While Redis is unreachable it waits and keeps its
 // answers; what Redis loses before a collector has it is recorded again. A process that could
 // not renew its leases in time, because it was frozen or cut off, ends everything it had and
-// continues under another worker ID. All of its goroutines have ended when it returns.
-func Run(ctx context.Context, cfg Config) error {
+// continues under another worker ID. All of its goroutines have ended when it returns, unless the
+// error is ErrStuck: a call or a write did not return long after its deadline, or after the grace
+// period. The process must end then, so that other workers take over.
+func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -113,7 +119,17 @@ func Run(ctx context.Context, cfg Config) error {
 	defer context.AfterFunc(ctx, cfg.Probe.stop)()
 	life, grace := newLife(cfg), cfg.Grace
 	go life.watch(ctx)
-	defer func() { life.end(grace, cfg.AtOnce) }()
+	go life.guard(cfg.beat)
+	var stopped atomic.Pointer[time.Time]
+	defer context.AfterFunc(ctx, func() { now := time.Now(); stopped.Store(&now) })()
+	defer func() {
+		if at := stopped.Load(); at != nil { // the last session has used up some of it
+			grace = max(0, grace-time.Since(*at))
+		}
+		if left := life.end(grace, cfg.AtOnce); left != nil && !errors.Is(err, ErrStuck) {
+			err = errors.Join(err, left)
+		}
+	}()
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)
 		cfg.Probe.begin(s.worker.Limiter)

@@ -123,9 +123,11 @@ type process struct {
 // asks the command to wind up; closing atOnce after that, not to wait for calls in
 // flight. nil: they have their grace.
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+	unblocked, end := terminal.Unblocked(stderr)
+	defer end()
 	// Text from others must not control a terminal. To files and pipes, results are written
 	// unchanged.
-	stderr = terminal.Stderr(stderr)
+	stderr = terminal.Stderr(unblocked)
 	if terminal.Of(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}
@@ -170,6 +172,9 @@ func (p *process) run(ctx context.Context, args []string) error {
 		}
 		return usageError("no command given")
 	}
+	if slices.Contains(working, line.Command.Name) {
+		outlivePipes()
+	}
 	p.own = folder.NewOwner(p.env)
 	if p.env, p.keys, err = config.WithEnvFile(p.env, line.Value(envFileFlag, p.env)); err != nil {
 		return err
@@ -196,6 +201,10 @@ func (p *process) run(ctx context.Context, args []string) error {
 
 // services are the commands that run until they are stopped, without a person who reads along.
 var services = []string{"worker", "controller", "ui"}
+
+// working are the commands with work in hand that must not end because a program which reads
+// their output has ended. Others end by SIGPIPE, as in `evalfleet status | head`.
+var working = []string{"run", "resume", "retry", "demo", "enqueue", "collect", "worker", "controller", "ui"}
 
 // logFormat is the format of the log that a command line asks for. Standard error has lines of
 // this format alone: off a terminal, messages and errors become lines of a JSON log.

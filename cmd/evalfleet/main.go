@@ -41,8 +41,12 @@ func stopSignals() <-chan os.Signal {
 	return signals
 }
 
-// lastMoment is how long a second signal leaves to write received answers.
-const lastMoment = 3 * time.Second
+const (
+	// lastMoment is how long a second signal leaves to write received answers.
+	lastMoment = 3 * time.Second
+	// lastWords is how long the message of a process that gives up may take.
+	lastWords = 100 * time.Millisecond
+)
 
 // errTerminated is the cause of a stop by SIGTERM, by which Kubernetes, systemd
 // and docker end a service. Its cancellation is still context.Canceled.
@@ -70,6 +74,19 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 			patient = false
 		}
 	}
-	fmt.Fprintln(os.Stderr, "evalfleet: stopped: recorded results are kept; run the same command again to resume")
+	said := make(chan struct{})
+	go func() { // because standard error may be what the command is stuck at
+		defer close(said)
+		fmt.Fprintln(os.Stderr, "evalfleet: stopped: recorded results are kept; run the same command again to resume")
+	}()
+	select {
+	case <-said:
+	case <-time.After(lastWords):
+	}
 	os.Exit(int(exitInterrupted))
 }
+
+// outlivePipes makes a write to a pipe whose reader has ended an error of the write. Without a
+// receiver of the signal, Go ends a process that writes to standard output or error then. Unlike
+// signal.Ignore, this leaves the signal as it is for programs that this process starts.
+func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

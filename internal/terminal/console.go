@@ -8,11 +8,14 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/lines"
+	"github.com/evalfleet/evalfleet/internal/lossy"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // Console shares stderr between permanent lines, such as logs, and one line at its foot that is
@@ -32,6 +35,26 @@ func New(out io.Writer) *Console {
 		return &Console{messages, raw}
 	}
 	return &Console{folding(harmless.NewWriter(raw), Of(out)), raw}
+}
+
+// How much output waits while standard error takes none, and how long the end of a command may wait
+// for it.
+const (
+	mostWaiting = 1 << 20 // bytes
+	lastOutput  = time.Second
+)
+
+// Unblocked returns a writer to standard error that delays no other part of the program while
+// standard error takes nothing: a full pipe that is not read, or a terminal after Ctrl-S. Lines that do not
+// fit are dropped, and their number is said, as a message or in a JSON log, when it takes lines
+// again. end must be called before the process ends.
+func Unblocked(stderr io.Writer) (out *lossy.Writer, end func()) {
+	out = lossy.New(stderr, mostWaiting, func(n int) []byte { return []byte("evalfleet: " + lostLines(n) + "\n") })
+	return out, func() { _, _ = out.Close(lastOutput) }
+}
+
+func lostLines(n int) string {
+	return wording.Counted(n, "line") + " of this log were dropped because standard error was not read"
 }
 
 // Stderr is standard error as messages are written to it: they are made harmless, and broken
@@ -81,7 +104,11 @@ func Of(out io.Writer) *os.File {
 	if c, ok := out.(*Console); ok {
 		out = c.raw.out
 	}
-	if file, ok := Raw(out).(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	out = Raw(out)
+	if buffered, ok := out.(*lossy.Writer); ok {
+		out = buffered.To()
+	}
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return file
 	}
 	return nil
@@ -140,7 +167,7 @@ const unknownWidth = 100
 
 // Width is the number of columns of the terminal, 100 if unknown.
 func (c *Console) Width() int {
-	if file, ok := c.raw.out.(*os.File); ok {
+	if file := Of(c); file != nil {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			return columns
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/lossy"
 )
 
 // Messages turns lines that are written for people into lines of a JSON log, so that a program
@@ -24,6 +25,14 @@ type Messages struct {
 // NewMessages returns messages to out.
 func NewMessages(out io.Writer) *Messages {
 	raw := &shared{out: Raw(out)} // which keeps writes of the log and of messages apart
+	if buffered, ok := raw.out.(*lossy.Writer); ok {
+		buffered.SetLost(func(n int) []byte {
+			var line bytes.Buffer
+			log := zerolog.New(&line).With().Timestamp().Logger()
+			log.Warn().Int("lines", n).Msg(lostLines(n))
+			return line.Bytes()
+		})
+	}
 	return &Messages{out: raw, log: zerolog.New(harmless.NewWriter(raw)).With().Timestamp().Logger()}
 }
 

@@ -17,7 +17,7 @@ func TestSearchesAreBoundedUnderABudget(t *testing.T) {
 	t.Parallel()
 	for _, limits := range [][]ratelimit.Limit{nil, {ratelimit.Budget("e", 1000)}} {
 		worker := &run.Worker{}
-		r := run.New(worker, "q")
+		r := run.New(t.Context(), worker, "q")
 		r.Task = record.Task{Kind: eval.KindPairwise}
 		r.Evaluation = &evaluations.Evaluation{
 			Asked: &eval.Evaluation{Grounding: eval.Required}, Record: record.Evaluation{Settings: record.Settings{Limits: limits}},

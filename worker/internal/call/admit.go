@@ -21,6 +21,8 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			return nil, err
 		}
 	}
+	c.run.Waits()
+	defer c.run.Steps()
 	waiting, release := c.run.Waiting(ctx)
 	defer release()
 	if isJob {
@@ -42,6 +44,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 	}
 	consent := c.chain.Consent(s.Target, cooldown > 0)
 	for {
+		c.run.Waits()
 		lease, err := c.by.Worker.Limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(c.run.Task.Evaluation) + "." + call.ID,
 			Call:    scope,

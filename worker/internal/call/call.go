@@ -136,6 +136,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	if err != nil {
 		return nil, err
 	}
+	c.run.Calls(timeout)
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // the lease counts no longer
 	result, err := c.provider(s.Target).Call(limited, s.Request)
@@ -205,6 +206,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 
 // end gives a call's lease back and keeps its record.
 func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+	c.run.Steps()
 	defer c.by.Worker.Ledger.Ending()()
 	call.Ended = c.run.Now().UTC()
 	c.noteServer(ctx, s.Target, err)

@@ -15,7 +15,7 @@ func TestCallsAreNamedOnce(t *testing.T) {
 	worker := &run.Worker{ID: "w"}
 	caller := NewCaller(Config{Worker: worker})
 	callsOf := func() *Calls {
-		r := run.New(worker, "q")
+		r := run.New(t.Context(), worker, "q")
 		r.Task = record.Task{Evaluation: "ev-abcdefgh2345", Index: 17}
 		return caller.Of(r, nil)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 	"github.com/evalfleet/evalfleet/worker/internal/ledger"
+	"github.com/evalfleet/evalfleet/worker/internal/pulse"
 	"github.com/evalfleet/evalfleet/worker/internal/share"
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
 	"github.com/evalfleet/evalfleet/worker/observe"
@@ -88,6 +89,7 @@ type Run struct {
 		at    time.Time // when it was seen, on this process's clock
 	}
 	at    share.Stage
+	pulse *pulse.Pulse
 	calls []record.Call // made and not yet recorded
 	hand  *hand         // nil: no listener
 
@@ -95,10 +97,21 @@ type Run struct {
 	cancelled bool       // with its evaluation, before it could be recorded
 }
 
-// New returns the run of a task that was pulled from a queue.
-func New(on *Worker, queue string) *Run {
-	return &Run{Queue: queue, on: on}
+// New returns the run of a task that was pulled from a queue, by the handler of a context.
+func New(ctx context.Context, on *Worker, queue string) *Run {
+	return &Run{Queue: queue, on: on, pulse: pulse.Of(ctx)}
 }
+
+// Calls says that the run makes a call with a timeout next. The handler counts as stuck some time
+// after that.
+func (r *Run) Calls(timeout time.Duration) { r.pulse.Expect(timeout + pulse.Grace) }
+
+// Waits says that the run waits for room under a limit next, however long that takes; Steps that
+// it does not.
+func (r *Run) Waits() { r.pulse.Waits() }
+
+// Steps says that the run takes another step, which has a bound.
+func (r *Run) Steps() { r.pulse.Expect(pulse.Step) }
 
 // Take says whose run it is. Its waits end with the halt of its evaluation, from now on: before
 // its task is checked, so that a pause after the check is noticed. leave must be called when the

@@ -83,6 +83,7 @@ func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error 
 		return r.GoBack(ctx, delay, why)
 	}
 	r.Move(share.Resting)
+	r.Steps()
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -180,7 +181,10 @@ func (r *Run) Unsaved() int { return len(r.unsaved()) }
 
 // Persist makes a write that must not be lost.
 func (r *Run) Persist(ctx context.Context, write func(context.Context) error) error {
-	return r.on.Ledger.Persist(ctx, write)
+	return r.on.Ledger.Persist(ctx, func(ctx context.Context) error {
+		r.Steps() // however often it is tried
+		return write(ctx)
+	})
 }
 
 // Keep notes a call that is to be recorded, and tells of it.

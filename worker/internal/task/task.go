@@ -67,7 +67,7 @@ type pull struct {
 func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 	grow()
 	queue, _ := asynq.GetQueueName(ctx)
-	r := run.New(h.Worker, queue)
+	r := run.New(ctx, h.Worker, queue)
 	defer r.Leave()
 	task, err := record.DecodeTask(t.Payload())
 	if errors.Is(err, record.ErrNewer) {
