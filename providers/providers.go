@@ -320,7 +320,8 @@ func (e *Error) NoSuchPath() bool {
 	return e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || bytes.HasPrefix(bytes.TrimSpace(e.Raw), []byte("<"))
 }
 
-// Unwrap is the cause.() error { return e.Err }
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
 
 // ErrAgain is in the chain of an Error after which the provider would send the request
 // differently (it learnt, say, that the endpoint refuses a schema). The caller should repeat

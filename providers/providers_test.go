@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,5 +16,15 @@ func TestUniqueSources(t *testing.T) {
 	}
 	if got := UniqueSources([]Source{{}}); got != nil {
 		t.Errorf("of none: got %v, want nil", got)
+	}
+}
+
+// TestTheCauseOfAnErrorIsInItsChain: a worker repeats a call, or waits for a server, because of
+// a cause that only the chain has.
+func TestTheCauseOfAnErrorIsInItsChain(t *testing.T) {
+	t.Parallel()
+	var err error = &Error{Class: BadRequest, Err: ErrAgain}
+	if !errors.Is(err, ErrAgain) || errors.Is(err, ErrNoServer) {
+		t.Error("the cause is not in the chain")
 	}
 }
