@@ -93,6 +93,8 @@ func (p Pause) Remedy() string {
 		return "pay, or raise the spend limit"
 	case p.Class == providers.Transient:
 		return "start the server, or correct base_url"
+	case p.Class == providers.ModelUnavailable:
+		return "correct the model's name, or choose a model that the account may use"
 	}
 	return "fix the cause"
 }

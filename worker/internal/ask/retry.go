@@ -85,6 +85,10 @@ func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) er
 		return nil
 	case a.calls.StopsAll(s, failed):
 		return a.run.GoBack(ctx, 0, "its provider is paused")
+	case a.calls.Alone():
+		return a.run.GoBack(ctx, a.run.Settings().Retry.InitialDelay, "its provider refuses it; others are asked first")
+	case a.noSuchModel(ctx, s, failed):
+		return a.run.GoBack(ctx, 0, "its provider is paused")
 	}
 	if a.chain.In() {
 		if handled, err := a.chain.AfterRefusal(ctx, s.Target, a.calls.Attempt(), failed); handled {

@@ -78,6 +78,7 @@ type Calls struct {
 	slot     bool    // of this process, is the run's
 	room     int64   // for a long answer, is the run's
 	flight   *flight // the call in flight; nil: none is
+	alone    bool    // only this run has met why the last call was refused
 }
 
 // Of returns the calls of a run.
@@ -139,8 +140,10 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	c.run.Calls(timeout)
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // the lease counts no longer
+	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
-	err = failureOf(limited, err)
+	ended()
+	err = c.doubted(s, failureOf(limited, err))
 	cancel()
 	letGo()
 	return result, c.end(ctx, s, call, lease, result, err, timeout)

@@ -41,6 +41,7 @@ type Worker struct {
 	Endpoints   map[string]providers.Endpoint // that can be called, by provider
 	Observer    observe.Observer              // complete
 	Stopping    *stop.Signal                  // no more calls may begin
+	Doubts      Doubts
 
 	names    atomic.Int64 // of calls and writers
 	unserved sync.Map     // providers that this worker cannot call, once that was logged

@@ -1,0 +1,20 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/worker/internal/call"
+)
+
+// noSuchModel pauses the provider if it has no such model, as the first call of that model
+// says, and no other is asked instead. The run loses no attempt.
+func (a *Asker) noSuchModel(ctx context.Context, s call.Step, failed *providers.Error) bool {
+	if failed.Class != providers.ModelUnavailable || failed.Status/100 != 4 || a.chain.In() || a.on.Doubts.HasAnswered(s.Target) {
+		return false
+	}
+	a.run.Progress.Attempts--
+	a.run.PauseProvider(ctx, record.Pause{Class: failed.Class, Message: s.Target.Target() + ": " + failed.Message})
+	return true
+}

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Doubts knows which refusals may be about a single run, although the provider says that it
+// would refuse any. The zero value knows nothing. It is safe for concurrent use.
+type Doubts struct {
+	mu       sync.Mutex
+	of       map[asked]doubt
+	answered map[string]bool // models that have answered, by target
+}
+
+// asked is a provider that an evaluation asks.
+type asked struct {
+	evaluation eval.ID
+	provider   string
+}
+
+// doubt is the last refusal of a provider without an answer since, and what else is known.
+type doubt struct {
+	run     eval.RunID
+	at      time.Time // zero: none
+	times   int       // in a row that run was refused
+	flying  int       // calls in flight here
+	accused map[eval.RunID]bool
+}
+
+// doubtTime is how long a refusal is a witness against the provider: a person may have acted
+// since.
+const doubtTime = time.Minute
+
+// Calls notes that a call begins, and returns what notes its end.
+func (d *Doubts) Calls(id eval.ID, provider string) (ended func()) {
+	at := asked{id, provider}
+	d.change(at, func(now *doubt) { now.flying++ })
+	return func() { d.change(at, func(now *doubt) { now.flying-- }) }
+}
+
+// Answered notes that a model answered a call of an evaluation.
+func (d *Doubts) Answered(id eval.ID, target eval.Judge) {
+	d.change(asked{id, target.Provider}, func(now *doubt) { now.at = time.Time{} })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answered == nil {
+		d.answered = map[string]bool{}
+	}
+	d.answered[target.Target()] = true
+}
+
+// HasAnswered reports whether a model has answered any call here.
+func (d *Doubts) HasAnswered(target eval.Judge) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answered[target.Target()]
+}
+
+// loneRefusals is how often in a row the same run is refused, with no other in flight, until the
+// provider is believed: others may only be slow to begin.
+const loneRefusals = 3
+
+// Refused notes that a provider refused a run. alone reports whether that may be about this run
+// alone: no other was refused shortly before without an answer since. guilty reports whether it
+// is: others were answered since the run was refused before.
+func (d *Doubts) Refused(id eval.ID, provider string, refused eval.RunID) (alone, guilty bool) {
+	d.change(asked{id, provider}, func(now *doubt) {
+		first := now.at.IsZero() || time.Since(now.at) > doubtTime
+		guilty = now.at.IsZero() && now.accused[refused]
+		if first || now.run != refused {
+			now.times = 0
+		}
+		now.times++
+		alone = first || now.run == refused && (now.flying > 0 || now.times < loneRefusals)
+
+		now.run, now.at = refused, time.Now()
+		if now.accused == nil {
+			now.accused = map[eval.RunID]bool{}
+		}
+		now.accused[refused] = true
+		if guilty {
+			delete(now.accused, refused)
+		}
+		if guilty || !alone {
+			now.at = time.Time{}
+		}
+		if !alone {
+			now.accused = nil
+		}
+	})
+	return alone, guilty
+}
+
+func (d *Doubts) change(at asked, how func(*doubt)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.of[at]
+	how(&now)
+	if d.of == nil {
+		d.of = map[asked]doubt{}
+	}
+	if d.of[at] = now; now.flying == 0 && now.at.IsZero() && len(now.accused) == 0 {
+		delete(d.of, at)
+	}
+}
