@@ -63,6 +63,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.QuotaBilling
 	case f.daily():
 		return providers.QuotaDaily
+	case allocated.MatchString(f.message): // DashScope's tokens of a minute, with the code of an empty account
+		return providers.RateLimited
 	case f.unpaid(): // not told by "check your plan and billing", which Google says of a quota a minute
 		return providers.QuotaBilling
 	case status == http.StatusServiceUnavailable && f.has("resource_exhausted", "too_many_requests") && !f.has("model_capacity_exhausted"):
@@ -90,7 +92,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.Transient
 	case status == 0 && f.has("invalid_request_error"):
 		return providers.BadRequest
-	case status == http.StatusRequestTimeout, status == http.StatusConflict, status >= 500, status == 0:
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == 499, status >= 500, status == 0: // 499: cancelled on the way
 		return providers.Transient
 	}
 	return providers.BadRequest
@@ -110,9 +112,10 @@ var (
 		1302: providers.RateLimited, 1303: providers.RateLimited, 1313: providers.RateLimited,
 		1304: providers.QuotaDaily, 1308: providers.QuotaDaily, 1310: providers.QuotaDaily,
 		1305: providers.Overloaded, 1312: providers.Overloaded,
+		1120: providers.Transient, 1234: providers.Transient,
 	}
 	minimax = map[int]providers.Class{
-		1002: providers.RateLimited, 1039: providers.RateLimited, 1041: providers.RateLimited,
+		1002: providers.RateLimited, 1039: providers.RateLimited, 1041: providers.RateLimited, 2045: providers.RateLimited,
 		1004: providers.Auth, 2049: providers.Auth,
 		1008: providers.QuotaBilling,
 		1026: providers.Refused, 1027: providers.Refused,
@@ -136,7 +139,8 @@ func (f failure) byNumber() providers.Class {
 }
 
 func (f failure) tooLong() bool {
-	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length", "too_many_prompt_tokens") ||
+	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length", "too_many_prompt_tokens",
+		"tokens_too_long", "characters_too_long") || // the last two: Baidu
 		tooLong.MatchString(f.words())
 }
 
@@ -155,7 +159,8 @@ func (f failure) unpaid() bool {
 	return f.hasPart("_spend_limit_exceeded") ||
 		f.has("insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "billing_error",
 			"billing_not_active", "billing_hard_limit_reached", "billing_disabled", "budget_exceeded",
-			"exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly") || // Moonshot, DashScope
+			"exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly", // Moonshot, DashScope
+			"accountoverdueerror", "serviceoverdue", "operationdenied.serviceoverdue", "setlimitexceeded") || // Volcengine
 		unpaid.MatchString(f.message)
 }
 
@@ -179,7 +184,7 @@ func (f failure) refused() bool {
 // of which each vendor has its own.
 func Filtered(code string) bool { return filtered.MatchString(code) }
 
-var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|flagged|prohibited|guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
+var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|risk_?detection|flagged|prohibited|guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
 
 func (f failure) noModel() bool {
 	return f.has("model_not_found", "model_not_available", "invalid_model", "model_decommissioned") || noModel.MatchString(f.message)
@@ -189,12 +194,13 @@ func (f failure) noModel() bool {
 var (
 	tooLong = regexp.MustCompile(`(?i)maximum (?:context|prompt) length` +
 		`|total length of all messages is too long` + // Perplexity
-		`|too many tokens: size limit exceeded` + // Cohere
+		`|too many tokens: (?:size limit exceeded|(?:the )?total number of tokens)` + // Cohere
 		`|number of input tokens exceeds maximum length` + // Bedrock
 		`|context length (?:is|of) only` +
 		`|exceeds? (?:the |this model's |available )*context (?:window|length|size|limit)` +
 		`|prompt is too long` +
 		`|input is too long` +
+		`|input token length too long` + // Moonshot
 		`|prompt too long` + // Ollama's cloud, oMLX
 		`|exceed(?:s|ed)? (?:the )?max(?:imum)? context (?:length|window)` +
 		`|input token count .{0,40}exceeds the maximum number of tokens` +
@@ -209,11 +215,13 @@ var (
 		`|max_tokens must be at least 1, got -` + // vLLM: what the prompt left of the window
 		`|request too large for`)
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
-	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
+	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|daily request limit reached|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
 	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
 		`|credit balance is too low` +
 		`|insufficient (?:account )?balance` +
 		`|余额不足|已欠费` + // Zhipu
+		`|free allocated quota exceeded` + // DashScope
+		`|exhausted (?:the|its) free trial quota` + // Volcengine
 		`|used all available credits` +
 		`|credits are depleted` +
 		`|exceeded its monthly spending cap` +
@@ -221,9 +229,10 @@ var (
 		`|key limit exceeded` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
-	inDays  = regexp.MustCompile(`(?i)\bAPI calls / month\b|UserBy(?:Model)?ByDay\b|usage limit for this (?:billing cycle|week|period)`) // Cohere's trial key, GitHub, Kimi
-	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
-	limited = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|\brequest limit reached\b|too many requests|resource[ _]exhausted` +
+	allocated = regexp.MustCompile(`(?i)^allocated quota exceeded`)
+	inDays    = regexp.MustCompile(`(?i)\bAPI calls / month\b|UserBy(?:Model)?ByDay\b|usage limit for this (?:billing cycle|week|period)`) // Cohere's trial key, GitHub, Kimi
+	busy      = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
+	limited   = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|\brequest limit reached\b|too many requests|resource[ _]exhausted` +
 		`|\bquota (?:has been |is |was )?(?:exceeded|exhausted|reached|limit)|(?:exceed(?:s|ed)?|out of|reached|over) .{0,60}\bquota\b`)
 	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk|inappropriate content|high risk and was rejected`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)

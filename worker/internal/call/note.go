@@ -102,6 +102,9 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	if failed != nil {
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
 		call.Usage = failed.Used
+		if failed.Status/100 == 2 { // which nothing but the body explains
+			call.Text = bodyOf(failed.Raw)
+		}
 	}
 	c.keep(*call)
 	if call.Class == providers.Timeout {
@@ -112,6 +115,17 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 			Float64("timeout_s", timeout.Seconds()).Msg("call timed out")
 	}
 	return err
+}
+
+// maxBody bounds how much of an unusable answer is kept.
+const maxBody = 4 << 10
+
+// bodyOf is the beginning of an answer's body as text.
+func bodyOf(raw []byte) string {
+	if len(raw) > maxBody {
+		return strings.ToValidUTF8(string(raw[:maxBody]), "") + "…"
+	}
+	return strings.ToValidUTF8(string(raw), "")
 }
 
 // keep notes a call that has ended.
