@@ -48,6 +48,9 @@ func (f *Fallback) RefusedWait(made int, b time.Duration) (wait time.Duration, o
 	return wait, made < f.MaxRetries && f.bears(wait)
 }
 
+// TooLong reports whether a run does not wait so long, however few waits it has made.
+func (f *Fallback) TooLong(wait time.Duration) bool { return !f.bears(wait) }
+
 func (f *Fallback) bears(wait time.Duration) bool {
 	return f.AutoWait && (f.MaxWait == 0 || wait <= f.MaxWait)
 }

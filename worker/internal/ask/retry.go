@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/rs/zerolog"
+
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -109,5 +111,8 @@ func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) er
 	e := s.Event(observe.EventRetry)
 	e.Attempt, e.StatusCode, e.DelayS = a.calls.Attempt(), &failed.Status, delay.Seconds()
 	a.run.Emit(e)
+	if failed.Class == providers.RateLimited {
+		a.run.SayWait(zerolog.InfoLevel, run.WaitBegins, s.Target, delay, nil)
+	}
 	return a.run.Pause(ctx, delay, string(failed.Class))
 }

@@ -99,7 +99,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			return nil, &cooled{refusal.Wait}
 		}
 		if refusal != nil {
-			return nil, c.run.GoBack(ctx, refusal.Wait, "limit "+refusal.Limit)
+			return nil, c.run.GoBack(ctx, refusal.Wait, run.ForLimit+refusal.Limit)
 		}
 		return nil, c.interrupted(ctx, isJob, err)
 	}

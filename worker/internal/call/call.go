@@ -191,6 +191,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 		lease, err = c.admit(ctx, call, s, timeout, isJob)
 	}
 	if err != nil {
+		c.run.SayPutBack(s.Target, err)
 		return nil, err
 	}
 	c.run.Move(share.Flying)

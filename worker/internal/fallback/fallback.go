@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -190,7 +192,22 @@ func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run
 	state.Spent += c.run.Failures()
 	c.run.Progress.Lacked, c.run.Progress.Unusable = "", 0
 	c.run.Emit(observe.Event{Event: fell.Event, Class: over.Class, Fell: &fell})
+	c.run.SayWait(zerolog.WarnLevel, run.FallsBack, c.run.Judge, over.Wait, func(e *zerolog.Event) {
+		e.Str("fallback", target.Target()).Str("class", string(over.Class))
+	})
 	return c.run.Save(ctx)
+}
+
+// sayOver logs that the run does not wait for a rate limit any more: the wait would be too long,
+// or all of its retries are used up.
+func (c *Chain) sayOver(target eval.Judge, wait time.Duration, retries int) {
+	level, message := zerolog.ErrorLevel, run.WaitsUsedUp
+	if c.settings().TooLong(wait) {
+		level, message = zerolog.WarnLevel, run.WaitTooLong
+	}
+	c.run.SayWait(level, message, target, wait, func(e *zerolog.Event) {
+		e.Int("retries", retries).Float64("max_wait_s", c.settings().MaxWait.Seconds())
+	})
 }
 
 // In reports whether other models may answer instead of the current one. Once one has
@@ -221,6 +238,7 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 			return true
 		case !ok:
 			c.tooLong = wait
+			c.sayOver(target, wait, state.Waits)
 			return false
 		default:
 			// A wait for the cooldown after a refusal is the run's wait for that refusal.
@@ -255,6 +273,7 @@ func (c *Chain) AfterRefusal(ctx context.Context, target eval.Judge, attempt int
 		wait, ok := f.RefusedWait(state.Refused, failed.RetryAfter)
 		if !ok {
 			over.Wait = wait
+			c.sayOver(target, wait, state.Refused)
 			return true, over
 		}
 		state.Refused++

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -90,6 +92,7 @@ func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
 func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
 	r.Progress.Fallen.RateLimitWaits++
 	r.on.Observer.Wait(target)
+	r.SayWait(zerolog.InfoLevel, WaitBegins, target, wait, nil)
 	if r.hand != nil {
 		r.hand.event(r.completed(observe.Event{
 			Event: observe.EventRateLimitWait, Provider: target.Provider, Model: target.Model, DelayS: wait.Seconds(),

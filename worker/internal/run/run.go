@@ -42,6 +42,7 @@ type Worker struct {
 	Observer    observe.Observer              // complete
 	Stopping    *stop.Signal                  // no more calls may begin
 	Doubts      Doubts
+	Waits       Waits
 
 	names    atomic.Int64 // of calls and writers
 	unserved sync.Map     // providers that this worker cannot call, once that was logged
