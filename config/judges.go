@@ -147,6 +147,10 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take a temperature here, so it is not sent", judge.Target())
 	}
+	if most, bounded := judge.Overrides["max_completion_tokens"].(float64); bounded && can.MaxOutput > 0 && int(most) > can.MaxOutput {
+		s.warn(at, "set at most that, or say max_output under providers."+judge.Provider+".models",
+			"%s writes at most %d tokens, and may refuse max_completion_tokens: %d", judge.Target(), can.MaxOutput, int(most))
+	}
 	switch {
 	case !reasoned || can.Reasoning != providers.ReasoningNone:
 	case s.asked.Reasoning == eval.Required:

@@ -31,3 +31,15 @@ func TestAModelThatDoesNotReasonIsListedWithoutADemand(t *testing.T) {
 		t.Errorf("warnings: got %v, want one about gemini-1.5-flash", s.Warnings)
 	}
 }
+
+// TestABoundAboveWhatAModelWritesIsWarnedOf: providers refuse it, at the first call.
+func TestABoundAboveWhatAModelWritesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[string]string{"8192": "", "8193": "google:gemini-1.5-flash writes at most 8192 tokens"} {
+		file := "documents: [docs/*.md]\npairwise: {}\njudges: [{model: \"google:gemini-1.5-flash\", overrides: {max_completion_tokens: " + bound + "}}]\n"
+		s := load(t, with(two, "eval.yaml", file), Options{})
+		if got := Problems(s.Warnings).Error(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: got the warning %q, want %q", bound, got, want)
+		}
+	}
+}
