@@ -21,6 +21,7 @@ end
 local sink = redis.call('HGET', KEYS[1], 'sink')
 if not sink or sink == '' then
   sink = ARGV[1]
+  redis.call('HDEL', KEYS[1], '') -- the first write takes no memory: Redis may be full
   redis.call('HSET', KEYS[1], 'sink', sink)
 end
 if sink == ARGV[1] and #ARGV > 1 then

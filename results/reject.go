@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/record"
+)
+
+var (
+	//go:embed reject.lua
+	rejectSource string
+
+	rejectScript = redis.NewScript(rejectSource)
 )
 
 // Of an evaluation's rejected entries, Redis keeps the latest keepRejected for
@@ -68,19 +76,15 @@ func (c *Collector) reject(ctx context.Context, entries []rejected) error {
 		return nil
 	}
 	key := c.keys.Rejected(c.id)
-	_, err := c.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-		for _, entry := range entries {
-			values := []any{"why", entry.why.Error(), "entry", entry.ID}
-			for field, value := range entry.Values {
-				values = append(values, field, value)
-			}
-			pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: keepRejected, Approx: true, Values: values})
-			pipe.XDel(ctx, c.keys.Results(c.id), entry.ID)
+	args := []any{keepRejected, int(rejectedLife.Seconds())}
+	for _, entry := range entries {
+		values := []any{"why", entry.why.Error(), "entry", entry.ID}
+		for field, value := range entry.Values {
+			values = append(values, field, value)
 		}
-		pipe.Expire(ctx, key, rejectedLife)
-		return nil
-	})
-	if err != nil {
+		args = append(append(args, entry.ID, len(values)), values...)
+	}
+	if err := rejectScript.Run(ctx, c.client, []string{c.keys.Results(c.id), key}, args...).Err(); err != nil {
 		return redisError{"set aside results of " + string(c.id), err}
 	}
 	for _, entry := range entries {

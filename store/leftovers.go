@@ -17,6 +17,8 @@ import (
 var (
 	//go:embed lua/again.lua
 	againSource string
+	//go:embed lua/queues.lua
+	queuesSource string
 	//go:embed lua/vacate.lua
 	vacateSource string
 	//go:embed lua/ended.lua
@@ -25,6 +27,7 @@ var (
 	expireSource string
 
 	againScript  = redis.NewScript(againSource)
+	queuesScript = redis.NewScript(queuesSource)
 	vacateScript = redis.NewScript(vacateSource)
 	expireScript = redis.NewScript(revisionSource + endedSource + expireSource)
 )
@@ -44,7 +47,11 @@ func (s *Store) AddQueues(ctx context.Context, queues ...string) error {
 	if len(queues) == 0 {
 		return nil
 	}
-	if err := s.client.SAdd(ctx, s.keys.Queues(), queues).Err(); err != nil {
+	listed := make([]any, len(queues))
+	for i, queue := range queues {
+		listed[i] = queue
+	}
+	if err := queuesScript.Run(ctx, s.client, []string{s.keys.Queues()}, listed...).Err(); err != nil {
 		return fmt.Errorf("list queues %q: %w", queues, err)
 	}
 	return nil

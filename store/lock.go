@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -45,13 +46,14 @@ func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 }
 
 // take sets a key that does not exist, for a life. One that exists lives no longer than that from
-// now: the end of a key's life is a time of day, and Redis's clock may have been set back since.
+// now.
 func take(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
-	var set *redis.BoolCmd
-	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		set = pipe.SetNX(ctx, key, value, life)
-		pipe.ExpireLT(ctx, key, life)
-		return nil
-	})
-	return set.Val(), err
+	return takeScript.Run(ctx, client, []string{key}, value, life.Milliseconds()).Bool()
 }
+
+var (
+	//go:embed lua/take.lua
+	takeSource string
+
+	takeScript = redis.NewScript(takeSource)
+)

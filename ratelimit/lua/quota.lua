@@ -9,6 +9,7 @@
 -- enter_epoch makes what a quota remembers of earlier epochs its base, and of earlier days
 -- nothing.
 local function enter_epoch(state, epoch, now)
+  redis.call('HDEL', state, '') -- the first write takes no memory: collecting empties a full Redis
   local saved = redis.call('HMGET', state, 'epoch', 'used', 'reset')
   local open = tonumber(saved[3] or 0) > now
   if saved[1] == epoch and (open or not saved[3]) then return end

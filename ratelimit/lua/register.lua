@@ -20,6 +20,7 @@ end
 if limits == '' then
   redis.call('HDEL', KEYS[1], holder)
 else
+  redis.call('HDEL', KEYS[1], '') -- the first write takes no memory: a full Redis can be paused
   redis.call('HSET', KEYS[1], holder, limits)
 end
 return registry_changed(KEYS[1], KEYS[3], KEYS[2], ARGV[3], holder, now)

@@ -17,6 +17,7 @@ local saved = redis.call('HMGET', KEYS[1], 'used', 'told', 'base')
 local used = tonumber(saved[1] or 0)
 if saved[2] then return used end
 used = math.max(used + tonumber(ARGV[1]), tonumber(saved[3] or 0))
+redis.call('HDEL', KEYS[1], '') -- the first write takes no memory: collecting empties a full Redis
 redis.call('HSET', KEYS[1], 'told', ARGV[1], 'used', string.format('%d', used))
 redis.call('HDEL', KEYS[1], 'base')
 redis.call('PEXPIRE', KEYS[1], MONTH)

@@ -9,6 +9,7 @@ local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "active" and status ~= "paused" then
   return 0
 end
+redis.call("HDEL", KEYS[1], "") -- the first write takes no memory: Redis may be full
 redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("DEL", KEYS[2])
 return 1

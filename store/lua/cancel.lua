@@ -18,6 +18,7 @@ end
 if status == "done" or status == "cancelled" then
   return status
 end
+redis.call("HDEL", KEYS[1], "") -- the first write takes no memory: Redis may be full
 redis.call("HSET", KEYS[1], "status", "cancelled")
 for i = 2, #ARGV, 4 do
   local ended = 0

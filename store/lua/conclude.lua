@@ -10,5 +10,6 @@ end
 if not hasEnded(KEYS[1]) then
   return 0
 end
+redis.call("HDEL", KEYS[1], "") -- the first write takes no memory: Redis may be full
 redis.call("HSET", KEYS[1], "result", ARGV[2])
 return 1

