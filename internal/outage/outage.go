@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -23,8 +24,19 @@ func Is(err error) bool {
 // isBusy reports whether Redis answers only that another client's script takes long.
 func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
+// denials begin the answers to a user whose password or rights were changed. Every command
+// examines them when it starts, so that they are an operation on Redis under way: a rotation of
+// passwords, or a list of users that is loaded.
+var denials = []string{"WRONGPASS ", "NOAUTH ", "NOPERM "}
+
+// Denied reports whether Redis refuses the user of a process that has worked before.
+func Denied(err error) bool {
+	return slices.ContainsFunc(denials, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
+}
+
 // Passes reports whether err is an answer of Redis that may change without a change to the
-// command: it starts, is busy, fails over, or is full, in memory or on the disk that it saves to.
+// command: it starts, is busy, fails over, is full, in memory or on the disk that it saves to, or
+// refuses the user for now.
 func Passes(err error) bool {
 	for _, passing := range []func(error) bool{
 		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,
@@ -34,7 +46,7 @@ func Passes(err error) bool {
 			return true
 		}
 	}
-	return redis.HasErrorPrefix(err, "MISCONF")
+	return redis.HasErrorPrefix(err, "MISCONF") || Denied(err)
 }
 
 // Level is the level at which a failed command is logged by parts that do not log outages: that

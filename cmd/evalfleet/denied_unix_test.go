@@ -1,0 +1,92 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
+
+// A command that collects waits, and says so once, while Redis is busy with the script of another
+// client, or refuses the command's user: its rights or password were changed.
+func TestCollectingOutlivesWhatRedisRefuses(t *testing.T) {
+	t.Parallel()
+	f, calls := newGated(t, 4)
+	admin := f.redis.Client()
+	do := func(args ...any) {
+		t.Helper()
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ACL", "SETUSER", "fleet", "on", ">secret", "~*", "&*", "+@all")
+	do("CONFIG", "SET", "busy-reply-threshold", "1")
+	f.access = []string{"--redis", strings.Replace(f.redis.URL(), "redis://", "redis://fleet:secret@", 1)}
+	other := f.evaluation("other", "simulator:careful", fleetLimit, 900)
+
+	waits := f.program("enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml", "--log-level", "info")
+	submitted := f.program("enqueue", other, "--config", "fleet.yaml")
+	submitted.wait()
+	follows := f.program("collect", lastLine(submitted.stdout.String()), "--follow", "--out-dir", "other", "--log-level", "info")
+	both := map[string]*program{"enqueue --wait": waits, "collect --follow": follows}
+	testrun.Eventually(t, "both commands collect", func() bool {
+		claimed := 0
+		for _, id := range admin.SMembers(t.Context(), "ef:evaluations").Val() {
+			if admin.HGet(t.Context(), "ef:{"+id+"}:record", "sink").Val() != "" {
+				claimed++
+			}
+		}
+		return claimed == 2
+	})
+	begun := make(chan error, 1)
+	for i, trouble := range []struct {
+		name          string
+		begins, stops func()
+	}{
+		{"BUSY", func() {
+			go func() {
+				begun <- f.redis.Client(func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, -1 }).Eval(t.Context(), "while true do end", nil).Err()
+			}()
+		}, func() {
+			do("SCRIPT", "KILL")
+			<-begun
+		}},
+		{"NOPERM", func() { do("ACL", "SETUSER", "fleet", "-@all") }, func() { do("ACL", "SETUSER", "fleet", "+@all") }},
+		{"WRONGPASS", func() {
+			do("ACL", "SETUSER", "fleet", "resetpass", ">changed")
+			do("CLIENT", "KILL", "USER", "fleet")
+		}, func() { do("ACL", "SETUSER", "fleet", "resetpass", ">secret") }},
+	} {
+		trouble.begins()
+		for name, p := range both {
+			testrun.EventuallyGot(t, name+" says that it waits: "+trouble.name, func() (string, bool) {
+				select {
+				case <-p.ended:
+					t.Fatalf("%s ended at %s", name, trouble.name)
+				default:
+				}
+				said := strings.Count(p.stderr.String(), "results wait to be collected")
+				return fmt.Sprint(said, " times"), said == i+1
+			})
+		}
+		trouble.stops()
+		testrun.Eventually(t, "both collect again after "+trouble.name, func() bool {
+			return strings.Count(waits.stderr.String(), "results are collected again") == i+1 &&
+				strings.Count(follows.stderr.String(), "results are collected again") == i+1
+		})
+	}
+
+	calls.open()
+	f.startWorkers(1)
+	for name, p := range both {
+		if code := p.wait(); code != 0 {
+			t.Errorf("%s ended with %d", name, code)
+		}
+	}
+	f.wantRowsOnce()
+}
