@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
 )
@@ -29,7 +31,14 @@ func (t *Target) Pause(ctx context.Context) (string, error) {
 // Resume resumes the evaluation.
 func (t *Target) Resume(ctx context.Context) (string, error) {
 	status, err := t.Enqueuer().Resume(ctx, t.ID)
-	return t.came(ctx, status, err, record.StatusActive, "is resumed")
+	said := "is resumed"
+	if r, readErr := t.Store.Evaluation(ctx, t.ID); err == nil && readErr == nil {
+		// The queue may be shared: only who paused it knows for whom.
+		if paused, _ := gate.Paused(ctx, t.Client, r.QueueNames()); len(paused) > 0 {
+			said += fmt.Sprintf("; asynqmon still pauses %s: resume it there", strings.Join(paused, ", "))
+		}
+	}
+	return t.came(ctx, status, err, record.StatusActive, said)
 }
 
 // Cancel ends the evaluation for good.

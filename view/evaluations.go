@@ -124,18 +124,29 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 	}
 	e := inRecord(r, at)
 	e.Budget = budgetOf(r, in.usage)
+	held := false // nothing can move: a pace would be of the past
 	if e.Status == record.StatusActive {
 		kept, err := l.Kept(ctx, f, r)
 		if err != nil {
 			return e, r, err
 		}
-		e.BoundBy = in.binding(kept, now)
+		paused, all, err := f.holdPaused(ctx, r.QueueNames())
+		if err != nil {
+			return e, r, err
+		}
+		e.BoundBy = slices.Concat(in.holds, paused, in.binding(kept, now))
+		held = len(in.holds) > 0 || all
 	}
 	l.addSink(ctx, &e, r, now)
 	if !slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.RatePerS != nil }) {
 		e.addWholeRate(now)
 	}
 	l.notePace(&e, now)
+	for i := range e.Phases {
+		if held {
+			e.Phases[i].setPerSecond(0, false)
+		}
+	}
 	return e, r, nil
 }
 

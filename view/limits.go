@@ -99,11 +99,15 @@ func AllLimits(ratelimit.Limit) bool { return true }
 type inForce struct {
 	usage     []ratelimit.Usage
 	cooldowns []ratelimit.Cooldown
+	holds     []string // why Redis accepts no writes, in words
 }
 
 func (f Fleet) inForce(ctx context.Context) (in inForce, err error) {
 	if in.usage, err = f.Limits.Usage(ctx); err == nil {
 		in.cooldowns, err = f.Limits.Cooldowns(ctx)
+	}
+	if err == nil {
+		in.holds = f.holds(ctx)
 	}
 	return in, err
 }

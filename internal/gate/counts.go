@@ -56,3 +56,23 @@ func Count(ctx context.Context, client redis.UniversalClient, queues []string) (
 
 // countedAtOnce is the number of queues that Count asks Redis about in one round trip.
 const countedAtOnce = 500
+
+// Paused returns those of queues that are paused through asynq's own tools.
+func Paused(ctx context.Context, client redis.UniversalClient, queues []string) (paused []string, err error) {
+	asked := make([]*redis.IntCmd, len(queues))
+	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, queue := range queues {
+			asked[i] = pipe.Exists(ctx, keysOf(queue).paused)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look whether queues are paused: %w", err)
+	}
+	for i, queue := range queues {
+		if asked[i].Val() > 0 {
+			paused = append(paused, queue)
+		}
+	}
+	return paused, nil
+}

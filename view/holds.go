@@ -1,0 +1,76 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/gate"
+)
+
+// What holds every call of a fleet back while Redis accepts no writes.
+const (
+	holdFull     = "Redis, whose memory is full (maxmemory): collect or delete results, or raise it"
+	holdUnsaved  = "Redis, which accepts no writes because it cannot save its data: make room on its disk"
+	holdReplicas = "Redis, which accepts no writes because too few replicas are connected (min-replicas-to-write)"
+)
+
+// holds returns why Redis accepts no writes, in words. A service that hides its state holds
+// nothing.
+func (f Fleet) holds(ctx context.Context) (words []string) {
+	// This removes nothing, takes no memory, and is allowed to everyone who may look.
+	switch err := f.client().ZRemRangeByScore(ctx, "asynq:servers", "(0", "(0").Err(); {
+	case redis.HasErrorPrefix(err, "MISCONF"):
+		words = append(words, holdUnsaved)
+	case redis.IsNoReplicasError(err):
+		words = append(words, holdReplicas)
+	}
+	if f.full(ctx) {
+		words = append(words, holdFull)
+	}
+	return words
+}
+
+// full reports whether a server of the fleet's Redis has used up its maxmemory.
+func (f Fleet) full(ctx context.Context) bool {
+	var mu sync.Mutex
+	full := false
+	ask := func(ctx context.Context, server redis.Cmdable) error {
+		info, err := server.InfoMap(ctx, "memory").Result()
+		if err != nil {
+			return nil // it does not tell
+		}
+		most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
+		used, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+		mu.Lock()
+		defer mu.Unlock()
+		full = full || most > 0 && used > most
+		return nil
+	}
+	if cluster, ok := f.client().(*redis.ClusterClient); ok {
+		_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
+	} else {
+		_ = ask(ctx, f.client())
+	}
+	return full
+}
+
+// holdPaused says that queues are paused in asynqmon. all: they are all queues of their evaluation.
+func (f Fleet) holdPaused(ctx context.Context, queues []string) (words []string, all bool, err error) {
+	paused, err := gate.Paused(ctx, f.client(), queues)
+	if err != nil || len(paused) == 0 {
+		return nil, false, err
+	}
+	return []string{fmt.Sprintf("asynqmon, where %s paused: resume it there", named(paused))}, len(paused) == len(queues), nil
+}
+
+func named(queues []string) string {
+	if len(queues) == 1 {
+		return "queue " + queues[0] + " is"
+	}
+	return "queues " + strings.Join(queues, ", ") + " are"
+}
