@@ -12,9 +12,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -230,7 +232,9 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 		return fmt.Errorf("encode evaluation %s: %w", id, err)
 	}
 	pipe := s.client.Pipeline()
-	pipe.Set(ctx, s.keys.Plan(id), packing.Pack(raw), orphanLife)
+	packed := packing.Pack(raw)
+	largest := len(packed)
+	pipe.Set(ctx, s.keys.Plan(id), packed, orphanLife)
 	const pack = 100 // texts a command
 	values := make([]any, 0, 2*pack)
 	flush := func() {
@@ -240,7 +244,9 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 		}
 	}
 	for hash, text := range texts {
-		values = append(values, hash, packing.Pack([]byte(text)))
+		packed := packing.Pack([]byte(text))
+		largest = max(largest, len(packed))
+		values = append(values, hash, packed)
 		if len(values) == 2*pack {
 			flush()
 		}
@@ -248,10 +254,25 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 	flush()
 	pipe.Expire(ctx, s.keys.Documents(id), orphanLife)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("store plan and documents of %s: %w", id, err)
+		return fmt.Errorf("store plan and documents of %s: %w%s", id, err, tooLarge(err, largest))
 	}
 	return nil
 }
+
+// tooLarge says what to do if Redis may have refused a value for its size. It then answers with an
+// error and closes the connection, while the client still writes; which of these the client sees
+// depends on the moment.
+func tooLarge(err error, largest int) string {
+	refused := strings.Contains(err.Error(), "invalid bulk length")
+	cut := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
+	if !refused && (!cut || largest < leastRefused) {
+		return ""
+	}
+	return fmt.Sprintf("; its largest document or plan takes %.1f MB compressed: if Redis refuses that, raise its proto-max-bulk-len, or shorten the document", float64(largest)/1e6)
+}
+
+// leastRefused is the least proto-max-bulk-len that Redis can be given.
+const leastRefused = 1 << 20
 
 // restore writes the states of runs that the results store has recorded and returns the
 // keys written and the counts that go with them.
