@@ -114,3 +114,41 @@ func TestAsynqmonLeadsBack(t *testing.T) {
 		}
 	}
 }
+
+// asynqmon's buttons that run archived tasks are refused with the reason: their runs have ended, so
+// that workers would drop them.
+func TestAsynqmonRunsNoArchivedTask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(cfg *Config) { cfg.Actions = &acts{} })
+	before := s.store.Client().ZCard(t.Context(), "asynq:{p}:archived").Val()
+	for _, button := range []string{"archived_tasks/x:run", "archived_tasks:run_all", "archived_tasks:batch_run"} {
+		got, text := s.ask(http.MethodPost, "/asynqmon/api/queues/p/"+button)
+		if got.code != http.StatusConflict || !strings.Contains(text, "evalfleet retry") {
+			t.Errorf("%s answers %d, %q; want 409 with the reason", button, got.code, text)
+		}
+	}
+	if after := s.store.Client().ZCard(t.Context(), "asynq:{p}:archived").Val(); after != before {
+		t.Errorf("%d of %d archived tasks are left", after, before)
+	}
+	if got, _ := s.ask(http.MethodPost, "/asynqmon/api/queues/p/scheduled_tasks:run_all"); got.code == http.StatusConflict {
+		t.Error("scheduled tasks are not run either")
+	}
+}
+
+// asynqmon's servers link to queues that there are, and its tables show whole ids.
+func TestAsynqmonShowsServersAndIDsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	text := s.pages.serving(t.Context(), []byte(`{"servers":[{"id":"x","host":"nowhere","pid":1,"queue_priorities":{"evalfleet":1}}]}`))
+	if !strings.Contains(string(text), `"queue_priorities":{}`) {
+		t.Errorf("a server whose worker is not known has queues: %s", text)
+	}
+	_, page := s.ask(http.MethodGet, "/asynqmon/")
+	script := regexp.MustCompile(`src="(/asynqmon/static/js/main[^"]*)"`).FindStringSubmatch(page)
+	if script == nil {
+		t.Fatalf("asynqmon has no script:\n%s", page)
+	}
+	if _, text := s.ask(http.MethodGet, script[1]); strings.Count(text, keepID) != 1 || strings.Contains(text, cutID) {
+		t.Error("asynqmon's script cuts ids at their first dash")
+	}
+}

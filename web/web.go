@@ -140,13 +140,13 @@ func New(cfg Config) *Server {
 			})
 		}
 		looks, acts := monitorHeaders(monitor(true)), monitorHeaders(monitor(false))
-		routes.Handle(MonitorPath+"/", onlyQueueNames(linked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		routes.Handle(MonitorPath+"/", onlyQueueNames(linked(s.truthful(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.mayAct(r) {
 				acts.ServeHTTP(w, r)
 			} else {
 				looks.ServeHTTP(w, r)
 			}
-		}))))
+		})))))
 	}
 	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
 	return s
