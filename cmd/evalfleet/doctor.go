@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // Each model is asked for one word, and cut off after this many tokens.
@@ -74,6 +75,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 		client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
 		if err == nil {
 			defer client.Close()
+			err = ratelimit.NewAdmin(client, ratelimit.Config{Namespace: c.String(namespaceFlag), Lease: s.Lease}).CheckLease(c.Context)
 		}
 		say("redis", dial.Redact(at.URL)+" is reachable and accepts this client", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
@@ -83,7 +84,14 @@ func (p *process) work(c *cli.Context) (err error) {
 	if len(callable.Keyless) > 0 {
 		fmt.Fprintf(d.Screen, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
 	}
-	if err := worker.Run(c.Context, settings); err != nil {
+	err = worker.Run(c.Context, settings)
+	if tooShort := (*ratelimit.LeaseError)(nil); errors.As(err, &tooShort) {
+		if path := c.String(configFlag); path != "" {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return withCode(exitUsage, err)
+	}
+	if err != nil {
 		return withCode(exitUnreachable, err)
 	}
 	return p.stopped(c.Context, "stopped; unfinished runs wait in Redis for other workers, or for: "+p.again(c))
