@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
@@ -363,30 +361,13 @@ func unixMilli(t time.Time) int64 {
 }
 
 // ForgetProgress drops the progress of a run of an evaluation that was cancelled or
-// deleted, once nothing is left to be done about it.
+// deleted, once nothing is left to be done about it. That of an evaluation submitted since stays.
 func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
-	if err := s.unlinkProgress(ctx, id.Evaluation, id.Short()); err != nil {
+	keys := []string{s.keys.Record(id.Evaluation), s.keys.InProgress(id.Evaluation), s.keys.Progress(id)}
+	if err := forgetProgressScript.Run(ctx, s.client, keys, id.Short()).Err(); err != nil {
 		return fmt.Errorf("forget progress of run %s: %w", id, err)
 	}
 	return nil
-}
-
-// unlinkProgress removes the progress of runs, as they are listed, and takes them off
-// the list.
-func (s *Store) unlinkProgress(ctx context.Context, id eval.ID, listed ...string) error {
-	if len(listed) == 0 {
-		return nil
-	}
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		keys := make([]string, len(listed))
-		for i, run := range listed {
-			keys[i] = s.keys.ProgressOf(id, run)
-		}
-		pipe.Unlink(ctx, keys...)
-		pipe.SRem(ctx, s.keys.InProgress(id), listed)
-		return nil
-	})
-	return err
 }
 
 // Died counts one more worker that died holding a task's run, once for each name

@@ -337,9 +337,18 @@ func TestRunsInProgressAreListed(t *testing.T) {
 			}
 		}
 		want("when one of them is recorded", "0.0", "0.2")
-		if err := s.ForgetProgress(ctx, run(0)); err != nil {
+		forget := func() {
+			t.Helper()
+			if err := s.ForgetProgress(ctx, run(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		forget() // late: it was submitted again
+		want("when one is forgotten of an active evaluation", "0.0", "0.2")
+		if _, err := s.Cancel(ctx, r); err != nil {
 			t.Fatal(err)
 		}
+		forget()
 		want("when one is forgotten", "0.2")
 	})
 }

@@ -119,6 +119,8 @@ var (
 	advanceSource string
 	//go:embed lua/died.lua
 	diedSource string
+	//go:embed lua/forget_progress.lua
+	forgetProgressSource string
 	//go:embed lua/standing.lua
 	standingSource string
 	//go:embed lua/finish.lua
@@ -132,15 +134,16 @@ var (
 	//go:embed lua/held.lua
 	heldSource string
 
-	createScript   = redis.NewScript(createSource)
-	restoreScript  = redis.NewScript(restoreSource)
-	checkScript    = redis.NewScript(revisionSource + checkSource)
-	recordScript   = redis.NewScript(memorySource + outliveSource + recordSource)
-	advanceScript  = redis.NewScript(revisionSource + advanceSource)
-	diedScript     = redis.NewScript(diedSource)
-	standingScript = redis.NewScript(revisionSource + standingSource)
-	finishScript   = redis.NewScript(revisionSource + finishSource)
-	reopenScript   = redis.NewScript(steeredSource + reopenSource)
+	createScript         = redis.NewScript(createSource)
+	restoreScript        = redis.NewScript(restoreSource)
+	checkScript          = redis.NewScript(revisionSource + checkSource)
+	recordScript         = redis.NewScript(memorySource + outliveSource + recordSource)
+	advanceScript        = redis.NewScript(revisionSource + advanceSource)
+	diedScript           = redis.NewScript(diedSource)
+	forgetProgressScript = redis.NewScript(forgetProgressSource)
+	standingScript       = redis.NewScript(revisionSource + standingSource)
+	finishScript         = redis.NewScript(revisionSource + finishSource)
+	reopenScript         = redis.NewScript(steeredSource + reopenSource)
 
 	progressScript = redis.NewScript(memorySource + outliveSource + progressSource)
 	appendScript   = redis.NewScript(memorySource + outliveSource + appendSource)
