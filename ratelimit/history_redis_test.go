@@ -256,11 +256,12 @@ func (h *history) forgets() error {
 		return h.spent(pick(h.dice, budgets...))
 	}
 	w := pick(h.dice, append(slices.Clone(h.workers), h.dead...)...)
-	return h.forget(w, h.once(4))
+	_, err := h.forget(w, h.once(4))
+	return err
 }
 
 // forget has a worker forgotten, by another one or at its own wish.
-func (h *history) forget(w *mate, itself bool) error {
+func (h *history) forget(w *mate, itself bool) (forgotten bool, err error) {
 	ids := slices.Sorted(maps.Keys(h.limits))
 	keys, args := h.keys.forget(w.name, itself, ids)
 	h.note("%s is forgotten (itself: %t)", w.name, itself)
@@ -269,7 +270,7 @@ func (h *history) forget(w *mate, itself bool) error {
 	if err == nil && (got == 1) != want {
 		err = fmt.Errorf("forget answers %d, want %t", got, want)
 	}
-	return err
+	return want, err
 }
 
 func (h *history) budgets() (budgets []*rule) {

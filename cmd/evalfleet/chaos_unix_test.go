@@ -402,6 +402,9 @@ func (c *chaos) heal() {
 		if code == 0 && m.is("enqueue") {
 			continue // it has finished
 		}
+		if code == int(exitRunsFailed) && isSubmitter(m) && c.rows(m.folder()).failed > 0 {
+			continue // it has finished, and judgeRows judges what failed
+		}
 		if m.overBudget() {
 			c.start(m) // Redis may have gone back to a time before it was
 			continue

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -178,6 +180,43 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHeldCallsOfAProviderThatIsLate: a provider works on four calls for much longer than their
+// timeout, and the worker that made them is frozen. With abandoned_calls: hold they count until their
+// timeout has passed; afterwards no more calls exceed the limit than these four.
+func TestHeldCallsOfAProviderThatIsLate(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	const own, timeout = 4, 20 * time.Second
+	simulator := filepath.Join(t.TempDir(), "simulator.json")
+	text := `{"latency": "300ms", "models": {"careful": {"behaviour": {"latency": "45s"}}}}`
+	if err := os.WriteFile(simulator, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleetWith(t, "--settings", simulator)
+	f.documents(40)
+	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 3s, abandoned_calls: hold, timeout_seconds: %d}\n",
+		f.provider+"/v1", int(timeout.Seconds())))
+	late, quick := f.evaluation("late", "simulator:careful", fleetLimit, 1000), f.evaluation("quick", "simulator:average", fleetLimit, 1000)
+	f.onFleet(exitOK, "enqueue", late, "--limit", fmt.Sprint(own), "--config", "fleet.yaml")
+	began := time.Now()
+	worker := f.program("worker", "--config", "fleet.yaml", "--slots", fmt.Sprint(own))
+	f.until("the worker has its calls", func(s seen) bool { return s.Models["careful"].InFlight == own })
+	worker.signal(syscall.SIGSTOP)
+
+	f.onFleet(exitOK, "enqueue", quick, "--config", "fleet.yaml")
+	f.startWorkers(2)
+	held := f.until("its heartbeat has lapsed, and its calls have not timed out", func(seen) bool { return time.Since(began) > timeout-4*time.Second })
+	if time.Since(began) < timeout-time.Second && held.All.MaxInFlight > fleetLimit {
+		t.Errorf("%d calls in flight before the timeout of those of the frozen worker, want %d", held.All.MaxInFlight, fleetLimit)
+	}
+	end := f.until("the provider has ended the calls of the frozen worker", func(s seen) bool { return s.Models["careful"].Answered > 0 })
+	t.Logf("at most %d in flight before the timeout, %d after it", held.All.MaxInFlight, end.All.MaxInFlight)
+	if end.All.MaxInFlight > fleetLimit+own {
+		t.Errorf("%d calls in flight, want at most the limit of %d and the %d of the frozen worker", end.All.MaxInFlight, fleetLimit, own)
+	}
+	worker.signal(syscall.SIGCONT)
 }
 
 // TestFrozenWorkersSendNothingLate: workers are stopped at any moment, also
