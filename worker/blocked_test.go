@@ -77,7 +77,9 @@ func oneRunIsRefused(t *testing.T, class providers.Class, limit int64) {
 	})
 	t.Cleanup(b.start(b.config()))
 
-	standing := b.wait()
+	standing := b.waitFor("all has ended, or is paused", func(s store.Standing) bool {
+		return len(s.Paused) > 0 || s.Total(eval.StateSucceeded)+s.Total(eval.StateFailed) == b.runs
+	})
 	if failed := standing.Total(eval.StateFailed); failed != 1 || standing.Total(eval.StateSucceeded) != b.runs-1 || len(standing.Paused) > 0 {
 		t.Errorf("%d of %d runs failed, paused %v; want 1 and no pause", failed, b.runs, standing.Paused)
 	}
