@@ -337,6 +337,15 @@ var ErrNoJSON = errors.New("the model has no JSON mode here")
 // where no server listens. Nothing was sent.
 var ErrNoServer = errors.New("nothing is listening")
 
+// ErrUnreached is in the chain of the Error of a call that did not reach its provider: its name
+// was not resolved, no connection was made, a proxy opened no tunnel, or a certificate was not
+// accepted. Nothing was sent. That of ErrNoServer is one.
+var ErrUnreached = errors.New("the provider was not reached")
+
+// ErrExhausted is in the chain of the Error of a call for which this process or machine had no
+// file descriptors, ports or memory left. Nothing was sent.
+var ErrExhausted = errors.New("no resources for another connection")
+
 // ClassOf is the class of err: that of the *Error in its chain, Cancelled for a
 // cancelled context, Timeout for a deadline, else Transient.
 func ClassOf(err error) Class {

@@ -108,7 +108,9 @@ type grant struct {
 	// start is relative to the script's own now; below 0 for a lease granted earlier whose
 	// answer was lost.
 	start time.Duration
-	bound *rule // the rate that set the start; nil: none
+	// bound is the rate that set the start, or the cooldown of an outage whose end the call tries;
+	// nil: none.
+	bound *rule
 }
 
 // errStale means that the registry has changed since its limits were read.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,12 +25,16 @@ func (l *Limiter) Park(ctx context.Context, scope Scope, wait time.Duration) err
 }
 
 // The words that mark how a cooldown ends: with a probe; likewise, begun by Park; at the pace of
-// the rates.
+// the rates; with an answer to a probe.
 const (
 	coolWord   = "cool"
 	parkedWord = "parked"
 	pacedWord  = "paced"
+	outWord    = "out"
 )
+
+// provingWord is outWord while a probe is in flight.
+const provingWord = "proving"
 
 // longestPaced is the longest cooldown after which calls resume without a probe.
 const longestPaced = 5 * time.Second
@@ -45,6 +47,9 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 	}
 	name := names[len(names)-1] // the narrowest
 	keys, args := []string{a.keys.cooldowns()}, []any{name, max(0, wait).Microseconds(), word}
+	if word == outWord {
+		args = append(args, randomPart())
+	}
 	for _, r := range rates {
 		keys, args = append(keys, r.state), append(args, r.interval, r.burst)
 	}
@@ -120,19 +125,51 @@ const MemoryID = "redis/memory"
 
 // Cooldown is a scope whose calls do not start for a while; that of MemoryID is every call.
 type Cooldown struct {
-	ID     string        // "provider/openai/model/gpt-5/cooldown", or MemoryID
+	ID     string        // "provider/openai/model/gpt-5/cooldown", or MemoryID; of a Worker's own trouble without "/cooldown"
 	Wait   time.Duration // until calls may start
 	Probe  bool          // one call was let through, and others wait for what becomes of it
 	Parked bool          // a day's quota is used up
 	Paced  bool          // calls resume without a probe, at the pace of their rates
+	Outage bool          // calls have no answer, see Suspend
+	// Trouble is what was reported of the calls; nil: nothing.
+	Trouble *Trouble
+	// Worker has the trouble alone: it starts no calls of the provider, and others do. Empty: it
+	// is a cooldown of every process.
+	Worker string
 }
 
 // String says which calls are in cooldown, and whether for the rest of a day.
 func (c Cooldown) String() string {
-	if scope, ok := CooldownScope(c.ID); ok && c.Parked {
+	scope, ok := c.Scope()
+	switch {
+	case c.Worker != "":
+		return scope.String() + ": not reached by worker " + c.Worker
+	case ok && c.Outage:
+		return scope.String() + ": outage"
+	case ok && c.Parked:
 		return scope.String() + ": parked"
 	}
 	return WaitedFor(c.ID)
+}
+
+// Scope returns whose calls wait; ok is false for those of every process and provider.
+func (c Cooldown) Scope() (scope Scope, ok bool) {
+	if c.Worker != "" {
+		return CooldownScope(cooldownID(c.ID))
+	}
+	return CooldownScope(c.ID)
+}
+
+// longWithout is how long a provider must answer nobody before people are told what it says.
+const longWithout = time.Minute
+
+// Notable reports whether people who wait should know of it: it is no pause of some seconds.
+func (c Cooldown) Notable() bool {
+	switch {
+	case c.ID == MemoryID, c.Parked, c.Outage, c.Worker != "":
+		return true
+	}
+	return c.Trouble != nil && (c.Trouble.For >= longWithout || c.Wait >= longWithout)
 }
 
 // Why returns the cause: the provider's answer, and its consequence.
@@ -140,6 +177,12 @@ func (c Cooldown) Why() string {
 	switch {
 	case c.ID == MemoryID:
 		return "calls may be in flight that it does not know; until then every worker reports its own"
+	case c.Worker != "":
+		return "only this worker's calls fail; it tries one at growing intervals, and others make its runs"
+	case c.Outage && c.Probe:
+		return "no call has an answer; one has started, and the others wait for its answer"
+	case c.Outage:
+		return "no call has an answer; one is tried at growing intervals, and the others start once it is answered"
 	case c.Probe:
 		return "one call has started since the provider reported too many requests; the others wait for its answer"
 	case c.Parked:
@@ -150,33 +193,49 @@ func (c Cooldown) Why() string {
 	return "the provider reported too many requests; afterwards one call starts, and the others if it is not refused"
 }
 
-// Cooldowns lists the cooldowns in force, by id.
+// Cooldowns lists the cooldowns in force and the troubles that single workers have, by ID.
 func (a *Admin) Cooldowns(ctx context.Context) ([]Cooldown, error) {
 	pipe := a.client.Pipeline()
 	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, a.keys.cooldowns())
-	blind := pipe.HGet(ctx, a.keys.registry(), blindField)
+	blind, troubles := pipe.HGet(ctx, a.keys.registry(), blindField), pipe.HGetAll(ctx, a.keys.troubles())
+	beats := pipe.ZRangeWithScores(ctx, a.keys.alive(), 0, -1)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("read cooldowns: %w", err)
 	}
-	cooldowns := parseCooldowns(clock.Val().UnixMicro(), fields.Val())
-	if until, err := blind.Int64(); err == nil && until > clock.Val().UnixMicro() {
+
+	now := clock.Val().UnixMicro()
+	known := parseTroubles(now, troubles.Val())
+	cooldowns := append(parseCooldowns(now, fields.Val(), known), ownTroubles(known, aliveAt(now, beats.Val()))...)
+	if until, err := blind.Int64(); err == nil && until > now {
 		cooldowns = append(cooldowns, Cooldown{ID: MemoryID, Wait: time.UnixMicro(until).Sub(clock.Val())})
 	}
+	sortCooldowns(cooldowns)
 	return cooldowns, nil
 }
 
-func parseCooldowns(now int64, fields map[string]string) []Cooldown {
+// parseCooldown reads when a cooldown ends, in µs, and its state.
+func parseCooldown(value string) (ends int64, state string, ok bool) {
+	var step int64
+	n, _ := fmt.Sscanf(value, "%d %s %d", &ends, &state, &step)
+	return ends, state, n == 3
+}
+
+func parseCooldowns(now int64, fields map[string]string, troubles map[string]Trouble) []Cooldown {
 	var cooldowns []Cooldown
 	for name, value := range fields {
-		var ends, step int64
-		var state string
-		if n, _ := fmt.Sscanf(value, "%d %s %d", &ends, &state, &step); n != 3 || ends <= now {
-			continue
+		ends, state, ok := parseCooldown(value)
+		c := Cooldown{
+			ID: cooldownID(name), Wait: max(0, time.Duration(ends-now)*time.Microsecond), Probe: state == "probe" || state == provingWord,
+			Parked: state == parkedWord, Paced: state == pacedWord, Outage: state == outWord || state == provingWord,
 		}
-		cooldowns = append(cooldowns, Cooldown{
-			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe", Parked: state == parkedWord, Paced: state == pacedWord,
-		})
+		trouble, known := troubles[name]
+		if known {
+			c.Trouble = &trouble
+		}
+		// The next call of an outage may be due and not there yet.
+		if ok && (c.Wait > 0 || c.Outage && known) {
+			cooldowns = append(cooldowns, c)
+		}
 	}
-	slices.SortFunc(cooldowns, func(a, b Cooldown) int { return strings.Compare(a.ID, b.ID) })
 	return cooldowns
 }

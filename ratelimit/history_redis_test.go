@@ -172,15 +172,33 @@ func (h *history) knows() error {
 	return nil
 }
 
-// cool starts cooldowns, as calls that were refused at the same time do.
+// cool starts cooldowns, as calls that were refused at the same time do, or ends outages with an answer.
 func (h *history) cool() error {
 	names := cooldownsOf(pick(h.dice, historyScopes...))
+	if h.once(4) {
+		return h.answered(names)
+	}
 	for range 1 + h.n(2) {
 		if err := h.coolOne(names[len(names)-1]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// answered notes an answer to a call.
+func (h *history) answered(names []string) error {
+	keys, args := []string{h.keys.cooldowns(), h.keys.troubles(), h.keys.answers()}, []any{"w", "p"}
+	for _, name := range names {
+		args = append(args, name)
+	}
+	h.note("a call of %s is answered", names)
+	want := h.model.answered(names)
+	got, err := h.stage.run(answeredScript, keys, args...).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("answered answers %d, want %d", got, want)
+	}
+	return err
 }
 
 func (h *history) coolOne(name string) error {
@@ -202,9 +220,14 @@ func (h *history) coolOne(name string) error {
 			}
 		}
 	}
+	var random int64
+	if wait == 0 && h.once(2) {
+		word, random = outWord, int64(h.n(1000))
+		args = append(args, random)
+	}
 	args[2] = word
 	h.note("%s cools for %d: %s", name, wait, word)
-	want := h.model.cool(name, wait, word, rates)
+	want := h.model.cool(name, wait, word, random, rates)
 	got, err := h.stage.run(cooldownScript, keys, args...).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("cooldown answers %d, want %d", got, want)

@@ -9,6 +9,8 @@ func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
 func (k keys) registry() string            { return k.tag + ":limits" }
 func (k keys) changes() string             { return k.tag + ":changes" }
 func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
+func (k keys) troubles() string            { return k.tag + ":troubles" }
+func (k keys) answers() string             { return k.tag + ":answers" }
 func (k keys) margins() string             { return k.tag + ":margins" }
 func (k keys) alive() string               { return k.tag + ":alive" }
 func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }

@@ -279,10 +279,12 @@ func (a *admission) take(g *groupSeen, c *call, start int64, startBy *limitSeen)
 	}
 	a.heldBy(a.worker).put(c.ID, end)
 	a.heldBy(a.worker).last(a.now, a.lease+horizon.Microseconds())
-	a.afterCooldown(g, start)
 	granted := grant{start: micros(start)}
 	if startBy != nil {
 		granted.bound = startBy.rule
+	}
+	if outage := a.afterCooldown(g, start); outage != "" {
+		granted.bound = &rule{id: cooldownID(outage), way: byCooldown}
 	}
 	g.grants = append(g.grants, granted)
 }
@@ -297,7 +299,12 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // cooling is the cooldown of a group that ends last, and when.
 func (a *admission) cooling(g *groupSeen) (name string, wait int64) {
 	for _, n := range g.queue.cooldowns {
-		if w := a.cooldowns[n].ends - a.now; w > wait {
+		c := a.cooldowns[n]
+		w := c.ends - a.now
+		if c.word == outWord || c.word == provingWord {
+			w = min(w, soonFor)
+		}
+		if w > wait {
 			name, wait = n, w
 		}
 	}
@@ -305,8 +312,8 @@ func (a *admission) cooling(g *groupSeen) (name string, wait int64) {
 }
 
 // afterCooldown: the first call that starts after a cooldown is alone, the
-// second ends it.
-func (a *admission) afterCooldown(g *groupSeen, start int64) {
+// second ends it, unless it is an outage, whose name is returned.
+func (a *admission) afterCooldown(g *groupSeen, start int64) (outage string) {
 	for _, name := range g.queue.cooldowns {
 		c, was := a.cooldowns[name]
 		switch {
@@ -314,10 +321,14 @@ func (a *admission) afterCooldown(g *groupSeen, start int64) {
 		case c.word == "probe", c.word == pacedWord && c.ends+againWithin <= a.now:
 			delete(a.cooldowns, name)
 		case c.word == pacedWord: // it is remembered for a while
+		case c.word == outWord, c.word == provingWord:
+			a.cooldowns[name] = cooldown{ends: a.now + start + proveFor, word: provingWord, step: c.step}
+			outage = name
 		default:
 			a.cooldowns[name] = cooldown{ends: a.now + start + aloneFor, word: "probe", step: c.step}
 		}
 	}
+	return outage
 }
 
 // mayKeep: a slot that this admission gave up may be taken again, though others wait for it, if

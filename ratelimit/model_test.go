@@ -98,6 +98,10 @@ const (
 	longWait = 5 * second
 	// The call after a cooldown is alone for so long.
 	aloneFor = second
+	// The call in an outage is alone for so long without an answer.
+	proveFor = 60 * second
+	// The others ask again so soon.
+	soonFor = 10 * second
 	// A refusal so soon after a paced cooldown shows that the pace was too fast.
 	againWithin = 10 * second
 	// The end of a lease that was counted when it ended is below.
@@ -294,16 +298,19 @@ func (m *model) begin(epoch, run string, memory, unknown int64, sums []*rule) {
 	}
 }
 
-func (m *model) cool(name string, wait int64, word string, rates []*rule) int64 {
+func (m *model) cool(name string, wait int64, word string, random int64, rates []*rule) int64 {
 	c, was := m.cooldowns[name]
-	probes := c.word == "probe"
+	probes := c.word == "probe" || c.word == provingWord
 	if wait == 0 {
 		if probes {
 			c.step = min(60*second, 2*max(c.step, second))
-		} else if c.ends <= m.now {
+		} else if c.ends <= m.now && c.word != outWord || c.step == 0 {
 			c.step = second
 		}
 		wait = c.step
+	}
+	if word == outWord {
+		wait += wait * random / 4000
 	}
 	again := c.ends <= m.now && c.ends+againWithin > m.now
 	if word == pacedWord && was && (c.word != pacedWord || again) {
@@ -324,6 +331,17 @@ func (m *model) cool(name string, wait int64, word string, rates []*rule) int64 
 		}
 	}
 	return wait
+}
+
+// answered ends outages of the cooldowns that apply to an answered call.
+func (m *model) answered(names []string) (ended int64) {
+	for _, name := range names {
+		if word := m.cooldowns[name].word; word == outWord || word == provingWord {
+			delete(m.cooldowns, name)
+			ended = 1
+		}
+	}
+	return ended
 }
 
 func (m *model) forget(worker string, itself bool, limits []string) bool {

@@ -26,6 +26,8 @@ var (
 	forgetScript     = compose("changes", "forget")
 	beginScript      = compose("quota", "begin")
 	cooldownScript   = compose("cooldown")
+	answeredScript   = compose("answered")
+	troubleScript    = compose("trouble")
 	seedScript       = compose("quota", "changes", "seed")
 	spentScript      = compose("changes", "spent")
 	unspendScript    = compose("unspend")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -80,6 +83,9 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		failed := interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), struck)
 		if failed.Class == providers.Transient {
 			c.noServer(failed)
+		}
+		if cause := unsent(failed.Err); cause != nil {
+			failed.Err = fmt.Errorf("%w: %w", cause, failed.Err)
 		}
 		return nil, failed
 	}
@@ -245,6 +251,29 @@ func (c *Client) noServer(failed *providers.Error) {
 	at := url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path} // its query may hold a secret
 	failed.Message = fmt.Sprintf("%v at %s (%s)", providers.ErrNoServer, at.String(), why)
 	failed.Err = fmt.Errorf("%w: %w", providers.ErrNoServer, failed.Err)
+}
+
+// noResources are the errors of a machine that can make no more connections.
+var noResources = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
+// unsent returns providers.ErrExhausted or providers.ErrUnreached if that is why nothing was sent;
+// nil: it is not.
+func unsent(err error) error {
+	if slices.ContainsFunc(noResources, func(e error) bool { return errors.Is(err, e) }) {
+		return providers.ErrExhausted
+	}
+	var connecting *net.OpError
+	var name *net.DNSError
+	var refusal *proxyRefusal
+	var certificate *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &name), errors.As(err, &refusal), errors.As(err, &certificate), errors.As(err, &plain):
+		return providers.ErrUnreached
+	case errors.As(err, &connecting) && (connecting.Op == "dial" || strings.HasSuffix(connecting.Op, "connect")): // to a proxy
+		return providers.ErrUnreached
+	}
+	return nil
 }
 
 // target says where a redirect leads, without its query.

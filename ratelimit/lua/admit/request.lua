@@ -60,7 +60,8 @@
 --         no call were ahead of it (0: unknown), 1 when none is, what refused it
 --         (index of a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
 --         cooldown), then for each admitted call: µs from now to its start, index of
---         the limit that set the start (0: none)
+--         the limit that set the start (0: none), or -1-k: it tries whether the outage
+--         that is its k-th cooldown is over
 --
 -- Idempotent: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again, and one that a

@@ -10,9 +10,9 @@ local function refuse(group, bound, wait, exact)
   if bound > 0 then limits[bound].refused = true end
 end
 
-local function admitted(group, start, bound)
+local function admitted(group, start, bound, outage)
   table.insert(group.admitted, start)
-  table.insert(group.admitted, bound)
+  table.insert(group.admitted, outage and -1 - outage or bound)
 end
 
 -- cool refuses a group while leases may be unknown or one of its cooldowns lasts.
@@ -89,8 +89,7 @@ local function admit(group, call)
   if not start or full(group) then return end
   for _, i in ipairs(group.limits) do limits[i]:take(call, start) end
   redis.call('ZADD', ledger, now + start + lease, call.id)
-  probe(group, start)
-  admitted(group, start, bound)
+  admitted(group, start, bound, probe(group, start))
 end
 
 -- admit_all takes in the calls of a group under no limit, which only cooldowns
@@ -99,15 +98,15 @@ local function admit_all(group)
   local scores = redis.call('ZMSCORE', ledger, unpack(group.ids))
   local new, last = {}, now + lease
   for i, id in ipairs(group.ids) do
-    local expiry = tonumber(scores[i] or 0)
+    local expiry, outage = tonumber(scores[i] or 0), nil
     if expiry <= now then
       if cool(group) then break end
-      probe(group, 0)
+      outage = probe(group, 0)
       expiry = last
       new[#new + 1] = last
       new[#new + 1] = id
     end
-    admitted(group, expiry - lease - now, 0)
+    admitted(group, expiry - lease - now, 0, outage)
   end
   if #new > 0 then redis.call('ZADD', ledger, unpack(new)) end
 end
