@@ -207,8 +207,8 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 	return e.plan, err
 }
 
-// lookParked tells the observer which of the evaluation's providers have used up the
-// quota of a day, and whether calls wait for Redis's memory.
+// lookParked tells the observer which of the evaluation's providers answer nobody, or have used
+// up the quota of a day, and whether calls wait for Redis's memory.
 func (e *ending) lookParked(ctx context.Context) error {
 	if e.tally.observer == (unobserved{}) {
 		return nil
@@ -217,7 +217,7 @@ func (e *ending) lookParked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Parked && c.ID != ratelimit.MemoryID })
+	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Notable() })
 	if len(parked) > 0 {
 		asks, err := e.readPlan(ctx)
 		if err != nil {
@@ -225,8 +225,8 @@ func (e *ending) lookParked(ctx context.Context) error {
 		}
 		judges := asks.Everyone()
 		parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
-			scope, ok := ratelimit.CooldownScope(c.ID)
-			return c.Parked && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			scope, ok := c.Scope()
+			return c.ID != ratelimit.MemoryID && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
 				return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id)})
 			}))
 		})

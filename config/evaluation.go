@@ -71,6 +71,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 			Priority: 1,
 			Retry:    fleet.Retry,
 			Timeouts: maps.Clone(fleet.Timeouts),
+			Outage:   fleet.Outage,
 			Limit:    o.Limit,
 		},
 	}, nil
@@ -133,6 +134,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"json":        func(v value) { s.asked.JSON, s.jsonAt = y.jsonMode(v), v.place },
 		"concurrency": func(v value) { s.own = y.concurrency(v) },
 		"retry":       keep(&retry),
+		"outage":      func(v value) { s.settings.Outage = y.duration(v, 0) },
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":   func(v value) { s.ownProviders(y, v) },
 		"blind":       func(v value) { s.named = !y.boolean(v) },

@@ -24,6 +24,8 @@ type Fleet struct {
 	// are by "provider:model", "provider", or "" for the rest.
 	Retry    record.Retry
 	Timeouts map[string]time.Duration
+	// Outage is as record.Settings.Outage, where an evaluation says nothing else.
+	Outage time.Duration
 	// Lease is how long a call's lease holds without renewal.
 	Lease time.Duration
 	// Hold is as record.Settings.Hold, for every evaluation.
@@ -58,6 +60,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	fleet := &Fleet{
 		Providers: catalog.BuiltIn(),
 		Retry:     record.DefaultRetry,
+		Outage:    record.DefaultOutage,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,
 		Prices:    map[string]providers.Price{},
@@ -80,6 +83,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		"providers":   func(v value) { y.providers(v, fleet.Providers, nil) },
 		"concurrency": func(v value) { c = y.concurrency(v) },
 		"retry":       func(v value) { retry = &v },
+		"outage":      func(v value) { fleet.Outage = y.duration(v, 0) },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
 		"sink":        func(v value) { fleet.Sink = y.text(v) },
 		"notify":      func(v value) { fleet.Notify = y.notify(v) },

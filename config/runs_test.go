@@ -50,20 +50,20 @@ func TestFilesOfFileRuns(t *testing.T) {
 	}{
 		"file-run.yaml": {
 			runs: eval.Runs{Models: []eval.Judge{gemini}, Files: files, List: []eval.FileRun{{ID: "run1", FileB: 1}}},
-			settings: record.Settings{Retry: record.DefaultRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "default",
+			settings: record.Settings{Outage: record.DefaultOutage, Retry: record.DefaultRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "default",
 				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.fpf.response.md"}},
 			limits: map[string]int64{"evaluation": DefaultConcurrency},
 		},
 		"file-runs.yaml": {
 			runs: eval.Runs{Models: models, Files: files,
 				List: []eval.FileRun{{ID: "g5m-doc1", FileB: 1}, {ID: "g15-doc1", Model: 1, FileB: 1}}},
-			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "file"},
+			settings: record.Settings{Outage: record.DefaultOutage, Retry: blockRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "file"},
 			limits:   limits,
 		},
 		"file-runs-long.yaml": {
 			runs: eval.Runs{Models: models, Files: files,
 				List: []eval.FileRun{{ID: "run1", FileB: 1}, {ID: "run2", Model: 1, FileB: 1}}},
-			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{"": 2 * time.Hour}, ConcurrencySource: "file",
+			settings: record.Settings{Outage: record.DefaultOutage, Retry: blockRetry, Timeouts: map[string]time.Duration{"": 2 * time.Hour}, ConcurrencySource: "file",
 				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.<run_id>.fpf.response.md"}},
 			limits:   limits,
 			warnings: 2, // of openaidp, which no run asks, and of the older Gemini, which does not reason

@@ -75,6 +75,8 @@ type Pause struct {
 	Message string          `json:"message"` // the provider's words
 	// Runs is how many runs failed so in a row; 0: one failure is enough.
 	Runs int `json:"runs,omitempty"`
+	// For is how long the provider had served nobody; 0: one failure is enough.
+	For time.Duration `json:"for,omitempty"`
 	// KeyEnv names the environment variable of the provider's key; empty: it is not known.
 	KeyEnv string    `json:"key_env,omitempty"`
 	At     time.Time `json:"at"`
@@ -85,6 +87,8 @@ func (p Pause) Remedy() string {
 	switch {
 	case p.Runs > 0:
 		return "fix the cause; `evalfleet retry` repeats the failed runs"
+	case p.For > 0:
+		return "wait until the provider works again"
 	case p.Class == providers.Auth && p.KeyEnv != "":
 		return "set " + p.KeyEnv + " to a valid key"
 	case p.Class == providers.Auth:
@@ -103,6 +107,9 @@ func (p Pause) Remedy() string {
 func (p Pause) String() string {
 	if p.Runs > 0 {
 		return fmt.Sprintf("%s in a row failed with %s: %s", runs(p.Runs), p.Class, p.Message)
+	}
+	if p.For > 0 {
+		return fmt.Sprintf("%s for %s: %s", p.Class, p.For.Round(time.Second), p.Message)
 	}
 	return fmt.Sprintf("%s: %s", p.Class, p.Message)
 }
@@ -190,7 +197,10 @@ type Settings struct {
 	Fallback *Fallback `json:"fallback,omitempty"`
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
-	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
+	// Outage is how long runs wait for a provider that serves nobody, without using up attempts,
+	// before it is paused for the evaluation. 0: their calls fail as others do.
+	Outage time.Duration `json:"outage,omitempty"`
+	Limit  int           `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
 	// Cache answers calls with what the same ones were answered before.
 	Cache bool `json:"cache,omitempty"`
 	// Batching names the agents of the panel who are asked for all dimensions of a
@@ -279,6 +289,10 @@ func (r Retry) Delay(n int, random float64) time.Duration {
 // DefaultRetry applies without other settings.
 var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60 * time.Second, Jitter: 500 * time.Millisecond}
 
+// DefaultOutage is how long an evaluation waits for a provider that serves nobody where nothing
+// else is said.
+const DefaultOutage = 30 * time.Minute
+
 // DefaultTimeout bounds one call where nothing else is said.
 const DefaultTimeout = 120 * time.Second
 
@@ -324,6 +338,7 @@ const (
 	ProgressSaid      = "said"       // JSON: the answers to the turns of a prompt so far
 	ProgressJob       = "job"        // Job as JSON; empty: none
 	ProgressUnusable  = "unusable"   // answers of the model asked now that could not be used
+	ProgressExcused   = "excused"    // calls that failed in outages, or on workers with trouble of their own, that are no attempts
 	ProgressCut       = "cut"        // calls cut off with their worker or lease, that are no attempts
 	ProgressFaults    = "faults"     // failures of the program itself at this run
 	// ProgressSubmitting is when a job was about to be submitted whose name is not known yet,

@@ -48,6 +48,7 @@ type Progress struct {
 	Fallen           record.Fallen
 	Job              *record.Job // running at the provider; nil: none
 	Unusable         int         // answers of the model asked now that could not be used
+	Excused          int         // calls that failed through no fault of the run, which are no attempts
 	Cut              int         // calls cut off with their worker or lease, which are no attempts
 	Faults           int         // failures of the program itself at this run
 	// Submitting is when a job was about to be submitted whose name is not known yet.
@@ -210,6 +211,8 @@ func parseProgress(words []string) (Progress, error) {
 			p.Deaths = int(n)
 		case record.ProgressUnusable:
 			p.Unusable = int(n)
+		case record.ProgressExcused:
+			p.Excused = int(n)
 		case record.ProgressCut:
 			p.Cut = int(n)
 		case record.ProgressFaults:
@@ -311,6 +314,9 @@ func (p Progress) fields() ([]any, error) {
 	}
 	if p.Writer != "" {
 		values = append(values, record.ProgressWriter, p.Writer)
+	}
+	if p.Excused > 0 {
+		values = append(values, record.ProgressExcused, p.Excused)
 	}
 	if p.Cut > 0 {
 		values = append(values, record.ProgressCut, p.Cut)

@@ -1,8 +1,11 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view/show"
 )
@@ -17,11 +20,48 @@ type Cooldown struct {
 	Probe bool    `json:"probe"`  // one call was let through, and the others wait for its outcome
 	// Parked: a day's quota is used up, and the calls wait until it is reset.
 	Parked bool `json:"parked,omitempty"`
+	// Outage: calls have no answers, and wait for one.
+	Outage bool `json:"outage,omitempty"`
+	// Worker has the trouble alone; empty: every worker's calls wait.
+	Worker string `json:"worker,omitempty"`
+	// Class and Message are how the last call failed, and ForS for how long none has been
+	// answered. Empty: it was not reported.
+	Class   string  `json:"class,omitempty"`
+	Message string  `json:"message,omitempty"`
+	ForS    float64 `json:"for_s,omitempty"`
+}
+
+// Trouble says how calls fail, in words; empty: it was not reported.
+func (v Cooldown) Trouble() string {
+	if v.Class == "" {
+		return ""
+	}
+	return harmless.OneLine(fmt.Sprintf("no answer for %s, the last call failed with %s: %s",
+		show.ShortDuration(Seconds(v.ForS)), v.Class, wording.Clip(v.Message, troubleRunes)))
+}
+
+// troubleRunes is how much of a provider's words fits into a line.
+const troubleRunes = 160
+
+func newCooldown(c ratelimit.Cooldown) Cooldown {
+	v := Cooldown{
+		ID: c.ID, Words: c.String(), Why: c.Why(), NextS: c.Wait.Seconds(), Probe: c.Probe, Parked: c.Parked, Outage: c.Outage, Worker: c.Worker,
+	}
+	if c.Trouble != nil {
+		v.Class, v.Message, v.ForS = c.Trouble.Class, c.Trouble.Message, c.Trouble.For.Seconds()
+	}
+	return v
 }
 
 // Text is the cooldown on a line of its own.
 func (v Cooldown) Text(now time.Time) string {
 	switch {
+	case v.Class != "" && v.Parked:
+		return v.Words + " " + Until(now, Seconds(v.NextS)) + ", " + v.Trouble()
+	case v.Class != "" && v.Worker == "" && v.NextS > 0:
+		return v.Words + ", " + v.Trouble() + "; next try in " + show.ShortDuration(Seconds(v.NextS))
+	case v.Class != "":
+		return v.Words + ", " + v.Trouble()
 	case v.Parked:
 		return v.Words + " " + Until(now, Seconds(v.NextS))
 	case v.ID == ratelimit.MemoryID:
@@ -35,9 +75,9 @@ func (v Cooldown) Text(now time.Time) string {
 func Cooldowns(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []Cooldown {
 	var views []Cooldown
 	for _, c := range all {
-		scope, ok := ratelimit.CooldownScope(c.ID)
+		scope, ok := c.Scope()
 		if ok && kept(ratelimit.Limit{Scope: scope}) || c.ID == ratelimit.MemoryID {
-			views = append(views, Cooldown{c.ID, c.String(), c.Why(), c.Wait.Seconds(), c.Probe, c.Parked})
+			views = append(views, newCooldown(c))
 		}
 	}
 	return views

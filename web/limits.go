@@ -34,6 +34,9 @@ func shownLimits(of view.Limits, now time.Time) ([]Limit, []Cooldown) {
 		limits = append(limits, shown)
 	}
 	for _, c := range of.Cooldowns {
+		if trouble := c.Trouble(); trouble != "" {
+			c.Why += "; " + trouble
+		}
 		cooldowns = append(cooldowns, Cooldown{Cooldown: c, Left: clock(view.Seconds(c.NextS))})
 	}
 	return limits, cooldowns

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -106,12 +107,31 @@ func (d *discovery) once(ctx context.Context) error {
 		d.on.worker.Shares.Allow(queue, most)
 	}
 	d.on.asides.Share(all)
+	d.on.troubles.Serve(ofOneProvider(all))
 	for _, queue := range d.on.queues.serve(slices.Collect(maps.Keys(wanted)), slices.Sorted(maps.Keys(all))) {
 		d.on.gate.Serve(queue)
 		d.on.worker.Log.Info().Str("queue", queue).Msg("serving queue")
 	}
 	d.endIdle(ctx)
 	return nil
+}
+
+// ofOneProvider returns the queues that have the runs of one provider alone, by provider.
+func ofOneProvider(askers map[string]map[call.Asker]bool) map[string][]string {
+	queues := map[string][]string{}
+	for queue, of := range askers {
+		named := map[string]bool{}
+		for who := range of {
+			provider, _, _ := strings.Cut(who.Model, ":")
+			named[provider] = true
+		}
+		if len(named) == 1 {
+			for provider := range named {
+				queues[provider] = append(queues[provider], queue)
+			}
+		}
+	}
+	return queues
 }
 
 // keep forgets every evaluation that is not among ids.

@@ -12,6 +12,8 @@ import (
 type Probe struct {
 	mu       sync.Mutex // guards all below
 	limiter  *ratelimit.Limiter
+	troubles func() map[string]string
+	serves   int // providers
 	stopping bool
 	sessions int
 	past     ratelimit.Health // of the sessions that have ended
@@ -27,6 +29,9 @@ type Vitals struct {
 	// first means that it could not renew its leases in time.
 	Sessions int
 	Waiting  int // calls that wait for admission
+	// Troubles are the providers that this worker cannot call, though others can, with the reason
+	// of each.
+	Troubles map[string]string
 }
 
 // Vitals says how the worker fares; before and after its run, it is not ready.
@@ -42,7 +47,8 @@ func (p *Probe) Vitals() Vitals {
 	v.Outages += health.Outages
 	v.LeasesLost += health.Lost
 	v.Waiting = p.limiter.Waiting()
-	v.Ready = !p.stopping && !health.Away && closed(p.limiter.Beating()) && !closed(p.limiter.Fenced())
+	v.Troubles = p.troubles()
+	v.Ready = len(v.Troubles) < p.serves && !p.stopping && !health.Away && closed(p.limiter.Beating()) && !closed(p.limiter.Fenced())
 	return v
 }
 
@@ -56,11 +62,11 @@ func closed(c <-chan struct{}) bool {
 }
 
 // begin looks into a new session.
-func (p *Probe) begin(l *ratelimit.Limiter) {
+func (p *Probe) begin(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sessions++
-	p.limiter = l
+	p.limiter, p.troubles, p.serves = s.worker.Limiter, s.troubles.Own, len(s.cfg.Endpoints)
 }
 
 // end keeps what a session has counted.

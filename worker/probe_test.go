@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestProbe(t *testing.T) {
 	cfg := b.brief()
 	var told atomic.Int64
 	cfg.Probe, cfg.Observer.Call = &Probe{}, func(record.Call) { told.Add(1) }
-	if v := cfg.Probe.Vitals(); v != (Vitals{}) {
+	if v := cfg.Probe.Vitals(); !reflect.DeepEqual(v, Vitals{}) {
 		t.Errorf("before the run: got %+v, want nothing", v)
 	}
 	until := func(what string, holds func(Vitals) bool) {

@@ -24,6 +24,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
 	"github.com/evalfleet/evalfleet/worker/internal/task"
 	"github.com/evalfleet/evalfleet/worker/internal/tokens"
+	"github.com/evalfleet/evalfleet/worker/internal/trouble"
 )
 
 const (
@@ -41,6 +42,7 @@ type session struct {
 	worker     *run.Worker
 	tokens     *tokens.Learnt
 	asides     *call.Asides
+	troubles   *trouble.Troubles
 	quarantine *quarantine.Quarantine
 	gate       *gate.Gate    // through which tasks are pulled, from all queues that are served
 	changed    chan struct{} // an evaluation was announced; holds one
@@ -61,11 +63,12 @@ func newSession(cfg Config, id string, of *life) *session {
 		Limiter: ratelimit.New(cfg.Client, limits), Admin: ratelimit.NewAdmin(cfg.Client, limits),
 		Shares: share.New(cfg.Slots), Endpoints: cfg.Endpoints, Observer: cfg.Observer, Stopping: stop.NewSignal(),
 	}
+	s.troubles = trouble.New(s.worker.Limiter, log, s.worker.Shares.Hold, s.worker.Halts.EndAt)
 	s.handler = &task.Handler{
 		Worker: s.worker, Quarantine: s.quarantine,
 		Caller: call.NewCaller(call.Config{
 			Worker: s.worker, Slots: cfg.Slots, MaxAnswer: cfg.MaxAnswer, Limits: cfg.Limits, Holder: ratelimit.WorkerHolder(id),
-			Tokens: s.tokens, Cache: of.cache, Asides: s.asides,
+			Tokens: s.tokens, Cache: of.cache, Asides: s.asides, Troubles: s.troubles,
 		}),
 	}
 	s.gate = gate.New(cfg.Client, gate.Config{

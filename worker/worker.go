@@ -136,7 +136,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}()
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)
-		cfg.Probe.begin(s.worker.Limiter)
+		cfg.Probe.begin(s)
 		err := s.run(ctx)
 		cfg.Probe.end()
 		grace = s.grace()

@@ -65,6 +65,9 @@ func writeLimits(out *lines.Writer, v view.Limits, now time.Time) {
 			after += ": parked " + view.Until(now, view.Seconds(c.NextS))
 		}
 		detail(out, after)
+		if trouble := c.Trouble(); trouble != "" {
+			detail(out, trouble)
+		}
 	})
 }
 

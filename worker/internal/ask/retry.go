@@ -91,6 +91,8 @@ func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) er
 		return a.run.GoBack(ctx, a.run.Settings().Retry.InitialDelay, "its provider refuses it; others are asked first")
 	case a.noSuchModel(ctx, s, failed):
 		return a.run.GoBack(ctx, 0, "its provider is paused")
+	case a.calls.Excused(), a.calls.InOutage() && a.run.Failures() < retry.MaxAttempts:
+		return a.calls.AfterExcuse(ctx)
 	}
 	if a.chain.In() {
 		if handled, err := a.chain.AfterRefusal(ctx, s.Target, a.calls.Attempt(), failed); handled {

@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 	"github.com/evalfleet/evalfleet/worker/internal/share"
 	"github.com/evalfleet/evalfleet/worker/internal/tokens"
+	"github.com/evalfleet/evalfleet/worker/internal/trouble"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
@@ -42,15 +43,15 @@ type Config struct {
 	Tokens    *tokens.Learnt
 	Cache     *Cache
 	Asides    *Asides
+	Troubles  *trouble.Troubles
 }
 
 // Caller has what the calls of a worker's session share.
 type Caller struct {
 	Config
-	slots   *semaphore.Weighted // calls in flight in this process
-	rooms   *semaphore.Weighted // bytes of long answers in this process
-	servers servers
-	said    said
+	slots *semaphore.Weighted // calls in flight in this process
+	rooms *semaphore.Weighted // bytes of long answers in this process
+	said  said
 }
 
 // NewCaller returns a Caller without calls.
@@ -71,14 +72,14 @@ type Calls struct {
 	by       *Caller
 	run      *run.Run
 	chain    *fallback.Chain
-	attempt  int     // number of the call made last; one that the run is not charged for has that of the next
-	restored bool    // a call was under a budget or daily quota
-	made     bool    // a call, or its lease taken
-	gone     bool    // no server listens at its provider's address, as the last call found
-	slot     bool    // of this process, is the run's
-	room     int64   // for a long answer, is the run's
-	flight   *flight // the call in flight; nil: none is
-	alone    bool    // only this run has met why the last call was refused
+	attempt  int             // number of the call made last; one that the run is not charged for has that of the next
+	restored bool            // a call was under a budget or daily quota
+	made     bool            // a call, or its lease taken
+	found    trouble.Finding // whose fault the last call's failure was
+	slot     bool            // of this process, is the run's
+	room     int64           // for a long answer, is the run's
+	flight   *flight         // the call in flight; nil: none is
+	alone    bool            // only this run has met why the last call was refused
 }
 
 // Of returns the calls of a run.
@@ -143,7 +144,10 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
 	ended()
-	err = c.doubted(s, failureOf(limited, err))
+	err = failureOf(limited, err)
+	if c.noteTrouble(ctx, s, lease, err); !c.found.Own {
+		err = c.doubted(s, err)
+	}
 	cancel()
 	letGo()
 	return result, c.end(ctx, s, call, lease, result, err, timeout)
@@ -151,7 +155,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 
 // newCall is the record of a call that is about to be asked for.
 func (c *Calls) newCall(s Step, key string) *record.Call {
-	c.attempt = c.run.Progress.Attempts + 1
+	c.attempt, c.found, c.alone = c.run.Progress.Attempts+1, trouble.Finding{}, false
 	return &record.Call{
 		ID:    c.nextCallID(),
 		Phase: c.run.Task.Phase, Index: c.run.Task.Index, Generation: c.run.Task.Generation,
@@ -179,6 +183,9 @@ func (c *Calls) provider(target eval.Judge) providers.Provider {
 // begin waits for the lease of a call, or of a job that continues at its provider. The caller
 // must send the request at once.
 func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+	if !c.by.Troubles.MayCall(s.Target.Provider) {
+		return nil, c.leaveToOthers(ctx)
+	}
 	c.LeaveRoom() // waiting for a lease must not block readers
 	c.run.Move(share.Ready)
 	c.run.EmitQueueing(s.Target)
@@ -195,7 +202,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 		return nil, err
 	}
 	c.run.Move(share.Flying)
-	c.made, c.flight = true, &flight{call, lease}
+	c.made, c.flight = true, &flight{call, lease, time.Now()}
 	c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: lease.Reserved().Cost})
 	c.run.EmitSlots(s.Event(observe.EventAcquired), lease, 0)
 	c.run.See(lease.Now())
@@ -213,7 +220,6 @@ func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratel
 	c.run.Steps()
 	defer c.by.Worker.Ledger.Ending()()
 	call.Ended = c.run.Now().UTC()
-	c.noteServer(ctx, s.Target, err)
 	used := c.settle(ctx, lease, s, call, lease.Reserved(), result, err)
 	lease.Settle(used)
 	tell(lease, result, err)

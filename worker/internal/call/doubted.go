@@ -12,7 +12,6 @@ import (
 // and no attempt, until others have been answered or refused.
 func (c *Calls) doubted(s Step, err error) error {
 	doubts, id := &c.by.Worker.Doubts, c.run.Task.Evaluation
-	c.alone = false
 	var failed *providers.Error
 	if err == nil {
 		doubts.Answered(id, s.Target)

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -12,6 +13,7 @@ import (
 type flight struct {
 	call  *record.Call
 	lease *ratelimit.Lease
+	began time.Time // on this process's own clock
 }
 
 // Land ends the call that a panic has interrupted, if there is one.

@@ -123,6 +123,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	release()
 	c.run.Progress.Submitting = time.Time{}
 	if err != nil {
+		c.noteTrouble(ctx, s, lease, err)
 		return c.end(ctx, s, call, lease, nil, err, AskTime)
 	}
 	reserved := lease.Reserved()

@@ -94,6 +94,8 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	case errors.Is(err, ratelimit.ErrLost), call.Class == providers.Cancelled && ctx.Err() != nil: // not ended by the provider
 		c.run.Progress.Cut++
 	case c.alone, failed != nil && c.StopsAll(s, failed): // it says nothing of the run
+	case failed != nil && c.Excused():
+		c.run.Progress.Excused++
 	case failed != nil && c.costsNothing(failed):
 		c.run.Progress.Cooled++
 	default:

@@ -48,7 +48,11 @@ func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call
 			used = ratelimit.Used{}
 		}
 		if c.StopsAll(s, failed) { // before its lease lets another call begin
-			c.run.PauseProvider(ctx, record.Pause{Class: failed.Class, Message: c.wordsOf(s, failed), KeyEnv: c.by.Worker.Endpoints[s.Target.Provider].KeyEnv})
+			why := record.Pause{Class: failed.Class, Message: c.wordsOf(s, failed), KeyEnv: c.by.Worker.Endpoints[s.Target.Provider].KeyEnv}
+			if c.found.Over {
+				why.For = time.Since(c.found.Since)
+			}
+			c.run.PauseProvider(ctx, why)
 		}
 		if TooMany(failed) {
 			c.by.Asides.told(Asker{c.run.Task.Evaluation, s.Target.Target()}, true)

@@ -28,6 +28,7 @@ type Evaluation struct {
 	Record record.Evaluation
 	Asked  *eval.Evaluation
 	Plans  []*plan.Plan
+	Read   time.Time // on this process's clock: since its last change, or later
 }
 
 // Cache remembers what it reads of evaluations from Redis. It is safe for concurrent use.
@@ -106,7 +107,7 @@ func (c *Cache) read(ctx context.Context, id eval.ID) (*Evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Record: r, Asked: asked, Plans: plans}
+	e := &Evaluation{Record: r, Asked: asked, Plans: plans, Read: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known[id] = e

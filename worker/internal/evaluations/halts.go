@@ -11,6 +11,9 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
 )
 
+// ErrElsewhere is the cause with which waits of runs end whose calls another worker can make.
+var ErrElsewhere = errors.New("this worker cannot call its provider")
+
 // ErrHalted is the cause with which waits of runs end whose evaluation may begin no calls.
 var ErrHalted = errors.New("its evaluation is not active")
 
@@ -77,20 +80,25 @@ func (h *Halts) Held() []eval.ID {
 // End halts an evaluation, and reports whether it held runs that were not halted yet. Runs
 // pulled later are checked again.
 func (h *Halts) End(id eval.ID) bool {
-	return h.endThose(func(key Halted) bool { return key.Evaluation == id })
+	return h.endThose(ErrHalted, func(key Halted) bool { return key.Evaluation == id })
 }
 
 // EndOf halts the calls of an evaluation to one provider.
 func (h *Halts) EndOf(these Halted) {
-	h.endThose(func(key Halted) bool { return key == these })
+	h.endThose(ErrHalted, func(key Halted) bool { return key == these })
 }
 
-func (h *Halts) endThose(which func(Halted) bool) (any bool) {
+// EndAt ends the waits of runs for calls of a provider, which another worker can make.
+func (h *Halts) EndAt(provider string) {
+	h.endThose(ErrElsewhere, func(key Halted) bool { return key.Provider == provider })
+}
+
+func (h *Halts) endThose(cause error, which func(Halted) bool) (any bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key, with := range h.of {
 		if which(key) {
-			with.Give(ErrHalted)
+			with.Give(cause)
 			delete(h.of, key)
 			any = true
 		}
@@ -110,7 +118,7 @@ func (h *Halts) Look(ctx context.Context, ids ...eval.ID) error {
 	if err != nil {
 		return err
 	}
-	h.endThose(func(key Halted) bool {
+	h.endThose(ErrHalted, func(key Halted) bool {
 		of, asked := going[key.Evaluation]
 		return asked && !of.Begins(key.Provider)
 	})

@@ -77,6 +77,8 @@ type load struct {
 	coming    int // of those ready, reserved for a pull that has not answered
 	pending   int // tasks in the queue, as the last pull left them
 	asking    int // pulls that wait for room
+	hold      int // tasks that may be held, while held back; see Hold
+	heldBack  bool
 
 	started [mostAside]time.Time // when the last calls started, the oldest first
 
@@ -124,6 +126,9 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 			room = max(room, min(max(l.at[Flying], l.pace(s.now())), mostAside, (s.slots-s.held)/2)-waiting)
 		}
 		room = min(room, s.share(queue))
+		if l.heldBack {
+			room = min(room, l.hold-l.held())
+		}
 		if room > 0 && room >= waiting { // else it is not worth a pull yet
 			allowed := min(room, limit)
 			l.at[Ready] += allowed
@@ -273,6 +278,15 @@ func (s *Shares) Allow(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(queue).most = most
+}
+
+// Hold lets at most so many tasks of a queue be held; below 0: as usual.
+func (s *Shares) Hold(queue string, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(queue)
+	l.hold, l.heldBack = most, most >= 0
+	s.signal()
 }
 
 // InFlight is how many calls are being made.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,9 +58,20 @@ func (m *Worker) Handler() http.Handler {
 			return nil
 		case now.RedisAway:
 			return ErrRedisAway
+		case len(now.Troubles) > 0:
+			return fmt.Errorf("this worker can call none of its providers: %s", reasons(now.Troubles))
 		}
 		return errors.New("starting or stopping")
 	})
+}
+
+// reasons joins the reasons of providers.
+func reasons(of map[string]string) string {
+	var words []string
+	for _, provider := range slices.Sorted(maps.Keys(of)) {
+		words = append(words, provider+" ("+of[provider]+")")
+	}
+	return strings.Join(words, ", ")
 }
 
 // Server answers the paths on an address.

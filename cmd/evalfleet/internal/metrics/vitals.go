@@ -23,11 +23,13 @@ var (
 		"1 if Redis answered the last command.", nil, nil)
 	readyDesc = prometheus.NewDesc("evalfleet_worker_ready",
 		"1 if this process is registered with the fleet and accepts runs.", nil, nil)
+	troubleDesc = prometheus.NewDesc("evalfleet_worker_provider_trouble",
+		"1 for each provider that this process cannot call, though others can.", []string{"provider"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (v vitals) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{waitingDesc, lostDesc, restartsDesc, outagesDesc, upDesc, readyDesc} {
+	for _, d := range []*prometheus.Desc{waitingDesc, lostDesc, restartsDesc, outagesDesc, upDesc, readyDesc, troubleDesc} {
 		descriptions <- d
 	}
 }
@@ -48,6 +50,9 @@ func (v vitals) Collect(metrics chan<- prometheus.Metric) {
 		{readyDesc, prometheus.GaugeValue, oneIf(now.Ready)},
 	} {
 		metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value)
+	}
+	for provider := range now.Troubles {
+		metrics <- prometheus.MustNewConstMetric(troubleDesc, prometheus.GaugeValue, 1, provider)
 	}
 }
 
