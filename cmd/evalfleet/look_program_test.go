@@ -296,6 +296,7 @@ documents: [docs/*.md]
 judges: [own:m]
 pairwise: {order: as_listed}
 retry: {initial_delay: 10ms, jitter: 0s}
+outage: 0s
 providers: {own: {dialect: chat, base_url: %q, models: %s}}
 %s`, server.URL, test.models, test.settings),
 			})

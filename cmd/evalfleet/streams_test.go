@@ -45,7 +45,7 @@ func TestStandardErrorHasOneFormat(t *testing.T) {
 			if want := map[bool]int{true: lines, false: 0}[c.json]; lines < 4 || objects != want {
 				t.Errorf("%d of %d lines are JSON, want %d:\n%s", objects, lines, want, stderr)
 			}
-			if !strings.Contains(last, "runs failed") || strings.Contains(last, `"level":"error"`) != c.json {
+			if !strings.Contains(last, "the evaluation has stopped") || strings.Contains(last, `"level":"error"`) != c.json {
 				t.Errorf("the last line is not the error in this format: %s", last)
 			}
 		})
