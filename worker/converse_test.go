@@ -155,7 +155,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		ending func()
 	}
 	var all []*life
-	for commands := range 4 {
+	for commands := range 8 { // an answer leads to several before it is kept
 		k := &life{death: &mortal{left: commands, died: make(chan struct{})}}
 		var mu sync.Mutex
 		k.bench = setup(t, &fakeProvider{answer: func(_ context.Context, _ int, request *providers.Request) (*providers.Result, error) {

@@ -185,8 +185,8 @@ func (k *Ledger) put(o keptOutcome) {
 
 // Look records again what Redis has lost, stores the calls that have waited for long, and drops
 // what the results store has. It calls lost for an evaluation whose record is gone, or is not the
-// record of an outcome, or not the one made at the time that held gives for it. memory is that of
-// the limits which the worker has reported its leases to: see Recorded.
+// record of an outcome, or not the one made at the time that held gives for it, and for one that it
+// has recorded runs of again. memory is that of the limits which the worker has reported its leases to: see Recorded.
 func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.Time, lost func(eval.ID)) error {
 	all, seen := k.recordFor(memory)
 	ids := k.evaluations()
@@ -246,6 +246,9 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 	}
 	if err != nil {
 		return err
+	}
+	if len(again) > 0 {
+		lost(id) // their tasks may be back too, pulled by now, and wait for calls
 	}
 
 	k.forget(func(o *keptOutcome) bool {
