@@ -75,7 +75,8 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 	wantSettings := record.Settings{
 		Priority: 3,
 		Retry:    record.Retry{MaxAttempts: 4, InitialDelay: 2 * time.Second, MaxDelay: 30 * time.Second, Jitter: 250 * time.Millisecond},
-		Outage: record.DefaultOutage, Timeouts: map[string]time.Duration{"": 90500 * time.Millisecond, "local": 30 * time.Second, "local:llama3:8b": 10 * time.Second},
+		Outage:   record.DefaultOutage,
+		Timeouts: map[string]time.Duration{"": 90500 * time.Millisecond, "local": 30 * time.Second, "local:llama3:8b": 10 * time.Second},
 		Limits: []ratelimit.Limit{
 			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Concurrency, Max: 32},
 			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Requests, Max: 1, Period: 5 * time.Second, Burst: 2, Jitter: ratelimit.Measured},

@@ -66,7 +66,7 @@ func TestLeaseTooShortForTheWayToRedis(t *testing.T) {
 					lease.End(0)
 				}
 				cancel()
-				_ = <-done // it was fenced, or stopped
+				<-done // it was fenced, or stopped
 			}
 			t.Logf("lease %s: %d calls, %d sessions: %s", c.lease, calls, sessions, said.text.String())
 			if n := said.count(`"least_lease":"`); n != c.says {

@@ -23,7 +23,7 @@ func runsArchived(r *http.Request) bool {
 // run again, a server's queues are those that its worker serves, and a task's id has dashes.
 func (s *Server) truthful(monitor http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		change := func(_ context.Context, text []byte) []byte { return text }
+		var change func(context.Context, []byte) []byte
 		switch path := strings.TrimPrefix(r.URL.Path, MonitorPath); {
 		case runsArchived(r):
 			http.Error(w, refusedRuns, http.StatusConflict)

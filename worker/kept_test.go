@@ -247,7 +247,7 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 			given <- err
 		}()
 		began := time.Now()
-		go l.end(time.Minute, nil)
+		go func() { _ = l.end(time.Minute, nil) }()
 		if err := <-given; !errors.Is(err, io.EOF) {
 			t.Errorf("after a stop: got %v, want what Redis said last", err)
 		}

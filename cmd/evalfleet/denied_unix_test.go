@@ -54,7 +54,7 @@ func TestCollectingOutlivesWhatRedisRefuses(t *testing.T) {
 			}()
 		}, func() {
 			do("SCRIPT", "KILL")
-			<-begun
+			_ = <-begun // it was killed
 		}},
 		{"NOPERM", func() { do("ACL", "SETUSER", "fleet", "-@all") }, func() { do("ACL", "SETUSER", "fleet", "+@all") }},
 		{"WRONGPASS", func() {

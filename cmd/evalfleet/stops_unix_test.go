@@ -228,11 +228,11 @@ func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
 	dead := "http://" + testrun.FreeAddress(t) + "/v1"
 	for name, c := range map[string]struct {
 		address string
-		most    int // calls
+		most    int // calls; a key is wrong when a second run is refused
 		want    []string
 	}{
 		"nothing listens": {dead, 20, []string{"nothing is listening at " + dead + " (connection refused); start the server, or correct base_url; 0 of 56 runs are recorded"}},
-		"a wrong key":     {server.URL + "/v1", 5, []string{"set LOCKED_KEY to a valid key"}},
+		"a wrong key":     {server.URL + "/v1", 10, []string{"set LOCKED_KEY to a valid key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
