@@ -141,8 +141,8 @@ func TestKeptUntilInASink(t *testing.T) {
 	look(1)
 	b.resubmit()
 	look(1)
-	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 2 {
-		t.Errorf("after a loss: recorded %d times, found lost %d times; want once, and twice: gone and replaced", len(runs[1]), lost)
+	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 3 {
+		t.Errorf("after a loss: recorded %d times, found lost %d times; want once, and three times: gone, replaced, and recorded again", len(runs[1]), lost)
 	}
 	b.store.Client().XTrimMaxLen(t.Context(), b.store.Keys().Results(b.id), 0)
 	look(0)

@@ -54,7 +54,9 @@ func TestCollectingOutlivesWhatRedisRefuses(t *testing.T) {
 			}()
 		}, func() {
 			do("SCRIPT", "KILL")
-			_ = <-begun // it was killed
+			if err := <-begun; err == nil {
+				t.Error("a script that was killed has ended without an error")
+			}
 		}},
 		{"NOPERM", func() { do("ACL", "SETUSER", "fleet", "-@all") }, func() { do("ACL", "SETUSER", "fleet", "+@all") }},
 		{"WRONGPASS", func() {
