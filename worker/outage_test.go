@@ -79,6 +79,7 @@ func TestOutageIsWaitedFor(t *testing.T) {
 			b := setup(t, &fakeProvider{answer: down.answer})
 			b.submit(12, atMost(flying), waiting(time.Hour), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
 				s.Timeouts = map[string]time.Duration{"": time.Second}
+				s.Retry.InitialDelay, s.Retry.MaxDelay = 300*time.Millisecond, time.Second
 			})
 			defer b.start(b.config())()
 			defer b.start(b.config())()

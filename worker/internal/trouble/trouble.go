@@ -255,7 +255,7 @@ func (of *target) suffices(e Ended, kind Kind, now time.Time) bool {
 	case len(of.runs) >= enough, len(of.runs) == enough-1 && of.evidence > enough:
 		return true
 	}
-	return saysDown(e.Failed) && now.Sub(of.answered) > lately
+	return saysDown(e.Failed) && (of.evidence > 1 || now.Sub(of.answered) > lately)
 }
 
 // suspend stops the calls of every worker.
