@@ -285,8 +285,10 @@ func (s *Shares) Hold(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.of(queue)
-	l.hold, l.heldBack = most, most >= 0
-	s.signal()
+	if held := most >= 0; held != l.heldBack || held && most != l.hold {
+		l.hold, l.heldBack = most, held
+		s.signal()
+	}
 }
 
 // InFlight is how many calls are being made.

@@ -46,21 +46,12 @@ const (
 	proveTime = 30 * time.Second
 )
 
-// Limiter is what a worker knows together with others; a *ratelimit.Limiter is one.
-type Limiter interface {
-	Report(context.Context, ratelimit.Failing) (ratelimit.Reported, error)
-	Suspend(context.Context, ratelimit.Scope) error
-	Suspended(context.Context, ratelimit.Scope) (bool, error)
-	Answered(context.Context, ratelimit.Scope) (ended bool, err error)
-}
-
-// Troubles are those of a worker's providers. They are safe for concurrent use.
+// Troubles keeps what a worker has found out about its providers. It is safe for concurrent use.
 type Troubles struct {
-	limiter Limiter
+	limiter *ratelimit.Limiter
 	log     zerolog.Logger
 	hold    func(queue string, most int) // tasks of the queue that may be held; below 0: any
 	leave   func(provider string)        // ends the waits of runs for calls of the provider
-	now     func() time.Time
 
 	mu     sync.Mutex // guards all below; not held during I/O
 	of     map[ratelimit.Scope]*target
@@ -91,8 +82,8 @@ type own struct {
 }
 
 // New returns the troubles of a worker.
-func New(limiter Limiter, log zerolog.Logger, hold func(queue string, most int), leave func(provider string)) *Troubles {
-	return &Troubles{limiter: limiter, log: log, hold: hold, leave: leave, now: time.Now, of: map[ratelimit.Scope]*target{}}
+func New(limiter *ratelimit.Limiter, log zerolog.Logger, hold func(queue string, most int), leave func(provider string)) *Troubles {
+	return &Troubles{limiter: limiter, log: log, hold: hold, leave: leave, of: map[ratelimit.Scope]*target{}}
 }
 
 // Ended is a call that has ended.
@@ -109,11 +100,17 @@ type Ended struct {
 	Again time.Duration // after which a failed call is made again at first
 }
 
+// scope returns whose calls a failure of a kind concerns.
 func (e Ended) scope(k Kind) ratelimit.Scope {
-	if k == OfProvider {
+	if k == OfProvider || k == OfRequest {
 		return ratelimit.Scope{Provider: e.Provider, Model: e.Model}
 	}
 	return ratelimit.Scope{Provider: e.Provider}
+}
+
+// report describes the failed calls of a kind, of which the first ended so long ago.
+func (e Ended) report(k Kind, lasted time.Duration) ratelimit.Failing {
+	return ratelimit.Failing{Scope: e.scope(k), Class: string(e.Failed.Class), Message: e.Failed.Message, For: lasted}
 }
 
 // Finding is whose fault a failed call is.
@@ -155,12 +152,12 @@ func (t *Troubles) Note(ctx context.Context, e Ended) Finding {
 	}
 }
 
-// refused notes a call that was refused as one too many, so that people are told the provider's
-// words if no call is answered for long.
+// refused notes a call that a rate limit or quota refused, so that status can show the provider's
+// message if it answers no call for a minute.
 func (t *Troubles) refused(ctx context.Context, e Ended) {
-	scope := ratelimit.Scope{Provider: e.Provider, Model: e.Model}
 	t.mu.Lock()
-	of, now := t.target(scope), t.now()
+	now := time.Now()
+	of := t.target(e.scope(OfRequest))
 	if of.since.IsZero() {
 		of.since = now
 	}
@@ -173,17 +170,16 @@ func (t *Troubles) refused(ctx context.Context, e Ended) {
 	if known {
 		return
 	}
-	f := ratelimit.Failing{Scope: scope, Class: string(e.Failed.Class), Message: e.Failed.Message, For: lasted}
-	if _, err := t.limiter.Report(ctx, f); err != nil {
+	if _, err := t.limiter.Report(ctx, e.report(OfRequest, lasted)); err != nil {
 		t.log.Debug().Err(err).Msg("cannot tell others of refused calls")
 	}
 }
 
 // failed notes a failed call, and reports it if it is not the only one.
 func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
-	scope := e.scope(kind)
 	t.mu.Lock()
-	of, now := t.target(scope), t.now()
+	now := time.Now()
+	of := t.target(e.scope(kind))
 	if of.since.IsZero() {
 		of.since = now
 	}
@@ -194,7 +190,7 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 	if slices.Contains(of.runs, e.Run) {
 		of.evidence++
 	}
-	report := ratelimit.Failing{Scope: scope, Class: string(e.Failed.Class), Message: e.Failed.Message, For: now.Sub(of.since)}
+	report := e.report(kind, now.Sub(of.since))
 	suffices, failed := of.suffices(e, kind, now), of.failed
 	switch kind {
 	case OfProcess:
@@ -207,6 +203,7 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 		}
 	}
 	t.mu.Unlock()
+
 	if kind == OfProvider && !e.Waits {
 		return Finding{}
 	}
@@ -233,7 +230,7 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 	case !e.Waits:
 		return Finding{}
 	}
-	return t.suspend(ctx, e, scope, found.First)
+	return t.suspend(ctx, e, kind, found.First)
 }
 
 // suspended reports whether other workers have found an outage that the call met too.
@@ -259,7 +256,8 @@ func (of *target) suffices(e Ended, kind Kind, now time.Time) bool {
 }
 
 // suspend stops the calls of every worker.
-func (t *Troubles) suspend(ctx context.Context, e Ended, scope ratelimit.Scope, first bool) Finding {
+func (t *Troubles) suspend(ctx context.Context, e Ended, kind Kind, first bool) Finding {
+	scope := e.scope(kind)
 	if err := t.limiter.Suspend(ctx, scope); err != nil {
 		t.log.Warn().Err(err).Msg("cannot share an outage with other workers")
 		return Finding{}
@@ -267,22 +265,23 @@ func (t *Troubles) suspend(ctx context.Context, e Ended, scope ratelimit.Scope, 
 	t.mu.Lock()
 	of := t.target(scope)
 	if of.out.IsZero() {
-		of.out = t.now()
+		of.out = time.Now()
 	}
 	since := of.out
 	t.mu.Unlock()
+
 	if first {
 		t.log.Warn().Str("provider", e.Provider).Str("model", e.Model).Str("class", string(e.Failed.Class)).
 			Msgf("%s has no answers: %s; its calls wait, and one at a time is tried", scope, e.Failed.Message)
 	}
-	return Finding{Out: true, Since: since, Charged: e.Waited && KindOf(e.Failed) == OfProvider && !saysDown(e.Failed)}
+	return Finding{Out: true, Since: since, Charged: e.Waited && kind == OfProvider && !saysDown(e.Failed)}
 }
 
 // begin notes a failed call as this worker's own trouble.
 func (t *Troubles) begin(e Ended, kind Kind) {
 	t.mu.Lock()
 	of := t.target(ratelimit.Scope{Provider: e.Provider})
-	now := t.now()
+	now := time.Now()
 	first := of.own == nil
 	switch {
 	case first:
@@ -294,6 +293,7 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 	of.own.class, of.own.words = e.Failed.Class, e.Failed.Message
 	pause := of.own.pause
 	t.mu.Unlock()
+
 	t.apply(e.Provider)
 	if first {
 		t.leave(e.Provider)
@@ -309,7 +309,7 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 // answered ends the troubles of an answered call's provider and model. A call that began before
 // this worker's own trouble says nothing of it.
 func (t *Troubles) answered(ctx context.Context, e Ended) {
-	now, tell, over := t.now(), e.Waited, false
+	now, tell, over := time.Now(), e.Waited, false
 	t.mu.Lock()
 	for _, scope := range []ratelimit.Scope{{Provider: e.Provider}, {Provider: e.Provider, Model: e.Model}} {
 		of := t.target(scope)
@@ -323,6 +323,7 @@ func (t *Troubles) answered(ctx context.Context, e Ended) {
 		}
 	}
 	t.mu.Unlock()
+
 	if over {
 		t.apply(e.Provider)
 		t.log.Info().Str("provider", e.Provider).Msg("the provider answers this worker again")
@@ -348,7 +349,7 @@ func (t *Troubles) MayCall(provider string) bool {
 	if of == nil || of.own == nil {
 		return true
 	}
-	now := t.now()
+	now := time.Now()
 	if now.Before(of.own.next) {
 		return false
 	}
@@ -376,9 +377,8 @@ func (t *Troubles) Own() map[string]string {
 func (t *Troubles) Serve(queues map[string][]string) {
 	t.mu.Lock()
 	t.queues = queues
-	troubled := t.providers()
 	t.mu.Unlock()
-	for _, provider := range troubled {
+	for provider := range queues { // also those without trouble: it may have ended while a queue was not served
 		t.apply(provider)
 	}
 }
@@ -402,7 +402,7 @@ func (t *Troubles) apply(provider string) {
 	most := -1
 	if of := t.target(ratelimit.Scope{Provider: provider}); of.own != nil {
 		most = 0
-		if !t.now().Before(of.own.next) {
+		if !time.Now().Before(of.own.next) {
 			most = 1
 		}
 	}
