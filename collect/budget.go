@@ -72,7 +72,7 @@ func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id ev
 	}
 }
 
-// restore is Restore in one memory of the limits: ErrMemory if another began meanwhile.
+// restore does what Restore does while the limits have one memory. It returns ErrMemory if another began meanwhile.
 func restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, log zerolog.Logger, drain func(context.Context) error) error {
 	closed, unsure, err := toRestore(ctx, limits, id, budget)
 	if err != nil || !closed && !unsure {

@@ -207,8 +207,8 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 	return e.plan, err
 }
 
-// lookParked tells the observer which of the evaluation's providers answer nobody, or have used
-// up the quota of a day, and whether calls wait for Redis's memory.
+// lookParked tells the observer which of the evaluation's providers are down or have used up a
+// daily quota, and whether calls wait for Redis's memory.
 func (e *ending) lookParked(ctx context.Context) error {
 	if e.tally.observer == (unobserved{}) {
 		return nil

@@ -27,7 +27,7 @@ func answerFields(fields map[string]json.RawMessage) map[string]string {
 	return found
 }
 
-// answersIn are answerFields of a file's first line, row or element.
+// answersIn returns the answerFields that a file's first line, row or element has.
 func answersIn(path string) map[string]string {
 	head, err := headOf(path)
 	if err != nil || len(head) == 0 {

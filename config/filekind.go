@@ -41,7 +41,7 @@ func KindOfFile(path string) FileKind {
 	return EvaluationFile
 }
 
-// headOf is the beginning of a file, without a byte order mark and white space.
+// headOf returns the beginning of a file without a byte order mark and white space.
 func headOf(path string) ([]byte, error) {
 	file, err := openRegular(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func kindOfContent(head []byte) FileKind {
 	return ""
 }
 
-// headerOf are the columns of a CSV file that begins so.
+// headerOf returns the columns of a CSV file that begins with text.
 func headerOf(head []byte) []string {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	rows := csv.NewReader(bytes.NewReader(line))
@@ -102,7 +102,7 @@ func kindOfList(head []byte) FileKind {
 	return RunsFile
 }
 
-// fieldsOf are those of the object with which a file begins, or the list that it is.
+// fieldsOf returns the fields of the object with which a file, or the list in it, begins.
 func fieldsOf(head []byte) map[string]json.RawMessage {
 	decoder := json.NewDecoder(bytes.NewReader(withoutNaN(head, "null")))
 	if len(head) > 0 && head[0] == '[' {

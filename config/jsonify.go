@@ -97,7 +97,7 @@ func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
 	return twoCalls(s.Evaluation, s.Providers, kind, judge)
 }
 
-// Window is the known context window of a judge's model in tokens; 0: none is known.
+// Window returns the context window of a judge's model in tokens; 0: it is not known.
 func (s *Submission) Window(judge eval.Judge) int {
 	return s.Providers[judge.Provider].Capabilities(judge.Model).ContextWindow
 }

@@ -49,7 +49,7 @@ func (s *draft) noJudges(at place) {
 	s.refuse(at, "add judges: [provider:model]", "judges are missing")
 }
 
-// ofProvider is the target of a model whose provider is written apart, or before it, too.
+// ofProvider returns the target of a model whose provider is written apart, or also before it.
 func ofProvider(provider, model string) string {
 	if provider == "" || model == "" || strings.HasPrefix(model, provider+":") {
 		return model

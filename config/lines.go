@@ -224,7 +224,7 @@ func withoutNaN(text []byte, with string) []byte {
 	return out
 }
 
-// notNumberAt is the length of the word with which text begins, if it is one of notNumbers.
+// notNumberAt returns the length of the word with which text begins if it is one of notNumbers, else 0.
 func notNumberAt(text []byte) int {
 	for _, word := range notNumbers {
 		if rest, ok := bytes.CutPrefix(text, word); ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n,]}"), rest[0]) >= 0) {

@@ -140,8 +140,8 @@ func TestVotesAsProgramsWriteThem(t *testing.T) {
 	}
 }
 
-// TestAnAnswersFileIsNoExperiment: whoever obeyed `add "api": "openai"` paid for answers to
-// answers.
+// TestAnAnswersFileIsNoExperiment: a file of answers is named as one. With the advice to add
+// "api": "openai", people paid for answers to answers.
 func TestAnAnswersFileIsNoExperiment(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

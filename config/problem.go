@@ -63,7 +63,7 @@ const (
 // are.
 func (p Problems) Error() string { return strings.Join(p.Listed("problem"), "\n") }
 
-// Listed are the lines of Error about things of another name, such as "warning".
+// Listed returns the lines of Error for problems that are called something else, such as "warning".
 func (p Problems) Listed(what string) []string {
 	var lines []string
 	listed, more, rest := map[string]int{}, 0, 0

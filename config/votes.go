@@ -120,7 +120,7 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 	})
 }
 
-// used are the names among those of a line whose values say something.
+// used returns those names of a line that have values.
 func (l *voteList) used(names []string) []string {
 	winner := l.winnerOf(names)
 	if winner == "" { // the others are annotators

@@ -160,7 +160,7 @@ func (c Cooldown) Scope() (scope Scope, ok bool) {
 	return CooldownScope(c.ID)
 }
 
-// longWithout is how long a provider must answer nobody before people are told what it says.
+// longWithout is how long a provider must answer no call before its message is shown.
 const longWithout = time.Minute
 
 // Notable reports whether people who wait should know of it: it is no pause of some seconds.

@@ -283,7 +283,7 @@ func (h *history) forgets() error {
 	return err
 }
 
-// forget has a worker forgotten, by another one or at its own wish.
+// forget runs the script that removes a worker, for another worker or for itself.
 func (h *history) forget(w *mate, itself bool) (forgotten bool, err error) {
 	ids := slices.Sorted(maps.Keys(h.limits))
 	keys, args := h.keys.forget(w.name, itself, ids)
@@ -313,8 +313,8 @@ func (h *history) spent(budget *rule) error {
 	return h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100, 1500))
 }
 
-// unspends has a budget forgotten, of which a process has read something now or, in a command that
-// is late, before.
+// unspends removes a budget, as a process does that has read it now or, if its command is late,
+// before.
 func (h *history) unspends(budget *rule) error {
 	saved, err := h.client.HMGet(context.Background(), budget.money, "used", "told", "base").Result()
 	if err != nil {
@@ -341,7 +341,7 @@ func (h *history) unspends(budget *rule) error {
 	return err
 }
 
-// unspend is a command that has a budget forgotten.
+// unspend is a command that removes a budget.
 type unspend struct {
 	budget *rule
 	saved  []any // its money as it was read
@@ -364,8 +364,8 @@ func (h *history) tellSpent(budget *rule, nano int64) error {
 	return err
 }
 
-// readIn is the epoch in which a number was read that is told now: another one where the command is
-// late, "" where it names none.
+// readIn returns the epoch in which a reported number was read: an earlier one if the command is
+// late, "" if it names none.
 func (h *history) readIn() string {
 	return pick(h.dice, "", h.model.epoch, h.model.epoch, "e0")
 }

@@ -476,7 +476,7 @@ func (h *history) finish() error {
 	return h.bury()
 }
 
-// bury has all dead workers forgotten, and checks that what they sent before pins nothing.
+// bury removes all dead workers, and checks that what they sent before pins nothing.
 func (h *history) bury() error {
 	for _, w := range h.dead {
 		forgotten, err := h.forget(w, false)

@@ -10,7 +10,7 @@ import (
 // renews renews a worker's heartbeat and the leases that it holds.
 func (h *history) renews(w *mate) error { return h.renewsIn(w, w.epoch) }
 
-// renewsIn is renews with leases of an epoch.
+// renewsIn does what renews does, with leases of an epoch.
 func (h *history) renewsIn(w *mate, granted string) error {
 	now := h.model.now
 	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.ledger(w.name)}

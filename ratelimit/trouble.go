@@ -148,7 +148,7 @@ func aliveAt(now int64, beats []redis.Z) map[string]bool {
 	return alive
 }
 
-// randomPart is a random number of thousandths.
+// randomPart returns a random number of thousandths.
 func randomPart() int { return rand.IntN(1000) }
 
 func sortCooldowns(all []Cooldown) {

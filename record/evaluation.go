@@ -75,7 +75,7 @@ type Pause struct {
 	Message string          `json:"message"` // the provider's words
 	// Runs is how many runs failed so in a row; 0: one failure is enough.
 	Runs int `json:"runs,omitempty"`
-	// For is how long the provider had served nobody; 0: one failure is enough.
+	// For is how long the provider had answered no call; 0: one failure is enough.
 	For time.Duration `json:"for,omitempty"`
 	// KeyEnv names the environment variable of the provider's key; empty: it is not known.
 	KeyEnv string    `json:"key_env,omitempty"`
@@ -197,7 +197,7 @@ type Settings struct {
 	Fallback *Fallback `json:"fallback,omitempty"`
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
-	// Outage is how long runs wait for a provider that serves nobody, without using up attempts,
+	// Outage is how long runs wait for a provider that is down, without using up attempts,
 	// before it is paused for the evaluation. 0: their calls fail as others do.
 	Outage time.Duration `json:"outage,omitempty"`
 	Limit  int           `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
@@ -289,7 +289,7 @@ func (r Retry) Delay(n int, random float64) time.Duration {
 // DefaultRetry applies without other settings.
 var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60 * time.Second, Jitter: 500 * time.Millisecond}
 
-// DefaultOutage is how long an evaluation waits for a provider that serves nobody where nothing
+// DefaultOutage is how long an evaluation waits for a provider that is down where nothing
 // else is said.
 const DefaultOutage = 30 * time.Minute
 

@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// What holds a whole fleet back is told while it does.
+// Holds lists what holds a whole fleet back, and nothing once that is over.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)

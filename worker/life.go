@@ -185,7 +185,7 @@ func (l *life) end(grace time.Duration, atOnce <-chan struct{}) error {
 	return l.left()
 }
 
-// left is ErrStuck if a handler is left.
+// left returns ErrStuck if a handler is left.
 func (l *life) left() error {
 	l.mu.Lock()
 	left := slices.Collect(maps.Keys(l.handlers))

@@ -112,7 +112,7 @@ func setup(t *testing.T, provider *fakeProvider, args ...string) *bench {
 	return setupOn(t, redistest.New(t, args...), provider)
 }
 
-// setupOn is setup with a Redis of the test's own.
+// setupOn does what setup does, on a Redis of the test's own.
 func setupOn(t *testing.T, server *redistest.Server, provider *fakeProvider) *bench {
 	return &bench{t: t, server: server, store: store.New(server.Client(), ""), provider: provider}
 }

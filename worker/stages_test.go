@@ -35,7 +35,7 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 	return simulateOn(t, redistest.New(t), models)
 }
 
-// simulateOn is simulate with a Redis of the test's own.
+// simulateOn does what simulate does, on a Redis of the test's own.
 func simulateOn(t *testing.T, on *redistest.Server, models map[string]simulator.Model) *simulated {
 	t.Helper()
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: models, KeepArrivals: 10_000})

@@ -122,7 +122,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 // maxBody bounds how much of an unusable answer is kept.
 const maxBody = 4 << 10
 
-// bodyOf is the beginning of an answer's body as text.
+// bodyOf returns the beginning of an answer's body as text.
 func bodyOf(raw []byte) string {
 	if len(raw) > maxBody {
 		return strings.ToValidUTF8(string(raw[:maxBody]), "") + "…"

@@ -82,7 +82,7 @@ func (c *Calls) AfterExcuse(ctx context.Context) error {
 	case c.found.Way:
 		return c.run.Pause(ctx, c.run.Settings().Retry.InitialDelay, "its provider was not reached")
 	}
-	return c.run.GoBack(ctx, outageBack, "its provider serves nobody")
+	return c.run.GoBack(ctx, outageBack, "its provider is down")
 }
 
 // outageBack is how long a run stays in its queue that has met an outage.
@@ -101,7 +101,7 @@ func (c *Calls) leaveToOthers(ctx context.Context) error {
 	return c.run.GoBack(ctx, delay, evaluations.ErrElsewhere.Error())
 }
 
-// wordsOf is the provider's message, with the provider's name if it is not the one asked.
+// wordsOf returns the provider's message, with the provider's name if it is not the one asked.
 func (c *Calls) wordsOf(s Step, failed *providers.Error) string {
 	if s.Target.Provider == c.run.Judge.Provider {
 		return failed.Message

@@ -97,7 +97,7 @@ func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error 
 	return r.GoBack(ctx, delay, r.MayBegin().Error())
 }
 
-// HeldBack is how much is left of the wait that another worker saved.
+// HeldBack returns how much is left of the wait that another worker saved.
 func (r *Run) HeldBack() time.Duration {
 	if r.Progress.NotBefore.IsZero() {
 		return 0

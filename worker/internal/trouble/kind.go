@@ -39,7 +39,7 @@ func KindOf(failed *providers.Error) Kind {
 	return OfRequest
 }
 
-// saysDown reports whether one answer suffices to show that the provider serves nobody, where none
+// saysDown reports whether one answer suffices to show that the provider is down, where none
 // has been served lately. An internal error may be the request's.
 func saysDown(failed *providers.Error) bool {
 	switch failed.Status {

@@ -26,7 +26,7 @@ const (
 	// enough is how many calls in a row, or of different runs, must fail before they are no
 	// single run's failures. One run less has to fail twice.
 	enough = 3
-	// never is how many calls in a row must fail to reach a provider that has answered nobody
+	// never is how many calls in a row must fail to reach a provider that has answered no worker
 	// before it is not asked again: where no server has been, none comes by itself.
 	never = 5
 	// lately is how long after an answer one call that says that its provider is down is no
