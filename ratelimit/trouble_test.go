@@ -70,6 +70,7 @@ func TestWhoseTroubleItIs(t *testing.T) {
 		found("no resources", Failing{Own: true}, Reported{Own: true, First: true})
 
 		b := start(t, connect(), "b")
+		<-b.Beating()
 		if _, err := b.Answered(t.Context(), openai); err != nil {
 			t.Fatal(err)
 		}
