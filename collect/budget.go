@@ -57,51 +57,67 @@ type Unrecorded struct {
 	Begun func(from, to time.Time, without []string) map[string]int64
 }
 
-// Restore opens the budget of an evaluation and the daily quotas after Redis has lost what was
-// used of them, or a part of it. They count on from the results store once drain has moved what
-// waits in Redis, and from what more says. A call that ended before the loss may be missing there,
-// because Redis has lost its record as well, or did not have it yet: Restore waits until every live
-// worker has recorded again what it knows, and for the end of the limiter's grace period, in which
-// no evaluation's calls begin. budget: the evaluation has a budget, and has not ended.
-func Restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, log zerolog.Logger, drain func(context.Context) error) error {
+// Restoration restores what was used of the budget of an evaluation, and of daily quotas.
+type Restoration struct {
+	Store      *store.Store
+	Limits     *ratelimit.Admin
+	Evaluation eval.ID
+	Budget     bool // the evaluation has a budget, and has not ended
+	Sink       results.Reader
+	Unrecorded Unrecorded
+	Log        zerolog.Logger
+	Drain      func(context.Context) error // moves what waits in Redis to Sink
+}
+
+// Restore opens the budget and the daily quotas after Redis has lost what was used of them, or a
+// part of it. They count on from the results store once Drain has moved what waits in Redis, and
+// from what Unrecorded says. A call that ended before the loss may be missing there, because Redis
+// has lost its record as well, or did not have it yet: Restore waits until every live worker has
+// recorded again what it knows, and for the end of the limiter's grace period, in which no
+// evaluation's calls begin.
+func (r Restoration) Restore(ctx context.Context) error {
 	for {
-		err := restore(ctx, s, limits, id, budget, sink, more, log, drain)
+		err := r.inOneMemory(ctx)
 		if !errors.Is(err, ratelimit.ErrMemory) {
 			return err
 		}
 	}
 }
 
-// restore does what Restore does while the limits have one memory. It returns ErrMemory if another began meanwhile.
-func restore(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, more Unrecorded, log zerolog.Logger, drain func(context.Context) error) error {
-	closed, unsure, err := toRestore(ctx, limits, id, budget)
+// inOneMemory restores while the limits have one memory. It returns ratelimit.ErrMemory if another
+// began meanwhile.
+func (r Restoration) inOneMemory(ctx context.Context) error {
+	id := string(r.Evaluation)
+	closed, unsure, err := toRestore(ctx, r.Limits, r.Evaluation, r.Budget)
 	if err != nil || !closed && !unsure {
 		return err
 	}
-	memory, err := awaitRecords(ctx, s, limits, log, drain)
+
+	memory, err := r.awaitRecords(ctx)
 	if err != nil {
 		return err
 	}
-	if err := drain(ctx); err != nil {
+	if err := r.Drain(ctx); err != nil {
 		return err
 	}
 	if unsure {
-		if err := seed(ctx, limits, memory, sink, more); err != nil {
+		if err := seed(ctx, r.Limits, memory, r.Sink, r.Unrecorded); err != nil {
 			return err
 		}
 	}
 	if !closed {
 		return nil
 	}
-	_, counted, err := limits.Untold(ctx, string(id))
+
+	_, counted, err := r.Limits.Untold(ctx, id)
 	if err != nil {
 		return err
 	}
-	nano, err := spent(ctx, id, sink, counted...)
+	nano, err := spent(ctx, r.Evaluation, r.Sink, counted...)
 	if err != nil {
 		return err
 	}
-	return limits.TellSpent(ctx, string(id), memory, max(nano, more.Spent))
+	return r.Limits.TellSpent(ctx, id, memory, max(nano, r.Unrecorded.Spent))
 }
 
 // Workers are asked so often whether they have recorded again what Redis has lost. One that does
@@ -114,13 +130,13 @@ const (
 // awaitRecords waits until the limiter's grace period is over and every live worker has recorded
 // again what it knew when the limiter's memory began. What is recorded meanwhile is drained. It
 // returns the name of that memory.
-func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, log zerolog.Logger, drain func(context.Context) error) (memory string, err error) {
-	if err := limits.Remember(ctx); err != nil {
+func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error) {
+	if err := r.Limits.Remember(ctx); err != nil {
 		return "", err
 	}
 	began, said := time.Time{}, false // of the wait for workers in the memory of now
 	for before := ""; ; {
-		memory, grace, err := limits.Memory(ctx)
+		memory, grace, err := r.Limits.Memory(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -134,7 +150,7 @@ func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, 
 			continue
 		}
 
-		late, silent, err := unrecorded(ctx, s, limits, memory)
+		late, silent, err := unrecorded(ctx, r.Store, r.Limits, memory)
 		if err != nil {
 			return "", err
 		}
@@ -144,9 +160,9 @@ func awaitRecords(ctx context.Context, s *store.Store, limits *ratelimit.Admin, 
 		}
 		if waited >= tellTime && !said {
 			said = true
-			log.Warn().Strs("workers", late).Msg("budgets and daily quotas stay closed until these workers have recorded again what redis has lost")
+			r.Log.Warn().Strs("workers", late).Msg("budgets and daily quotas stay closed until these workers have recorded again what redis has lost")
 		}
-		if err := drain(ctx); err != nil {
+		if err := r.Drain(ctx); err != nil {
 			return "", err
 		}
 		if err := outage.Pause(ctx, askWorkers); err != nil {
@@ -208,7 +224,7 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 // seed tells the daily quotas that Redis may not remember which calls of today a results store
 // has, and more. The quota of a group counts all of them.
 func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink results.Reader, more Unrecorded) error {
-	return limits.Reseed(ctx, sink.ID(), memory, func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
+	count := func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)
 		if err == nil {
 			knows, err = sink.CalledBefore(ctx, to)
@@ -231,5 +247,6 @@ func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink resu
 			}
 		}
 		return n, knows, nil
-	})
+	}
+	return limits.Reseed(ctx, sink.ID(), memory, count)
 }

@@ -97,7 +97,8 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	if err := drain(ctx); err != nil {
 		return d, err
 	}
-	if err := Restore(ctx, f.Store, f.Limits(), id, budgeted(r), sink, Unrecorded{}, f.Log, drain); err != nil {
+	restoration := Restoration{Store: f.Store, Limits: f.Limits(), Evaluation: id, Budget: budgeted(r), Sink: sink, Log: f.Log, Drain: drain}
+	if err := restoration.Restore(ctx); err != nil {
 		return d, err
 	}
 	if _, due := enqueue.Due(r, standings[id]); due {

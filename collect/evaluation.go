@@ -134,7 +134,10 @@ func (e *Evaluation) restore(ctx context.Context) error {
 	e.memory, e.asked = "", time.Time{} // to be looked at again, also after an error
 	r, err := e.store.Evaluation(ctx, e.id)
 	if err == nil {
-		err = Restore(ctx, e.store, e.limits, e.id, budgeted(r), e.settings.Sink, e.settings.Unrecorded, e.settings.Log, e.Drain)
+		err = Restoration{
+			Store: e.store, Limits: e.limits, Evaluation: e.id, Budget: budgeted(r),
+			Sink: e.settings.Sink, Unrecorded: e.settings.Unrecorded, Log: e.settings.Log, Drain: e.Drain,
+		}.Restore(ctx)
 	}
 	if err == nil {
 		e.memory = memory

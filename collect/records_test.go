@@ -21,6 +21,11 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
+// restoreBudget restores the budget of an evaluation from a results store.
+func restoreBudget(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, sink results.Reader, drain func(context.Context) error) error {
+	return Restoration{Store: s, Limits: limits, Evaluation: id, Budget: true, Sink: sink, Log: zerolog.Nop(), Drain: drain}.Restore(ctx)
+}
+
 // Redis has lost its last writes, and a worker records its calls again only after the results
 // were drained: the budget opens once the worker has told that it has, and counts them.
 func TestRestoreWaitsForWorkers(t *testing.T) {
@@ -72,7 +77,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
 	restored := make(chan error, 1)
 	go func() {
-		restored <- Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(ctx context.Context) error {
+		restored <- restoreBudget(ctx, s, limits, id, sink, func(ctx context.Context) error {
 			drains.Add(1)
 			_, err := collector.Drain(ctx)
 			return err
@@ -134,7 +139,7 @@ func TestRestoreStartsOverAfterAnotherLoss(t *testing.T) {
 	s, limits, id, sink := budgetedOf(t, client)
 	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
 	drains := 0
-	err := Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(ctx context.Context) error {
+	err := restoreBudget(ctx, s, limits, id, sink, func(ctx context.Context) error {
 		_, err := collector.Drain(ctx)
 		if drains++; err != nil || drains > 1 {
 			return err
@@ -169,7 +174,7 @@ func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 	if err := s.Tell(ctx, "dead", record.Worker{V: record.WorkerVersion, Lease: time.Second, Recorded: &recorded}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	err := Restore(ctx, s, limits, id, true, sink, Unrecorded{}, zerolog.Nop(), func(context.Context) error { return nil })
+	err := restoreBudget(ctx, s, limits, id, sink, func(context.Context) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

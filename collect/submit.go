@@ -23,7 +23,7 @@ const SettleTime = 3 * time.Second
 
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none
 // yet), which are not asked again. If the results store has the evaluation, what is still to come
-// goes there too. Restore should follow.
+// goes there too. Restoration.Restore should follow.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {

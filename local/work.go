@@ -54,7 +54,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if evaluation != nil {
 			drain = evaluation.Drain // which counts
 		}
-		return receipt, collect.Restore(ctx, s, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, more, j.Worker.Log, drain)
+		return receipt, collect.Restoration{
+			Store: s, Limits: limits, Evaluation: r.ID, Budget: j.Submission.Settings.Budget() > 0,
+			Sink: sink, Unrecorded: more, Log: j.Worker.Log, Drain: drain,
+		}.Restore(ctx)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {

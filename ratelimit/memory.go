@@ -267,7 +267,10 @@ func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
 // leases; the calls that have ended must be recorded: see Grace. used also reports whether who has
 // any call from before to. One that has none opens no quota whose calls Redis may have forgotten:
 // it may have been created after they were made. memory is as in TellSpent.
-func (a *Admin) Reseed(ctx context.Context, who, memory string, used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error)) error {
+func (a *Admin) Reseed(
+	ctx context.Context, who, memory string,
+	used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error),
+) error {
 	registry, now, err := a.loadAt(ctx)
 	if err != nil {
 		return err

@@ -41,9 +41,10 @@ func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease,
 	defer cancel()
 	retry := c.run.Settings().Retry
 	c.found = c.by.Troubles.Note(ctx, trouble.Ended{
-		Run: c.run.Task.RunID(), Fresh: c.run.Failures() == 0, Provider: s.Target.Provider, Model: s.Target.Model, Failed: failed, Began: c.flight.began,
-		Waited: waitedForCooldown(lease),
-		Waits:  c.waitsForOutages(), Again: retry.InitialDelay,
+		Run: c.run.Task.RunID(), Fresh: c.run.Failures() == 0,
+		Provider: s.Target.Provider, Model: s.Target.Model,
+		Began: c.flight.began, Waited: waitedForCooldown(lease), Failed: failed,
+		Waits: c.waitsForOutages(), Again: retry.InitialDelay,
 	})
 	if c.found.Out && time.Since(c.found.Since) >= c.run.Settings().Outage && time.Since(c.run.Evaluation.Read) >= c.run.Settings().Outage {
 		c.found.Over = true

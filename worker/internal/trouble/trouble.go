@@ -302,7 +302,8 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 			why = "the cause is on this machine"
 		}
 		t.log.Warn().Str("provider", e.Provider).Str("class", string(e.Failed.Class)).Dur("next", pause).
-			Msgf("this worker cannot call provider %s: %s; %s, so its runs go back to their queues, and one call at a time is tried", e.Provider, e.Failed.Message, why)
+			Msgf("this worker cannot call provider %s: %s; %s, so its runs go back to their queues, and one call at a time is tried",
+				e.Provider, e.Failed.Message, why)
 	}
 }
 
