@@ -29,7 +29,8 @@ type clock struct {
 	ended bool
 }
 
-// clockEpoch begins the names of epochs that began because the clock was set.
+// clockEpoch begins the names of epochs that began because the clock was set. Such a name ends with
+// "@" and the name of the epoch that began with Redis's memory: see lua/epoch.lua.
 const clockEpoch = "clock-"
 
 // tolerance is what Redis's clock may be ahead or behind, as one that is slewed is. A script that

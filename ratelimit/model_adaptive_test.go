@@ -11,12 +11,7 @@ func (l *limitSeen) allows() int64 {
 // usedAtFirst is how many leases a limit had before the script ended any.
 func (a *admission) usedAtFirst(l *limitSeen) int64 {
 	if l.beganWith < 0 {
-		l.beganWith = l.ended
-		for _, end := range l.leases.ends {
-			if end > a.now {
-				l.beganWith++
-			}
-		}
+		l.beganWith = l.ended + l.leases.flying(a.now)
 	}
 	return l.beganWith
 }

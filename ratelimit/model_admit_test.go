@@ -102,15 +102,12 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	for _, l := range a.limits {
 		o.waits = append(o.waits, a.tellOthers(l))
 		inUse := int64(0)
-		for _, end := range l.leases.ends {
-			if l.way == byLeases && end > a.now {
-				inUse++
-			}
-		}
-		if l.way == byQuota {
+		switch l.way {
+		case byLeases:
+			inUse = l.leases.flying(a.now)
+		case byQuota:
 			_, _, inUse, _ = a.quota(l)
-		}
-		if l.way == byBudget {
+		case byBudget:
 			inUse = l.spent
 		}
 		o.inUse = append(o.inUse, inUse)
@@ -206,11 +203,23 @@ func (a *admission) ask(g *groupSeen, c *call) {
 	a.take(g, c, int64(start), startBy)
 }
 
+// flying counts the leases that have not ended.
+func (l *leases) flying(now int64) (n int64) {
+	for _, end := range l.ends {
+		if end > now {
+			n++
+		}
+	}
+	return n
+}
+
 // firstEnds is the time until the first lease may end, no more than patience.
 func (l *leases) firstEnds(now int64) int64 {
 	first := patience.Microseconds()
 	for _, end := range l.ends {
-		first = min(first, max(1, end-now))
+		if end > now {
+			first = min(first, end-now)
+		}
 	}
 	return first
 }
@@ -226,8 +235,8 @@ func (a *admission) affords(l *limitSeen, g *groupSeen, cost int64) bool {
 	case cost == 0 || l.spent+cost <= l.Max:
 		return true
 	}
-	maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end <= a.now })
-	if len(l.leases.ends) == 0 {
+	maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end >= noTime && end <= a.now })
+	if l.leases.flying(a.now) == 0 {
 		g.waiting, g.bound, g.wait = true, l.rule, micros(-1)
 		return false
 	}

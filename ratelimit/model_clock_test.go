@@ -1,6 +1,9 @@
 package ratelimit
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // clockIsSet sets the clock; keys expire as before.
 func (m *model) clockIsSet(by int64) {
@@ -71,7 +74,7 @@ func (m *model) moveClock(worker string, set, by int64, epoch, known string, rul
 	case m.since > 0 && m.epoch == known:
 		m.since += by
 	}
-	m.epoch, m.blind, m.clock = epoch, m.now+m.lease, m.clock+1
+	m.epoch, m.blind, m.clock = epoch+"@"+memoryOf(m.epoch), m.now+m.lease, m.clock+1
 	m.tellAll()
 	return 1
 }
@@ -82,4 +85,12 @@ func (l *leases) shift(by int64) {
 			l.ends[id] += by
 		}
 	}
+}
+
+// memoryOf returns the name of the memory that an epoch has.
+func memoryOf(epoch string) string {
+	if _, memory, clock := strings.Cut(epoch, "@"); clock {
+		return memory
+	}
+	return epoch
 }

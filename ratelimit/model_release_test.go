@@ -66,6 +66,8 @@ func (a *admission) recounted(l *limitSeen, r *release) bool {
 		return false
 	}
 	switch {
+	case l.spending && memoryOf(r.epoch) == memoryOf(a.epoch):
+		// It was counted.
 	case r.keep > 0:
 		l.spend(a.now, r.reserved.Cost)
 	case r.unused:

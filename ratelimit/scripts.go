@@ -14,7 +14,7 @@ var luaFiles embed.FS
 // The scripts and the files that each consists of. A file sees the names of those before it.
 var (
 	admitScript = compose(
-		"quota", "admit/request", "admit/queue", // what is asked, and who waits
+		"epoch", "quota", "admit/request", "admit/queue", // what is asked, and who waits
 		"admit/kind", "admit/lease", // what kinds of limits share
 		"admit/leases", "admit/rate", "admit/window", "admit/quota", "admit/budget", // one file a kind
 		"admit/cooldown",
@@ -33,7 +33,7 @@ var (
 	unspendScript    = compose("unspend")
 	backgroundScript = compose("background")
 	assertScript     = compose("assert")
-	clockScript      = compose("clock")
+	clockScript      = compose("epoch", "clock")
 	samplesScript    = compose("samples")
 	marginScript     = compose("changes", "margin")
 )

@@ -5,7 +5,7 @@
 --       limit its state and its waiters, then the current cut of each adaptive limit
 -- ARGV  1 how often the clock had been set when the worker's clock last agreed with it
 --       2 by how much the clock was set at most  3 at least  4 lease, all in µs
---       5 name of the new epoch  6 of the one that the worker knows  7 worker
+--       5 name of the new epoch, without its memory  6 of the one that the worker knows  7 worker
 --       8 prefix of the wake channels  9 number of ledgers  10 of limits, then for
 --       each limit its kind and the length of its slot, or a quota's next reset (µs)
 -- Reply 1, or 0 when another worker has done it or no epoch is in force, or -1 when other
@@ -15,7 +15,7 @@
 -- Idempotent: the second time the clock has been set once more than ARGV 1 says.
 
 local HOUR = 3600000000
-local NO_TIME = 1000000000000 -- scores below are no times: see admit/budget.lua
+local NO_TIME = 1000000000000 -- scores below are no times: see admit/lease.lua
 local EPOCH = 1483228800 -- s, 2017: where redis_rate's times begin
 local before, by, least, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local epoch, me, channel = ARGV[5], ARGV[7], ARGV[8]
@@ -107,7 +107,7 @@ if by >= HOUR / 2 then
 elseif since > 0 and known[3] == ARGV[6] then
   since = since + by
 end
-redis.call('HSET', KEYS[1], 'epoch', epoch, 'since', string.format('%d', since),
+redis.call('HSET', KEYS[1], 'epoch', epoch .. '@' .. memory_of(known[3]), 'since', string.format('%d', since),
   'blind', string.format('%d', now + lease), 'clock', string.format('%d', before + 1))
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')) do
   redis.call('PUBLISH', channel .. worker, 'limits')

@@ -29,7 +29,7 @@
 local me, lease, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local HOUR = 3600000 -- ms that keys outlive their use
 local MONTH = 720 * HOUR -- that a budget's money outlives its last change
-local NO_TIME = 1000000000000 -- scores below are no times: see admit/budget.lua
+local NO_TIME = 1000000000000 -- scores below are no times: see admit/lease.lua
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

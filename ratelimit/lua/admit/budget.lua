@@ -1,7 +1,6 @@
 -- Money: a set of leases, scored by their ends, and in `extra` what is spent and reserved.
 
 local MONTH = 720 * HOUR      -- that a budget's money outlives its last change
-local NO_TIME = 1000000000000 -- scores below are no times: such a lease was counted at its end
 
 local budget = kind({})
 
@@ -16,17 +15,20 @@ function budget:read()
 end
 
 -- recounted counts the cost and the reservation of a call whose lease the budget has
--- forgotten since the epoch in which the lease was granted.
+-- forgotten since the epoch in which the lease was granted. A budget that has forgotten nothing
+-- has counted a call whose lease is gone.
 local function recounted(limit, ending)
   local score = redis.call('ZSCORE', limit.state, ending.id)
   if score then return tonumber(score) < NO_TIME end
   if not ending.epoch or ending.epoch == epoch then return false end
   limit:read()
-  local spent = cost(limit, ending)
-  if ending.keep == 0 then
-    spent = ending.unused and 0 or math.max(0, spent + cost(limit, ending.more or {}))
+  if not limit.known or memory_of(ending.epoch) ~= memory_of(epoch) then
+    local spent = cost(limit, ending)
+    if ending.keep == 0 then
+      spent = ending.unused and 0 or math.max(0, spent + cost(limit, ending.more or {}))
+    end
+    limit.used, limit.known, limit.changed = limit.used + spent, true, true
   end
-  limit.used, limit.known, limit.changed = limit.used + spent, true, true
   redis.call('ZADD', limit.state, 0, ending.id)
   limit.latest = math.max(limit.latest or 0, now + lease)
   return true

@@ -1,5 +1,7 @@
 -- What limits with a set of leases have in common.
 
+local NO_TIME = 1000000000000 -- scores below are no times: a budget has counted such a call at its end
+
 -- drop ends a lease in a limit's set, or lets it last for keep. It returns whether the
 -- limit had it until now.
 local function drop(limit, ending)
@@ -27,21 +29,22 @@ local function prolong(limit)
   if redis.call('PTTL', limit.state) < life then redis.call('PEXPIRE', limit.state, life) end
 end
 
--- sweep removes leases that have ended, and returns how many are left.
-local function sweep(limit)
-  redis.call('ZREMRANGEBYSCORE', limit.state, '-inf', now)
-  return redis.call('ZCARD', limit.state)
-end
-
 -- flying counts the leases that have not ended.
 local function flying(limit)
   return redis.call('ZCOUNT', limit.state, '(' .. integer(now), '+inf')
 end
 
+-- sweep removes leases that have ended, and returns how many are left. What a budget has noted
+-- of calls that it has counted stays as long as the set.
+local function sweep(limit)
+  redis.call('ZREMRANGEBYSCORE', limit.state, NO_TIME, now)
+  return flying(limit)
+end
+
 -- retry is when to ask again for a lease: when the first one held may end, or
 -- when the worker woken instead has not come.
 local function retry(limit)
-  local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGEBYSCORE', limit.state, '(' .. integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if not first[2] then return asked.patience end
   return math.min(asked.patience, math.max(1, first[2] - now))
 end
