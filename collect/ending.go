@@ -112,7 +112,7 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 	}
 	// A run that is retried has a row of its failure in the results store, and is not
 	// among Redis's counts.
-	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookParked(ctx)
+	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookHeld(ctx)
 }
 
 // lookMemory notes whether Redis has forgotten what was used of the budget or of a quota, once
@@ -207,30 +207,51 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 	return e.plan, err
 }
 
-// lookParked tells the observer which of the evaluation's providers are down or have used up a
-// daily quota, and whether calls wait for Redis's memory.
-func (e *ending) lookParked(ctx context.Context) error {
+// lookHeld tells the observer what holds the evaluation's calls back.
+func (e *ending) lookHeld(ctx context.Context) error {
 	if e.tally.observer == (unobserved{}) {
 		return nil
 	}
-	parked, err := e.limits.Cooldowns(ctx)
+	parked, err := e.parked(ctx)
 	if err != nil {
 		return err
 	}
-	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Notable() })
-	if len(parked) > 0 {
-		asks, err := e.readPlan(ctx)
-		if err != nil {
-			return err
-		}
-		judges := asks.Everyone()
-		parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
-			scope, ok := c.Scope()
-			return c.ID != ratelimit.MemoryID && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
-				return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id)})
-			}))
-		})
+	queues := record.Evaluation{Phases: e.phases}.QueueNames()
+	paused, all, err := gate.HoldPaused(ctx, e.store.Client(), queues)
+	if err != nil {
+		return err
 	}
-	e.tally.observer.Parked(parked)
+
+	refusals := gate.Refusals(ctx, e.store.Client())
+	e.tally.observer.Held(Hold{
+		Cooldowns: parked,
+		Others:    slices.Concat(refusals, paused),
+		All:       all || len(refusals) > 0,
+	})
 	return nil
+}
+
+// parked returns which of the evaluation's providers are down or have used up a daily quota, and
+// whether calls wait for Redis's memory.
+func (e *ending) parked(ctx context.Context) ([]ratelimit.Cooldown, error) {
+	parked, err := e.limits.Cooldowns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Notable() })
+	if len(parked) == 0 {
+		return nil, nil
+	}
+
+	asks, err := e.readPlan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	judges := asks.Everyone()
+	return slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
+		scope, ok := c.Scope()
+		return c.ID != ratelimit.MemoryID && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id)})
+		}))
+	}), nil
 }

@@ -25,9 +25,17 @@ type Observer interface {
 	// Waiting says why nothing can be collected now: an error of Redis or
 	// results.ErrBusy. nil: it can again.
 	Waiting(why error)
-	// Parked lists the cooldowns of the evaluation's providers whose daily quota is used up, and
-	// that of ratelimit.MemoryID.
-	Parked([]ratelimit.Cooldown)
+	// Held tells what holds the evaluation's calls back.
+	Held(Hold)
+}
+
+// Hold is what holds an evaluation's calls back.
+type Hold struct {
+	// Cooldowns are those of providers that are down or whose daily quota is used up, and that of
+	// ratelimit.MemoryID.
+	Cooldowns []ratelimit.Cooldown
+	Others    []string // Redis when it accepts no writes, and paused queues, in words
+	All       bool     // because of Others no call starts
 }
 
 // unobserved is the Observer of an evaluation without one.
@@ -36,7 +44,7 @@ type unobserved struct{}
 func (unobserved) Counted(Counts)                   {}
 func (unobserved) Committed([]record.Entry, Counts) {}
 func (unobserved) Waiting(error)                    {}
-func (unobserved) Parked([]ratelimit.Cooldown)      {}
+func (unobserved) Held(Hold)                        {}
 
 // tally counts an evaluation's runs as they are committed. It is safe for concurrent use.
 type tally struct {

@@ -39,7 +39,7 @@ func (l *LimitsInForce) Read(ctx context.Context, now time.Time) (view.Limits, e
 
 func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time.Time) (view.Limits, error) {
 	var only record.Evaluation
-	kept := view.AllLimits
+	kept, queues := view.AllLimits, []string(nil)
 	if l.source.Only != "" || l.source.Dir != "" {
 		ids, err := l.source.evaluations(ctx, redis)
 		if err != nil {
@@ -54,12 +54,13 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 					return endedLimits(ctx, sink, only.ID)
 				}
 			}
+			queues = only.QueueNames()
 			if kept, err = l.looks.Kept(ctx, redis.View(), only); err != nil {
 				return view.Limits{}, exitcode.With(exitcode.Unreachable, err)
 			}
 		}
 	}
-	limits, err := redis.View().LimitsInForce(ctx, kept, now)
+	limits, err := redis.View().LimitsInForce(ctx, kept, queues, now)
 	limits.Evaluation, limits.Name = only.ID, only.Name
 	return limits, exitcode.With(exitcode.Unreachable, err)
 }

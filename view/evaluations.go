@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -110,7 +111,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	if err != nil {
 		return e, Limits{}, err
 	}
-	limits, err := f.limits(ctx, in, kept, now)
+	limits, err := f.limits(ctx, in, kept, r.QueueNames(), now)
 	return e, limits, err
 }
 
@@ -130,7 +131,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 		if err != nil {
 			return e, r, err
 		}
-		paused, all, err := f.holdPaused(ctx, r.QueueNames())
+		paused, all, err := gate.HoldPaused(ctx, f.client(), r.QueueNames())
 		if err != nil {
 			return e, r, err
 		}

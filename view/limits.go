@@ -9,6 +9,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -22,7 +23,10 @@ type Limits struct {
 	Name       string     `json:"name,omitempty"`
 	Limits     []Limit    `json:"limits"`
 	Cooldowns  []Cooldown `json:"cooldowns,omitempty"`
-	Free       *Wait      `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
+	// HeldBy says what else keeps calls from starting: a Redis that accepts no writes, or queues
+	// that are paused in asynqmon.
+	HeldBy []string `json:"held_by,omitempty"`
+	Free   *Wait    `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
 }
 
 // Limit is a limit and how much of it is used.
@@ -67,17 +71,27 @@ type Wait struct {
 	TotalS float64 `json:"total_s"`
 }
 
-// LimitsInForce returns the limits and cooldowns that kept selects.
-func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) bool, now time.Time) (Limits, error) {
+// LimitsInForce returns the limits and cooldowns that kept selects, and what holds back the tasks
+// of queues, nil for all.
+func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
 	in, err := f.inForce(ctx)
+	if err == nil && queues == nil {
+		queues, err = f.Store.Queues(ctx)
+	}
 	if err != nil {
 		return Limits{}, err
 	}
-	return f.limits(ctx, in, kept, now)
+
+	return f.limits(ctx, in, kept, queues, now)
 }
 
-func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, now time.Time) (Limits, error) {
-	view := Limits{Limits: []Limit{}}
+func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
+	paused, _, err := gate.HoldPaused(ctx, f.client(), queues)
+	if err != nil {
+		return Limits{}, err
+	}
+	view := Limits{Limits: []Limit{}, HeldBy: slices.Concat(in.holds, paused)}
+
 	for _, u := range in.usage {
 		if !kept(u.Limit) {
 			continue
@@ -107,7 +121,7 @@ func (f Fleet) inForce(ctx context.Context) (in inForce, err error) {
 		in.cooldowns, err = f.Limits.Cooldowns(ctx)
 	}
 	if err == nil {
-		in.holds = f.holds(ctx)
+		in.holds = gate.Refusals(ctx, f.client())
 	}
 	return in, err
 }

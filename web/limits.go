@@ -14,11 +14,11 @@ import (
 
 func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {
 	now := time.Now()
-	limits, err := f.LimitsInForce(ctx, view.AllLimits, now)
+	limits, err := f.LimitsInForce(ctx, view.AllLimits, nil, now)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limits{Live: true}
+	l := &Limits{Live: true, HeldBy: strings.Join(limits.HeldBy, "; ")}
 	l.Limits, l.Cooldowns = shownLimits(limits, now)
 	l.Workers, err = f.WorkersAlive(ctx)
 	return l, err

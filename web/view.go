@@ -107,6 +107,7 @@ type Cooldown struct {
 type Limits struct {
 	Limits    []Limit    `json:"limits"`
 	Cooldowns []Cooldown `json:"cooldowns"`
+	HeldBy    string     `json:"held_by"` // what else keeps calls from starting
 	Workers   int        `json:"workers"`
 	Live      bool       `json:"live"`
 }

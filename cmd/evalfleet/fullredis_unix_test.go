@@ -52,11 +52,46 @@ func TestFullRedisLetsPeopleOut(t *testing.T) {
 		if code := p.wait(); code != 0 {
 			t.Errorf("evalfleet %s in a full Redis: exit code %d, %s", strings.Join(args, " "), code, p.stderr.String())
 		}
+		if said := p.stdout.String(); args[0] == "limits" && !strings.Contains(said, "held back by Redis, whose memory is full") {
+			t.Errorf("limits in a full Redis do not say that it is:\n%s", said)
+		}
 	}
 	if rows := rowsOf(t, filepath.Join(f.dir, "out"), "SELECT id FROM pairwise_results"); len(rows) != 12 {
 		t.Errorf("%d results were collected, want 12", len(rows))
 	}
 	if got := f.stats().All.Answered; got != 24 {
 		t.Errorf("%d calls answered, want 24", got)
+	}
+}
+
+// Whoever waits for an evaluation is told when a queue is paused in asynqmon, and not of a pace from
+// before; so is whoever looks at the limits.
+func TestWaitingSaysThatAQueueIsPaused(t *testing.T) {
+	t.Parallel()
+	f := newFleetWith(t, "--latency", "10ms")
+	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.compare(4)
+	file := f.evaluation("paused", "simulator:careful", fleetLimit, 1000)
+	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml")
+	client := f.redis.Client()
+	queue := client.SMembers(t.Context(), "ef:queues").Val()[0]
+	if err := client.Set(t.Context(), "asynq:{"+queue+"}:paused", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.startWorkers(1)
+
+	said := "held back by asynqmon, where queue " + queue + " is paused: resume it there"
+	waits := launch(t, f.dir, "enqueue", file, "--config", "fleet.yaml", "--wait", "--redis", f.redis.URL())
+	testrun.EventuallyGot(t, "whoever waits is told of the pause", func() (string, bool) {
+		now := waits.stderr.String()
+		return now, strings.Contains(now, "0/12 · "+said)
+	})
+	if limits := f.onFleet(exitOK, "limits").stdout.String(); !strings.Contains(strings.Join(strings.Fields(limits), " "), said) {
+		t.Errorf("limits do not name the queue that is paused:\n%s", limits)
+	}
+
+	client.Del(t.Context(), "asynq:{"+queue+"}:paused")
+	if code := waits.wait(); code != 0 {
+		t.Errorf("exit code %d after the pause: %s", code, waits.stderr.String())
 	}
 }

@@ -26,12 +26,15 @@ func Limits(v view.Limits, now time.Time, columns int) string {
 		case len(v.Limits)+len(v.Cooldowns) > 0:
 		case v.Evaluation != "":
 			title(out, v.Name, string(v.Evaluation)+"  no limits apply to its calls")
-			return
 		default:
 			out.Line("no limits are in force")
-			return
 		}
-		writeLimits(out, v, now)
+		for _, by := range v.HeldBy {
+			detail(out, "held back by "+by)
+		}
+		if len(v.Limits)+len(v.Cooldowns) > 0 {
+			writeLimits(out, v, now)
+		}
 	})
 }
 

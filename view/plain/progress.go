@@ -49,7 +49,8 @@ type Progress struct {
 	pace   view.Pace
 	bound  []string // limit that each of the last calls waited for, "" for none
 	waits  string   // why the pace is unknown; empty: it is known
-	parked string   // providers that wait for the next day, in words
+	held   string   // what holds calls back, in words
+	stands bool     // no call starts because of it
 }
 
 // NewProgress shows the progress of an evaluation once Show runs.
@@ -109,20 +110,28 @@ func (p *Progress) Waiting(why error) {
 	}
 }
 
-// Parked is collect.Observer.
-func (p *Progress) Parked(cooldowns []ratelimit.Cooldown) {
+// Held is collect.Observer. A pace from before says nothing once no call starts.
+func (p *Progress) Held(hold collect.Hold) {
 	var words []string
-	for _, c := range view.Cooldowns(cooldowns, view.AllLimits) {
+	for _, by := range hold.Others {
+		words = append(words, "held back by "+by)
+	}
+	for _, c := range view.Cooldowns(hold.Cooldowns, view.AllLimits) {
 		text := c.Text(time.Now())
 		if !c.Parked {
 			text = "held back by " + text
 		}
 		words = append(words, text)
 	}
+
 	p.mu.Lock()
-	begins := p.parked == "" && len(words) > 0
-	p.parked = strings.Join(words, "; ")
+	begins := p.held == "" && len(words) > 0
+	p.held, p.stands = strings.Join(words, "; "), hold.All
+	if p.stands {
+		p.pace.Restart(time.Now(), p.counts.Ended)
+	}
 	p.mu.Unlock()
+
 	if begins && !p.screen.IsTerminal() { // it may be over when the next line is due
 		if line := p.line(); line != "" {
 			fmt.Fprintln(p.screen, line)
@@ -171,8 +180,11 @@ func (p *Progress) line() string {
 	if p.waits != "" {
 		return strings.Join(append(parts, p.waits), " · ")
 	}
-	if p.parked != "" {
-		parts = append(parts, p.parked)
+	if p.held != "" {
+		parts = append(parts, p.held)
+	}
+	if p.stands {
+		return strings.Join(parts, " · ")
 	}
 	p.pace.Note(time.Now(), p.counts.Ended)
 	if rate, known := p.pace.PerSecond(); known && rate > 0 {

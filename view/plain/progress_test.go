@@ -52,13 +52,25 @@ func TestProgressSaysWhatHoldsCallsBack(t *testing.T) {
 	p := NewProgress(screen, record.Evaluation{Name: "essays"})
 	p.Counted(collect.Counts{Planned: 100})
 	for _, left := range []time.Duration{8 * time.Second, 7 * time.Second} {
-		p.Parked([]ratelimit.Cooldown{{ID: ratelimit.MemoryID, Wait: left}})
+		p.Held(collect.Hold{Cooldowns: []ratelimit.Cooldown{{ID: ratelimit.MemoryID, Wait: left}}})
 	}
 	if got, want := screen.String(), "essays 0/100 · held back by Redis after a start or loss of data, 8s left\n"; got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
-	p.Parked(nil)
+	p.Held(collect.Hold{})
 	if line, want := p.line(), "essays 0/100"; line != want {
 		t.Errorf("line %q afterwards, want %q", line, want)
+	}
+}
+
+// While no call starts there is neither a pace nor a time left, which would be of the past.
+func TestProgressWithoutAPaceWhereNothingMoves(t *testing.T) {
+	t.Parallel()
+	p := NewProgress(&logged{}, record.Evaluation{Name: "essays"})
+	p.Counted(collect.Counts{Planned: 100})
+	p.Committed(nil, collect.Counts{Planned: 100, Ended: 40})
+	p.Held(collect.Hold{Others: []string{"asynqmon, where queue q is paused"}, All: true})
+	if got, want := p.line(), "essays 40/100 · held back by asynqmon, where queue q is paused"; got != want {
+		t.Errorf("line %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package view
+package gate
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/evalfleet/evalfleet/internal/gate"
 )
 
 // What holds every call of a fleet back while Redis accepts no writes.
@@ -19,24 +17,24 @@ const (
 	holdReplicas = "Redis, which accepts no writes because too few replicas are connected (min-replicas-to-write)"
 )
 
-// holds returns why Redis accepts no writes, in words. A service that hides its state holds
+// Refusals returns why Redis accepts no writes, in words. A service that hides its state refuses
 // nothing.
-func (f Fleet) holds(ctx context.Context) (words []string) {
+func Refusals(ctx context.Context, client redis.UniversalClient) (words []string) {
 	// This removes nothing, takes no memory, and is allowed to everyone who may look.
-	switch err := f.client().ZRemRangeByScore(ctx, "asynq:servers", "(0", "(0").Err(); {
+	switch err := client.ZRemRangeByScore(ctx, "asynq:servers", "(0", "(0").Err(); {
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		words = append(words, holdUnsaved)
 	case redis.IsNoReplicasError(err):
 		words = append(words, holdReplicas)
 	}
-	if f.full(ctx) {
+	if full(ctx, client) {
 		words = append(words, holdFull)
 	}
 	return words
 }
 
-// full reports whether a server of the fleet's Redis has used up its maxmemory.
-func (f Fleet) full(ctx context.Context) bool {
+// full reports whether a server of Redis has used up its maxmemory.
+func full(ctx context.Context, client redis.UniversalClient) bool {
 	var mu sync.Mutex
 	full := false
 	ask := func(ctx context.Context, server redis.Cmdable) error {
@@ -51,17 +49,18 @@ func (f Fleet) full(ctx context.Context) bool {
 		full = full || most > 0 && used > most
 		return nil
 	}
-	if cluster, ok := f.client().(*redis.ClusterClient); ok {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
 		_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
 	} else {
-		_ = ask(ctx, f.client())
+		_ = ask(ctx, client)
 	}
 	return full
 }
 
-// holdPaused says that queues are paused in asynqmon. all: they are all queues of their evaluation.
-func (f Fleet) holdPaused(ctx context.Context, queues []string) (words []string, all bool, err error) {
-	paused, err := gate.Paused(ctx, f.client(), queues)
+// HoldPaused says that some of an evaluation's queues are paused in asynqmon; nothing, if none are.
+// all: every one of them is.
+func HoldPaused(ctx context.Context, client redis.UniversalClient, queues []string) (words []string, all bool, err error) {
+	paused, err := Paused(ctx, client, queues)
 	if err != nil || len(paused) == 0 {
 		return nil, false, err
 	}
