@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -316,6 +317,54 @@ func TestManifestListsEveryRun(t *testing.T) {
 		if strings.Join(got, ", ") != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, strings.Join(got, ", "), c.want)
 		}
+	}
+}
+
+// The manifest lists judged runs without a result, with what they ask, as long as they are not too
+// many; then it says how many there are.
+func TestManifestListsJudgedRunsWithoutAResult(t *testing.T) {
+	t.Parallel()
+	sink, e := openSink(t, newPath(t))
+	mustAppend(t, sink, e.ID, verdict(1), verdict(2))
+	read := func(e Evaluation) (phases []manifestPhase, runs []manifestRun) {
+		t.Helper()
+		var out bytes.Buffer
+		if err := writeManifest(t.Context(), &out, sink, e, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		var manifest struct {
+			Phases []manifestPhase
+			Runs   []manifestRun
+		}
+		if err := json.Unmarshal(out.Bytes(), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		return manifest.Phases, manifest.Runs
+	}
+
+	phases, runs := read(e)
+	var got []string
+	for _, run := range runs {
+		got = append(got, fmt.Sprintf("%s %s %s", run.ID, run.Status, strings.Join(run.Documents, "+")))
+	}
+	want := []string{
+		"0.0 none a.md", "0.1 none b.md", "0.2 none c.md", "0.3 none d.md",
+		"1.0 none a.md+b.md", "1.1 succeeded b.md+a.md", "1.2 succeeded a.md+b.md", "1.3 none c.md+a.md", "1.4 none a.md+d.md", "1.5 none d.md+a.md",
+		"1.6 none b.md+c.md", "1.7 none c.md+b.md", "1.8 none b.md+d.md", "1.9 none d.md+b.md", "1.10 none c.md+d.md", "1.11 none d.md+c.md",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	if run := runs[0]; run.Judge != "strict" || run.Model != "openai:gpt-5-mini" || run.Item != "q1" || run.Trial != 1 || run.Calls != 0 {
+		t.Errorf("a run without a result: %+v", run)
+	}
+	if phases[0].Unlisted != 0 || phases[1].Unlisted != 0 {
+		t.Errorf("all are listed, and yet: %+v", phases)
+	}
+
+	e.Phases[1].Runs = mostUnfinished + 3
+	if phases, runs = read(e); phases[1].Unlisted != mostUnfinished+1 || len(runs) != 4+2 {
+		t.Errorf("%d runs are listed, %d are said not to be; want 6 and %d", len(runs), phases[1].Unlisted, mostUnfinished+1)
 	}
 }
 

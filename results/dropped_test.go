@@ -27,7 +27,7 @@ func TestWhatWasNotSent(t *testing.T) {
 			if diff := cmp.Diff([][]string{{"reasoning_effort", "temperature"}, nil}, kept); diff != "" {
 				t.Errorf("of the calls (-want +got):\n%s", diff)
 			}
-			head, err := manifest(t.Context(), sink, e)
+			head, err := manifest(t.Context(), sink, e, nil)
 			want := []NotSent{{Model: "openai:gpt-5-mini", Fields: []string{"reasoning_effort", "temperature"}, Calls: 1}}
 			if diff := cmp.Diff(want, head.NotSent); diff != "" || err != nil {
 				t.Errorf("in the manifest: %v (-want +got):\n%s", err, diff)

@@ -38,6 +38,7 @@ type manifestPhase struct {
 	Failed    int            `json:"failed"`
 	Cancelled int            `json:"cancelled"`
 	Classes   map[string]int `json:"failed_by_class"`
+	Unlisted  int            `json:"unfinished_not_listed,omitempty"` // runs without a result that "runs" does not list
 }
 
 type manifestTotals struct {
@@ -113,9 +114,17 @@ func errorOf(r RunRow) manifestError {
 // writeManifest writes the head as one object, opened up to stream the runs, one on a line, because there may
 // be millions. paths are those of answers, by RunID.Short.
 func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ranking *Choices, paths map[string]string) error {
-	head, err := manifest(ctx, r, e)
+	counts, err := r.Counts(ctx, e.ID)
 	if err != nil {
 		return err
+	}
+	head, err := manifest(ctx, r, e, counts)
+	if err != nil {
+		return err
+	}
+	without, unlisted := unfinishedOf(e, counts)
+	for i, phase := range head.Phases {
+		head.Phases[i].Unlisted = unlisted[phase.Phase]
 	}
 	head.Ranking = ranking
 	raw, err := json.MarshalIndent(head, "", "  ")
@@ -129,7 +138,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
-	err = writeList(w, "runs", withListed(e, r.Runs(ctx, e.ID)), func(row RunRow) any {
+	err = writeList(w, "runs", withUnfinished(without, r.Runs(ctx, e.ID)), func(row RunRow) any {
 		run := runOf(row)
 		run.Path = paths[run.ID]
 		return run
@@ -167,15 +176,11 @@ func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element 
 	return err
 }
 
-func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error) {
+func manifest(ctx context.Context, r Reader, e Evaluation, counts []PhaseCounts) (manifestHead, error) {
 	head := manifestHead{
 		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
 		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: readable{e.Settings},
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
-	}
-	counts, err := r.Counts(ctx, e.ID)
-	if err != nil {
-		return manifestHead{}, err
 	}
 	for _, c := range counts {
 		phase := manifestPhase{

@@ -1,0 +1,153 @@
+package results
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/record"
+)
+
+// mostUnfinished bounds how many runs of a phase the manifest lists that have no result. An
+// evaluation of millions that has just begun would have a manifest of a gigabyte. It does not
+// bound listed runs, which people have named one by one.
+const mostUnfinished = 10_000
+
+// unfinished describes the runs of a phase that have no result.
+type unfinished struct {
+	runs int // whose results are missing where they have no row; 0: none are listed
+	row  func(index int) RunRow
+}
+
+// unfinishedOf returns the runs without a result of each phase of an evaluation, and how many
+// more there are that are not listed.
+func unfinishedOf(e Evaluation, counts []PhaseCounts) (phases []unfinished, unlisted []int) {
+	phases, unlisted = make([]unfinished, len(e.Phases)), make([]int, len(e.Phases))
+	for _, c := range counts {
+		if c.Phase >= len(e.Phases) {
+			continue
+		}
+		c.Runs = e.Phases[c.Phase].Runs
+		if c.Kind == eval.KindRuns {
+			phases[c.Phase] = unfinished{
+				runs: min(c.Runs, len(e.Plan.Runs.List)),
+				row:  func(index int) RunRow { return ListedRow(e, c.Phase, index) },
+			}
+			continue
+		}
+
+		missing := c.Runs - c.Succeeded - c.Failed
+		if missing <= 0 {
+			continue
+		}
+		unlisted[c.Phase] = missing
+		if missing > mostUnfinished || e.Phases[c.Phase].Open {
+			continue
+		}
+		if of, ok := plannedRuns(e, c); ok {
+			phases[c.Phase], unlisted[c.Phase] = of, 0
+		}
+	}
+	return phases, unlisted
+}
+
+// plannedRuns describes the runs of a phase as they are planned. It cannot where another version
+// of the program numbered them differently.
+func plannedRuns(e Evaluation, c PhaseCounts) (unfinished, bool) {
+	asked := e.Plan.Asked(c.Kind)
+	whole, err := plan.New(e.Plan, c.Phase, plan.Options{
+		JudgeQueues: slices.Repeat([]string{"-"}, len(asked)), // that nothing goes through
+		Choice:      e.Phases[c.Phase].Choice,
+	})
+	if err != nil || whole.Open() {
+		return unfinished{}, false
+	}
+
+	shown, state := e.Plan.Shown(c.Kind), stateWithoutResult(e)
+	return unfinished{
+		runs: min(c.Runs, whole.Runs()),
+		row: func(index int) RunRow {
+			place := whole.Run(index)
+			judge := asked[place.Judge]
+			run := record.Run{
+				Phase: c.Phase, Index: index, Kind: c.Kind, State: state,
+				Judge: judge.Name, Model: judge.Target(), Trial: place.Trial,
+			}
+			for _, document := range []int{place.First, place.Second} {
+				if document >= 0 {
+					d := shown[document]
+					run.Item = e.Plan.Items[d.Item].ID
+					run.Documents, run.Candidates = append(run.Documents, d.ID), append(run.Candidates, d.Candidate)
+				}
+			}
+			switch c.Kind {
+			case eval.KindPrompts:
+				run.Name = e.Plan.Prompts.List[index].ID
+			case eval.KindPanel:
+				run.Dimension = e.Plan.Panel.Dimensions[place.Dimension].ID
+			}
+			return RunRow{Run: run}
+		},
+	}, true
+}
+
+// withUnfinished adds to the rows of an evaluation, which come by phase and index, the runs of its
+// phases that have none, because they have not ended or were never begun.
+func withUnfinished(phases []unfinished, rows iter.Seq2[RunRow, error]) iter.Seq2[RunRow, error] {
+	return func(yield func(RunRow, error) bool) {
+		phase, next := 0, 0 // the run that is due
+		before := func(of, index int) bool {
+			for ; phase < min(of+1, len(phases)); phase, next = phase+1, 0 {
+				runs := phases[phase].runs
+				if phase == of {
+					runs = min(runs, index)
+				}
+				for ; next < runs; next++ {
+					if !yield(phases[phase].row(next), nil) {
+						return false
+					}
+				}
+				if phase == of {
+					break
+				}
+			}
+			return true
+		}
+
+		for row, err := range rows {
+			if err == nil {
+				if !before(row.Phase, row.Index) {
+					return
+				}
+				if phase == row.Phase {
+					next = max(next, row.Index+1)
+				}
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+		before(len(phases), 0)
+	}
+}
+
+// ListedRow returns a listed run without a result. index is its position in the list.
+func ListedRow(e Evaluation, phase, index int) RunRow {
+	runs := e.Plan.Runs
+	run := runs.List[index]
+	asked := runs.Models[run.Model]
+	return RunRow{Run: record.Run{
+		Phase: phase, Index: index, Kind: eval.KindRuns, Name: run.ID, State: stateWithoutResult(e),
+		Judge: asked.Name, Model: asked.Target(), Trial: 1,
+		Documents: []string{runs.Files[run.FileA].ID, runs.Files[run.FileB].ID},
+	}}
+}
+
+// stateWithoutResult is none, or cancelled if the evaluation was cancelled.
+func stateWithoutResult(e Evaluation) string {
+	if !e.Cancelled.IsZero() {
+		return eval.StateCancelled.String()
+	}
+	return eval.StateNone.String()
+}
