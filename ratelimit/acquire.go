@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -136,6 +137,9 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	r.ID = cmp.Or(r.ID, rand.Text())
 	if r.Input < 0 || r.Output < 0 || r.Cost < 0 {
 		return nil, fmt.Errorf("acquire lease: %d and %d tokens and %d nano-USD reserved, want 0 or more", r.Input, r.Output, r.Cost)
+	}
+	if l.holder != "" {
+		r.Holders = append(slices.Clone(r.Holders), l.holder)
 	}
 	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}
 	l.mu.Lock()

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"context"
 	"sync"
 	"sync/atomic"
 
@@ -44,16 +43,4 @@ func newAccess(client redis.UniversalClient, cfg Config) access {
 	a := access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace), known: &atomic.Pointer[registry]{}, own: newOwnClock()}
 	a.known.Store(&registry{})
 	return a
-}
-
-// Start registers limits under the name of the service that calls are made for, in place of
-// those it registered before, and returns a Limiter that runs until ctx ends. Ended tells when
-// it has stopped.
-func Start(ctx context.Context, client redis.UniversalClient, service string, limits ...Limit) (*Limiter, error) {
-	if err := NewAdmin(client, Config{}).Register(ctx, service, limits); err != nil {
-		return nil, err
-	}
-	l := New(client, Config{})
-	go func() { _ = l.Run(ctx) }() // Wait and Acquire return its error
-	return l, nil
 }

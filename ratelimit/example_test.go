@@ -29,8 +29,10 @@ func Example() {
 	defer disconnect()
 	ctx, stop := context.WithCancel(context.Background())
 
-	limiter, err := ratelimit.Start(ctx, client, "my-service",
-		ratelimit.Limit{Kind: ratelimit.Requests, Max: 500, Period: time.Minute, Burst: 10})
+	limiter, err := ratelimit.Start(ctx, client, ratelimit.Service{
+		Name:   "my-service",
+		Limits: []ratelimit.Limit{{Kind: ratelimit.Requests, Max: 500, Period: time.Minute, Burst: 10}},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +58,10 @@ func ExampleLimiter_Acquire() {
 	defer disconnect()
 	ctx, stop := context.WithCancel(context.Background())
 
-	limiter, err := ratelimit.Start(ctx, client, "my-service", ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 2})
+	limiter, err := ratelimit.Start(ctx, client, ratelimit.Service{
+		Name:   "my-service",
+		Limits: []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 2}},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -86,9 +91,13 @@ func ExampleLimiter_Cool() {
 	ctx, stop := context.WithCancel(context.Background())
 
 	account := ratelimit.Scope{Provider: "openai"}
-	limiter, err := ratelimit.Start(ctx, client, "my-service",
-		ratelimit.Limit{Scope: account, Kind: ratelimit.Concurrency, Max: 40},
-		ratelimit.Limit{Scope: account, Kind: ratelimit.Requests, Max: 500, Period: time.Minute})
+	limiter, err := ratelimit.Start(ctx, client, ratelimit.Service{
+		Name: "my-service",
+		Limits: []ratelimit.Limit{
+			{Scope: account, Kind: ratelimit.Concurrency, Max: 40},
+			{Scope: account, Kind: ratelimit.Requests, Max: 500, Period: time.Minute},
+		},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

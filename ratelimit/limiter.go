@@ -65,6 +65,7 @@ type Config struct {
 // of goroutines.
 type Limiter struct {
 	access
+	holder string // whose limits every call needs; "" for none
 
 	kick     chan struct{} // there is mail, or a lease ended; holds one
 	late     chan struct{} // a call was too late to be sent; holds one

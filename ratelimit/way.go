@@ -22,27 +22,52 @@ func (e *LeaseError) Error() string {
 }
 
 const (
-	// Round trips that CheckLease measures: fewer if they take longer than wayTime in all.
+	// Round trips that CheckLease measures at a time: fewer if they take longer than wayTime in all.
 	wayTrips = 30
 	wayLeast = 8
 	wayTime  = 3 * time.Second
+	// How often it measures, and how long it rests before the next time: a machine that is busy for
+	// a moment, as at the start of a container, is no reason to refuse a lease.
+	wayRounds = 4
+	wayRest   = 2 * time.Second
 )
 
 // CheckLease measures round trips to Redis, and returns a *LeaseError if the lease cannot work with
-// them. A few slow ones among many, as a busy machine has, are no reason. A Redis that does not
-// answer is none either: it passes.
+// them. It takes up to 20 s before it says so. A few slow ones among many, as a busy machine has,
+// are no reason. A Redis that does not answer is none either: it passes.
 func (a *Admin) CheckLease(ctx context.Context) error {
+	var trips []time.Duration
+	for round := 1; ; round++ {
+		more, ok := a.measureTrips(ctx)
+		if !ok {
+			return nil
+		}
+		trips = append(trips, more...)
+		err := checkLease(a.cfg, slices.Clone(trips))
+		if err == nil || round == wayRounds {
+			return err
+		}
+
+		select {
+		case <-time.After(wayRest):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// measureTrips measures some round trips. ok is false if Redis does not answer.
+func (a *Admin) measureTrips(ctx context.Context) (trips []time.Duration, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*wayTime)
 	defer cancel()
-	var trips []time.Duration
 	for began := a.now(); len(trips) < wayTrips && (len(trips) < wayLeast || a.now().sub(began) < wayTime); {
 		sent := a.now()
 		if a.client.Exists(ctx, a.keys.registry()).Err() != nil {
-			return nil
+			return nil, false
 		}
 		trips = append(trips, a.now().sub(sent))
 	}
-	return checkLease(a.cfg, trips[1:]) // the first opens the connection
+	return trips[1:], true // the first may open the connection
 }
 
 // checkLease compares a lease with round trips.
