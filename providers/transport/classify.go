@@ -217,6 +217,7 @@ var (
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
 	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|daily request limit reached|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
 	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
+		`|free tier is not available in your country` + // Google
 		`|credit balance is too low` +
 		`|insufficient (?:account )?balance` +
 		`|余额不足|已欠费` + // Zhipu
