@@ -108,8 +108,7 @@ func (c Config) Validate() error {
 // back to their queues and returns nil. While Redis is unreachable it waits and keeps its
 // answers; what Redis loses before a collector has it is recorded again. A process that could
 // not renew its leases in time, because it was frozen or cut off, ends everything it had and
-// continues under another worker ID. If its lease is too short for the network delay to Redis, Run
-// returns a *ratelimit.LeaseError at once. All of its goroutines have ended when it returns, unless the
+// continues under another worker ID. All of its goroutines have ended when it returns, unless the
 // error is ErrStuck: a call or a write did not return long after its deadline, or after the grace
 // period. The process must end then, so that other workers take over.
 func Run(ctx context.Context, cfg Config) (err error) {
@@ -117,9 +116,6 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	cfg = cfg.withDefaults()
-	if err := ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease}).CheckLease(ctx); err != nil {
-		return err
-	}
 	defer context.AfterFunc(ctx, cfg.Probe.stop)()
 	life, grace := newLife(cfg), cfg.Grace
 	go life.watch(ctx)

@@ -84,14 +84,15 @@ func (p *process) work(c *cli.Context) (err error) {
 	if len(callable.Keyless) > 0 {
 		fmt.Fprintf(d.Screen, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
 	}
-	err = worker.Run(c.Context, settings)
-	if tooShort := (*ratelimit.LeaseError)(nil); errors.As(err, &tooShort) {
+	admin := ratelimit.NewAdmin(d.Client, ratelimit.Config{Namespace: settings.Namespace, Lease: settings.Lease})
+	if err := admin.CheckLease(c.Context); err != nil {
 		if path := c.String(configFlag); path != "" {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 		return withCode(exitUsage, err)
 	}
-	if err != nil {
+
+	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)
 	}
 	return p.stopped(c.Context, "stopped; unfinished runs wait in Redis for other workers, or for: "+p.again(c))
