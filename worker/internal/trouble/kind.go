@@ -31,7 +31,12 @@ func KindOf(failed *providers.Error) Kind {
 	switch failed.Class {
 	case providers.Cancelled, providers.Lost:
 		return OfNothing
-	case providers.Overloaded, providers.Transient, providers.Timeout:
+	case providers.Transient:
+		if failed.Status/100 == 2 { // an answer that is not understood will not be later, either
+			return OfRequest
+		}
+		return OfProvider
+	case providers.Overloaded, providers.Timeout:
 		return OfProvider
 	case providers.Auth, providers.QuotaBilling:
 		return OfAccount

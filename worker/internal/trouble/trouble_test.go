@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -26,5 +27,30 @@ func TestHeldQueueComesBack(t *testing.T) {
 	troubles.Serve(map[string][]string{"p": {"q", "r"}})
 	if held["q"] >= 0 || !troubles.Serves("q") {
 		t.Errorf("%d tasks of a queue may be held after the trouble, want any number", held["q"])
+	}
+}
+
+// Only a provider that does not serve is down. One whose answers are not understood would be waited
+// for in vain.
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class  providers.Class
+		status int
+		want   Kind
+	}{
+		{providers.Transient, 500, OfProvider},
+		{providers.Transient, 408, OfProvider},
+		{providers.Transient, 0, OfProvider},
+		{providers.Transient, 200, OfRequest},
+		{providers.Overloaded, 529, OfProvider},
+		{providers.Timeout, 0, OfProvider},
+		{providers.Auth, 401, OfAccount},
+		{providers.BadRequest, 400, OfRequest},
+		{providers.Cancelled, 0, OfNothing},
+	} {
+		if got := KindOf(&providers.Error{Class: c.class, Status: c.status}); got != c.want {
+			t.Errorf("%s with status %d: kind %d, want %d", c.class, c.status, got, c.want)
+		}
 	}
 }
