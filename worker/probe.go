@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -13,7 +15,7 @@ type Probe struct {
 	mu       sync.Mutex // guards all below
 	limiter  *ratelimit.Limiter
 	troubles func() map[string]string
-	serves   int // providers
+	serves   []string // providers
 	stopping bool
 	sessions int
 	past     ratelimit.Health // of the sessions that have ended
@@ -29,6 +31,8 @@ type Vitals struct {
 	// first means that it could not renew its leases in time.
 	Sessions int
 	Waiting  int // calls that wait for admission
+	// Providers are those that this worker serves.
+	Providers []string
 	// Troubles are the providers that this worker cannot call, though others can, with the reason
 	// of each.
 	Troubles map[string]string
@@ -47,8 +51,8 @@ func (p *Probe) Vitals() Vitals {
 	v.Outages += health.Outages
 	v.LeasesLost += health.Lost
 	v.Waiting = p.limiter.Waiting()
-	v.Troubles = p.troubles()
-	v.Ready = len(v.Troubles) < p.serves && !p.stopping && !health.Away && closed(p.limiter.Beating()) && !closed(p.limiter.Fenced())
+	v.Providers, v.Troubles = p.serves, p.troubles()
+	v.Ready = len(v.Troubles) < len(p.serves) && !p.stopping && !health.Away && closed(p.limiter.Beating()) && !closed(p.limiter.Fenced())
 	return v
 }
 
@@ -66,7 +70,7 @@ func (p *Probe) begin(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sessions++
-	p.limiter, p.troubles, p.serves = s.worker.Limiter, s.troubles.Own, len(s.cfg.Endpoints)
+	p.limiter, p.troubles, p.serves = s.worker.Limiter, s.troubles.Own, slices.Sorted(maps.Keys(s.cfg.Endpoints))
 }
 
 // end keeps what a session has counted.

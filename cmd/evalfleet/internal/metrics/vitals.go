@@ -24,7 +24,7 @@ var (
 	readyDesc = prometheus.NewDesc("evalfleet_worker_ready",
 		"1 if this process is registered with the fleet and accepts runs.", nil, nil)
 	troubleDesc = prometheus.NewDesc("evalfleet_worker_provider_trouble",
-		"1 for each provider that this process cannot call, though others can.", []string{"provider"}, nil)
+		"1 if this process cannot call the provider, though others can.", []string{"provider"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -51,8 +51,9 @@ func (v vitals) Collect(metrics chan<- prometheus.Metric) {
 	} {
 		metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value)
 	}
-	for provider := range now.Troubles {
-		metrics <- prometheus.MustNewConstMetric(troubleDesc, prometheus.GaugeValue, 1, provider)
+	for _, provider := range now.Providers {
+		_, troubled := now.Troubles[provider]
+		metrics <- prometheus.MustNewConstMetric(troubleDesc, prometheus.GaugeValue, oneIf(troubled), provider)
 	}
 }
 
