@@ -6,7 +6,7 @@
 // "<…>", because prompts contain them.
 //
 // It reads files and the environment it is given, and does nothing else: it calls no provider,
-// opens no Redis and keeps no state. Only cmd imports it.
+// opens no Redis and keeps no state.
 package config
 
 import (

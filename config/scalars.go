@@ -205,7 +205,7 @@ func (y *yamlFile) free(v value, budget *int) any {
 	return nil
 }
 
-// seconds of an environment variable, such as RETRY_MAX_DELAY.
+// parseSeconds reads the seconds of an environment variable, such as RETRY_MAX_DELAY.
 func parseSeconds(s string) (time.Duration, bool) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil {

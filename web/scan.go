@@ -54,7 +54,8 @@ func (s *Server) scan(ctx context.Context, sink results.Reader, e results.Evalua
 	return c, err
 }
 
-// pages is how many runs one search reads for so many pairs, in whole pairs if it can be.
+// runs returns how many runs to read in one search that is to find a number of pairs: whole pairs,
+// unless a single one exceeds the bound of a search.
 func (c *scan) runs(pairs int) int {
 	return min(pairs*c.size, max(results.MostFound/c.size, 1)*c.size, results.MostFound)
 }

@@ -168,7 +168,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		}})
 		k.submit(0, prompts(`{"prompt": ["a", "b", "c"]}`))
 		cfg := k.config()
-		cfg.Lease, cfg.Grace, cfg.Log = time.Second, time.Millisecond, zerolog.Nop()
+		cfg.Lease, cfg.Grace, cfg.Log = 4*time.Second, time.Millisecond, zerolog.Nop()
 		cfg.Client = k.server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
 		cfg.Client.AddHook(k.death)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -189,7 +189,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
 		k.kept = k.store.Client().HExists(t.Context(), progress, record.ProgressSaid).Val()
 		cfg := k.config()
-		cfg.Lease = time.Second
+		cfg.Lease = 4 * time.Second
 		first, second := k.ending, k.start(cfg)
 		k.ending = func() { first(); second() }
 	}

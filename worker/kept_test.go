@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/ledger"
@@ -70,7 +71,9 @@ func TestLostRecordBeginsNoCall(t *testing.T) {
 	b.submit(3, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
 		s.Retry.InitialDelay, s.Retry.MaxDelay = 3*time.Second, 3*time.Second
 	})
-	defer b.start(b.brief())()
+	cfg := b.brief()
+	cfg.Lease = 8 * time.Second // a worker that is fenced on a slow machine would make calls in flight again
+	defer b.start(cfg)()
 	b.reach(runs)
 	b.store.Client().FlushAll(t.Context())
 	b.resubmit(func(s *enqueue.Submission) { s.Settle = 4 * time.Second })
@@ -396,6 +399,7 @@ func TestRecordedAgainAfterAnUnnoticedLoss(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)}, "--appendonly", "yes", "--appendfsync", "always")
 	b.submit(12, atMost(10))
 	cfg := b.config() // its lease is long enough for a slow machine to record before a call starts
+	cfg.Client = b.server.Client(func(o *redis.Options) { o.OnConnect = ratelimit.OnConnect("", cfg.Lease) })
 	cfg.Log = zerolog.Nop()
 	defer b.start(cfg)()
 	b.reach(40)

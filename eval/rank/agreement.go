@@ -152,10 +152,10 @@ func corrected(observed, chance float64) float64 {
 	return (observed - chance) / (1 - chance)
 }
 
-// Alpha is Krippendorff's alpha of all raters over the units with values by at least two
-// said something: 1 − D_o/D_e, the disagreement seen over the one that chance would
-// bring (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). NaN where
-// all values are the same, or there are none, or, at level Ratio, one is below 0.
+// Alpha returns Krippendorff's alpha over the units that at least two raters have valued:
+// 1 − D_o/D_e, where D_o is the observed disagreement and D_e the one expected by chance
+// (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). It is NaN where all values
+// are the same, where there are none, and at level Ratio where one is below 0.
 func (a *Agreement) Alpha(level Level) float64 {
 	given := map[float64]float64{} // n_c
 	inOrder := func(x, y [2]float64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
