@@ -10,19 +10,14 @@ import (
 )
 
 // noSuchModel pauses the provider if it has no such model, as the first call of that model
-// says, and the evaluation asks no other of the provider. The run loses no attempt. Runs of a list
-// fail one by one instead: each has an answer of its own, if only an error.
+// says, and no other is asked instead. The run loses no attempt. Runs of a list fail one by one
+// instead: each has an answer of its own, if only an error.
 func (a *Asker) noSuchModel(ctx context.Context, s call.Step, failed *providers.Error) bool {
 	if failed.Class != providers.ModelUnavailable || failed.Status/100 != 4 || a.chain.In() || a.on.Doubts.HasAnswered(s.Target) {
 		return false
 	}
 	if kind := a.run.Plan().Kind(); kind == eval.KindRuns || kind == eval.KindPrompts {
 		return false
-	}
-	for _, judge := range a.run.Evaluation.Asked.Everyone() {
-		if judge.Provider == s.Target.Provider && judge.Model != s.Target.Model {
-			return false
-		}
 	}
 
 	a.run.Progress.Attempts--
