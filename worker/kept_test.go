@@ -321,7 +321,8 @@ func TestOutageIsSaidOnce(t *testing.T) {
 			begun++
 		case strings.Contains(line, "Redis answers again"):
 			over++
-		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew leases in time"), strings.Contains(line, "returned the tasks"):
+		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew leases in time"), strings.Contains(line, "returned the tasks"),
+			strings.Contains(line, "the network delay to redis varies"): // a slow machine
 		default:
 			others = append(others, line)
 		}

@@ -105,7 +105,7 @@ func keyOf(h http.Header) (name, key string) {
 func TestKeysGoNowhereElse(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	providers := &parrots{judges: simulator.New(simulator.Config{Models: map[string]simulator.Model{"o3-deep-research": {}}}), asked: map[string]int{}, keys: map[string][]string{}}
+	providers := &parrots{judges: simulator.New(simulator.Config{Models: map[string]simulator.Model{"o3-deep-research": {}, "gpt-4.1-mini": {}}}), asked: map[string]int{}, keys: map[string][]string{}}
 	server := httptest.NewServer(providers)
 	t.Cleanup(server.Close)
 	fleetFile, all, keys := hostedAt(t, server.URL, true)
