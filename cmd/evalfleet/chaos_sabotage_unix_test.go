@@ -33,7 +33,10 @@ var chaosSabotages = map[string]chaosSabotage{
 	"nothing": {},
 	"a submitter hangs": {breaks: []string{"liveness"}, before: func(c *chaos) {
 		c.stuck = 5 * time.Second
-		c.submitter("a").signal(syscall.SIGSTOP)
+		m := c.submitter("a")
+		c.kill(m) // it may have ended
+		c.start(m)
+		m.signal(syscall.SIGSTOP)
 	}},
 	"calls beyond the fleet's limit": {breaks: []string{"limits", "cost"}, after: func(c *chaos) {
 		c.call(c.simulatorURL(), "careful", chaosLimit+1)
@@ -58,6 +61,7 @@ var chaosSabotages = map[string]chaosSabotage{
 	}},
 	"a process ends by itself": {breaks: []string{"exit codes"}, before: func(c *chaos) {
 		m := c.members[0]
+		c.repeats += chaosLimit // what it has in flight is answered again
 		m.signal(syscall.SIGKILL)
 		<-m.ended
 	}},
