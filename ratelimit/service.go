@@ -17,7 +17,9 @@ type Service struct {
 	Name string
 	// Limits are in force as long as a process that was started with them runs. Every process
 	// keeps the limits of all, so that while a new configuration is rolled out the old one holds
-	// as well. A process that dies without ending takes its limits along a lease later.
+	// as well. A process that dies without ending takes its limits along a lease later. After Redis
+	// has lost its memory, a daily quota admits nothing until the next day, or until Admin.Seed tells
+	// how much of it was used.
 	Limits []Limit
 	// Log hears when calls have to wait because Redis may have forgotten some that are in flight,
 	// and once about each outage of Redis. The zero Logger is silent.
