@@ -29,8 +29,8 @@ type Service struct {
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // Start returns a Limiter of a service, which runs until ctx ends; Ended tells when it has
-// stopped. The limits are in force when Start returns. A Redis that loses them, by FLUSHALL for
-// example, is told them again, and until then no call starts.
+// stopped. The limits are in force when Start returns. If Redis loses them, for example by FLUSHALL,
+// they are registered again, and no call starts before that.
 //
 // The first calls wait for up to DefaultLease where Redis has just started, was flushed since, or
 // was a replica before: calls that it does not remember may be in flight.
@@ -76,12 +76,10 @@ func (l *Limiter) join(ctx context.Context, admin *Admin, s Service) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := l.keepOnce(ctx, admin, s.Limits); err != nil {
-		return err
-	}
-	grace, err := admin.Grace(ctx)
+	grace, err := l.keepOnce(ctx, admin, s.Limits)
 	if err == nil && grace > 0 {
-		s.Log.Warn().Str("service", s.Name).Dur("wait_ms", grace).Msg("Redis may have forgotten calls in flight; until they have surely ended, no call starts")
+		s.Log.Warn().Str("service", s.Name).Dur("wait_ms", grace).
+			Msg("Redis may have forgotten calls in flight; no call starts until they have ended")
 	}
 	return err
 }
@@ -96,31 +94,33 @@ func (l *Limiter) keep(ctx context.Context, admin *Admin, limits []Limit) {
 		case <-ctx.Done():
 			return
 		}
-		_ = l.keepOnce(ctx, admin, limits) // the Limiter tells of outages
+		_, _ = l.keepOnce(ctx, admin, limits) // the Limiter logs outages
 	}
 }
 
-// keepOnce pins the limits and takes those of processes out of force that have died.
-func (l *Limiter) keepOnce(ctx context.Context, admin *Admin, limits []Limit) error {
+// keepOnce pins the limits and removes those of processes that have died. It returns how long
+// calls in flight may still be unknown, 0 or less when they are known.
+func (l *Limiter) keepOnce(ctx context.Context, admin *Admin, limits []Limit) (grace time.Duration, err error) {
 	if _, err := l.Pin(ctx, limits); err != nil {
-		return err
+		return 0, err
 	}
 	// As long as calls may be unknown, a process without a heartbeat may be alive.
-	grace, err := admin.Grace(ctx)
+	grace, err = admin.Grace(ctx)
 	if err != nil || grace > 0 {
-		return err
+		return grace, err
 	}
+
 	processes, err := admin.Alive(ctx)
 	if err != nil {
-		return err
+		return grace, err
 	}
 	for process, alive := range processes {
-		if !alive {
-			err = admin.Forget(ctx, process)
+		if alive {
+			continue
 		}
-		if err != nil {
-			return err
+		if err := admin.Forget(ctx, process); err != nil {
+			return grace, err
 		}
 	}
-	return nil
+	return grace, nil
 }

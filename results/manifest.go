@@ -122,9 +122,9 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
-	without, unlisted := unfinishedOf(e, counts)
+	without := unfinishedOf(e, counts)
 	for i, phase := range head.Phases {
-		head.Phases[i].Unlisted = unlisted[phase.Phase]
+		head.Phases[i].Unlisted = without[phase.Phase].unlisted
 	}
 	head.Ranking = ranking
 	raw, err := json.MarshalIndent(head, "", "  ")

@@ -16,14 +16,14 @@ const mostUnfinished = 10_000
 
 // unfinished describes the runs of a phase that have no result.
 type unfinished struct {
-	runs int // whose results are missing where they have no row; 0: none are listed
-	row  func(index int) RunRow
+	runs     int // whose results are missing where they have no row; 0: none are listed
+	row      func(index int) RunRow
+	unlisted int // how many there are where none are listed
 }
 
-// unfinishedOf returns the runs without a result of each phase of an evaluation, and how many
-// more there are that are not listed.
-func unfinishedOf(e Evaluation, counts []PhaseCounts) (phases []unfinished, unlisted []int) {
-	phases, unlisted = make([]unfinished, len(e.Phases)), make([]int, len(e.Phases))
+// unfinishedOf returns the runs without a result of each phase of an evaluation.
+func unfinishedOf(e Evaluation, counts []PhaseCounts) []unfinished {
+	phases := make([]unfinished, len(e.Phases))
 	for _, c := range counts {
 		if c.Phase >= len(e.Phases) {
 			continue
@@ -41,15 +41,15 @@ func unfinishedOf(e Evaluation, counts []PhaseCounts) (phases []unfinished, unli
 		if missing <= 0 {
 			continue
 		}
-		unlisted[c.Phase] = missing
+		phases[c.Phase].unlisted = missing
 		if missing > mostUnfinished || e.Phases[c.Phase].Open {
 			continue
 		}
 		if of, ok := plannedRuns(e, c); ok {
-			phases[c.Phase], unlisted[c.Phase] = of, 0
+			phases[c.Phase] = of
 		}
 	}
-	return phases, unlisted
+	return phases
 }
 
 // plannedRuns describes the runs of a phase as they are planned. It cannot where another version
@@ -144,7 +144,7 @@ func ListedRow(e Evaluation, phase, index int) RunRow {
 	}}
 }
 
-// stateWithoutResult is none, or cancelled if the evaluation was cancelled.
+// stateWithoutResult returns none, or cancelled if the evaluation was cancelled.
 func stateWithoutResult(e Evaluation) string {
 	if !e.Cancelled.IsZero() {
 		return eval.StateCancelled.String()

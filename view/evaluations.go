@@ -111,7 +111,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	if err != nil {
 		return e, Limits{}, err
 	}
-	limits, err := f.limits(ctx, in, kept, r.QueueNames(), now)
+	limits, err := f.limits(ctx, in, kept, now)
 	return e, limits, err
 }
 

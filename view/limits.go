@@ -81,17 +81,18 @@ func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) boo
 	if err != nil {
 		return Limits{}, err
 	}
-
-	return f.limits(ctx, in, kept, queues, now)
-}
-
-func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
 	paused, _, err := gate.HoldPaused(ctx, f.client(), queues)
 	if err != nil {
 		return Limits{}, err
 	}
-	view := Limits{Limits: []Limit{}, HeldBy: slices.Concat(in.holds, paused)}
 
+	limits, err := f.limits(ctx, in, kept, now)
+	limits.HeldBy = slices.Concat(in.holds, paused)
+	return limits, err
+}
+
+func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, now time.Time) (Limits, error) {
+	view := Limits{Limits: []Limit{}}
 	for _, u := range in.usage {
 		if !kept(u.Limit) {
 			continue

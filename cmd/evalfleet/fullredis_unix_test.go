@@ -64,8 +64,7 @@ func TestFullRedisLetsPeopleOut(t *testing.T) {
 	}
 }
 
-// Whoever waits for an evaluation is told when a queue is paused in asynqmon, and not of a pace from
-// before; so is whoever looks at the limits.
+// enqueue --wait and limits name a queue that is paused in asynqmon, and --wait shows no pace.
 func TestWaitingSaysThatAQueueIsPaused(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "10ms")
@@ -82,7 +81,7 @@ func TestWaitingSaysThatAQueueIsPaused(t *testing.T) {
 
 	said := "held back by asynqmon, where queue " + queue + " is paused: resume it there"
 	waits := launch(t, f.dir, "enqueue", file, "--config", "fleet.yaml", "--wait", "--redis", f.redis.URL())
-	testrun.EventuallyGot(t, "whoever waits is told of the pause", func() (string, bool) {
+	testrun.EventuallyGot(t, "enqueue --wait names the pause", func() (string, bool) {
 		now := waits.stderr.String()
 		return now, strings.Contains(now, "0/12 · "+said)
 	})

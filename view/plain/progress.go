@@ -50,7 +50,7 @@ type Progress struct {
 	bound  []string // limit that each of the last calls waited for, "" for none
 	waits  string   // why the pace is unknown; empty: it is known
 	held   string   // what holds calls back, in words
-	stands bool     // no call starts because of it
+	halted bool     // no call starts because of it
 }
 
 // NewProgress shows the progress of an evaluation once Show runs.
@@ -110,7 +110,7 @@ func (p *Progress) Waiting(why error) {
 	}
 }
 
-// Held is collect.Observer. A pace from before says nothing once no call starts.
+// Held implements collect.Observer. It drops the pace once no call starts.
 func (p *Progress) Held(hold collect.Hold) {
 	var words []string
 	for _, by := range hold.Others {
@@ -126,8 +126,8 @@ func (p *Progress) Held(hold collect.Hold) {
 
 	p.mu.Lock()
 	begins := p.held == "" && len(words) > 0
-	p.held, p.stands = strings.Join(words, "; "), hold.All
-	if p.stands {
+	p.held, p.halted = strings.Join(words, "; "), hold.All
+	if p.halted {
 		p.pace.Restart(time.Now(), p.counts.Ended)
 	}
 	p.mu.Unlock()
@@ -183,7 +183,7 @@ func (p *Progress) line() string {
 	if p.held != "" {
 		parts = append(parts, p.held)
 	}
-	if p.stands {
+	if p.halted {
 		return strings.Join(parts, " · ")
 	}
 	p.pace.Note(time.Now(), p.counts.Ended)

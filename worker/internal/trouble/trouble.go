@@ -108,7 +108,7 @@ func (e Ended) scope(k Kind) ratelimit.Scope {
 	return ratelimit.Scope{Provider: e.Provider}
 }
 
-// report describes the failed calls of a kind, of which the first ended so long ago.
+// report describes the failed calls of a kind. lasted is the time since the first of them ended.
 func (e Ended) report(k Kind, lasted time.Duration) ratelimit.Failing {
 	return ratelimit.Failing{Scope: e.scope(k), Class: string(e.Failed.Class), Message: e.Failed.Message, For: lasted}
 }
