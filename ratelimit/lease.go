@@ -60,6 +60,13 @@ func (e *Lease) ID() string { return e.id }
 // BoundBy is the ID of the limit that the call waited for last, "" if none.
 func (e *Lease) BoundBy() string { return e.boundBy }
 
+// Memory names what Redis remembered, as Admin.Memory does, when it last knew of the lease.
+func (e *Lease) Memory() string {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	return e.epoch
+}
+
 // Now returns the time on Redis's clock, as it was when the lease was granted and has passed here
 // since.
 func (e *Lease) Now() time.Time {

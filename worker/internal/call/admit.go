@@ -21,6 +21,9 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			return nil, err
 		}
 	}
+	if err := c.run.Known(ctx, ""); err != nil {
+		return nil, err
+	}
 	c.run.Waits()
 	defer c.run.Steps()
 	waiting, release := c.run.Waiting(ctx)
@@ -60,11 +63,16 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 				c.freeSlot()
 				return nil, over
 			}
-			if err = lease.Check(); err == nil && !c.run.Halted() {
+			known := c.run.Known(ctx, lease.Memory()) // the wait may have been long
+			if err = lease.Check(); err == nil && known == nil && !c.run.Halted() {
 				c.run.Progress.Fallen.Admitted()
 				return lease, nil
 			}
 			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
+			if known != nil {
+				c.freeSlot()
+				return nil, known
+			}
 			if ctx.Err() == nil && c.run.MayBegin() == nil {
 				call.ID = c.nextCallID() // a lease's id is used once
 				continue

@@ -50,6 +50,7 @@ type Ledger struct {
 	bytes    int
 	owed     map[string]owedCall // by the call's id
 	recorded recorded
+	agreed   map[eval.ID]agreement
 }
 
 // keptOutcome is a recorded outcome of one run, or recorded calls of an unfinished one.
@@ -95,7 +96,10 @@ func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.En
 
 // New returns an empty ledger.
 func New(s *store.Store, limiter *ratelimit.Admin) *Ledger {
-	return &Ledger{store: s, limiter: limiter, over: stop.NewSignal(), owed: map[string]owedCall{}, confirmed: make(chan struct{}, 1)}
+	return &Ledger{
+		store: s, limiter: limiter, over: stop.NewSignal(), confirmed: make(chan struct{}, 1),
+		owed: map[string]owedCall{}, agreed: map[eval.ID]agreement{},
+	}
 }
 
 // ErrClosed is the cause with which writes end that could not be made until the ledger closed.
@@ -173,6 +177,9 @@ func (k *Ledger) put(o keptOutcome) {
 	o.at = time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.agreed[o.evaluation()].created != o.created.UnixMilli() {
+		delete(k.agreed, o.evaluation())
+	}
 	k.outcomes = append(k.outcomes, &o)
 	k.bytes += o.Size()
 	drop := 0
@@ -200,14 +207,18 @@ func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.
 			ids = append(ids, job.evaluation)
 		}
 	}
+	k.keepAgreed(held)
+
+	var failed error
 	for _, id := range ids {
-		if err := k.lookAt(ctx, id, all, held[id], lost); err != nil {
-			seen(false)
-			return err
+		err := k.lookAt(ctx, id, all, held[id], lost)
+		failed = errors.Join(failed, err)
+		if outage.Is(err) || outage.Passes(err) { // for the others as well
+			break
 		}
 	}
-	seen(true)
-	return nil
+	seen(failed == nil)
+	return failed
 }
 
 // lookAt is Look at one evaluation. all: the calls that have just ended are stored as well.
@@ -227,7 +238,9 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 		return nil
 	}
 
+	k.mu.Lock()
 	again, replaced := k.missing(id, held)
+	k.mu.Unlock()
 	if replaced || !before.IsZero() && !before.Equal(held.Created) {
 		lost(id)
 	}
@@ -276,10 +289,8 @@ func (k *Ledger) evaluations() []eval.ID {
 }
 
 // missing returns the outcomes that may be missing from an evaluation: another record or another
-// memory has acknowledged them. replaced: some were in another record.
+// memory has acknowledged them. replaced: some were in another record. The caller has mu.
 func (k *Ledger) missing(id eval.ID, held store.Held) (outcomes []*keptOutcome, replaced bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	for _, o := range k.outcomes {
 		other := !o.created.Equal(held.Created)
 		if o.evaluation() == id && (other || o.entry.Memory != held.Oldest.Memory) {

@@ -109,6 +109,21 @@ func (r *Run) HeldBack() time.Duration {
 	return min(r.Progress.NotBefore.Sub(r.Now()), most)
 }
 
+// recordsAgain is how long a run stays away whose answer may be known here and not in Redis.
+const recordsAgain = time.Second
+
+// Known returns nil if a call of the run may begin: Redis still has the record that the run was
+// read from, with every answer of its evaluation that this worker knows. Otherwise Redis has lost
+// data, and the run goes back until that is recorded again. memory is that of the limits under
+// which the call begins; "": they have not been asked yet.
+func (r *Run) Known(ctx context.Context, memory string) error {
+	agrees, err := r.on.Ledger.Agrees(ctx, r.Task.Evaluation, r.Evaluation.Record.Created, memory)
+	if err != nil || agrees {
+		return err
+	}
+	return r.GoBack(ctx, recordsAgain, "Redis has lost data, which is recorded again")
+}
+
 // GoBack keeps what the next worker must know and sends the task back.
 func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error {
 	r.Progress.NotBefore, r.Progress.Delay = r.Now().Add(delay), max(delay, time.Millisecond)

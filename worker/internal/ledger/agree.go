@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// agreement says which record of an evaluation had everything that the ledger keeps of it, and
+// what the limits remembered then.
+type agreement struct {
+	created int64 // Unix ms
+	memory  string
+}
+
+// Agrees reports whether an evaluation's record is still the one made at created and has
+// everything that the ledger keeps of it, so that a call of a run cannot be for an answer that is
+// known here. memory is that of the limits under which the call begins; "": the last one will do.
+// Redis is asked once for each record and memory.
+func (k *Ledger) Agrees(ctx context.Context, id eval.ID, created time.Time, memory string) (bool, error) {
+	asked := agreement{created.UnixMilli(), memory}
+	k.mu.Lock()
+	last := k.agreed[id]
+	k.mu.Unlock()
+	if last == asked || memory == "" && last.created == asked.created {
+		return true, nil
+	}
+
+	held, err := k.store.Held(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	outcomes, _ := k.missing(id, held)
+	if len(outcomes) > 0 || !held.Created.Equal(created) {
+		return false, nil
+	}
+	k.agreed[id] = asked
+	return true, nil
+}
+
+// keepAgreed forgets the agreements about evaluations of which no run is held.
+func (k *Ledger) keepAgreed(held map[eval.ID]time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id := range k.agreed {
+		if _, is := held[id]; !is {
+			delete(k.agreed, id)
+		}
+	}
+}
