@@ -150,7 +150,7 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 			continue
 		}
 
-		late, silent, err := unrecorded(ctx, r.Store, r.Limits, memory)
+		late, silent, err := unrecorded(ctx, r.Store, r.Limits, memory, "")
 		if err != nil {
 			return "", err
 		}
@@ -172,8 +172,9 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 }
 
 // unrecorded names the live workers that have not recorded again what they knew when a memory of
-// the limits began, and counts those that do not tell.
-func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string) (late []string, silent int, err error) {
+// the limits began, or that keep something of an evaluation ("": of none) which they have not found
+// in Redis, and counts those that do not tell.
+func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string, id eval.ID) (late []string, silent int, err error) {
 	beats, err := limits.Beats(ctx)
 	if errors.Is(err, ratelimit.ErrClock) {
 		return []string{"all"}, 0, nil // who lives is known once every worker has renewed its heartbeat
@@ -197,7 +198,7 @@ func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, me
 		case of.Recorded == nil:
 			silent++
 		case of.Lease > 0 && beats[worker] > of.Lease+time.Second: // it was not renewed since the clock was set: no live worker's
-		case *of.Recorded != memory:
+		case *of.Recorded != memory, id != "" && slices.Contains(of.Lost, id):
 			late = append(late, worker)
 		}
 	}

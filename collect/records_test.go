@@ -182,3 +182,57 @@ func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 		t.Errorf("the budget is closed: %t, %v", closed, err)
 	}
 }
+
+// Runs of an evaluation that Redis lost are pulled again only when every live worker has recorded
+// again what it knows of it: also one that takes longer than most, and for longer than a call may
+// need.
+func TestSettleWaitsForWorkersThatKnowMore(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	s := store.New(client, "")
+	cfg := ratelimit.Config{Lease: time.Second, Worker: "w"}
+	limits := ratelimit.NewAdmin(client, cfg)
+	if err := limits.Remember(ctx); err != nil {
+		t.Fatal(err)
+	}
+	memory, _, err := limits.Memory(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := ratelimit.New(client, cfg)
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() { ended <- limiter.Run(running) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-limiter.Beating()
+	tell := func(recorded string, lost ...eval.ID) {
+		t.Helper()
+		if err := s.Tell(ctx, "w", record.Worker{V: record.WorkerVersion, Recorded: &recorded, Lost: lost}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for what, late := range map[string]func(){
+		"has not looked in this memory": func() { tell("an earlier memory") },
+		"has not found the record yet":  func() { tell(memory, "ev-another", "ev-lost") },
+	} {
+		late()
+		settled := make(chan error, 1)
+		go func() { settled <- Settle(s, limits, "ev-lost", zerolog.Nop())(ctx) }()
+		select {
+		case <-settled:
+			t.Errorf("a worker %s, and is not waited for", what)
+			continue
+		case <-time.After(SettleTime + time.Second):
+		}
+		tell(memory, "ev-another")
+		if err := <-settled; err != nil {
+			t.Error(err)
+		}
+	}
+}

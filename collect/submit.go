@@ -17,10 +17,6 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// SettleTime is how long workers have, after Redis lost an evaluation, to record their answers
-// again: they look every second.
-const SettleTime = 3 * time.Second
-
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none
 // yet), which are not asked again. If the results store has the evaluation, what is still to come
 // goes there too. Restoration.Restore should follow.
@@ -63,10 +59,10 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 			known = known || phase.Succeeded+phase.Failed > 0
 		}
 	}
-	if known {
-		s.Settle = SettleTime
-	}
 	limits := f.Limits()
+	if known {
+		s.Settle = Settle(f.Store, limits, id, f.Log)
+	}
 	if err := limits.Remember(ctx); err != nil {
 		return receipt, false, err
 	}

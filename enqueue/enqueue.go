@@ -19,7 +19,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
@@ -43,10 +42,10 @@ type Submission struct {
 	// Jobs are jobs in the results store whose calls have not ended. A
 	// submission that creates the record gives them back to their runs.
 	Jobs []record.Job
-	// Settle is how long workers have, once the record exists and before any run can be pulled,
-	// to record again what Redis has lost of an evaluation submitted before. Only for a
-	// submission that creates the record.
-	Settle time.Duration
+	// Settle is called once the record exists, and before any run can be pulled, by a submission
+	// that creates the record of an evaluation submitted before: it waits until workers have
+	// recorded again what Redis has lost. nil: there is nothing to wait for.
+	Settle func(context.Context) error
 	// Lost is set by a program that submits by itself what Redis has lost. Where Redis
 	// knows the evaluation after all, it stays as it is: paused, if it is paused.
 	Lost bool
@@ -109,8 +108,8 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	kept := false
-	if created && s.Settle > 0 {
-		if err := outage.Pause(ctx, s.Settle); err != nil {
+	if created && s.Settle != nil {
+		if err := s.Settle(ctx); err != nil {
 			return Receipt{}, err
 		}
 	}

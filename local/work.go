@@ -35,14 +35,14 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	}
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.Worker.Log, Queued: func(t record.Task, at time.Time) { settings.Observer.Event(observe.Queued(t, at)) }}
 	var evaluation *collect.Evaluation
-	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
+	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
 		jobs, err := sink.Jobs(ctx, r.ID)
 		if err != nil {
 			return enqueue.Receipt{}, folder.StoreError(err)
 		}
 		receipt, err := collect.Submit(ctx, enqueuer, enqueue.Submission{
 			Evaluation: j.Submission.Evaluation, Texts: j.Submission.Texts, Settings: j.Submission.Settings,
-			SinkURL: sinkURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle > 0,
+			SinkURL: sinkURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle != nil,
 		}, sink)
 		if err != nil {
 			return receipt, err
@@ -59,7 +59,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			Sink: sink, Unrecorded: more, Log: j.Worker.Log, Drain: drain,
 		}.Restore(ctx)
 	}
-	receipt, err := submit(ctx, 0)
+	receipt, err := submit(ctx, nil)
 	if errors.Is(err, store.ErrCancelled) {
 		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
 			return folder.StoreError(err)
@@ -98,7 +98,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	parts.Go(func() error {
 		defer stop()
 		err := collect.Resubmitting(collecting, j.Worker.Log, receipt.ID, evaluation.Follow,
-			func(ctx context.Context) error { _, err := submit(ctx, collect.SettleTime); return err })
+			func(ctx context.Context) error {
+				_, err := submit(ctx, collect.Settle(s, limits, receipt.ID, j.Worker.Log))
+				return err
+			})
 		if collecting.Err() != nil {
 			return nil
 		}

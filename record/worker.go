@@ -1,9 +1,13 @@
 package record
 
-import "time"
+import (
+	"time"
 
-// Worker is what a worker tells of itself, beside its heartbeat. Nothing but Recorded is used to
-// decide.
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Worker is what a worker tells of itself, beside its heartbeat. Nothing but Recorded and Lost is
+// used to decide.
 type Worker struct {
 	V       int       `json:"v"` // 1
 	Host    string    `json:"host"`
@@ -21,6 +25,9 @@ type Worker struct {
 	// worker has recorded again what Redis had lost: the outcomes and calls that it knew when that
 	// memory began. Empty: for none yet. nil: a release that does not tell.
 	Recorded *string `json:"recorded,omitempty"`
+	// Lost are the evaluations that the worker keeps outcomes or calls of and has not found in
+	// Redis by then.
+	Lost []eval.ID `json:"lost,omitempty"`
 }
 
 // WorkerVersion is that of Worker.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -30,7 +31,9 @@ func TestFlushKeepsAJob(t *testing.T) {
 	defer s.start(s.cfg)()
 	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Polled > 0 })
 	s.store.Client().FlushAll(t.Context())
-	s.resubmit(func(s *enqueue.Submission) { s.Settle = 4 * time.Second })
+	s.resubmit(func(s *enqueue.Submission) {
+		s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
+	})
 	s.wait()
 	s.wantEachOnce()
 	if got := s.server.Stats().Models[researcher]; got.Submitted != int64(s.runs) || got.MaxInFlight != 1 {

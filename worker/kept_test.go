@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -41,7 +43,9 @@ func TestRecordedAgainAfterALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)})
-			again := func(s *enqueue.Submission) { s.Settle = 4 * time.Second }
+			again := func(s *enqueue.Submission) {
+				s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
+			}
 			b.submit(12, atMost(10)) // 132 runs
 			defer b.start(b.brief())()
 			b.reach(40)
@@ -76,7 +80,9 @@ func TestLostRecordBeginsNoCall(t *testing.T) {
 	defer b.start(cfg)()
 	b.reach(runs)
 	b.store.Client().FlushAll(t.Context())
-	b.resubmit(func(s *enqueue.Submission) { s.Settle = 4 * time.Second })
+	b.resubmit(func(s *enqueue.Submission) {
+		s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
+	})
 	b.wait()
 	b.wantEachOnce()
 	if calls, _ := b.provider.count(); calls != 2*runs {
@@ -127,7 +133,7 @@ func TestKeptUntilInASink(t *testing.T) {
 	}
 	k.Put(encoded(t, b.id, run), r.Created, done.Entry)
 	lost := 0
-	look := func(kept int) {
+	look := func(kept int, missing ...eval.ID) {
 		t.Helper()
 		if err := k.Look(t.Context(), "", nil, func(eval.ID) { lost++ }); err != nil {
 			t.Fatal(err)
@@ -135,13 +141,16 @@ func TestKeptUntilInASink(t *testing.T) {
 		if outcomes, _ := k.Kept(); outcomes != kept {
 			t.Errorf("%d outcomes are kept, want %d", outcomes, kept)
 		}
+		if got := k.Lost(); !slices.Equal(got, missing) {
+			t.Errorf("the worker misses %v in Redis, want %v", got, missing)
+		}
 	}
 	look(1)
 	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 0 {
 		t.Errorf("recorded %d times, found lost %d times; want once and never", len(runs[1]), lost)
 	}
 	b.store.Client().FlushAll(t.Context())
-	look(1)
+	look(1, b.id)
 	b.resubmit()
 	look(1)
 	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 3 {

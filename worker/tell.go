@@ -28,7 +28,7 @@ func (s *session) tell(ctx context.Context) {
 		of.Flying, of.Waiting, of.Stopping = s.worker.Shares.InFlight(), s.worker.Limiter.Waiting(), s.worker.Stopping.Given() != nil
 		of.Queues = s.queues.serving()
 		recorded := s.life.ledger.Recorded()
-		of.Recorded = &recorded
+		of.Recorded, of.Lost = &recorded, s.life.ledger.Lost()
 		if err := s.worker.Store.Tell(ctx, s.worker.ID, of, toldHolds); err != nil && ctx.Err() == nil {
 			s.worker.Log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -50,4 +51,22 @@ func (k *Ledger) keepAgreed(held map[eval.ID]time.Time) {
 			delete(k.agreed, id)
 		}
 	}
+}
+
+// Lost are the evaluations of which something is kept that Redis did not have when the last look
+// ended.
+func (k *Ledger) Lost() []eval.ID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lost
+}
+
+func (k *Ledger) setLost(now []eval.ID) {
+	slices.Sort(now)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Equal(now, k.lost) {
+		k.tell()
+	}
+	k.lost = now
 }

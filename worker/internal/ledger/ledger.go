@@ -51,6 +51,7 @@ type Ledger struct {
 	owed     map[string]owedCall // by the call's id
 	recorded recorded
 	agreed   map[eval.ID]agreement
+	lost     []eval.ID // see Lost; replaced, never changed
 }
 
 // keptOutcome is a recorded outcome of one run, or recorded calls of an unfinished one.
@@ -196,7 +197,8 @@ func (k *Ledger) put(o keptOutcome) {
 // has recorded runs of again. memory is that of the limits which the worker has reported its leases to: see Recorded.
 func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.Time, lost func(eval.ID)) error {
 	all, seen := k.recordFor(memory)
-	ids := k.evaluations()
+	kept := k.evaluations()
+	ids := slices.Clone(kept)
 	for id := range held {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -210,32 +212,38 @@ func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.
 	k.keepAgreed(held)
 
 	var failed error
+	var gone []eval.ID
 	for _, id := range ids {
-		err := k.lookAt(ctx, id, all, held[id], lost)
+		is, err := k.lookAt(ctx, id, all, held[id], lost)
 		failed = errors.Join(failed, err)
+		if !is && slices.Contains(kept, id) {
+			gone = append(gone, id)
+		}
 		if outage.Is(err) || outage.Passes(err) { // for the others as well
 			break
 		}
 	}
+	k.setLost(gone)
 	seen(failed == nil)
 	return failed
 }
 
-// lookAt is Look at one evaluation. all: the calls that have just ended are stored as well.
-func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.Time, lost func(eval.ID)) error {
+// lookAt is Look at one evaluation. all: the calls that have just ended are stored as well. is:
+// Redis has everything that is kept of it.
+func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.Time, lost func(eval.ID)) (is bool, err error) {
 	asked := time.Now()
 	held, err := k.store.Held(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := k.jobs.restore(ctx, k.store, k.limiter, id, held); err != nil {
-		return err
+		return false, err
 	}
 	if held.Created.IsZero() {
 		lost(id)
 		k.forget(func(o *keptOutcome) bool { return o.evaluation() == id && asked.Sub(o.at) > goneFor })
 		k.forgetOwed(id, asked.Add(-goneFor))
-		return nil
+		return false, nil
 	}
 
 	k.mu.Lock()
@@ -255,10 +263,10 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 		}
 	}
 	if errors.Is(err, store.ErrNoEvaluation) {
-		return nil // gone again
+		return false, nil // gone again
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(again) > 0 {
 		lost(id) // their tasks may be back too, pulled by now, and wait for calls
@@ -267,7 +275,7 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 	k.forget(func(o *keptOutcome) bool {
 		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) && o.stored(held.Oldest)
 	})
-	return nil
+	return true, nil
 }
 
 // evaluations lists those with kept outcomes and calls.

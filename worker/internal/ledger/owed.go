@@ -145,10 +145,7 @@ func (k *Ledger) recordFor(memory string) (all bool, seen func(everything bool))
 		before := r.done
 		r.done = everything && kept && memory != ""
 		if r.done != before {
-			select {
-			case k.confirmed <- struct{}{}:
-			default:
-			}
+			k.tell()
 		}
 	}
 }
@@ -165,5 +162,13 @@ func (k *Ledger) Recorded() string {
 	return k.recorded.memory
 }
 
-// Confirmed receives when Recorded may have changed.
+// tell says that Recorded or Lost may have changed.
+func (k *Ledger) tell() {
+	select {
+	case k.confirmed <- struct{}{}:
+	default:
+	}
+}
+
+// Confirmed receives when Recorded or Lost may have changed.
 func (k *Ledger) Confirmed() <-chan struct{} { return k.confirmed }
