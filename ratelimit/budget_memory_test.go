@@ -10,7 +10,8 @@ import (
 )
 
 // A process dies with a call in flight, and Redis loses its memory: the call is in no results
-// store, and the process that was granted the next call knows that it was reserved.
+// store, and the process that was granted the next call knows that it was reserved. It does not
+// forget that while other evaluations are submitted again first, and Redis loses its memory again.
 func TestBudgetCountsCallsOfTheDead(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
@@ -35,6 +36,16 @@ func TestBudgetCountsCallsOfTheDead(t *testing.T) {
 		mustRelease(t, acquire(b))
 		wire.set(func() { wire.cut = true })
 
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{"ev-b", "ev-c"} {
+			register(t, client, other, Budget(other, costly))
+			_, err := b.Acquire(t.Context(), Request{ID: newID(), Call: Scope{Provider: "other"}, Holders: []string{other}, MaxWait: time.Millisecond})
+			if err == nil {
+				t.Error("a call begins in the grace period")
+			}
+		}
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}

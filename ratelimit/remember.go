@@ -51,12 +51,15 @@ func (m *Memory) before() *registry {
 }
 
 // keep keeps a registry that was read. A budget that was taken out of it belongs to an evaluation
-// that has ended or was deleted, and begins anew if that is submitted again.
+// that has ended or was deleted, and begins anew if that is submitted again. One that it has not
+// had since Redis lost its memory may belong to an evaluation that is still to be submitted again.
 func (m *Memory) keep(r *registry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registry != nil && m.registry.epoch == r.epoch {
-		maps.DeleteFunc(m.uses, func(id string, told useTold) bool { return told.rule.way == byBudget && r.byID[id] == nil })
+		maps.DeleteFunc(m.uses, func(id string, told useTold) bool {
+			return told.rule.way == byBudget && m.registry.byID[id] != nil && r.byID[id] == nil
+		})
 	}
 	m.registry = r
 }
