@@ -120,10 +120,12 @@ func (r Restoration) inOneMemory(ctx context.Context) error {
 	return r.Limits.TellSpent(ctx, id, memory, max(nano, r.Unrecorded.Spent))
 }
 
-// Workers are asked so often whether they have recorded again what Redis has lost. One that does
+// Workers are asked so often whether they have recorded again what Redis has lost, and Redis whether
+// the grace period is over. One that does
 // not tell, because its release is an earlier one, is given tellTime after the grace period.
 const (
 	askWorkers = 200 * time.Millisecond
+	askGrace   = time.Second
 	tellTime   = 5 * time.Second
 )
 
@@ -144,7 +146,8 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 			before, began = memory, time.Now()
 		}
 		if grace > 0 {
-			if err := outage.Pause(ctx, grace); err != nil {
+			// Redis's clock may be set, or another memory begin, at any time.
+			if err := outage.Pause(ctx, min(grace, askGrace)); err != nil {
 				return "", err
 			}
 			continue

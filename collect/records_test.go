@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -181,6 +182,58 @@ func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 	if closed, _, err := limits.Untold(ctx, string(id)); err != nil || closed {
 		t.Errorf("the budget is closed: %t, %v", closed, err)
 	}
+}
+
+// Redis's clock was ahead when its memory began, and is corrected while a budget waits for the end of
+// the grace period: it does not wait for as long as the clock was ahead.
+func TestRestoreFollowsRedisClock(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	s, limits, id, sink := budgetedOf(t, client)
+	if err := limits.Remember(ctx); err != nil {
+		t.Fatal(err)
+	}
+	endsIn := func(d time.Duration) {
+		t.Helper()
+		if err := client.HSet(ctx, "{ef}:limits", "blind", time.Now().Add(d).UnixMicro()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endsIn(time.Hour)
+	asked := func() string { return statOf(t, client, "hmget") }
+	before := asked()
+	restored := make(chan error, 1)
+	go func() {
+		restored <- restoreBudget(ctx, s, limits, id, sink, func(context.Context) error { return nil })
+	}()
+	testrun.Eventually(t, "the grace period is known", func() bool { return asked() != before })
+	endsIn(0)
+	select {
+	case err := <-restored:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-testrun.Context(t).Done():
+		t.Fatal("the budget waits for an hour")
+	}
+	if closed, _, err := limits.Untold(ctx, string(id)); err != nil || closed {
+		t.Errorf("the budget is closed: %t, %v", closed, err)
+	}
+}
+
+// statOf is what Redis counts of a command.
+func statOf(t *testing.T, client redis.UniversalClient, command string) string {
+	t.Helper()
+	stats, err := client.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(stats) {
+		if strings.HasPrefix(line, "cmdstat_"+command+":") {
+			return line
+		}
+	}
+	return ""
 }
 
 // Runs of an evaluation that Redis lost are pulled again only when every live worker has recorded

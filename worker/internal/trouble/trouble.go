@@ -38,7 +38,8 @@ const (
 	// tellEvery is how often answers are told to other workers.
 	tellEvery = 5 * time.Second
 	// firstPause and longestPause bound the time after which a worker with trouble of its own
-	// tries one call. It doubles.
+	// tries one call. It doubles, also where the trouble is back within longestPause: with too few
+	// descriptors one call succeeds and several do not.
 	firstPause, longestPause = time.Second, time.Minute
 	// refusedEvery is how often refusals as one too many are reported.
 	refusedEvery = time.Second
@@ -70,6 +71,10 @@ type target struct {
 	told     time.Time    // when that was told last
 	out      time.Time    // since when calls of every worker wait, as this one knows; zero: they do not
 	own      *own         // trouble of this worker alone; nil: none
+	ended    struct {     // the last such trouble
+		at    time.Time // zero: there was none
+		pause time.Duration
+	}
 }
 
 // own is trouble that only this worker has with a provider.
@@ -285,7 +290,11 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 	first := of.own == nil
 	switch {
 	case first:
-		of.own = &own{since: now, pause: firstPause, next: now.Add(firstPause)}
+		pause := firstPause
+		if !of.ended.at.IsZero() && now.Sub(of.ended.at) < longestPause {
+			pause = min(2*of.ended.pause, longestPause)
+		}
+		of.own = &own{since: now, pause: pause, next: now.Add(pause)}
 	case e.Began.After(of.own.since):
 		of.own.pause = min(2*of.own.pause, longestPause)
 		of.own.next = now.Add(of.own.pause)
@@ -316,9 +325,10 @@ func (t *Troubles) answered(ctx context.Context, e Ended) {
 		of := t.target(scope)
 		tell = tell || of.failed > 0 || !of.out.IsZero() || now.Sub(of.told) >= tellEvery
 		if of.own != nil && e.Began.After(of.own.since) {
+			of.ended.at, of.ended.pause = now, of.own.pause
 			of.own, over = nil, true
 		}
-		*of = target{answered: now, told: of.told, own: of.own}
+		*of = target{answered: now, told: of.told, own: of.own, ended: of.ended}
 		if tell {
 			of.told = now
 		}

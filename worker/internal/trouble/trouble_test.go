@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -51,6 +52,26 @@ func TestKindOf(t *testing.T) {
 	} {
 		if got := KindOf(&providers.Error{Class: c.class, Status: c.status}); got != c.want {
 			t.Errorf("%s with status %d: kind %d, want %d", c.class, c.status, got, c.want)
+		}
+	}
+}
+
+// With too few descriptors one call succeeds and several do not: the trouble comes back as soon as
+// the provider has answered, and calls are tried at growing intervals all the same.
+func TestTroubleThatComesBackIsTriedLessOften(t *testing.T) {
+	t.Parallel()
+	limiter := ratelimit.New(redistest.New(t).Client(), ratelimit.Config{Worker: "w"})
+	troubles := New(limiter, zerolog.Nop(), func(string, int) {}, func(string) {})
+	failed := Ended{Provider: "p", Model: "m", Failed: &providers.Error{Class: providers.Transient, Message: "too many open files"}}
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		troubles.begin(failed, OfProcess)
+		own := troubles.target(ratelimit.Scope{Provider: "p"}).own
+		if own.pause != want {
+			t.Errorf("a call is tried after %s, want %s", own.pause, want)
+		}
+		troubles.answered(t.Context(), Ended{Provider: "p", Model: "m", Began: time.Now()})
+		if len(troubles.Own()) > 0 {
+			t.Fatal("the trouble has not ended")
 		}
 	}
 }

@@ -1,0 +1,90 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
+
+// TestSickWorkerJoinsAHealthyOne: a worker that cannot call the provider for a reason of its own
+// joins one that can. It says so, no run fails, and nobody is paused.
+func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	const dead = "http://127.0.0.1:1"
+	for name, c := range map[string]struct {
+		byName  bool     // the provider has a name that only a proxy knows
+		command []string // in front of the program
+		env     []string
+	}{
+		"few descriptors": {command: []string{"sh", "-c", `ulimit -n 32; exec "$0" "$@"`}},
+		"dead proxy":      {byName: true, env: []string{"HTTP_PROXY=" + dead, "http_proxy=" + dead}},
+		"broken names":    {byName: true, env: []string{"HTTP_PROXY=", "http_proxy="}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleetWith(t, "--latency", "300ms")
+			f.compare(14) // 364 runs
+			f.file = f.evaluation("pairs", "simulator:careful, simulator:average", 60, 1000)
+			var proxy []string
+			if c.byName {
+				proxy = f.behindProxy()
+			} else {
+				f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+			}
+			path, err := binary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			worker := func(slots string, env []string, command ...string) *program {
+				args := slices.Concat(command, []string{path, "worker", "--config", "fleet.yaml", "--slots", slots, "--redis", f.redis.URL()})
+				cmd := exec.Command(args[0], args[1:]...)
+				cmd.Env = env
+				return start(t, f.dir, cmd)
+			}
+
+			worker("8", proxy)
+			enqueue := f.enqueueAndWait()
+			f.until("the healthy worker has answers", func(s seen) bool { return s.All.Answered > 20 })
+			sick := worker("40", c.env, c.command...)
+			if code := enqueue.wait(); code != 0 {
+				t.Errorf("enqueue --wait ended with %d", code)
+			}
+			f.wantRowsOnce()
+			if said := sick.stderr.String(); !strings.Contains(said, "this worker cannot call provider simulator") {
+				t.Errorf("the sick worker says %q, want that it cannot call the provider", said)
+			}
+			if calls := f.stats().All.Arrived; calls > f.runs+40 { // the sick one may be cut off in the middle of its own
+				t.Errorf("%d calls for %d runs", calls, f.runs)
+			}
+		})
+	}
+}
+
+// behindProxy gives the provider a name that resolves nowhere, and returns the environment of a
+// process that reaches it through a proxy.
+func (f *testFleet) behindProxy() (env []string) {
+	f.t.Helper()
+	to, err := url.Parse(f.provider)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Host, r.URL.Scheme = "", ""
+		forward.ServeHTTP(w, r)
+	}))
+	f.t.Cleanup(proxy.Close)
+	f.write("fleet.yaml", `providers: {simulator: {base_url: "http://provider.invalid/v1"}}`+"\n")
+	return []string{"HTTP_PROXY=" + proxy.URL, "http_proxy=" + proxy.URL}
+}
