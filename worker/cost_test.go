@@ -122,11 +122,18 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 		what string
 		want record.Status
 	}{{"under the old budget", record.StatusActive}, {"under the one that holds", record.StatusPaused}} {
-		r := run.New(t.Context(), s.worker, "q")
-		r.Task, r.Evaluation = record.Task{Evaluation: b.id, Kind: eval.KindPairwise}, old
-		var back *run.PutBack
-		if err := s.handler.Caller.Of(r, nil).OutOfBudget(t.Context()); !errors.As(err, &back) {
-			t.Fatalf("refused %s: %v, want that the run goes back", step.what, err)
+		refused := make(chan error)
+		const runs = 20 // that meet it at once
+		for range runs {
+			r := run.New(t.Context(), s.worker, "q")
+			defer r.Take(record.Task{Evaluation: b.id, Kind: eval.KindPairwise})()
+			r.Evaluation = old
+			go func() { refused <- s.handler.Caller.Of(r, nil).OutOfBudget(t.Context()) }()
+		}
+		for range runs {
+			if err := <-refused; !errors.As(err, new(*run.PutBack)) {
+				t.Fatalf("refused %s: %v, want that the run goes back", step.what, err)
+			}
 		}
 		if now, err := b.store.Evaluation(t.Context(), b.id); err != nil || now.Status != step.want {
 			t.Errorf("refused %s, the evaluation is %s, %v; want %s", step.what, now.Status, err, step.want)
@@ -134,6 +141,9 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 		if old, err = s.worker.Evaluations.Load(t.Context(), b.id); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if closures, err := s.worker.Admin.Closures(t.Context(), string(b.id)); err != nil || len(closures) != 1 {
+		t.Errorf("the limits are closed %d times, %v; want once", len(closures), err)
 	}
 }
 

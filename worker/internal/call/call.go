@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
@@ -52,6 +53,7 @@ type Caller struct {
 	slots *semaphore.Weighted // calls in flight in this process
 	rooms *semaphore.Weighted // bytes of long answers in this process
 	said  said
+	stops singleflight.Group // of evaluations whose budget is used up
 }
 
 // NewCaller returns a Caller without calls.

@@ -82,14 +82,28 @@ func (c *Calls) OutOfBudget(ctx context.Context) error {
 		c.by.Worker.Evaluations.Forget(id)
 		return c.run.GoBack(ctx, 0, "the budget has changed")
 	}
-	if _, err := c.run.Steering().Stop(ctx, id, record.StoppedByBudget); err != nil {
+	_, err, _ := c.by.stops.Do(string(id), func() (any, error) { return nil, c.stopEvaluation(ctx) })
+	if err != nil {
 		c.run.Log().Debug().Err(err).Msg("cannot stop evaluation; retrying")
 		return c.run.GoBack(ctx, time.Second, "the budget cannot cover the call")
+	}
+	return c.run.GoBack(ctx, 0, "the budget cannot cover the call")
+}
+
+// stopEvaluation stops the run's evaluation for all workers, unless another run of this worker
+// has. Each stop closes the limits once more, and every worker reads that.
+func (c *Calls) stopEvaluation(ctx context.Context) error {
+	id := c.run.Task.Evaluation
+	if c.run.Halted() {
+		return nil
+	}
+	if _, err := c.run.Steering().Stop(ctx, id, record.StoppedByBudget); err != nil {
+		return err
 	}
 	if c.by.Worker.Halts.End(id) {
 		c.run.Emit(observe.Event{Event: observe.EventStopped, Message: "the budget cannot cover another call"})
 		c.by.Worker.Log.Warn().Str("evaluation", string(id)).Str("budget", ratelimit.Dollars(c.run.Settings().Budget())).
 			Msg("the budget cannot cover another call: stopping the evaluation")
 	}
-	return c.run.GoBack(ctx, 0, "the budget cannot cover the call")
+	return nil
 }
