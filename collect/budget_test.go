@@ -114,7 +114,8 @@ func (u *uponCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 }
 
 // Another server takes over that lacks the last calls: the collector tells the
-// budget and a daily quota again what its results store has, one evaluation and all of a fleet.
+// budget and a daily quota again what its results store has, one evaluation and all of a fleet. The
+// server may also lack what the submission wrote last: that the evaluation is active.
 func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []string{"one", "all"} {
@@ -157,6 +158,9 @@ func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 			if err := client.HSet(ctx, "{ef}:limits", "run", "the server before").Err(); err != nil {
 				t.Fatal(err)
 			}
+			if err := client.Del(ctx, s.Keys().Active()).Err(); err != nil {
+				t.Fatal(err)
+			}
 			connects := redis.NewClient(&redis.Options{Network: client.Options().Network, Addr: client.Options().Addr, OnConnect: ratelimit.OnConnect("", time.Second)})
 			defer connects.Close()
 			if err := connects.Ping(ctx).Err(); err != nil {
@@ -168,6 +172,10 @@ func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 			testrun.EventuallyGot(t, "budget and quota know of the call", func() (string, bool) {
 				usage, err := limits.Usage(ctx)
 				return fmt.Sprint(usage, err), err == nil && len(usage) == 2 && !usage[0].Closed && usage[0].Spent == ratelimit.Dollar/4 && usage[1].InUse == 1
+			})
+			testrun.Eventually(t, "the evaluation is active", func() bool {
+				active, err := s.IsActive(ctx, id)
+				return err == nil && active
 			})
 			stop()
 			if err := <-done; !errors.Is(err, context.Canceled) && err != nil && !errors.As(err, new(*InterruptedError)) {

@@ -28,6 +28,7 @@ type ending struct {
 	asked  time.Time // when Redis was asked last
 	near   bool      // only calls in flight keep it from having stopped
 	memory string    // of Redis, in which budget and quotas were open when they were looked at last
+	listed string    // the memory of Redis in which the evaluation was among the active ones
 
 	due       bool // a phase is to be chosen, now that all before it is in the results store
 	forgotten bool // what was used of the budget, or of daily quotas, is to be told to Redis
@@ -126,11 +127,27 @@ func (e *ending) lookMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := e.list(ctx, r, memory); err != nil {
+		return err
+	}
 	closed, unsure, err := toRestore(ctx, e.limits, e.id, budgeted(r))
 	if err != nil {
 		return err
 	}
 	e.memory, e.forgotten = memory, closed || unsure
+	return nil
+}
+
+// list activates the evaluation once more if another memory of Redis has begun: an older copy may
+// have its record without what the submission wrote next. Workers register its limits and push its
+// runs when it is among the active ones.
+func (e *ending) list(ctx context.Context, r record.Evaluation, memory string) error {
+	if e.listed != "" && e.listed != memory && r.Status == record.StatusActive {
+		if err := e.store.Activate(ctx, e.id); err != nil {
+			return err
+		}
+	}
+	e.listed = memory
 	return nil
 }
 
