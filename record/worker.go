@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Worker is what a worker tells of itself, beside its heartbeat. Nothing but Recorded and Lost is
-// used to decide.
+// Worker is what a worker tells of itself, beside its heartbeat. Nothing but Recorded, Lost and
+// LivesOn is used to decide.
 type Worker struct {
 	V       int       `json:"v"` // 1
 	Host    string    `json:"host"`
@@ -25,6 +25,9 @@ type Worker struct {
 	// worker has recorded again what Redis had lost: the outcomes and calls that it knew when that
 	// memory began. Empty: for none yet. nil: a release that does not tell.
 	Recorded *string `json:"recorded,omitempty"`
+	// LivesOn: the process could not renew in time and continues under another ID, so that the runs
+	// it held have met no death.
+	LivesOn bool `json:"lives_on,omitempty"`
 	// Lost are the evaluations that the worker keeps outcomes or calls of and has not found in
 	// Redis by then.
 	Lost []eval.ID `json:"lost,omitempty"`

@@ -46,6 +46,8 @@ type life struct {
 	stuck   chan struct{} // closed when a handler is late
 	idle    chan struct{} // closed at the end, when no handler is left but those that are stuck
 
+	previous string // ID of the worker before this session, which could not renew; "": none
+
 	looking sync.Mutex // one look at a time
 	away    bool       // Redis did not answer the last one
 

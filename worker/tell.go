@@ -15,6 +15,9 @@ const (
 	// heartbeat by default.
 	tellEvery = 3 * time.Second
 	toldHolds = ratelimit.DefaultLease
+	// livesOnHolds is how long others can read that a worker lives on under another ID. By then
+	// they have returned its tasks.
+	livesOnHolds = 10 * time.Minute
 )
 
 // tell publishes this worker's state until its last call has ended.
@@ -24,7 +27,14 @@ func (s *session) tell(ctx context.Context) {
 		V: record.WorkerVersion, Host: host, Process: os.Getpid(), Version: s.cfg.Version,
 		Slots: s.cfg.Slots, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),
 	}
+	fenced := s.life.previous
 	for {
+		if fenced != "" {
+			before := record.Worker{V: record.WorkerVersion, Host: host, Process: of.Process, Version: of.Version, LivesOn: true}
+			if err := s.worker.Store.Tell(ctx, fenced, before, livesOnHolds); err == nil {
+				fenced = ""
+			}
+		}
 		of.Flying, of.Waiting, of.Stopping = s.worker.Shares.InFlight(), s.worker.Limiter.Waiting(), s.worker.Stopping.Given() != nil
 		of.Queues = s.queues.serving()
 		recorded := s.life.ledger.Recorded()

@@ -138,6 +138,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		grace = s.grace()
 		switch {
 		case errors.Is(err, ratelimit.ErrFenced):
+			life.previous = s.worker.ID
 			cfg.Log.Warn().Str("worker", s.worker.ID).Msg("could not renew leases in time; aborted calls, continuing as a new worker")
 		case err != nil:
 			return err

@@ -23,7 +23,7 @@ type chaosFault struct {
 }
 
 // chaosFaultKinds are drawn from with equal weight.
-var chaosFaultKinds = slices.Concat(fleetFaults, redisFaults)
+var chaosFaultKinds = slices.Concat(fleetFaults, redisFaults, refusingFaults)
 
 // fleetFaults strike processes, their connections, and evaluations.
 var fleetFaults = []chaosFault{

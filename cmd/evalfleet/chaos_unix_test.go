@@ -25,6 +25,7 @@ var (
 	chaosSeeds = flag.Int("chaos-seeds", 0, "run TestChaos with N seeds")
 	chaosFirst = flag.Uint64("chaos-first", 1, "with -chaos-seeds: run TestChaos with N seeds from this one on")
 	chaosSeed  = flag.Uint64("chaos-seed", 0, "run TestChaos with this seed alone, to replay a schedule that failed")
+	chaosOnly  = flag.String("chaos-only", "", "strike TestChaos only with faults whose names contain this")
 )
 
 const (
@@ -159,10 +160,11 @@ type step struct {
 }
 
 func drawSchedule(random *rand.Rand) (steps []step) {
+	kinds := slices.DeleteFunc(slices.Clone(chaosFaultKinds), func(f chaosFault) bool { return !strings.Contains(f.name, *chaosOnly) })
 	for range chaosFaults {
 		steps = append(steps, step{
 			after:  random.IntN(chaosApart),
-			kind:   chaosFaultKinds[random.IntN(len(chaosFaultKinds))],
+			kind:   kinds[random.IntN(len(kinds))],
 			target: random.Uint64(),
 			lasts:  time.Second + time.Duration(random.Int64N(int64(chaosLasts-time.Second))),
 		})

@@ -184,7 +184,7 @@ func TestEndingTwiceIsAnsweredOK(t *testing.T) {
 // recover returns the tasks of worker a, which must be these.
 func (f *fleet) recover(want ...string) {
 	f.t.Helper()
-	got, err := Recover(context.Background(), f.redis, queueName, aliveExcept("a"))
+	got, err := recoverIDs(context.Background(), f.redis, queueName, aliveExcept("a"))
 	if err != nil {
 		f.t.Fatal(err)
 	}

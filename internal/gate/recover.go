@@ -22,7 +22,7 @@ const (
 type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 
 // Recover returns the tasks of dead workers to the head of queue, earliest pulls first, and
-// returns their IDs. It uses up no attempt. Tasks that another process has returned meanwhile
+// returns their owners by their IDs ("": it had none). It uses up no attempt. Tasks that another process has returned meanwhile
 // are not among them, so IDs can be counted as deaths; any number of processes may call it at
 // once.
 //
@@ -32,11 +32,16 @@ type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 //
 // Active tasks without an owner, pulled by something other than a Gate, are returned 30 s after
 // their lease ended, or at once if they have no lease. IDs without a task are removed.
-func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned []string, err error) {
+func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned map[string]string, err error) {
 	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {
 		return nil, err
 	}
+	owners := map[string]string{}
+	for _, task := range dead {
+		owners[task.id] = task.owner
+	}
+	returned = map[string]string{}
 	keys := keysOf(queue)
 	for len(dead) > 0 {
 		n := min(len(dead), returnAtOnce)
@@ -44,7 +49,9 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string, al
 		if err != nil {
 			return returned, err
 		}
-		returned = append(returned, ids...)
+		for _, id := range ids {
+			returned[id] = owners[id]
+		}
 		dead = dead[n:]
 	}
 	return returned, nil

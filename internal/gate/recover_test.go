@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,12 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
 )
+
+// recoverIDs calls Recover, and returns the IDs in order.
+func recoverIDs(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) ([]string, error) {
+	returned, err := Recover(ctx, client, queue, alive)
+	return slices.Sorted(maps.Keys(returned)), err
+}
 
 func TestRecoverMovesTheTasksOfTheDead(t *testing.T) {
 	t.Parallel()
@@ -32,7 +39,7 @@ func TestRecoverMovesTheTasksOfTheDead(t *testing.T) {
 			asked = owners
 			return map[string]bool{"living": true, "idle": true}, nil
 		}
-		got, err := Recover(t.Context(), f.redis, queueName, alive)
+		got, err := recoverIDs(t.Context(), f.redis, queueName, alive)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +47,6 @@ func TestRecoverMovesTheTasksOfTheDead(t *testing.T) {
 		if diff := cmp.Diff([]string{"buried", "dead", "living"}, asked); diff != "" {
 			t.Errorf("asked about (-want +got):\n%s", diff)
 		}
-		slices.Sort(got)
 		if diff := cmp.Diff([]string{"t1", "t3", "t4", "t6", "t7"}, got); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)
 		}
@@ -67,7 +73,7 @@ func TestRecoverMovesTheTasksOfTheDead(t *testing.T) {
 			t.Errorf("leases (-want +got):\n%s", diff)
 		}
 
-		got, err = Recover(t.Context(), f.redis, queueName, alive)
+		got, err = recoverIDs(t.Context(), f.redis, queueName, alive)
 		if err != nil || len(got) != 0 {
 			t.Errorf("a second time returned %v, %v; want nothing", got, err)
 		}
@@ -94,7 +100,7 @@ func TestRecoverByManyReturnsEachTaskOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			got, err := Recover(t.Context(), f.redis, queueName, aliveExcept("a"))
+			got, err := recoverIDs(t.Context(), f.redis, queueName, aliveExcept("a"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -137,11 +143,11 @@ func TestRecoverWithoutOwner(t *testing.T) {
 		never := func(context.Context, []string) (map[string]bool, error) {
 			return nil, errors.New("there are no owners to ask about")
 		}
-		got, err := Recover(ctx, f.redis, queueName, never)
+		got, err := recoverIDs(ctx, f.redis, queueName, never)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"t4", "t3"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"t3", "t4"}, got); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"t3", "t4"}, f.pending()); diff != "" {
@@ -165,7 +171,7 @@ func TestRecoverVerifiesWhatItRead(t *testing.T) {
 		a, _ := f.by("a", 1)
 		f.pullBy(a)
 		f.redis.RPopLPush(ctx, k.pending, k.active) // t2, which has no owner
-		got, err := Recover(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
+		got, err := recoverIDs(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
 			f.redis.LRem(ctx, k.active, 0, "t2")
 			f.recover("t1")
 			b, _ := f.by("b", 1)
@@ -176,7 +182,7 @@ func TestRecoverVerifiesWhatItRead(t *testing.T) {
 			t.Errorf("returned %v, %v, owner %q, pending %v; want nothing, b's, none", got, err, f.task("t1")["owner"], f.pending())
 		}
 		failure := errors.New("no answer")
-		_, err = Recover(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
+		_, err = recoverIDs(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
 			return nil, failure
 		})
 		if !errors.Is(err, failure) || f.task("t1")["owner"] != "b" {

@@ -50,7 +50,7 @@ func TestStopLeavesForeignTasks(t *testing.T) {
 		f.push(3)
 		a, _ := f.by("a", 0)
 		f.pullBy(a)
-		f.recover("t3", "t2", "t1")
+		f.recover("t1", "t2", "t3")
 		b, _ := f.by("b", 2)
 		f.pullBy(b)
 		if err := a.Stop(t.Context()); err != nil {

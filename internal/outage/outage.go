@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -29,9 +30,18 @@ func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 // passwords, or a list of users that is loaded.
 var denials = []string{"WRONGPASS ", "NOAUTH ", "NOPERM "}
 
+// deniedInScript are parts of the answers to a user who may run a script, but not a command in it:
+// of Redis up to 7.0, and since. They begin with ERR, and before 7.0 with the place in the script.
+var deniedInScript = []string{"The user executing the script can't ", "ACL failure in script"}
+
 // Denied reports whether Redis refuses the user of a process that has worked before.
 func Denied(err error) bool {
-	return slices.ContainsFunc(denials, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
+	if slices.ContainsFunc(denials, func(begins string) bool { return redis.HasErrorPrefix(err, begins) }) {
+		return true
+	}
+	var answered redis.Error
+	return errors.As(err, &answered) &&
+		slices.ContainsFunc(deniedInScript, func(part string) bool { return strings.Contains(answered.Error(), part) })
 }
 
 // Passes reports whether err is an answer of Redis that may change without a change to the

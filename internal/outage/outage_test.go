@@ -39,6 +39,19 @@ func TestAwayFullAndWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("wrong type", client.LPush(t.Context(), "k", "x").Err(), false, false)
+	rule := func(rule string) {
+		t.Helper()
+		if err := client.Do(t.Context(), "acl", "setuser", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, denied := range []string{"-@write", "resetkeys"} {
+		rule(denied)
+		check("denied: "+denied, set(), false, true)
+		check("denied for a script: "+denied, script(), false, true)
+		rule("allcommands")
+		rule("allkeys")
+	}
 	config("save", "1 1")
 	config("stop-writes-on-bgsave-error", "yes")
 	// A folder in its place, because root may write anywhere.

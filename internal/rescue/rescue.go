@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,16 +119,25 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	if len(returned) > 0 {
 		filled(queue)
 	}
-	for _, task := range returned {
-		err = errors.Join(err, r.countDeath(ctx, task))
-	}
-	if err != nil {
+	if err := errors.Join(err, r.countDeaths(ctx, returned)); err != nil {
 		return err
 	}
 	if len(returned) > 0 {
 		r.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
 	}
 	return nil
+}
+
+// countDeaths counts the deaths of the workers that held tasks, which are given with their owners. A
+// worker whose process lives on under another ID has not died: Redis was away for too long.
+func (r *Rescuer) countDeaths(ctx context.Context, held map[string]string) error {
+	told, err := r.store.Told(ctx, slices.Compact(slices.Sorted(maps.Values(held))))
+	for task, owner := range held {
+		if !told[owner].LivesOn {
+			err = errors.Join(err, r.countDeath(ctx, task))
+		}
+	}
+	return err
 }
 
 // countDeath notes that a worker died holding a task's run. The process that returned the task

@@ -7,8 +7,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
 )
 
@@ -60,4 +62,41 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 	r.swept = r.swept.Add(-pinsSweep)
 	once()
 	want("after a late registration", 1, 0)
+}
+
+// A worker could not renew, because Redis was away, and continues under another ID: its runs have met
+// no death. Those of a worker that is gone have.
+func TestOnlyDeathsAreCounted(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	s := store.New(client, "")
+	r := New(s, ratelimit.NewAdmin(client, ratelimit.Config{}), zerolog.Nop())
+	const evaluation = "ev-aaaaaaaaaaaa"
+	if err := client.HSet(ctx, s.Keys().Record(evaluation), "status", "active").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i, owner := range []string{"gone", "lives-on"} {
+		task := record.Task{Evaluation: evaluation, Index: i}.ID()
+		if err := client.LPush(ctx, "asynq:{p}:active", task).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.HSet(ctx, "asynq:{p}:t:"+task, "state", "active", "owner", owner, "pull", 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Tell(ctx, "lives-on", record.Worker{V: record.WorkerVersion, LivesOn: true}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Once(ctx, []string{"p"}, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if n := client.LLen(ctx, "asynq:{p}:pending").Val(); n != 2 {
+		t.Errorf("%d tasks are returned, want 2", n)
+	}
+	for i, want := range []string{"1", ""} {
+		id := eval.RunID{Evaluation: evaluation, Index: i}
+		if got := client.HGet(ctx, s.Keys().Progress(id), "deaths").Val(); got != want {
+			t.Errorf("run %d has %q deaths, want %q", i, got, want)
+		}
+	}
 }
