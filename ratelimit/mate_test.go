@@ -431,7 +431,10 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 	}
 	charges := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
-			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget") && !strings.HasPrefix(l, "cut")
+			// What is reported of the time before a memory may overlap with what Redis remembers of
+			// it: the line of what is used has the greater of the two.
+			return strings.HasPrefix(l, "quota") && strings.Contains(l, " before ") ||
+				!strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget") && !strings.HasPrefix(l, "cut")
 		})
 	}
 	if d := difference(charges(after), charges(before)); d != "" {
