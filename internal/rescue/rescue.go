@@ -56,12 +56,20 @@ type Rescuer struct {
 	log     zerolog.Logger
 	swept   time.Time            // when limits without a worker were looked for
 	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
+	missed  map[string]time.Time // likewise, those that hold tasks
 }
+
+// lastWords is how long after a worker that holds tasks was seen dead its tasks are returned. Redis may
+// have been away: then its process lives, has answers in hand, and tries to record them every second.
+const lastWords = 2 * time.Second
 
 // pinsOutlive is how long after a worker was seen dead its limits stay in force. A worker that
 // could not renew in time, because Redis was unreachable, continues under another ID and pins
 // the same limits again.
 const pinsOutlive = 4 * time.Second
+
+// forgetMissed is how long a dead worker is remembered that holds no tasks any more.
+const forgetMissed = 10 * time.Minute
 
 // pinsSweep is the time between two looks for limits that no worker's heartbeat leads to. A worker
 // of an earlier release makes such limits, if its registration arrives after it was buried.
@@ -69,7 +77,7 @@ const pinsSweep = 5 * time.Second
 
 // New makes a Rescuer. The limiter need not run.
 func New(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Rescuer {
-	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}}
+	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}, missed: map[string]time.Time{}}
 }
 
 // Once returns the tasks that workers whose heartbeat lapsed hold in some queues,
@@ -96,6 +104,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
+	maps.DeleteFunc(r.missed, func(_ string, since time.Time) bool { return time.Since(since) > forgetMissed })
 	if time.Since(r.swept) >= pinsSweep {
 		if err := r.sweep(ctx); err != nil {
 			return err
@@ -109,12 +118,17 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	var dead []string
 	returned, err := gate.Recover(ctx, r.store.Client(), queue, func(ctx context.Context, owners []string) (map[string]bool, error) {
 		alive, err := r.limiter.Alive(ctx)
-		for _, owner := range owners {
-			if err == nil && !alive[owner] {
-				dead = append(dead, owner)
-			}
+		if err != nil {
+			return nil, err
 		}
-		return alive, err
+		for _, owner := range owners {
+			if !r.isDead(owner, alive[owner]) {
+				alive[owner] = true
+				continue
+			}
+			dead = append(dead, owner)
+		}
+		return alive, nil
 	})
 	if len(returned) > 0 {
 		filled(queue)
@@ -126,6 +140,21 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 		r.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
 	}
 	return nil
+}
+
+// isDead reports whether a worker that holds tasks has been dead for long enough. beats: its heartbeat
+// is valid.
+func (r *Rescuer) isDead(worker string, beats bool) bool {
+	since, seen := r.missed[worker]
+	switch {
+	case beats:
+		delete(r.missed, worker)
+	case !seen:
+		r.missed[worker] = time.Now()
+	default:
+		return time.Since(since) >= lastWords
+	}
+	return false
 }
 
 // countDeaths counts the deaths of the workers that held tasks, which are given with their owners. A
