@@ -2,10 +2,10 @@ package report
 
 import "github.com/evalfleet/evalfleet/internal/wording"
 
-// raterPairs is how many pairs of raters the page shows of one comparison.
+// raterPairs bounds the pairs of raters that one table of the page shows.
 const raterPairs = 66
 
-// ownView is rankings beside each other.
+// ownView is a table of the ranks that several rankings give the same candidates.
 type ownView struct {
 	Caption string
 	Columns []string
@@ -18,7 +18,8 @@ type ownRow struct {
 	Ranks []string // by column
 }
 
-// ownViewOf is nil where one ranking is the only one.
+// ownViewOf returns the table of the candidates' ranks in each of the rankings; names are the column heads. It
+// returns nil if there is only one ranking.
 func ownViewOf(caption string, candidates []Ranked, names []string, rankings [][]Group) *ownView {
 	if len(names) == 1 {
 		return nil
@@ -36,8 +37,8 @@ func ownViewOf(caption string, candidates []Ranked, names []string, rankings [][
 	return v
 }
 
-// ownView is nil where one judge's ranking is the only one, or where nothing relates
-// the candidates.
+// ownView returns the table of ranks from all verdicts and from each judge's verdicts alone. It returns nil if the
+// candidates form several groups, if there are no abilities, or if no judge has a ranking of its own.
 func (r *Report) ownView() *ownView {
 	if len(r.Groups) != 1 || r.Fit == nil {
 		return nil
@@ -51,17 +52,17 @@ func (r *Report) ownView() *ownView {
 	return ownViewOf("Ranks, with the limits at 95 %", r.Groups[0].Ranked, names, rankings)
 }
 
-// agreedView is how far raters agree: on pairs, by criterion and by dimension.
+// agreedView shows how far raters agree: on pairs, by criterion and by dimension.
 type agreedView struct {
 	Pairs  raterView // of raters, on the verdicts
 	Totals []agreedRow
 }
 
-// raterView is how far two raters at a time agree.
+// raterView shows how far the two raters of each pair agree.
 type raterView struct {
 	Caption string
 	Rows    []raterRow
-	Left    int // pairs beyond
+	Left    int // pairs of raters that are not shown
 }
 
 type raterRow struct {
@@ -90,8 +91,8 @@ func (r *Report) agreedView() *agreedView {
 	return v
 }
 
-// raterViewOf shows so many pairs of raters at most: every two or, where first says how
-// many come first, one of these with one of the others.
+// raterViewOf returns a table of at most `most` pairs of raters. If first is 0, it takes every pair. Otherwise it
+// takes only pairs of one of the first raters and one of the others.
 func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 	v := raterView{Caption: caption}
 	if a == nil {
@@ -111,7 +112,7 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 	return v
 }
 
-// agreedRowOf leaves out the coefficients of scales where values are names.
+// agreedRowOf leaves the coefficients for ordered values empty unless scale is set: outcomes of pairs have no order.
 func agreedRowOf(of string, a *Agreement, scale bool) agreedRow {
 	row := agreedRow{
 		Of: of, Raters: wording.Count(len(a.Raters)), Units: wording.Count(a.Units), Raw: shareOf(a.raw()),

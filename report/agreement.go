@@ -6,37 +6,36 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// Agreement is how far raters say the same about the same things. A coefficient that
-// does not exist, because nothing differs or nothing was said by both, is NaN.
+// Agreement says how far raters agree about the same units (pairs or documents). A coefficient that does not exist is
+// NaN: all values are equal, or no unit has two raters.
 type Agreement struct {
-	// Name is the criterion or dimension of scores; empty of verdicts on pairs.
+	// Name is the criterion or dimension of the scores; empty for verdicts on pairs.
 	Name   string
 	Raters []string
-	Pairs  []RaterPair // of raters in their order that judged any of the same units
-	// Units are the things about which at least two raters said something, Complete
-	// those about which every one did.
+	Pairs  []RaterPair // those with units in common, in the order of Raters
+	// Units counts the units that at least two raters judged, Complete those that all raters judged.
 	Units, Complete int
 	// Fleiss is Fleiss' kappa over the complete units.
 	Fleiss float64
-	// Alpha is Krippendorff's over the units, of names: of scores it is how far they
-	// are equal, and Ordinal and Interval count how far they are apart.
+	// Alpha is Krippendorff's alpha over the units, for values as mere names: two scores are equal or not. Ordinal
+	// and Interval are the alphas that also count how far apart two scores are.
 	Alpha, Ordinal, Interval float64
-	// Limits of each at 95 %; NaN where they are not known.
+	// The limits of each coefficient at 95 %; NaN where they are not known.
 	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits rank.Limits
 }
 
-// RaterPair compares two raters over the units about which both said something.
+// RaterPair compares two raters over the units that both judged.
 type RaterPair struct {
-	A, B  int // of Agreement.Raters
+	A, B  int // positions in Agreement.Raters
 	Units int
-	Raw   float64 // share of units about which they said the same
+	Raw   float64 // share of the units to which both gave the same value
 	Cohen float64 // Cohen's kappa
-	// CohenLimits are those of Cohen at 95 %; NaN where they are not known.
+	// CohenLimits are the limits of Cohen at 95 %; NaN where they are not known.
 	CohenLimits rank.Limits
 }
 
-// raw is how often two raters said the same, over all pairs of raters; NaN without
-// any.
+// raw returns the share of units to which two raters gave the same value, over all pairs of raters. It is NaN if no
+// pair of raters has a unit in common.
 func (a *Agreement) raw() float64 {
 	same, units := 0.0, 0
 	for _, pair := range a.Pairs {
@@ -48,7 +47,7 @@ func (a *Agreement) raw() float64 {
 	return same / float64(units)
 }
 
-// agreed sums up what raters said; nil where no two said something of one unit.
+// agreed computes the coefficients of an agreement. It returns nil if no unit was judged by two raters.
 func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement {
 	if a.Units() == 0 {
 		return nil
@@ -79,9 +78,9 @@ func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
 	return a.Limits(func(a *rank.Agreement) float64 { return a.Cohen(i, j) })
 }
 
-// agreement compares raters, from first on, by the verdicts on pairs; nil with fewer
-// than two, or where no two said something of one pair. A rater that preferred each text
-// as often as the other, such as one that follows the position, has said nothing.
+// agreement compares raters by their verdicts on pairs; first is the position of the first of them. It returns nil if
+// no pair was judged by two of them. A rater that preferred each text equally often, such as one that follows the
+// position, counts as not having judged the pair.
 func (b *builder) agreement(first int, raters []string) *Agreement {
 	a := rank.NewClusteredAgreement(len(raters))
 	cluster := b.clusters()
@@ -89,8 +88,8 @@ func (b *builder) agreement(first int, raters []string) *Agreement {
 	return agreed("", raters, a)
 }
 
-// ratings are scores by subject, rater and aspect (a criterion or a dimension): the mean over
-// trials. Its memory grows with these, not with the scores.
+// ratings holds the mean score over trials, by document, rater and aspect (a criterion or a dimension). Its memory
+// grows with these, not with the number of scores.
 type ratings struct {
 	raters, aspects int
 	scores          [][]Score // by document; nil: none
@@ -107,8 +106,8 @@ func (r *ratings) add(document, rater, aspect int, score float64) {
 	r.scores[document][aspect*r.raters+rater].add(score)
 }
 
-// agreement compares raters by their scores on each aspect that two of them scored.
-// cluster is that of a document.
+// agreement compares raters by their scores, for each aspect that two of them scored. cluster returns the cluster of
+// a document.
 func (r *ratings) agreement(raters, aspects []string, cluster func(document int) int) []*Agreement {
 	var all []*Agreement
 	values := make([]float64, r.raters)

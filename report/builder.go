@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// failureExamples is how many runs of a class of failures are shown.
+// failureExamples is how many failed runs the report shows of each class of failure.
 const failureExamples = 5
 
-// builder takes the rows of an evaluation, one after another.
+// builder collects a report from the result rows of an evaluation, which it is given one after another.
 type builder struct {
 	report    *Report
 	candidate map[string]int // by name
@@ -28,22 +28,22 @@ type builder struct {
 
 	documents [][]int // by candidate
 
-	verdicts verdicts // of raters, which are the judges
+	verdicts verdicts // of judges, followed by people
 	scored   *ratings // by judges on criteria
 	opinions *ratings // by agents on dimensions
 
 	missing map[int]*MissingOf // by candidate
 	lacking []lacking
-	own     map[int]bool // annotators with a propensity to tie of their own
+	own     map[int]bool // annotators whose propensity to tie is estimated separately
 
 	readings readings
 	repeats  []repeats // of each judge
 	items    []Item    // in the order of the plan
 
 	documentScores []Score                // by document
-	waiting        map[shown]rank.Outcome // verdicts whose other order has not come yet
+	waiting        map[shown]rank.Outcome // verdicts whose other order has not been read yet
 	failure        map[string]int         // position in report.Failures by class
-	rows           map[asker]int          // of results
+	rows           map[asker]int          // number of result rows
 }
 
 // shown is one pair of documents in the order shown, for one judge and trial.
@@ -100,7 +100,8 @@ func newBuilder(r *Report) *builder {
 	return b
 }
 
-// lookUp is the position of a name that the plan must have.
+// lookUp returns the position of a name, or an error that names the result if the plan does not have the name. what
+// is the kind of name, for the error.
 func lookUp(positions map[string]int, what, name string, phase, index int) (int, error) {
 	position, ok := positions[name]
 	if !ok {
@@ -201,8 +202,8 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	return nil
 }
 
-// winnerOf is what a winner's id says of two documents; ok is false where it is
-// neither's, nor eval.Tie.
+// winnerOf returns the outcome that the id of a winner means for two documents. ok is false if the id is neither of
+// theirs and not eval.Tie.
 func winnerOf(winner, first, second string) (outcome rank.Outcome, ok bool) {
 	switch winner {
 	case eval.Tie:
@@ -233,7 +234,7 @@ func (b *builder) pairOrders(judge *Judge, key shown, outcome rank.Outcome) {
 	b.waiting[key] = outcome
 }
 
-// recorded notes a row of results and when it was given.
+// recorded counts a result row and extends the time span of the report to it.
 func (b *builder) recorded(phase int, judge string, at time.Time) {
 	b.rows[asker{phase, judge}]++
 	r := b.report

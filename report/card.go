@@ -10,10 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// cardCandidates is how many candidates a card shows.
+// cardCandidates is how many candidates a card lists.
 const cardCandidates = 5
 
-// CardOptions of WriteCard.
+// CardOptions are the options of WriteCard.
 type CardOptions struct {
 	TextOptions
 	Page    string // path of the report
@@ -21,9 +21,8 @@ type CardOptions struct {
 	Details string // command that prints all tables
 }
 
-// WriteCard writes the result in some 15 lines: the leader and how certain it is, whether the
-// judges can be relied on, the cost, and the path of the report. It is harmless to print and
-// fits the width as WriteText does.
+// WriteCard writes the result in some 15 lines: the leader, whether the judges can be relied on, the cost, and the
+// path of the report. The output is safe to print on a terminal and fits the width as that of WriteText does.
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
 	out := lines.New(w, options.Width, options.Colour)
@@ -71,8 +70,8 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	return out.Flush()
 }
 
-// cardTable is the top of the ranking, or the panel's means. ok is false where there is
-// nothing to rank.
+// cardTable returns the top of the ranking, or the answers or panel means if the evaluation asks for nothing else. ok
+// is false if there is nothing to rank.
 func (r *Report) cardTable() (s section, ok bool) {
 	switch {
 	case r.ListedOnly():
@@ -126,7 +125,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	return s, true
 }
 
-// runWords are how many runs ended how.
+// runWords returns how many runs succeeded, failed (by class), were cancelled or have no result yet, in words.
 func (r *Report) runWords() string {
 	planned, succeeded, failed, cancelled := r.runs()
 	words := []string{fmt.Sprintf("%s of %s succeeded", wording.Count(succeeded), wording.Count(planned))}

@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// choices are those that the ranking depends on; without abilities there is no sentence.
+// choices returns the settings of the analysis that the ranking depends on. Without abilities its Sentence is empty.
 func (r *Report) choices() results.Choices {
 	out := results.Choices{
 		Sentence: r.choiceSentence(), Ties: "davidson",
@@ -23,7 +23,7 @@ func (r *Report) choices() results.Choices {
 	return out
 }
 
-// choiceSentence says all choices in one sentence.
+// choiceSentence names all choices of the analysis in one sentence. It is empty without abilities.
 func (r *Report) choiceSentence() string {
 	if !r.abilities() {
 		return ""

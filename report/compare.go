@@ -11,15 +11,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Comparison sets evaluations side by side: the first is what the others are compared
-// with. Of an evaluation with several rankings, which have no scale in common, its
-// first is taken, which is the largest.
+// Comparison sets evaluations side by side; the first is the one that the others are compared with. If an evaluation
+// has several rankings, which share no scale, the first and largest is compared.
 type Comparison struct {
 	Reports    []*Report
 	Candidates []Compared // best first in the first evaluation; then those it does not rank, by name
 	Settings   []Difference
-	// Shared are how many candidates every evaluation ranks. Abilities are above the
-	// mean of these, so that a further candidate does not change the others'.
+	// Shared counts the candidates that every evaluation ranks. Abilities are relative to the mean of these, so that
+	// one more candidate in one evaluation does not change the others' abilities.
 	Shared int
 }
 
@@ -33,29 +32,28 @@ type Compared struct {
 // Place is a candidate's place in one evaluation.
 type Place struct {
 	Ranked
-	// SharedRank is the rank among the candidates that every evaluation ranks; 0 of
-	// one that is not among them.
+	// SharedRank is the rank among the candidates that every evaluation ranks; 0 if the candidate is not one of them.
 	SharedRank int
 }
 
-// Move is what became of a candidate between two evaluations.
+// Move says how a candidate's place differs between two evaluations.
 type Move string
 
-// The moves. A candidate has moved when its SharedRank is another.
+// The moves. A candidate has moved if its SharedRank differs.
 const (
 	MoveNone    Move = ""        // ranked in neither
 	MoveSame    Move = "same"    // its rank is the same
 	MoveNew     Move = "new"     // not ranked in the first
 	MoveGone    Move = "gone"    // ranked in the first only
 	MoveWithin  Move = "within"  // it moved, but the intervals of its abilities overlap
-	MoveBeyond  Move = "beyond"  // it moved, and they do not
+	MoveBeyond  Move = "beyond"  // it moved, and the intervals do not overlap
 	MoveUnsized Move = "unsized" // it moved, and there are no intervals to tell by how much
 )
 
 // Difference is a setting that is not the same in all evaluations.
 type Difference struct {
 	Name   string   `json:"name"`
-	Values []string `json:"values"` // by evaluation; empty: it has none
+	Values []string `json:"values"` // by evaluation; empty: not set
 }
 
 // Compare sets reports side by side; there must be at least one.
@@ -95,8 +93,8 @@ func Compare(reports ...*Report) *Comparison {
 	return c
 }
 
-// align ranks the candidates that all evaluations have among themselves, and centres
-// evaluation k's abilities on them.
+// align ranks the candidates that every evaluation ranks among themselves, and centres evaluation k's abilities on
+// their mean.
 func (c *Comparison) align(k int) {
 	var shared, all []*Place
 	for _, one := range c.Candidates {
@@ -150,8 +148,8 @@ func (c *Comparison) moved(k int, from, to *Place) Move {
 	}
 }
 
-// differences are the settings that are not the same in all, in the order in which
-// they are first named. What says when and how long is left out: it always differs.
+// differences returns the settings that are not the same in all evaluations, in the order of their first appearance.
+// It leaves out times and durations, which always differ.
 func differences(reports []*Report) []Difference {
 	var all []Difference
 	at := map[string]int{}
@@ -165,7 +163,7 @@ func differences(reports []*Report) []Difference {
 			}
 			if value := &all[i].Values[k]; *value == "" {
 				*value = s.Value
-			} else { // such as several limits
+			} else { // a repeated setting, such as a limit
 				*value += "; " + s.Value
 			}
 		}
@@ -175,12 +173,12 @@ func differences(reports []*Report) []Difference {
 	})
 }
 
-// comparable are the settings that determine the questions and how they are asked.
+// comparable returns the settings that determine the questions and how they are asked.
 func (r *Report) comparable() []setting {
 	all := slices.DeleteFunc(r.settings(), func(s setting) bool {
 		return slices.Contains([]string{"submitted", "finished", "cancelled", "budget"}, s.Name)
 	})
-	for k := range all { // limits of an evaluation name it
+	for k := range all { // the scope of a limit contains the evaluation's id
 		all[k].Value = strings.ReplaceAll(all[k].Value, "evaluation "+string(r.Evaluation.ID), "evaluation")
 	}
 	return all
@@ -214,7 +212,7 @@ func (c *Comparison) Headline() []string {
 	return lines
 }
 
-// Rows are the rows of comparison.csv: every candidate in every evaluation.
+// Rows returns the rows of comparison.csv: one for every candidate in every evaluation.
 func (c *Comparison) Rows() []results.ComparisonRow {
 	var rows []results.ComparisonRow
 	for _, one := range c.Candidates {
@@ -235,7 +233,7 @@ func (c *Comparison) Rows() []results.ComparisonRow {
 	return rows
 }
 
-// label names an evaluation: by its name, and by its id where another has the same.
+// label returns the name of evaluation k, followed by its id if another evaluation has the same name.
 func (c *Comparison) label(k int) string {
 	of := c.Reports[k].Evaluation
 	for i, r := range c.Reports {
@@ -246,7 +244,7 @@ func (c *Comparison) label(k int) string {
 	return called(of.Plan.Name)
 }
 
-// meaning is a move in words.
+// meaning returns the move in words, such as "up 2, apart".
 func (m Move) meaning(from, to *Place) string {
 	step := func() string {
 		n := from.SharedRank - to.SharedRank

@@ -10,16 +10,16 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// comparedMarks is how many evaluations are drawn beside each other.
+// comparedMarks is how many evaluations the plot draws.
 const comparedMarks = 4
 
-// comparePage is what the template shows of a comparison.
+// comparePage is the data of the comparison template.
 type comparePage struct {
 	Style        template.CSS
 	Title        string
 	Headline     []string
 	Evaluations  []comparedView
-	Plot         *comparePlot // nil: there are no abilities to draw, or several scales
+	Plot         *comparePlot // nil: no abilities to draw
 	Open, Folded []compareRow
 	Hidden       int // candidates beyond pageRows
 	Settings     []Difference
@@ -31,7 +31,7 @@ type comparedView struct {
 	Candidates, Judges, Verdicts, Scores, Runs, Failed, Missing, Tokens, Cost string
 	Submitted                                                                 string
 	Value                                                                     string // the measure that ranks candidates
-	Later                                                                     bool   // it is compared with the first
+	Later                                                                     bool   // it is not the first
 	Notes                                                                     []string
 }
 
@@ -45,8 +45,7 @@ type placeView struct {
 	Later, Beyond     bool
 }
 
-// WriteHTML writes the comparison as one page that needs nothing else, as
-// Report.WriteHTML does.
+// WriteHTML writes the comparison as one self-contained page, as Report.WriteHTML does.
 func (c *Comparison) WriteHTML(w io.Writer) error {
 	return writePage(w, fileTemplate(), "compare", c.page(), "a comparison")
 }
@@ -90,7 +89,7 @@ func (c *Comparison) row(one Compared) compareRow {
 	return row
 }
 
-// place is a candidate's place in evaluation k, in words.
+// place returns the cells of a candidate in evaluation k: rank, value and move.
 func (c *Comparison) place(one Compared, k int) placeView {
 	view := placeView{Rank: "–", Value: "–", Later: k > 0}
 	if place := one.Places[k]; place != nil {
@@ -102,7 +101,7 @@ func (c *Comparison) place(one Compared, k int) placeView {
 	return view
 }
 
-// comparePlot is an interval plot with a line for each evaluation beside each other.
+// comparePlot is an interval plot with one mark for each evaluation in every candidate's row.
 type comparePlot struct {
 	plot
 	Rows []compareMarks
@@ -119,7 +118,7 @@ type compareMark struct {
 	Low, X, High, Y, TextY float64
 }
 
-// plot is nil unless all evaluations have abilities, which alone are on one scale.
+// plot returns nil unless all drawn evaluations have abilities: win rates and means have no common scale.
 func (c *Comparison) plot() *comparePlot {
 	drawn := c.Reports[:min(comparedMarks, len(c.Reports))]
 	for _, r := range drawn {

@@ -26,7 +26,7 @@ func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
 	return out.Flush()
 }
 
-// Head names the evaluations, and says what changed.
+// Head returns one line for each evaluation, with its id and what it asks, followed by the lines of Headline.
 func (c *Comparison) Head() []string {
 	var lines []string
 	for k, r := range c.Reports {
@@ -35,8 +35,8 @@ func (c *Comparison) Head() []string {
 	return append(lines, c.Headline()...)
 }
 
-// sections are the candidates side by side, and the settings that differ. Evaluations
-// that do not fit the width are left out and counted.
+// sections returns a table of at most `most` candidates side by side, and one of the settings that differ.
+// Evaluations whose columns do not fit the width are omitted and counted.
 func (c *Comparison) sections(most, width int) []section {
 	shown := c.Candidates[:min(most, len(c.Candidates))]
 	t := lines.Table{{Head: "candidate", Flexible: true}}
@@ -83,7 +83,7 @@ func (c *Comparison) sections(most, width int) []section {
 	return append(sections, section{title: "Settings that differ", table: different})
 }
 
-// columns are one evaluation's ranks and abilities, and what changed since the first.
+// columns returns the columns of one evaluation: ranks, values and, for all but the first, moves.
 func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(c.Reports[k]))
 	if k > 0 {
@@ -96,7 +96,7 @@ func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	return t
 }
 
-// valueName is the measure that ranks candidates.
+// valueName returns the name of the measure that ranks candidates.
 func valueName(r *Report) string {
 	switch {
 	case r.ByScore():
@@ -119,7 +119,7 @@ func (r *Report) value(c Ranked) string {
 	}
 }
 
-// Method says how to read a comparison.
+// Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
 	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of the two abilities overlap; apart: they do not.",
 		wording.Counted(c.Shared, "candidate"))}

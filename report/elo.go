@@ -8,11 +8,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// rateDocuments gives every document that was compared an Elo rating among those
-// of its item, best first within the items. Items share no comparison, so their
-// ratings share no scale; each has the mean 1000. Where pairs were
-// not shown equally often in both orders, what judges prefer for its position is taken
-// out, if the verdicts on the item can tell it.
+// rateDocuments gives every compared document an Elo rating among the documents of its item, and sorts these best
+// first within each item. Items share no comparison, so their ratings share no scale; each item has the mean 1000. It
+// removes the position effect where pairs were not shown equally often in both orders and the verdicts on the item
+// allow to estimate it.
 func (b *builder) rateDocuments() error {
 	type rated struct {
 		item int

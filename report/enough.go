@@ -10,16 +10,16 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Neighbour says how sure it is that a candidate is better than the next one, and what would
-// make it sure.
+// Neighbour says how certain it is that a candidate is better than the next one. It also says how much more data
+// would make it certain.
 type Neighbour struct {
-	// Right and Clusters are rank.Neighbours.Right and More.
+	// Right and Clusters are the fields Right and More of rank.Neighbour.
 	Right, Clusters float64
-	// Pairs is how many pairs of texts so many clusters have on average.
+	// Pairs is how many pairs of texts that many clusters contain on average.
 	Pairs float64
 }
 
-// compareNeighbours fills in Group.Neighbours of a rating's groups.
+// compareNeighbours fills in Group.Neighbours for the groups of a rating.
 func (b *builder) compareNeighbours(of *rating) {
 	group, pairs := map[int]int{}, make([]int, len(b.report.Groups))
 	for g, one := range b.report.Groups {
@@ -29,7 +29,7 @@ func (b *builder) compareNeighbours(of *rating) {
 	}
 	documents := b.report.Evaluation.Plan.Documents
 	possible, seen := 0, len(b.pairClusters())
-	size := map[int]int{} // documents before, by item
+	size := map[int]int{} // documents of the item so far
 	for _, d := range documents {
 		possible += size[d.Item]
 		size[d.Item]++
@@ -53,14 +53,14 @@ func (b *builder) compareNeighbours(of *rating) {
 	}
 }
 
-// known is false where the order of the two cannot be told from how verdicts differ.
+// known reports whether the verdicts allow to say anything about the order of the two.
 func (n Neighbour) known() bool { return !math.IsNaN(n.Right) }
 
-// apart reports whether the two are told apart at 95 %, each pair alone.
+// apart reports whether the two are told apart at 95 %, looking at this pair of candidates alone.
 func (n Neighbour) apart() bool { return n.Clusters == 0 }
 
-// pairCost is the mean cost in USD of a pair with a verdict: all judges' calls on it. NaN where
-// the cost of a call is not known, or nothing was paid.
+// pairCost returns the mean cost of a pair with a verdict in USD: all judges' calls about it. It returns NaN if the
+// cost of a call is unknown, or nothing was paid.
 func (r *Report) pairCost() float64 {
 	var all results.Usage
 	for _, phase := range r.Progress {
@@ -74,10 +74,10 @@ func (r *Report) pairCost() float64 {
 	return all.CostUSD / float64(max(1, r.Pairs))
 }
 
-// mostMore bounds the numbers of further pairs that are shown.
+// mostMore is the largest number of further pairs that is shown; above, the number reads "> 1 000 000".
 const mostMore = 1_000_000
 
-// about is a number with two digits that count.
+// about rounds a number up to two significant digits. NaN is "–", and numbers above mostMore read "> " and mostMore.
 func about(n float64) string {
 	switch {
 	case math.IsNaN(n):
@@ -89,7 +89,7 @@ func about(n float64) string {
 	return wording.Count(int(math.Ceil(n/step) * step))
 }
 
-// furtherCells say what would tell the two apart: further clusters and pairs, and their cost.
+// furtherCells returns how many more clusters and pairs would tell the two apart, and what these pairs would cost.
 func (n Neighbour) furtherCells(pairCost float64) []string {
 	switch {
 	case !n.known():
@@ -106,7 +106,7 @@ func (n Neighbour) furtherCells(pairCost float64) []string {
 	return []string{about(n.Clusters), about(n.Pairs), cost}
 }
 
-// dollars is an amount about which only its size is known.
+// dollars formats an estimated amount, of which only the magnitude is known.
 func dollars(usd float64) string {
 	switch {
 	case usd < 0.01:
@@ -118,8 +118,8 @@ func dollars(usd float64) string {
 	}
 }
 
-// enoughSection says of so many neighbours how sure their order is, and what would settle
-// it. ok is false without abilities.
+// enoughSection shows for at most `most` neighbours how certain their order is, and what would settle it. ok is false
+// without abilities.
 func (r *Report) enoughSection(most int) (s section, ok bool) {
 	t := append(lines.Table{{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true}}, lines.Heads("right", "more items", "more pairs", "cost")...)
 	left, pairCost := 0, r.pairCost()
@@ -152,8 +152,8 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	return s, true
 }
 
-// enough says in a sentence or two whether neighbours are told apart; empty where that is not
-// known.
+// enough says in a sentence or two whether neighbours are told apart. It is empty if that is not known, or if there
+// are several groups.
 func (r *Report) enough() string {
 	if len(r.Groups) != 1 {
 		return ""

@@ -9,11 +9,11 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// fallbackView is how often other models answered, and what to change.
+// fallbackView shows how often other models answered, and what to change.
 type fallbackView struct {
 	How    string // the settings
 	Advice []string
-	Fine   bool // fallback is set, and nothing needs to change
+	Fine   bool // fallback models are set, and nothing needs to change
 	Rows   []fallbackRow
 }
 
@@ -21,7 +21,7 @@ type fallbackRow struct {
 	What, N, Share string
 }
 
-// fallbackView is nil where no other model could answer and no run waited.
+// fallbackView returns nil if no fallback models are set and no run waited for a rate limit.
 func (r *Report) fallbackView() *fallbackView {
 	s, how := r.Statistics, r.Evaluation.Settings.Fallback
 	if how == nil && s.Fallback+s.RateLimitWaits == 0 {

@@ -2,14 +2,15 @@ package report
 
 import "strings"
 
-// families are beginnings of models' names, by family.
+// families maps each family to the prefixes of its models' names.
 var families = map[string][]string{
 	"openai": {"gpt", "chatgpt", "o1", "o3", "o4"}, "anthropic": {"claude"}, "google": {"gemini", "gemma"}, "meta": {"llama"},
 	"mistral": {"mistral", "mixtral", "ministral", "magistral", "codestral"}, "qwen": {"qwen", "qwq"}, "deepseek": {"deepseek"},
 	"xai": {"grok"}, "microsoft": {"phi"}, "moonshot": {"kimi"}, "zhipu": {"glm"},
 }
 
-// familyOf is the family that a model's or a candidate's name tells; empty: it tells none.
+// familyOf returns the model family that a model's or a candidate's name implies; empty if it implies none. A word of
+// the name must be a family's prefix, alone or followed by a digit.
 func familyOf(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') })
 	for _, word := range words {
@@ -25,7 +26,8 @@ func familyOf(name string) string {
 	return ""
 }
 
-// sameFamily reports whether a candidate, or another model, is of a model's family.
+// sameFamily reports whether a name, of a candidate or another model, implies the same family as the model, or equals
+// the model without its path.
 func sameFamily(model, name string) bool {
 	family := familyOf(model)
 	return family != "" && family == familyOf(name) || strings.EqualFold(model[strings.LastIndex(model, "/")+1:], name)

@@ -17,13 +17,13 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Bounds of the page, so that a browser shows a thousand candidates at once.
-// Everything left out is said, with its number.
+// Bounds of the page, so that a browser can show a thousand candidates at once. The page states how much it leaves
+// out.
 const (
 	plotCandidates   = 40   // rows of an interval plot
-	matrixCandidates = 40   // rows and columns of a matrix
-	bestCandidates   = 20   // rows and columns of a matrix where there are more
-	openRows         = 60   // rows of a ranking that are open; the rest is one click away
+	matrixCandidates = 40   // rows and columns of a matrix with all candidates
+	bestCandidates   = 20   // rows and columns of a matrix if there are more
+	openRows         = 60   // rows of a ranking that are visible; a click opens the rest
 	pageRows         = 2000 // rows of all rankings together
 	drawnGroups      = 12   // groups with figures
 	reasonCandidates = 60   // candidates with reasons
@@ -35,15 +35,15 @@ var pageFiles embed.FS
 //go:embed page/page.css
 var pageStyle string
 
-// The templates of a page that is a file, and of one that the pages serve. They are parsed when a
-// page is first made: a worker makes none.
+// The templates of a page in a file, and of one that the dashboard serves. They are parsed when a page is first
+// written, because most processes (such as workers) write none.
 var (
 	fileTemplate   = sync.OnceValue(func() *template.Template { return pageTemplate(false) })
 	servedTemplate = sync.OnceValue(func() *template.Template { return pageTemplate(true) })
 )
 
-// pageTemplate is the template of a page. A served one links to its evaluation and to runs, by
-// addresses that are relative to /evaluations/ID/report.
+// pageTemplate parses the template of a page. A served page links to its evaluation and to runs, by addresses
+// relative to /evaluations/ID/report.
 func pageTemplate(served bool) *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"served":       func() bool { return served },
@@ -65,7 +65,7 @@ func pageTemplate(served bool) *template.Template {
 	}).ParseFS(pageFiles, "page/*.html"))
 }
 
-// page is what the template shows; its numbers are texts already.
+// page is the data of the page template; its numbers are already formatted.
 type page struct {
 	Report   *Report
 	Style    template.CSS
@@ -83,7 +83,7 @@ type page struct {
 	People   *peopleView
 	Listed   []listedRow
 	Each     []listedRunRow // listed runs
-	MoreEach string         // how many are left out; empty: none
+	MoreEach string         // how many are omitted; empty: none
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
 	Reading  *readingView
@@ -100,30 +100,29 @@ type page struct {
 	Method   []string
 }
 
-// pageSection is a part of the page that can be gone to.
+// pageSection is a section of the page with a link in its contents.
 type pageSection struct {
 	ID, Title string
 }
 
-// tile is one number of the head.
+// tile is one number at the top of the page.
 type tile struct {
 	Label, Value, Hint string
 }
 
-// WriteHTML writes the report as one page that needs nothing else: no network, no
-// script, no font. Everything recorded is escaped, and a content security policy
-// forbids the page to load or run anything.
+// WriteHTML writes the report as one self-contained page: no network, no script, no font. Everything recorded is
+// escaped, and a content security policy forbids the page to load or run anything.
 func (r *Report) WriteHTML(w io.Writer) error { return r.writePage(w, fileTemplate) }
 
-// WriteServedHTML is WriteHTML for /evaluations/ID/report of the pages: it links to the
-// evaluation and to its runs there.
+// WriteServedHTML writes the page for the address /evaluations/ID/report of the dashboard. It is the page of
+// WriteHTML with links to the evaluation and its runs.
 func (r *Report) WriteServedHTML(w io.Writer) error { return r.writePage(w, servedTemplate) }
 
 func (r *Report) writePage(w io.Writer, form func() *template.Template) error {
 	return writePage(w, form(), "page.html", r.page(), string(r.Evaluation.ID))
 }
 
-// writePage writes the page that a template makes of data, which are of what is named.
+// writePage executes the template `name` with data. of names the subject in errors.
 func writePage(w io.Writer, form *template.Template, name string, data any, of string) error {
 	out := bufio.NewWriter(w)
 	err := form.ExecuteTemplate(out, name, data)
@@ -188,7 +187,7 @@ func (r *Report) page() *page {
 	return p
 }
 
-// sections are those that the page has, in its order.
+// sections returns the sections that the page has, in their order.
 func (p *page) sections() []pageSection {
 	var all []pageSection
 	add := func(has bool, id, title string) {
@@ -260,7 +259,7 @@ func (r *Report) costHint(unpriced int) string {
 	return wording.Counted(unpriced, "call") + " without a price"
 }
 
-// shortTokens is a number of tokens in three digits.
+// shortTokens formats a number of tokens with three digits and a unit. If more is set, the number is a lower bound.
 func shortTokens(n int64, more bool) string {
 	text := strconv.FormatInt(n, 10)
 	for _, unit := range []struct {
@@ -282,13 +281,13 @@ func shortTokens(n int64, more bool) string {
 	}
 }
 
-// ShowsAbilities and the following are asked by the template.
+// ShowsAbilities reports whether candidates have abilities. The template calls this and the following methods.
 func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
 
-// MissingWords explain the table of missing verdicts.
+// MissingWords returns the explanation of the table of missing verdicts.
 func (p *page) MissingWords() string { return missingWords }
 
-// ShowsScale reports whether judges are weighed.
+// ShowsScale reports whether judges are weighted by their scale.
 func (p *page) ShowsScale() bool { return p.Report.Unweighed != nil }
 
 // HasPairs reports whether there are verdicts on pairs.
@@ -297,12 +296,12 @@ func (p *page) HasPairs() bool { return p.Report.Verdicts > 0 }
 // HasScores reports whether there are scores.
 func (p *page) HasScores() bool { return p.Report.Scored > 0 }
 
-// Ranks reports whether the evaluation asks for a ranking.
+// Ranks reports whether the page has a ranking section: there is a ranking, or the evaluation asks for one.
 func (p *page) Ranks() bool {
 	return len(p.Report.Groups) > 0 || !p.Report.ListedOnly() && !p.Report.PanelOnly()
 }
 
-// Created is when the evaluation was submitted; empty where that is not known.
+// Created returns when the evaluation was submitted; empty if that is not known.
 func (p *page) Created() string { return dateTime(p.Report.Evaluation.Created) }
 
 func dateTime(t time.Time) string {

@@ -15,36 +15,35 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Bounds of what is computed and shown by category and item.
+// Bounds of what is computed and shown by category and by item.
 const (
-	mostCategories         = 12  // the ones with the most items
-	mostCategoryCandidates = 200 // above, there are no rankings by category
-	shownItems             = 30  // of the map, the most contested ones
+	mostCategories         = 12  // those with the most items
+	mostCategoryCandidates = 200 // with more candidates, there are no rankings by category
+	shownItems             = 30  // rows of the item map, the most contested items
 	permutations           = 999
-	permutedCells          = 100_000_000 // of all permutations together
+	permutedCells          = 100_000_000 // result cells that all permutations together may read
 )
 
-// Item is how candidates did on one question.
+// Item says how candidates did on one question.
 type Item struct {
 	ID         string
 	Categories []string
-	Pairs      int // of texts, with verdicts of judges
-	// Disagree, Flipped and Unlike count the pairs with each of the marks, and Marked those
-	// with any.
+	Pairs      int // pairs of texts with verdicts of judges
+	// Disagree, Flipped and Unlike count the pairs on which judges disagree, follow the order of the texts, or differ
+	// from people. Marked counts the pairs with any of these marks.
 	Disagree, Flipped, Unlike, Marked int
-	Score                             Score // of all scores: the lower the mean, the harder
-	// Results are the candidates' on it: win rates, or mean scores where there are no
-	// verdicts on pairs.
+	Score                             Score // over all scores: the lower the mean, the harder
+	// Results are the candidates' results on the item: win rates, or mean scores if there are no verdicts on pairs.
 	Results []ItemResult
 }
 
-// ItemResult is a candidate's win rate or mean score on an item, of N verdicts or scores.
+// ItemResult is a candidate's win rate or mean score on an item, from N verdicts or scores.
 type ItemResult struct {
 	Sum float64
 	N   int
 }
 
-// Mean is NaN without verdicts.
+// Mean returns the win rate or mean score; NaN without verdicts or scores.
 func (r ItemResult) Mean() float64 {
 	if r.N == 0 {
 		return math.NaN()
@@ -52,11 +51,11 @@ func (r ItemResult) Mean() float64 {
 	return r.Sum / float64(r.N)
 }
 
-// Contested is the share of pairs with a mark; NaN without pairs.
+// Contested returns the share of pairs with a mark; NaN without pairs.
 func (i Item) Contested() float64 { return float64(i.Marked) / float64(i.Pairs) }
 
-// Spread is the standard deviation of the candidates' results: how far the item tells them
-// apart. NaN with fewer than two.
+// Spread returns the standard deviation of the candidates' results on the item: how well it tells them apart. It
+// returns NaN with fewer than two results.
 func (i Item) Spread() float64 {
 	var n, sum, squares float64
 	for _, r := range i.Results {
@@ -70,7 +69,7 @@ func (i Item) Spread() float64 {
 	return math.Sqrt(max(0, squares-sum*sum/n) / (n - 1))
 }
 
-// meanScore is NaN without scores.
+// meanScore returns the mean of all scores on the item; NaN without scores.
 func (i Item) meanScore() float64 {
 	if i.Score.N == 0 {
 		return math.NaN()
@@ -92,22 +91,22 @@ func (r *Report) itemRows() (rows []results.ItemRow) {
 type Category struct {
 	Name   string
 	Items  int
-	Groups []Group // as Judge.Groups; nil where candidates are ranked by score
+	Groups []Group // as Judge.Groups; nil if there are no abilities
 }
 
-// Categories are the rankings by category, and whether they differ.
+// Categories holds the rankings by category, and whether they differ.
 type Categories struct {
-	All []Category // the ones with the most items first
-	// More is how many categories are left out.
+	All []Category // those with the most items first
+	// More is how many categories All leaves out.
 	More int
-	// P is the share of permutations of categories over items in which the candidates'
-	// results differ between categories as much as they do, or more. Permuting whole items
-	// keeps together what verdicts on an item share. NaN with fewer than two categories.
+	// P is the p-value of a permutation test of the hypothesis that candidates do equally well in all categories. The
+	// test permutes the categories of whole items, because verdicts on one item depend on each other. NaN with fewer
+	// than two categories, or if there are too few items.
 	P            float64
 	Permutations int
 }
 
-// mark counts a pair's marks for its item.
+// mark counts the marks of a pair for its item.
 func (b *builder) mark(p *Pair) {
 	item := &b.items[b.report.Evaluation.Plan.Documents[p.positions[0]].Item]
 	item.Pairs++
@@ -117,7 +116,7 @@ func (b *builder) mark(p *Pair) {
 	item.Marked += one(p.Disagree || p.Flipped || p.Unlike)
 }
 
-// finishItems says how candidates did on each item, and by category.
+// finishItems computes the candidates' results on each item and by category.
 func (b *builder) finishItems(ctx context.Context) error {
 	r := b.report
 	plan := r.Evaluation.Plan
@@ -191,7 +190,7 @@ func (b *builder) rankCategories(ctx context.Context) error {
 	return nil
 }
 
-// rankSome ranks by the verdicts on items of a category; nil without any.
+// rankSome ranks candidates by the verdicts on the items of a category; nil without any.
 func (b *builder) rankSome(ctx context.Context, category string) ([]Group, error) {
 	plan := b.report.Evaluation.Plan
 	some := *b
@@ -219,7 +218,7 @@ func (b *builder) rankSome(ctx context.Context, category string) ([]Group, error
 	return some.bare(rating), nil
 }
 
-// permute tests whether candidates do as well in each category.
+// permute fills in P and Permutations: it tests whether candidates do equally well in each category.
 func (c *Categories) permute(items []Item, candidates int, seed uint64) {
 	if len(c.All) < 2 {
 		return
@@ -253,8 +252,8 @@ func (c *Categories) permute(items []Item, candidates int, seed uint64) {
 	c.P, c.Permutations = float64(as)/float64(n+1), n
 }
 
-// differ is how far the candidates' results in categories are from those in all, squared and
-// weighted by how many there are.
+// differ sums, over categories and candidates, the squared difference between the candidate's mean result in the
+// category and in all. Each term is weighted by the number of results in the category.
 func differ(items []Item, labels [][]int, categories, candidates int) (sum float64) {
 	cells := make([]ItemResult, categories*candidates)
 	whole := make([]ItemResult, candidates)
@@ -276,7 +275,7 @@ func differ(items []Item, labels [][]int, categories, candidates int) (sum float
 	return sum
 }
 
-// words say whether categories differ.
+// words says whether categories differ.
 func (c *Categories) words() string {
 	switch {
 	case math.IsNaN(c.P):
@@ -322,7 +321,7 @@ func (r *Report) categorySection(candidates, width int) (section, bool) {
 	return s, true
 }
 
-// categoryMean is a candidate's mean result on the items of a category.
+// categoryMean formats a candidate's mean result on the items of a category.
 func (r *Report) categoryMean(category string, candidate int) string {
 	var sum ItemResult
 	for _, item := range r.Items {
@@ -336,8 +335,8 @@ func (r *Report) categoryMean(category string, candidate int) string {
 	return fmt.Sprintf("%.2f", sum.Mean())
 }
 
-// contested are the items on which judges contradict people, each other or themselves most,
-// and then those that tell candidates apart least.
+// contested returns at most `most` items. Those with the largest share of marked pairs come first: judges contradict
+// each other, people or themselves. Among equal ones, those that tell candidates apart least come first.
 func (r *Report) contested(most int) []Item {
 	all := slices.DeleteFunc(slices.Clone(r.Items), func(i Item) bool { return math.IsNaN(i.Spread()) })
 	slices.SortStableFunc(all, func(x, y Item) int {
@@ -350,7 +349,7 @@ func (r *Report) contested(most int) []Item {
 	return all[:min(most, len(all))]
 }
 
-// itemSection lists the most contested items.
+// itemSection lists the ten most contested items.
 func (r *Report) itemSection() (section, bool) {
 	items := r.contested(10)
 	if len(items) == 0 {

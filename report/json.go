@@ -13,14 +13,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// jsonVersion is that of the JSON form. Fields are added without a new one.
+// jsonVersion is the version of the JSON form. Adding a field does not change it.
 const jsonVersion = 1
 
 // beatsCandidates is the maximum number of candidates of a ranking with a matrix of wins.
 const beatsCandidates = 200
 
-// WriteJSON writes the report for programs: every text as it was recorded, null for a
-// number that there is not.
+// WriteJSON writes the report for programs. Texts are written as they were recorded; a number that does not exist is
+// null.
 func (r *Report) WriteJSON(w io.Writer) error {
 	return writeJSON(w, r.json(), r.Evaluation.ID)
 }
@@ -74,7 +74,7 @@ func (r *Report) json() reportJSON {
 	return out
 }
 
-// rankedBy is the measure that ranks candidates; empty if there is nothing to rank.
+// rankedBy returns the measure that ranks candidates; empty if there is nothing to rank.
 func (r *Report) rankedBy() string {
 	switch {
 	case len(r.Groups) == 0:
@@ -175,7 +175,7 @@ func lengthOf(l rank.Lengths) lengthJSON {
 	return lengthJSON{l.LongerWins, l.ShorterWins, number(l.Correlation())}
 }
 
-// scoresOf are means by criterion, without those that are of nothing.
+// scoresOf returns the mean scores by criterion, omitting criteria without scores.
 func scoresOf(names []string, scores []Score) map[string]scoreJSON {
 	out := map[string]scoreJSON{}
 	for k, s := range scores {
@@ -230,7 +230,7 @@ func (r *Report) panelJSON() *panelJSON {
 	return out
 }
 
-// addUse adds the planned runs, the failures, and the usage of calls.
+// addUse adds the planned runs, the failures, and what the calls used.
 func (r *Report) addUse(out *reportJSON) {
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
@@ -259,7 +259,7 @@ func usageOf(u results.Usage) usageJSON {
 	return usageJSON{u.Calls, u.FromCache, u.Input, u.Output, u.Cached, u.Reasoning, u.Unreported, number(u.CostUSD), u.Unpriced}
 }
 
-// someTime is null where it is not known.
+// someTime returns nil, written as null, for an unknown (zero) time.
 func someTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -268,7 +268,7 @@ func someTime(t time.Time) *time.Time {
 	return &t
 }
 
-// shortRun names a run: by its own name where it has one.
+// shortRun returns a run's own name if it has one, otherwise phase and index, such as "2.17".
 func shortRun(r results.RunRow) string {
 	return cmp.Or(r.Name, fmt.Sprintf("%d.%d", r.Phase, r.Index))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// number is null where it is none. It has nine digits, in which processors agree that
-// round differently.
+// number is written as null if it is NaN or infinite, and otherwise with nine digits, because the last digits may
+// differ between processors.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
@@ -21,7 +21,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
 }
 
-// array is [] where it is empty, never null.
+// array is written as [] rather than null if it is nil.
 type array[T any] []T
 
 func (l array[T]) MarshalJSON() ([]byte, error) {

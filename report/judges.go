@@ -6,17 +6,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// judgeView is what the judges did and how far each can be trusted.
+// judgeView shows what the judges answered and how far each can be trusted.
 type judgeView struct {
 	Cards  *sectionView // nil: no pairs were compared
 	Rows   []judgeRow
-	Bars   *bars // nil where nothing was asked in both orders
+	Bars   *bars // nil: no pair was asked in both orders
 	Keys   []barKey
-	Own    *ownView    // nil: there is one judge, or no ranking
-	Agreed *agreedView // nil: no two said something of the same
+	Own    *ownView    // nil: see ownView
+	Agreed *agreedView // nil: no unit was judged by two raters
 }
 
-// barKey explains a part of the bars.
+// barKey is a legend entry: it explains one part of the bars.
 type barKey struct {
 	Class, Label string
 }
@@ -35,7 +35,7 @@ type judgeRow struct {
 	Longer, Correlation, Circular, Scale                           string
 }
 
-// bars are the answers to pairs asked in both orders, one stacked bar a judge.
+// bars shows the answers to pairs asked in both orders, as one stacked bar for each judge.
 type bars struct {
 	Width, Height float64
 	Thick         float64 // of a bar
@@ -50,7 +50,7 @@ type bar struct {
 }
 
 type barPart struct {
-	Class          string // of the style sheet
+	Class          string // in the style sheet
 	X, Width, Mid  float64
 	Label, Numbers string
 }
@@ -58,11 +58,11 @@ type barPart struct {
 const (
 	barGap  = 28.0
 	barHigh = 19.0
-	// labelled is the share from which a part has room for its number.
+	// labelled is the smallest share whose part is wide enough to contain its number.
 	labelled = 0.07
 )
 
-// judgeView is nil where there are no judges.
+// judgeView returns nil if there are no judges.
 func (r *Report) judgeView() *judgeView {
 	if len(r.Judges) == 0 {
 		return nil

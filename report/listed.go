@@ -11,18 +11,18 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Listed is the outcome of the listed runs, or the prompts, of one model.
+// Listed sums up the listed runs and prompts of one model.
 type Listed struct {
 	Model     string // provider:model
 	Runs      int    // listed
 	Succeeded int
-	Failed    int
+	Failed    int // number of runs planned
 	Truncated int           // succeeded, with an answer that was cut off
 	Used      results.Usage // of all their calls
 }
 
-// ListedOnly reports whether the evaluation asks nothing but listed runs or prompts:
-// there is nothing to rank then.
+// ListedOnly reports whether the evaluation asks nothing but listed runs or prompts, so that there is nothing to
+// rank.
 func (r *Report) ListedOnly() bool {
 	plan := r.Evaluation.Plan
 	return lists(plan) && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
@@ -31,8 +31,7 @@ func (r *Report) ListedOnly() bool {
 // lists reports whether the evaluation has listed runs or prompts.
 func lists(plan *eval.Evaluation) bool { return plan.Runs != nil || plan.Prompts != nil }
 
-// newListed counts listed runs and prompts by model, in the order in which models are
-// named.
+// newListed counts the listed runs and prompts by model, in the order in which models first appear.
 func newListed(plan *eval.Evaluation) []Listed {
 	var listed []Listed
 	if runs := plan.Runs; runs != nil {
@@ -50,7 +49,7 @@ func newListed(plan *eval.Evaluation) []Listed {
 	return listed
 }
 
-// listedBy is the position of a model's runs, which is made where there is none.
+// listedBy returns the position of a model in the list, and appends the model if it is missing.
 func listedBy(listed *[]Listed, model string) int {
 	for k := range *listed {
 		if (*listed)[k].Model == model {
@@ -77,7 +76,7 @@ func (b *builder) addListed(row results.RunRow) {
 	}
 }
 
-// answers are how many listed runs have one, and how many of those were cut off.
+// answers returns how many listed runs have an answer, and how many of these answers were cut off.
 func (r *Report) answers() (answers, truncated int) {
 	for _, l := range r.Listed {
 		answers += l.Succeeded
@@ -86,7 +85,7 @@ func (r *Report) answers() (answers, truncated int) {
 	return answers, truncated
 }
 
-// listedAsked is what an evaluation of listed runs or prompts alone asks.
+// listedAsked returns the counts that describe an evaluation of only listed runs or prompts.
 func (r *Report) listedAsked() []string {
 	var asked []string
 	plan := r.Evaluation.Plan
@@ -103,7 +102,7 @@ func (r *Report) listedAsked() []string {
 	return asked
 }
 
-// listedNotes are what a reader of the answers must know.
+// listedNotes warns of answers that were cut off at the token limit.
 func (r *Report) listedNotes() []string {
 	_, truncated := r.answers()
 	if truncated == 0 {
@@ -112,7 +111,7 @@ func (r *Report) listedNotes() []string {
 	return []string{fmt.Sprintf("%s cut off at the token limit; raise it with max_completion_tokens in the overrides of a run.", wording.Counted(truncated, "answer"))}
 }
 
-// listedRow are the texts of one line of the table.
+// listedRow holds the cells of one row of the table of models.
 type listedRow struct {
 	Model, Runs, Succeeded, Failed, Truncated, Input, Output, Cost string
 }
@@ -128,7 +127,7 @@ func (r *Report) listedRows() []listedRow {
 	return rows
 }
 
-// ListedTitle is what the section of them is called.
+// ListedTitle returns the title of the section about listed runs and prompts.
 func (r *Report) ListedTitle() string {
 	if r.Evaluation.Plan.Runs == nil {
 		return "Prompts"
@@ -136,7 +135,7 @@ func (r *Report) ListedTitle() string {
 	return "Listed runs"
 }
 
-// listedSections are the listed runs by model, and each of them.
+// listedSections returns a table of the models and one of the single runs.
 func (r *Report) listedSections() []section {
 	var sections []section
 	if len(r.Listed) > 0 {

@@ -10,18 +10,18 @@ import (
 
 // ListedRun is the outcome of one listed run.
 type ListedRun struct {
-	ID    string // its own
+	ID    string // the run's own name
 	Model string // provider:model
-	// State is record.Run.State. Of a run without a result it is none, or cancelled with
-	// its evaluation.
+	// State is that of record.Run. A run without a result has the state "none", or "cancelled" if the evaluation was
+	// cancelled.
 	State string
 	Row   results.RunRow // zero without a result
 }
 
-// shownListed bounds the listed runs that are shown one by one.
+// shownListed bounds the listed runs that are shown individually.
 const shownListed = 50
 
-// newListedRuns lists the runs within the evaluation's limit, without results.
+// newListedRuns lists the runs that the evaluation's limit leaves, still without results.
 func newListedRuns(e results.Evaluation, phases []results.PhaseCounts) []ListedRun {
 	runs := e.Plan.Runs
 	if runs == nil {
@@ -47,7 +47,7 @@ func (r *Report) addListedRun(row results.RunRow) {
 	}
 }
 
-// result is the run's state in words, with the class of a failure.
+// result returns the run's state in words, followed by the class of a failure.
 func (l ListedRun) result() string {
 	switch {
 	case l.State == eval.StateNone.String():
@@ -58,14 +58,12 @@ func (l ListedRun) result() string {
 	return l.State
 }
 
-// listedRunRow are the texts of one line of the table. Attempts, Time and Cost are empty
-// without a result.
+// listedRunRow holds the cells of one row of the table of runs. Attempts, Time and Cost are empty without a result.
 type listedRunRow struct {
 	ID, Model, Result, Attempts, Time, Cost string
 }
 
-// listedRunRows returns a line for each listed run; of long lists, for the first ones.
-// more is the number of the others.
+// listedRunRows returns a row for each of the first listed runs. more is how many it leaves out.
 func (r *Report) listedRunRows() (rows []listedRunRow, more int) {
 	shown := min(len(r.ListedRuns), shownListed)
 	for _, run := range r.ListedRuns[:shown] {

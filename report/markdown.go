@@ -12,17 +12,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Bounds of the Markdown form, which is for reading; everything left out is said.
+// Bounds of the Markdown form, which is meant for reading. The text states how much is left out.
 const (
 	markdownCandidates = 500
 	markdownReasons    = 20 // candidates with reasons
 )
 
-// unbounded is more columns than any table has.
+// unbounded is a width that fits the columns of any table.
 const unbounded = 1 << 20
 
-// WriteMarkdown writes the report as GitHub-flavoured Markdown. Nothing recorded makes
-// a link, an image, a mention or a tag, or leaves its cell.
+// WriteMarkdown writes the report as GitHub-flavoured Markdown. Recorded texts are escaped, so that none makes a
+// link, an image, a mention or a tag, or leaves its table cell.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	out := &markdownWriter{bufio.NewWriter(w)}
 	out.heading(1, named(r.Evaluation.Plan.Name))
@@ -72,7 +72,7 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	return out.w.Flush()
 }
 
-// compact takes out the spaces that align lines on a terminal.
+// compact replaces the spaces that align lines on a terminal by single ones.
 func compact(lines []string) []string {
 	var out []string
 	for _, line := range lines {
@@ -81,7 +81,7 @@ func compact(lines []string) []string {
 	return out
 }
 
-// panelCandidates are the mean scores that candidates were given on each dimension.
+// panelCandidates returns a table of the candidates' mean scores on each dimension.
 func (r *Report) panelCandidates() section {
 	t := lines.Table{{Head: "candidate"}}
 	for _, d := range r.Panel.Dimensions {
@@ -101,7 +101,7 @@ func (r *Report) panelCandidates() section {
 	return section{title: "Panel: mean score of each candidate", table: t}
 }
 
-// progressSection shows the planned and the recorded runs.
+// progressSection shows how many runs are planned and recorded, by phase and judge.
 func (r *Report) progressSection() section {
 	t := append(lines.Table{{Head: "phase"}, {Head: "asked"}}, lines.Heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
@@ -206,9 +206,8 @@ func (o *markdownWriter) table(t lines.Table) {
 	o.print("\n")
 }
 
-// escaped is text, harmless already on a terminal, that means nothing to Markdown:
-// punctuation that could is escaped (CommonMark 0.31, §2.4), and so is what GitHub
-// turns into links and mentions by itself.
+// escaped escapes text that is already safe for a terminal, so that Markdown gives it no meaning. It covers
+// punctuation (CommonMark 0.31, §2.4), and what GitHub turns into links and mentions by itself.
 func escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -16,18 +16,19 @@ type matrix struct {
 }
 
 type matrixRow struct {
-	Number string // its column
+	Number string // number of the row and its column
 	Name   string
 	Cells  []heatCell
 }
 
-// heatCell is a number with a shade: Shade is 0 to 10, 5 being even; −1 is none.
+// heatCell is a coloured cell of a table. Shade is 0 to 10, where 5 is even, or -1 for no colour.
 type heatCell struct {
 	Text, Title string
 	Shade       int
 }
 
-// matrices are drawn of all candidates, or of the best where they are many.
+// matrices returns the matrices of a group: wins and, if known, probabilities. If there are many candidates, they
+// show the best ones.
 func (r *Report) matrices(group Group) []*matrix {
 	who := ""
 	if n := len(group.Ranked); n > matrixCandidates {
@@ -43,7 +44,7 @@ func (r *Report) matrices(group Group) []*matrix {
 	return all
 }
 
-// wins is over all judges and both orders.
+// wins returns the matrix of win rates, over all judges and both orders.
 func (r *Report) wins(group Group) *matrix {
 	n := len(group.Ranked)
 	place := map[int]int{} // candidate → row
@@ -73,7 +74,7 @@ func (r *Report) wins(group Group) *matrix {
 	return m
 }
 
-// beats is how sure it is that a candidate is better than another.
+// beats returns the matrix of probabilities that a candidate is better than another.
 func beats(group Group) *matrix {
 	m := &matrix{
 		Title: "Who is better, and how sure that is",
@@ -103,7 +104,8 @@ func (m *matrix) fill(group Group, cell func(i, j int) heatCell) {
 	}
 }
 
-// outOfHundred is 0 and 100 only where it is exactly that.
+// outOfHundred formats a share in percent, without the sign. It rounds to 0 or 100 only where that is exact, and
+// otherwise returns "<1" or ">99".
 func outOfHundred(share float64) string {
 	switch {
 	case share > 0 && share < 0.01:

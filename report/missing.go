@@ -16,46 +16,47 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Missing are verdicts on pairs that are missing because their runs failed.
+// Missing holds the verdicts on pairs that are missing because their runs failed.
 type Missing struct {
 	Verdicts int
-	// Candidates are those with missing verdicts, the most first.
+	// Candidates are those with missing verdicts; the one with the most comes first.
 	Candidates []MissingOf
 }
 
-// MissingOf are the missing verdicts on one candidate.
+// MissingOf holds the missing verdicts on one candidate.
 type MissingOf struct {
 	Name     string
 	Verdicts int
-	Given    int // verdicts on it that count
-	// Won, Lost and Tied count missing verdicts with a known verdict in the other order, by
-	// that verdict.
+	Given    int // verdicts on it that count in the ranking
+	// Won, Lost and Tied count the missing verdicts whose pair the judge decided in the other order, by the outcome
+	// there.
 	Won, Lost, Tied int
-	// Uneven is set where wins or losses are missing more often than chance explains.
+	// Uneven is set if wins or losses are missing more often than chance explains.
 	Uneven bool
 	Rank   int
-	// Bounds are the candidate's ranks whatever the missing verdicts were; nil where they
-	// were not estimated.
+	// Bounds are the ranks that the candidate could have with any outcome of its missing verdicts; nil if not
+	// estimated.
 	Bounds *rank.Bounds
 
 	candidate int
 }
 
 const (
-	// mostBounded is how many candidates have bounds, and boundedCandidates how many an
-	// evaluation may have, because each takes two further fits.
+	// mostBounded is how many candidates get Bounds, and boundedCandidates how many an evaluation may have for any to
+	// get them: each takes two more fits.
 	mostBounded       = 20
 	boundedCandidates = 200
-	// unlikely is the probability below which failures are said to follow the outcome.
+	// unlikely is the probability below which failures are reported to depend on the outcome.
 	unlikely = 0.01
 )
 
-// lacking is a verdict that is missing.
+// lacking is a missing verdict: judge and documents, in the order shown.
 type lacking struct {
 	judge, first, second int
 }
 
-// addMissing notes a failed run's verdict, and what the judge said in the other order.
+// addMissing records the missing verdict of a failed run, and the judge's verdict in the other order if it has been
+// read.
 func (b *builder) addMissing(row results.RunRow) {
 	judge, known := b.judge[row.Judge]
 	if row.Kind != eval.KindPairwise || !known || len(row.Documents) != 2 {
@@ -76,7 +77,7 @@ func (b *builder) addMissing(row results.RunRow) {
 		case !known:
 		case other == rank.Tied:
 			one.Tied++
-		case (other == rank.SecondWins) == (k == 0): // the other order showed it second
+		case (other == rank.SecondWins) == (k == 0): // showed it second
 			one.Won++
 		default:
 			one.Lost++
@@ -92,7 +93,7 @@ func (b *builder) missingOf(candidate string) *MissingOf {
 	return b.missing[i]
 }
 
-// boundMissing says what missing verdicts could change of the ranking.
+// boundMissing computes how the missing verdicts could change the ranking.
 func (b *builder) boundMissing(ctx context.Context, judges []int) error {
 	r := b.report
 	if len(b.lacking) == 0 {
@@ -130,7 +131,7 @@ func (b *builder) boundMissing(ctx context.Context, judges []int) error {
 	return nil
 }
 
-// missingVerdicts are those that failed, each in the cluster of its pair or item.
+// missingVerdicts returns the verdicts that failed, each with the cluster of its pair or item.
 func (b *builder) missingVerdicts() []rank.Missing {
 	documents, byItem := b.report.Evaluation.Plan.Documents, b.clusterBy() == ByItem
 	clusters := b.pairClusters()
@@ -156,8 +157,8 @@ func (b *builder) missingVerdicts() []rank.Missing {
 	return out
 }
 
-// uneven reports whether more of the missing verdicts than of the given ones, beyond chance,
-// have a loss (or a win) in their other order: by a binomial test.
+// uneven reports whether the missing verdicts lack losses or wins in a proportion that chance does not explain. lost
+// and won are their outcomes in the other order, which a two-sided binomial test compares with the given verdicts.
 func uneven(lost, won, givenLost, givenWon int) bool {
 	n, given := lost+won, givenLost+givenWon
 	if n == 0 || given == 0 {
@@ -169,7 +170,7 @@ func uneven(lost, won, givenLost, givenWon int) bool {
 	return min(atMost, atLeast) < unlikely/2
 }
 
-// missingNotes warn where missing verdicts could change the ranking.
+// missingNotes warns if missing verdicts could change the first place, or if failures depend on the outcome.
 func (r *Report) missingNotes() []string {
 	if r.Missing == nil {
 		return nil
@@ -197,7 +198,7 @@ func (r *Report) missingNotes() []string {
 	return notes
 }
 
-// missingSection lists the missing verdicts, and how they could change the result.
+// missingSection lists at most `most` candidates with missing verdicts, and how these could change their ranks.
 func (r *Report) missingSection(most int) section {
 	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds")...)
 	rows := r.missingRows(most)
@@ -213,7 +214,7 @@ func (r *Report) missingSection(most int) section {
 
 const missingWords = "Runs that failed. Lost, won and tied: the judge's verdict on the pair in the other order, if there is one. The bounds hold whatever the candidate's missing verdicts would have been."
 
-// missingRow is a line of the table, in words.
+// missingRow holds the formatted cells of one row of the table.
 type missingRow struct {
 	Name, Verdicts, Given, Lost, Won, Tied, Rank, Ranks, Limits string
 }
@@ -236,7 +237,7 @@ func (r *Report) missingRows(most int) []missingRow {
 	return rows
 }
 
-// rankSpan is "3–1", or "3" where both ends are 3.
+// rankSpan formats a range of ranks: "3–1", or "3" if both ends are equal.
 func rankSpan(from, to int) string {
 	if from == to {
 		return fmt.Sprint(from)

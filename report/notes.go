@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Notes explain the limits of the numbers: missing and excluded data, assumptions, and biases
-// of judges. They are harmless to print.
+// Notes returns sentences about the limits of the numbers: missing and excluded data, assumptions, and biases of
+// judges. They are safe to print on a terminal.
 func (r *Report) Notes() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -38,7 +38,7 @@ func (r *Report) Notes() []string {
 		note("%s cancelled.", wording.Counted(cancelled, "run"))
 	}
 	switch {
-	case r.ListedOnly() || r.PanelOnly(): // which rank nothing
+	case r.ListedOnly() || r.PanelOnly(): // these rank nothing
 	case r.Verdicts == 0 && r.Scored == 0:
 		note("There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
@@ -114,7 +114,7 @@ func (r *Report) groupNotes() []string {
 	return notes
 }
 
-// intervalNotes say what limits do not cover.
+// intervalNotes explains what the intervals do not cover.
 func (r *Report) intervalNotes() []string {
 	if r.Fit == nil {
 		return nil
@@ -142,10 +142,10 @@ func (r *Report) intervalNotes() []string {
 	return notes
 }
 
-// fewItems is the number of items below which intervals are noticeably wider for it.
+// fewItems is the number of items below which a note warns that intervals are wide.
 const fewItems = 6
 
-// unit is what verdicts may depend on each other by.
+// unit returns the name of what intervals resample as a whole, because its verdicts may depend on each other.
 func (how *Intervals) unit() string {
 	if how.By == ByItem {
 		return "item"
@@ -153,7 +153,7 @@ func (how *Intervals) unit() string {
 	return "pair of documents"
 }
 
-// units counts them.
+// units returns the number of clusters with their unit, such as "12 items".
 func (how *Intervals) units() string {
 	if how.By == ByItem {
 		return wording.Counted(how.Clusters, "item")
@@ -161,7 +161,7 @@ func (how *Intervals) units() string {
 	return wording.Counted(how.Clusters, "pair") + " of documents"
 }
 
-// lengthNote says what a ranking for texts of equal length rests on.
+// lengthNote explains how the ranking accounts for the length of texts.
 func (r *Report) lengthNote() string {
 	f := r.Fit
 	switch {
@@ -175,11 +175,11 @@ func (r *Report) lengthNote() string {
 	}
 }
 
-// notable is when a judge contradicts itself often enough to be told.
+// notableConsistency is the share of pairs with the same answer in both orders below which a note reports a judge.
 const notableConsistency = 0.8
 
-// leastOrder is the order effect from which it changes a percentage that is shown; a
-// judge without any may have one by rounding.
+// leastOrder is the smallest order effect (in log-odds) that a note reports. A judge without any may have a smaller
+// one by rounding.
 const leastOrder = 0.002
 
 func (j Judge) notes(options Options) []string {
@@ -221,8 +221,8 @@ func position(order float64) string {
 	return "first"
 }
 
-// Headline says in a sentence or two who is best and how sure that is; of listed
-// runs alone, how many have an answer.
+// Headline says in a sentence or two who is best and how certain that is. If the evaluation has only listed runs, it
+// says how many have an answer.
 func (r *Report) Headline() string {
 	if r.ListedOnly() {
 		planned, _, _, _ := r.runs()
@@ -270,7 +270,7 @@ func (r *Report) Headline() string {
 // headlineNames is how many candidates a headline names in one list.
 const headlineNames = 10
 
-// firstToo are the candidates that may be first.
+// firstToo returns the names of the candidates whose limits include the first rank.
 func firstToo(ranked []Ranked) []string {
 	var names []string
 	for _, c := range ranked {
@@ -281,7 +281,8 @@ func firstToo(ranked []Ranked) []string {
 	return names
 }
 
-// list is "a, b and c", of more than most "a, b, c and 4 more".
+// list joins names to "a, b and c". If there are more than `most`, it names that many and counts the others: "a, b
+// and 4 more".
 func list(names []string, most int) string {
 	if len(names) > most {
 		names = append(names[:most:most], wording.Count(len(names)-most)+" more")

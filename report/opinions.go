@@ -16,21 +16,22 @@ import (
 
 const (
 	opinionsKept = 12  // of each candidate
-	opinionsTold = 12  // in text, of all candidates together
+	opinionsTold = 12  // of each opinion in text
 	opinionRunes = 200 // of each in text
 )
 
-// opinion is why an agent gave a document its score on a dimension.
+// opinion is the argument with which an agent gave a document its score on a dimension.
 type opinion struct {
 	Run, Document, Agent, Dimension string
 	Score                           string
-	Text                            string // at most reasonRunes, then "…"
+	Text                            string // clipped to reasonRunes
 
 	order [2]int // by dimension and agent
 	lot   uint64
 }
 
-// keep keeps the opinions with the opinionsKept smallest lots, as reasons are kept.
+// keep adds an opinion to the candidate's sample. Each opinion has a pseudo-random number that depends on its run
+// alone, and the opinionsKept opinions with the smallest numbers stay.
 func (p *Panel) keep(candidate int, row results.PanelRow) {
 	kept := p.opinions[candidate]
 	lot := rand.NewPCG(uint64(row.Phase), uint64(row.Index)).Uint64()
@@ -51,7 +52,7 @@ type panelSaid struct {
 	Opinions   []opinion
 }
 
-// said are a candidate's opinions, by dimension and agent.
+// said returns a candidate's opinions, ordered by dimension, agent and document.
 func (p *Panel) said(candidate int) []opinion {
 	all := slices.Clone(p.opinions[candidate])
 	slices.SortStableFunc(all, func(a, b opinion) int {
@@ -60,8 +61,8 @@ func (p *Panel) said(candidate int) []opinion {
 	return all
 }
 
-// byPanel are the candidates that the panel scored, in the order of the ranking, or by
-// their means if nothing is ranked.
+// byPanel returns the candidates that the panel scored. They are in the order of the ranking, or best mean first if
+// nothing is ranked.
 func (r *Report) byPanel() []Ranked {
 	overall := func(c Ranked) Score { return r.Panel.candidates[c.Candidate][len(r.Panel.Dimensions)] }
 	all := slices.DeleteFunc(r.inOrder(), func(c Ranked) bool { return overall(c).N == 0 })
@@ -91,7 +92,7 @@ func (r *Report) panelHeadline() string {
 	return said + " " + scored
 }
 
-// panelMeans are the means of at most so many candidates, by dimension.
+// panelMeans returns a table of the mean scores of at most `most` candidates, in all and by dimension.
 func (r *Report) panelMeans(most int) section {
 	p := r.Panel
 	dimensions := namedApart(p.Dimensions, func(d PanelDimension) string { return d.ID }, 16)
@@ -112,8 +113,7 @@ func (r *Report) panelMeans(most int) section {
 	return s
 }
 
-// panelSections are the means of candidates and of agents, and what agents said if that
-// is not much.
+// panelSections returns the mean scores of candidates and of agents, and the agents' arguments if they are few.
 func (r *Report) panelSections(candidates int) []section {
 	sections := []section{r.panelMeans(candidates), r.panelSection()}
 	if r.Panel.Scored > opinionsTold {

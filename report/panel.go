@@ -10,19 +10,19 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Panel is what agents gave on each dimension, over all documents.
+// Panel holds the scores that agents gave on each dimension, over all documents.
 type Panel struct {
 	Agents     []string
 	Dimensions []PanelDimension // in the order of the plan
-	All        []Score          // by agent, and of all last
+	All        []Score          // by agent; the last one is over all agents
 	Scored     int
-	candidates [][]Score   // by candidate and dimension, and of all dimensions last
-	opinions   [][]opinion // by candidate, an even sample
+	candidates [][]Score   // by candidate and dimension; the last one is over all dimensions
+	opinions   [][]opinion // by candidate; a random sample
 	agent      map[string]int
 	dimension  map[string]int
 }
 
-// PanelDimension is one row: the scores by agent, and of all last.
+// PanelDimension holds the scores on one dimension by agent; the last one is over all agents.
 type PanelDimension struct {
 	ID     string
 	Scores []Score
@@ -44,7 +44,7 @@ func newPanel(plan *eval.Panel, candidates int) *Panel {
 	return p
 }
 
-// addPanel counts a row; one without a score counts in no mean.
+// addPanel counts a result row; one without a score counts in no mean.
 func (b *builder) addPanel(row results.PanelRow) error {
 	p := b.report.Panel
 	agent, err := lookUp(p.agent, "agent", row.Agent, row.Phase, row.Index)
@@ -80,13 +80,13 @@ func (b *builder) addPanel(row results.PanelRow) error {
 	return nil
 }
 
-// PanelOnly reports whether a panel is all that was asked.
+// PanelOnly reports whether the evaluation asks nothing but a panel.
 func (r *Report) PanelOnly() bool {
 	plan := r.Evaluation.Plan
 	return plan.Panel != nil && plan.Single == nil && plan.Pairwise == nil && plan.Runs == nil
 }
 
-// meanOf is a mean and of how many, such as "3.50 (12)".
+// meanOf formats a mean and the number of scores, such as "3.50 (12)".
 func meanOf(s Score) string {
 	if s.N == 0 {
 		return "–"

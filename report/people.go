@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// peopleSections are what people said, how they rank, how far they agree, and how
-// far the judges say the same.
+// peopleSections returns the tables about people: their votes, their ranking, how far they agree, and how far judges
+// agree with them.
 func (r *Report) peopleSections(candidates, width int) []section {
 	people := r.People
 	if people == nil {
@@ -41,10 +41,10 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	return sections
 }
 
-// mostAnnotators bounds the lines of annotators.
+// mostAnnotators bounds the rows of annotators.
 const mostAnnotators = 20
 
-// said is how much people said.
+// said returns how much people voted, in words.
 func (p *People) said() string {
 	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
 		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
@@ -64,8 +64,8 @@ func (p *People) judgesSection() section {
 	}}
 }
 
-// ranksByPeople sets the ranking by all people, and by each, beside that of the
-// judges. There is none where nothing relates the candidates.
+// ranksByPeople shows the ranking by all people beside that of the judges and those of single annotators. ok is false
+// if people's votes do not relate all candidates, or there is no ranking to compare with.
 func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	people := r.People
 	if len(people.Groups) != 1 {
@@ -77,7 +77,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 		t[0].Cells = append(t[0].Cells, harmless.Line(c.Name))
 	}
 	var others []lines.Column
-	if len(r.Judges) > 0 { // else it is the ranking above
+	if len(r.Judges) > 0 { // otherwise, the main ranking is this one
 		ability := lines.Column{Head: "ability ± SE", Right: true}
 		for _, c := range shown {
 			ability.Cells = append(ability.Cells, plusMinus(c.Ability, c.SE))
