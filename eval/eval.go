@@ -1,9 +1,5 @@
-// Package eval defines an evaluation: its questions, judges and documents, and the stable
-// identifiers that follow from them.
-//
-// It is pure: it reads no file, no clock and no network. How an evaluation is
-// run (limits, retries, providers, output) is deliberately absent,
-// because two submissions that ask the same thing are the same evaluation.
+// It is pure: it reads no file, no clock and no network. How an evaluation is run (limits, retries, providers,
+// output) is deliberately absent, because two submissions that ask the same thing are the same evaluation.
 package eval
 
 import (
@@ -11,16 +7,14 @@ import (
 	"slices"
 )
 
-// PlanVersion is part of every evaluation's identity. It changes when the meaning of a run's
-// index changes, so that records made under another numbering are never mistaken for this
-// one's.
+// PlanVersion is part of every evaluation's identity. It changes when the meaning of a run's index changes, so that
+// records with an older numbering are never taken for current ones.
 const PlanVersion = 1
 
-// Evaluation is everything one submission asks for. Its JSON form is stored in
-// Redis as the plan record and in the results store, and its identity is derived from it.
+// Evaluation is everything that one submission asks. Its JSON form is stored in Redis as the plan record and in the
+// results store, and its identity is derived from it.
 //
-// Items and Documents are sorted (see Normalize); documents name their item by
-// position, runs name documents by position.
+// Items and Documents are sorted (see Normalize). Documents refer to their item, and runs to documents, by position.
 type Evaluation struct {
 	PlanVersion int         `json:"plan_version"`
 	Name        string      `json:"name"`
@@ -35,7 +29,7 @@ type Evaluation struct {
 	Prompts     *Prompts    `json:"prompts,omitempty"`
 	JSON        JSONMode    `json:"json"`
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
-	Grounding   Requirement `json:"grounding,omitempty"` // of a search; see Grounded
+	Grounding   Requirement `json:"grounding,omitempty"` // whether answers must show a search; see Grounded
 	Reasoning   Requirement `json:"reasoning,omitempty"` // see Reasoned
 	// Blind hides authorship: judges see documents by labels, not IDs; see ShownAs.
 	Blind bool `json:"blind,omitempty"`
@@ -46,24 +40,22 @@ type Evaluation struct {
 type Item struct {
 	ID       string `json:"id"`
 	Question string `json:"question,omitempty"`
-	// Reference is an answer known to be correct, and Fields are further facts, all shown to
-	// judges by a template.
+	// Reference is an answer known to be correct, and Fields are further facts. Templates show both to judges.
 	Reference string            `json:"reference,omitempty"`
 	Fields    map[string]string `json:"fields,omitempty"`
-	// Categories (sorted) and Facts are shown to no judge. They are not part of an
-	// evaluation's identity.
+	// Categories (sorted) and Facts are never shown to judges. They are not part of an evaluation's identity.
 	Categories []string          `json:"categories,omitempty"`
 	Facts      map[string]string `json:"facts,omitempty"`
 }
 
-// ReferenceFact is the key in Facts of a reference answer that no template shows.
+// ReferenceFact is the key in Facts of a reference answer that is not shown to judges.
 const ReferenceFact = "reference"
 
-// KnownReference is the item's reference answer, whether judges see it or not.
+// KnownReference returns the item's reference answer, whether it is shown to judges or not; empty if there is none.
 func (i Item) KnownReference() string { return cmp.Or(i.Reference, i.Facts[ReferenceFact]) }
 
-// Document is a text to be judged, known by its content's hash; the text itself
-// is kept elsewhere (in Redis by hash, in the results store, or in memory).
+// Document is a text to be judged, identified by the hash of its content. The text itself is stored elsewhere: in
+// Redis by hash, in the results store, or in memory.
 type Document struct {
 	ID        string `json:"id"`        // unique in the evaluation
 	Item      int    `json:"item"`      // index into Evaluation.Items
@@ -72,8 +64,8 @@ type Document struct {
 	Bytes     int    `json:"bytes"`     // length of its text
 }
 
-// Asked are those that the runs of a kind ask: the judges, the agents of a panel,
-// or the models of listed runs or of prompts. An evaluation without the kind asks none.
+// Asked returns the judges of a kind's runs: the judges, the agents of a panel, or the models of listed runs or of
+// prompts. It returns nil if the evaluation does not have the kind.
 func (e *Evaluation) Asked(kind Kind) []Judge {
 	switch {
 	case kind == KindPanel && e.Panel != nil:
@@ -88,9 +80,8 @@ func (e *Evaluation) Asked(kind Kind) []Judge {
 	return nil
 }
 
-// Everyone lists all models that may be called for the evaluation as submitted: judges, agents,
-// the models of listed runs and of prompts, and the models that write JSON after them (as a
-// Judge with Provider and Model alone).
+// Everyone lists all models that the evaluation may call: judges, agents, and the models of listed runs and of
+// prompts. Last is the model that writes JSON after them, as a Judge with only Provider and Model.
 func (e *Evaluation) Everyone() []Judge {
 	everyone := slices.Clone(e.Judges)
 	if e.Panel != nil {
@@ -108,12 +99,11 @@ func (e *Evaluation) Everyone() []Judge {
 	return everyone
 }
 
-// Judged reports whether the evaluation shows documents to judges: listed runs and
-// prompts do not.
+// Judged reports whether the evaluation shows documents to judges. Listed runs and prompts do not.
 func (e *Evaluation) Judged() bool { return e.Single != nil || e.Pairwise != nil || e.Panel != nil }
 
-// Shown are the documents that the runs of a kind show. The evaluation must have
-// the kind.
+// Shown returns the documents that the runs of a kind show: judged documents, files of listed runs, or rows of
+// prompts. The evaluation must have the kind.
 func (e *Evaluation) Shown(kind Kind) []Document {
 	switch kind {
 	case KindRuns:
@@ -124,9 +114,8 @@ func (e *Evaluation) Shown(kind Kind) []Document {
 	return e.Documents
 }
 
-// ShownAs returns the names by which judges see the documents of one run, in the order
-// shown: A, B and so on, or their ids if the evaluation is not blind. Answers of judges
-// use these names.
+// ShownAs returns the names by which judges see the documents of one run, in the order shown. They are A, B and so
+// on, or the documents' ids if the evaluation is not blind. Judges' answers use these names.
 func (e *Evaluation) ShownAs(documents []Document) []string {
 	names := make([]string, len(documents))
 	for i, d := range documents {
@@ -150,9 +139,9 @@ func (e *Evaluation) Everything() []Document {
 	return all
 }
 
-// Template is the text of a kind's prompt template, as it is in the evaluation: config puts the
-// built-in one there if the file names none, so the text is part of the identity and of the
-// recorded evaluation. Empty: the built-in template, or a kind that has none.
+// Template returns the text of a kind's prompt template. Package config stores the built-in template here if the file
+// names none, so the text is part of the identity and of the recorded evaluation. An empty text means the built-in
+// template, or a kind that has none.
 func (e *Evaluation) Template(kind Kind) string {
 	switch {
 	case kind == KindSingle && e.Single != nil:
@@ -171,17 +160,17 @@ func (e *Evaluation) Grounded(kind Kind) bool { return e.Grounding.holds(kind) }
 // Reasoned reports whether answers of a kind must show that their model reasoned.
 func (e *Evaluation) Reasoned(kind Kind) bool { return e.Reasoning.holds(kind) }
 
-// Judge is a model, with settings, that gives verdicts; or an agent of a panel, or
-// who answers listed runs or prompts.
+// Judge is a model, with settings, that gives verdicts. It is also used for an agent of a panel, and for a model that
+// answers listed runs or prompts.
 type Judge struct {
 	Name      string         `json:"name"` // unique; "provider:model" by default
 	Provider  string         `json:"provider"`
 	Model     string         `json:"model"`
 	Overrides map[string]any `json:"overrides,omitempty"` // reasoning_effort, max_completion_tokens, temperature, …
-	Prompt    string         `json:"prompt,omitempty"`    // role of a panel's agent; empty for others
+	Prompt    string         `json:"prompt,omitempty"`    // role of an agent of a panel; empty for others
 }
 
-// Target is the judge's "provider:model".
+// Target returns the judge's "provider:model".
 func (j Judge) Target() string { return j.Provider + ":" + j.Model }
 
 // Kind says what a phase's runs ask.
@@ -232,16 +221,16 @@ type Pairwise struct {
 	Trials   int    `json:"trials"` // at least 1
 	Ties     bool   `json:"ties"`   // whether a judge may answer "tie"
 	Template string `json:"template,omitempty"`
-	// TopN compares, of each item, only the so many documents with the highest mean of
-	// single scores; 0: all. It needs Single.
+	// TopN, if it is not 0, compares only that many documents of each item: those with the highest mean of single
+	// scores. It needs Single.
 	TopN int `json:"top_n,omitempty"`
 }
 
-// Pairs chooses which pairs are compared. Only the field of its Mode is set.
+// Pairs says which pairs are compared. Only the field of its Mode is set.
 type Pairs struct {
 	Mode   PairMode `json:"mode"`
 	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
-	Share  float64  `json:"share,omitempty"`  // of swiss: share of all pairs, in (0, 1]
+	Share  float64  `json:"share,omitempty"`  // for swiss: share of all pairs, in (0, 1]
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
 	// Baseline is the candidate whose documents are compared with those of every other.
 	Baseline string `json:"baseline,omitempty"`
@@ -262,10 +251,10 @@ type Dimension struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Runs are single runs, each with its own model and files. Nothing of them is ranked.
+// Runs are single runs, each with its own model and files. They are not ranked.
 type Runs struct {
-	JSON   JSONMode   `json:"json,omitempty"` // of their answers; empty: they are prose
-	Models []Judge    `json:"models"`         // each with its settings once
+	JSON   JSONMode   `json:"json,omitempty"` // of their answers; empty: answers are prose
+	Models []Judge    `json:"models"`         // each combination of model and settings once
 	Files  []Document `json:"files"`          // each once, in the order in which they are named
 	List   []FileRun  `json:"list"`
 }
@@ -281,9 +270,9 @@ type FileRun struct {
 // Prompts are prompts as their author wrote them, each with its own model.
 type Prompts struct {
 	Format PromptFormat `json:"format"` // how Rows are written
-	Models []Judge      `json:"models"` // each with its settings once
-	// Rows are the lines as they were written, JSON, each text once and in the order
-	// of first use. Their ids are "line N".
+	Models []Judge      `json:"models"` // each combination of model and settings once
+	// Rows are the JSON lines as they were written, each text once and in the order of first use. Their ids are "line
+	// N".
 	Rows []Document `json:"rows"`
 	List []Prompt   `json:"list"`
 }
@@ -295,7 +284,7 @@ type Prompt struct {
 	Row   int    `json:"row"`   // index into Prompts.Rows
 }
 
-// PromptFormat is how the rows of Prompts are written.
+// PromptFormat says how the rows of Prompts are written.
 type PromptFormat string
 
 // The formats of prompts.
@@ -304,8 +293,7 @@ const (
 	PromptsBatch      PromptFormat = "batch"      // lines of OpenAI's Batch files
 )
 
-// Jsonify is who turns prose into JSON where a model cannot do both at once, and
-// how.
+// Jsonify is the model, with settings, that turns prose into JSON for models that cannot do both at once.
 type Jsonify struct {
 	Provider        string   `json:"provider"`
 	Model           string   `json:"model"`
@@ -322,7 +310,7 @@ const (
 	PairsSample   PairMode = "sample"
 	PairsListed   PairMode = "listed"
 	PairsBaseline PairMode = "baseline"
-	PairsSwiss    PairMode = "swiss" // in rounds, each by the ranking so far
+	PairsSwiss    PairMode = "swiss" // in rounds, each based on the ranking so far
 )
 
 // Order says in which order the two documents of a pair are shown.
@@ -331,7 +319,7 @@ type Order string
 // The orders. OrderBoth makes two runs of every pair.
 const (
 	OrderBoth     Order = "both"
-	OrderRandom   Order = "random" // one run, the order decided by the evaluation's identity
+	OrderRandom   Order = "random" // one run; the evaluation's identity decides the order
 	OrderAsListed Order = "as_listed"
 )
 
@@ -356,8 +344,7 @@ func (e *Evaluation) JSONOf(kind Kind) JSONMode {
 	return e.JSON
 }
 
-// Requirement says whether answers must give evidence. Where it is empty, nothing
-// was said: listed runs must, as those who list them expect, and others need not.
+// Requirement says whether answers must give evidence. If it is empty, listed runs must and others need not.
 type Requirement string
 
 // The requirements.
@@ -370,19 +357,18 @@ func (r Requirement) holds(kind Kind) bool {
 	return r == Required || r == "" && kind == KindRuns
 }
 
-// State is where a run has come to.
+// State says whether and how a run has ended.
 type State uint8
 
 // The states of a run. Their numbers are stored (docs/formats.md).
 const (
-	StateNone      State = 0 // not ended yet
+	StateNone      State = 0 // not ended
 	StateSucceeded State = 1
 	StateFailed    State = 2
 	StateCancelled State = 3
 )
 
-// String is the state's word as it is in results: "none", "succeeded",
-// "failed" or "cancelled".
+// String returns the state as results contain it: "none", "succeeded", "failed" or "cancelled".
 func (s State) String() string {
 	switch s {
 	case StateSucceeded:
@@ -396,7 +382,7 @@ func (s State) String() string {
 	}
 }
 
-// ParseState reads what String writes.
+// ParseState reads a state in the form that String returns. ok is false for any other word.
 func ParseState(word string) (state State, ok bool) {
 	for state := StateNone; state <= StateCancelled; state++ {
 		if state.String() == word {
@@ -406,6 +392,5 @@ func ParseState(word string) (state State, ok bool) {
 	return StateNone, false
 }
 
-// Tie is the winner's id of a comparison that neither document won. No document
-// may have it as its id.
+// Tie is the winner of a comparison that neither document won. No document may have it as its id.
 const Tie = "tie"

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// longestName is the maximum length of one name in a path, in bytes: the 255 of common file
-// systems, with room for a suffix while the file is written.
+// longestName is the maximum length of one name in a path, in bytes. Common file systems allow 255; the rest is room
+// for a suffix while the file is written.
 const longestName = 200
 
-// NamePart makes a value part of one file name on any system: path separators, characters that
-// some system forbids, and invisible ones (control characters, marks that change the direction
-// of writing) become _, as does a value that is empty or made of dots.
+// NamePart makes a value part of a file name on any system. It replaces path separators, characters that some system
+// forbids, and invisible ones (control characters, marks that change the direction of writing) by _. It also replaces
+// every character of a value that is empty or consists of dots.
 func NamePart(value string) string {
 	if strings.Trim(value, ".") == "" {
 		return strings.Repeat("_", max(len(value), 1))
@@ -30,16 +30,15 @@ func NamePart(value string) string {
 
 var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|:|$)`)
 
-// IsDevice reports whether Windows takes a name in a path for a device, in every folder
-// and with every extension. Such names are avoided everywhere, so that a file means the
-// same on all systems.
+// IsDevice reports whether Windows treats a name in a path as a device, in every folder and with any extension. Such
+// names are avoided on all systems, so that a file has the same name everywhere.
 func IsDevice(name string) bool { return devices.MatchString(name) }
 
-// FileName returns a name that files of any system can have, in which nothing is hidden: that
-// of an evaluation, for example, which may come from another person.
+// FileName turns any text, such as the name of an evaluation from another person, into a file name. The result is
+// valid on any system and contains nothing invisible.
 func FileName(name string) string { return WholeName(NamePart(name)) }
 
-// WholeName returns a name, shortened, which no system takes for a device.
+// WholeName returns a name, shortened if necessary, that no system treats as a device.
 func WholeName(name string) string {
 	if IsDevice(name) {
 		name = "_" + name
@@ -47,8 +46,8 @@ func WholeName(name string) string {
 	return shortened(name)
 }
 
-// shortened is name, or its beginning, a hash of it and its end where it is too long
-// for a file's name.
+// shortened returns a name that fits a file system. If it is too long, it returns the beginning, a hash of the name,
+// and the end.
 func shortened(name string) string {
 	if len(name) <= longestName {
 		return name

@@ -28,17 +28,17 @@ type RunID struct {
 	Index      int
 }
 
-// String is the whole identifier.
+// String returns the whole identifier.
 func (r RunID) String() string {
 	return string(r.Evaluation) + "." + r.Short()
 }
 
-// Short is "<phase>.<index>", used where the evaluation is clear.
+// Short returns "<phase>.<index>", for use where the evaluation is known.
 func (r RunID) Short() string {
 	return strconv.Itoa(r.Phase) + "." + strconv.Itoa(r.Index)
 }
 
-// ParseRunID reads a whole run identifier, in the one way that String writes it.
+// ParseRunID reads a whole run identifier. It accepts only the form that String returns.
 func ParseRunID(s string) (RunID, error) {
 	evaluation, short, _ := strings.Cut(s, ".")
 	if evaluation == "" || !strings.Contains(short, ".") {
@@ -48,14 +48,13 @@ func ParseRunID(s string) (RunID, error) {
 	if err != nil {
 		return RunID{}, fmt.Errorf("run id %q: %w", s, err)
 	}
-	if id.Evaluation = ID(evaluation); id.String() != s { // signs, leading zeros
+	if id.Evaluation = ID(evaluation); id.String() != s { // rejects signs and leading zeros
 		return RunID{}, fmt.Errorf("run id %q: write it as %s", s, id)
 	}
 	return id, nil
 }
 
-// ParseShort reads what Short writes, in that one way; the run's evaluation is for
-// the caller to know.
+// ParseShort reads a run identifier without its evaluation. It accepts only the form that Short returns.
 func ParseShort(s string) (id RunID, ok bool) {
 	id, err := parseShort(s)
 	if err != nil || id.Short() != s {
@@ -81,12 +80,11 @@ const idDigits = "abcdefghijklmnopqrstuvwxyz234567"
 
 var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 
-// ID derives the evaluation's identifier from everything that it asks, so the same submission has the
-// same identifier wherever and whenever it is made. Call Normalize first: the order of
-// documents is part of the identity.
+// ID derives the evaluation's identifier from everything that it asks, so the same submission has the same identifier
+// wherever and whenever it is made. Call Normalize first: the order of documents is part of the identity.
 //
-// It is the identity of the evaluation as it is stored, so that reading it back gives the same
-// one: JSON keeps neither integers above 2^53 nor bytes that are not UTF-8.
+// ID encodes and decodes the evaluation before it computes the identifier, so that the evaluation read back from
+// storage has the same one. JSON does not preserve integers above 2^53 or bytes that are not UTF-8.
 func (e *Evaluation) ID() ID {
 	var stored Evaluation
 	if err := json.Unmarshal(e.encode(), &stored); err != nil {
@@ -95,7 +93,7 @@ func (e *Evaluation) ID() ID {
 	return stored.StoredID()
 }
 
-// StoredID is ID of an evaluation that was decoded from its stored form, in less time.
+// StoredID returns the same as ID, in less time, for an evaluation that was decoded from its stored form.
 func (e *Evaluation) StoredID() ID {
 	sum := sha256.Sum256(e.encode())
 	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
@@ -108,16 +106,15 @@ func (e *Evaluation) encode() []byte {
 		asked.Items[i].Categories, asked.Items[i].Facts = nil, nil
 	}
 	raw, err := json.Marshal(&asked)
-	if err != nil { // only a value that JSON cannot hold in Overrides; config refuses those
+	if err != nil { // Overrides hold a value that JSON cannot; config rejects those
 		panic(fmt.Sprintf("eval: encode evaluation: %v", err))
 	}
 	return raw
 }
 
-// Normalize sorts items and documents by their IDs and renumbers references to them, so the
-// identity does not depend on the order in which files were found. Judges, listed runs and
-// prompts keep their order. Requirements on answers get one canonical form: their effect on the
-// kinds asked.
+// Normalize sorts items and documents by their ids and renumbers references to them, so the identity does not depend
+// on the order in which files were found. Judges, listed runs and prompts keep their order. Requirements on answers
+// get one canonical form, so that equal effects have equal values.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
 	e.Grounding, e.Reasoning = e.said(e.Grounding), e.said(e.Reasoning)
@@ -153,7 +150,8 @@ func (e *Evaluation) Normalize() {
 	e.Pairwise.Pairs.Listed = listed
 }
 
-// said is a requirement in the one way in which this evaluation says it.
+// said returns the canonical form of a requirement: of all values with the same effect on this evaluation, the one
+// that is stored.
 func (e *Evaluation) said(r Requirement) Requirement {
 	judged := e.Single != nil || e.Pairwise != nil || e.Panel != nil
 	switch {
@@ -165,8 +163,7 @@ func (e *Evaluation) said(r Requirement) Requirement {
 	return r
 }
 
-// rank returns the permutation that sorts n things: its k-th entry is the old
-// position of the k-th smallest.
+// rank returns the permutation that sorts n things. Its k-th entry is the old position of the k-th smallest.
 func rank(n int, compare func(a, b int) int) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -192,15 +189,14 @@ func invert(order []int) []int {
 	return inverse
 }
 
-// TextHash is the identity of a document's text: 32 hexadecimal characters of
-// its SHA-256.
+// TextHash returns the identity of a document's text: the first 32 hexadecimal characters of its SHA-256.
 func TextHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// ParseTarget splits "provider:model" at the first colon, so that model names
-// may hold colons themselves ("ollama:llama3:8b").
+// ParseTarget splits "provider:model" at the first colon, so that model names may contain colons
+// ("ollama:llama3:8b").
 func ParseTarget(s string) (provider, model string, err error) {
 	provider, model, ok := strings.Cut(s, ":")
 	if !ok || provider == "" || model == "" {

@@ -6,17 +6,16 @@ type Message struct {
 	Content string
 }
 
-// Conversation is a prompt as its author wrote it, parsed.
+// Conversation is a prompt as its author wrote it, in parsed form.
 type Conversation struct {
-	// Turns are the user's messages, one call each: every turn follows the answers to those
-	// before it. There is at least one.
+	// Turns are the user's messages, with one call for each turn. A turn follows the answers to the turns before it.
+	// There is at least one.
 	Turns [][]Message
-	// Complete asks for the continuation of the one turn's one text, and not for an
-	// answer to it.
+	// Complete asks the model to continue the text of the only turn, instead of answering it.
 	Complete bool
 }
 
-// At returns the messages of the turn that follows so many answers.
+// At returns the messages of the call that follows the given answers.
 func (c Conversation) At(answers []string) []Message {
 	var said []Message
 	for i, answer := range answers {

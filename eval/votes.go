@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Vote is a person's verdict on two documents of one item. What people said takes no
-// part in an evaluation's identity: no call is made for it.
+// Vote is a person's verdict on two documents of one item. Votes are not part of an evaluation's identity, because
+// they cause no calls.
 type Vote struct {
 	Annotator string `json:"annotator"`
-	First     string `json:"doc_id_1"`      // a document's id, the one that sorts first
-	Second    string `json:"doc_id_2"`      // of the same item
+	First     string `json:"doc_id_1"`      // a document's id; the smaller one in EncodeVotes
+	Second    string `json:"doc_id_2"`      // id of another document of the same item
 	Winner    string `json:"winner_doc_id"` // one of the two, or Tie
 }
 
-// EncodeVotes is the one text of a set of votes, in whichever order they are given:
-// a JSON object a line, by pair and then by annotator.
+// EncodeVotes returns a canonical text for a set of votes, independent of their order. It has one JSON object on each
+// line, sorted by pair and then by annotator.
 func EncodeVotes(votes []Vote) string {
 	sorted := slices.Clone(votes)
 	for i, v := range sorted {
@@ -36,13 +36,13 @@ func EncodeVotes(votes []Vote) string {
 	lines.SetEscapeHTML(false)
 	for _, vote := range sorted {
 		if err := lines.Encode(vote); err != nil {
-			panic(fmt.Sprintf("eval: encode vote: %v", err)) // four strings
+			panic(fmt.Sprintf("eval: encode vote: %v", err)) // cannot happen with four strings
 		}
 	}
 	return text.String()
 }
 
-// DecodeVotes reads what EncodeVotes wrote.
+// DecodeVotes reads what EncodeVotes returns.
 func DecodeVotes(text string) ([]Vote, error) {
 	var votes []Vote
 	for lines := json.NewDecoder(strings.NewReader(text)); ; {

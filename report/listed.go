@@ -14,9 +14,9 @@ import (
 // Listed sums up the listed runs and prompts of one model.
 type Listed struct {
 	Model     string // provider:model
-	Runs      int    // listed
+	Runs      int    // planned
 	Succeeded int
-	Failed    int // number of runs planned
+	Failed    int
 	Truncated int           // succeeded, with an answer that was cut off
 	Used      results.Usage // of all their calls
 }

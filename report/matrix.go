@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// matrix relates each candidate of a group to each other: how often it won, or how
-// sure it is that it is better.
+// matrix compares each candidate of a group with every other one: how often it won, or the probability that it is
+// better.
 type matrix struct {
 	Title, Hint string
 	Rows        []matrixRow

@@ -16,8 +16,8 @@ import (
 
 const (
 	opinionsKept = 12  // of each candidate
-	opinionsTold = 12  // of each opinion in text
-	opinionRunes = 200 // of each in text
+	opinionsTold = 12  // in text, over all candidates
+	opinionRunes = 200 // of each opinion in text
 )
 
 // opinion is the argument with which an agent gave a document its score on a dimension.

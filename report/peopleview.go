@@ -6,13 +6,13 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// peopleView is what people said, and how far the judges say the same.
+// peopleView shows how people voted, and how far the judges agree with them.
 type peopleView struct {
 	Said              string
 	Judges            []againstView
-	Ranks             *ownView // nil: there is nothing to compare
+	Ranks             *ownView // nil: see ownView
 	Annotators        []annotatorView
-	Agreed            string // empty: no two said something of the same pair
+	Agreed            string // empty: no pair was judged by two annotators
 	Among, WithJudges raterView
 }
 
@@ -24,7 +24,7 @@ type annotatorView struct {
 	Name, Votes, Ties string
 }
 
-// peopleView is nil where there are no votes.
+// peopleView returns nil if there are no votes.
 func (r *Report) peopleView() *peopleView {
 	people := r.People
 	if people == nil {
@@ -47,7 +47,7 @@ func (r *Report) peopleView() *peopleView {
 	return v
 }
 
-// againstRows are the judges against the majority of people.
+// againstRows returns a row for each judge, comparing it with the majority of people.
 func (p *People) againstRows() []againstView {
 	var rows []againstView
 	for _, j := range p.Judges {
@@ -58,7 +58,8 @@ func (p *People) againstRows() []againstView {
 	return rows
 }
 
-// peopleRanks sets the ranking by all people, and by each, beside that of the judges.
+// peopleRanks shows the ranking by all people beside that of the judges and those of single annotators. It returns
+// nil if people's votes do not relate all candidates, or there is no other ranking.
 func (r *Report) peopleRanks() *ownView {
 	people := r.People
 	if len(people.Groups) != 1 {

@@ -7,11 +7,11 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// plot is an interval plot: one row a candidate, best above. Coordinates are those
-// of its view box.
+// plot is an interval plot with one row for each candidate, the best on top. Coordinates are in units of its view
+// box.
 type plot struct {
 	Width, Height, Left, Right float64
-	Bottom, TickY, AxisY       float64 // of the rows, the ticks' labels, the axis's name
+	Bottom, TickY, AxisY       float64 // of the rows, the tick labels, and the axis title
 	Axis                       string
 	Ticks                      []tick
 	Rows                       []plotRow
@@ -40,7 +40,8 @@ const (
 	plotAxis   = 42.0
 )
 
-// intervalPlot draws abilities with their intervals, or mean scores without.
+// intervalPlot draws the candidates' abilities with their intervals. Without abilities it draws mean scores or win
+// rates, without intervals.
 func (r *Report) intervalPlot(group Group) *plot {
 	ranked := group.Ranked[:min(plotCandidates, len(group.Ranked))]
 	p := &plot{Axis: "ability, log-odds; 0 is the average candidate", Omitted: len(group.Ranked) - len(ranked)}
@@ -79,14 +80,14 @@ func (r *Report) intervalPlot(group Group) *plot {
 	return p
 }
 
-// scale lays the values from one to another over the width, marks round ones, and
-// returns the position of a value.
+// scale maps the values between from and to onto the width of the plot and sets the ticks. It returns the function
+// that maps a value to its x coordinate.
 func (p *plot) scale(from, to float64) func(float64) float64 {
 	p.Width, p.Left, p.Right = plotWidth, plotLabels, plotWidth-plotMargin
 	if to-from < 1e-9 {
 		from, to = from-0.5, to+0.5
 	}
-	margin := (to - from) / 40 // so that no end touches the frame
+	margin := (to - from) / 40 // so that no interval touches the frame
 	from, to = from-margin, to+margin
 	at := func(v float64) float64 { return tenth(p.Left + (v-from)/(to-from)*(p.Right-p.Left)) }
 	step := niceStep((to - from) / 9)
@@ -97,13 +98,13 @@ func (p *plot) scale(from, to float64) func(float64) float64 {
 	return at
 }
 
-// finish places the content below rows of that height.
+// finish sets the coordinates that follow from the total height of the rows.
 func (p *plot) finish(rows float64) {
 	p.Bottom = tenth(plotMargin/2 + rows)
 	p.TickY, p.AxisY, p.Height = p.Bottom+14, p.Bottom+32, p.Bottom+plotAxis
 }
 
-// numbers are a candidate's name and what the plot shows of it.
+// numbers returns a candidate's name and the values that the plot shows, as text.
 func (r *Report) numbers(c Ranked) string {
 	switch {
 	case r.ByScore():
@@ -115,8 +116,7 @@ func (r *Report) numbers(c Ranked) string {
 	}
 }
 
-// niceStep is the first of 1, 2, 5, 10, … times a power of ten that is at least
-// about.
+// niceStep returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least `about`.
 func niceStep(about float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(about)))
 	for _, factor := range []float64{1, 2, 5} {

@@ -10,23 +10,23 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// PhaseProgress is the planned and the recorded runs of one phase.
+// PhaseProgress holds the planned and the recorded runs of one phase.
 type PhaseProgress struct {
 	Phase  int
 	Kind   eval.Kind
-	Judges []JudgeProgress // in the order of the plan; last, with an empty name, calls of runs that have not ended
+	Judges []JudgeProgress // in the order of the plan; then calls of unfinished runs, without a name
 }
 
-// JudgeProgress is the planned and the recorded runs of one judge in one phase.
+// JudgeProgress holds the planned and the recorded runs of one judge in one phase.
 type JudgeProgress struct {
 	results.Progress
 	Model   string // provider:model
 	Planned int    // runs
 	Missing int    // planned runs that have not ended
-	Rows    int    // of results: verdicts, scores, answers
+	Rows    int    // result rows: verdicts, scores or answers
 }
 
-// plus is what both planned and recorded.
+// plus adds up two judges' progress; First is the earlier, Last the later of theirs.
 func (p JudgeProgress) plus(q JudgeProgress) JudgeProgress {
 	p.Planned += q.Planned
 	p.Missing += q.Missing
@@ -44,11 +44,10 @@ func (p JudgeProgress) plus(q JudgeProgress) JudgeProgress {
 	return p
 }
 
-// name is the judge's, or describes its calls.
+// name returns the judge's name, or words for the calls of runs that have not ended.
 func (p JudgeProgress) name() string { return cmp.Or(p.Judge, "runs that have not ended") }
 
-// took is from when the first run began to when the last ended; 0 where that is not
-// known.
+// took returns the time from the start of the first run to the end of the last; 0 if it is not known.
 func (p JudgeProgress) took() time.Duration {
 	if p.First.IsZero() || p.Last.IsZero() {
 		return 0
@@ -56,7 +55,7 @@ func (p JudgeProgress) took() time.Duration {
 	return max(0, p.Last.Sub(p.First))
 }
 
-// Sum is what all judges of the phase together planned and recorded.
+// Sum adds up the progress of all judges of the phase.
 func (p PhaseProgress) Sum() JudgeProgress {
 	var sum JudgeProgress
 	for _, judge := range p.Judges {
@@ -65,7 +64,7 @@ func (p PhaseProgress) Sum() JudgeProgress {
 	return sum
 }
 
-// progress is what all phases together planned and recorded.
+// progress adds up the progress of all phases.
 func (r *Report) progress() JudgeProgress {
 	var sum JudgeProgress
 	for _, phase := range r.Progress {
@@ -74,13 +73,13 @@ func (r *Report) progress() JudgeProgress {
 	return sum
 }
 
-// asker is the judge asked in a phase.
+// asker identifies a judge in a phase.
 type asker struct {
 	phase int
 	name  string
 }
 
-// readProgress joins the plan's numbers with those of the results store.
+// readProgress compares the planned runs with those in the results store.
 func (b *builder) readProgress(ctx context.Context, source Source) error {
 	r := b.report
 	recorded, err := source.Progress(ctx, r.Evaluation.ID)
@@ -113,7 +112,7 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 		}
 		for k := range progress.Judges {
 			of := &progress.Judges[k]
-			// A limit on the runs may be lower now than it was.
+			// The limit on runs may have been lowered since some of them ran.
 			of.Missing = max(0, of.Planned-of.Succeeded-of.Failed-of.Cancelled)
 		}
 		r.Progress = append(r.Progress, progress)
@@ -121,5 +120,5 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 	return nil
 }
 
-// timelinePeriods is how many periods a timeline is drawn with at most.
+// timelinePeriods is the largest number of periods that a timeline shows.
 const timelinePeriods = 120

@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// finish ranks the rows read.
+// finish ranks the candidates, once all rows have been read.
 func (b *builder) finish(ctx context.Context) error {
 	r := b.report
 	slices.SortFunc(r.Failures, func(x, y Failure) int {
@@ -43,7 +43,7 @@ func (b *builder) finish(ctx context.Context) error {
 		return nil
 	}
 	r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
-	if all == nil || len(r.Judges) > 0 { // else people are the raters
+	if all == nil || len(r.Judges) > 0 { // without judges, people are the raters
 		all, err = b.rate(ctx, raters)
 	}
 	if errors.Is(err, rank.ErrTooManyCandidates) {
@@ -71,7 +71,7 @@ func (b *builder) finish(ctx context.Context) error {
 	return b.rankByEach(ctx)
 }
 
-// unweigh says what weighing judges changes.
+// unweigh computes how the ranking changes without weights for judges.
 func (b *builder) unweigh(raters []int) error {
 	r := b.report
 	if !r.Options.Scales || len(r.Judges) < 2 || len(r.Groups) == 0 {
@@ -100,7 +100,7 @@ func (b *builder) unweigh(raters []int) error {
 	return nil
 }
 
-// rankByEach gives every judge a ranking of its own, where there are several.
+// rankByEach ranks by each judge alone, if there are several.
 func (b *builder) rankByEach(ctx context.Context) error {
 	r := b.report
 	if len(r.Judges) < 2 {
@@ -124,7 +124,7 @@ func (b *builder) rankByEach(ctx context.Context) error {
 	return nil
 }
 
-// compareRaters says how far judges agree, and agents.
+// compareRaters computes how far judges agree, and how far the agents of a panel do.
 func (b *builder) compareRaters() {
 	r := b.report
 	var judges []string
@@ -142,7 +142,7 @@ func (b *builder) compareRaters() {
 	}
 }
 
-// bare are the candidates that a rating ranks, without scores and reasons.
+// bare returns the groups of a rating, without scores and reasons.
 func (b *builder) bare(of *rating) []Group {
 	groups, _ := b.groups(of, func(s rank.Standing) Ranked {
 		return Ranked{Name: b.report.candidates[s.Candidate], Standing: s}
@@ -150,7 +150,7 @@ func (b *builder) bare(of *rating) []Group {
 	return groups
 }
 
-// groups are the candidates of a rating, by component, and those it does not rank.
+// groups returns the ranked candidates of a rating by component, and those it does not rank.
 func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups []Group, unranked []Ranked) {
 	groups = make([]Group, len(of.fit.Components))
 	for c, part := range of.fit.Components {
@@ -158,7 +158,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 	}
 	for _, s := range of.fit.Standings() {
 		one := ranked(s)
-		if len(of.fit.Components[s.Component].Candidates) == 1 { // nothing relates it to another
+		if len(of.fit.Components[s.Component].Candidates) == 1 { // no verdict compares it with another
 			one.Component = -1
 			unranked = append(unranked, one)
 			continue
@@ -186,8 +186,8 @@ func (b *builder) ranked(s rank.Standing) Ranked {
 	}
 }
 
-// scoreLimits are those of a candidate's mean score, by document: each answers another
-// item.
+// scoreLimits returns the limits of a candidate's mean score. They are computed by document, because each document
+// answers another item.
 func (b *builder) scoreLimits(candidate int) rank.Limits {
 	plan := b.report.Evaluation.Plan
 	if plan.Single == nil {
@@ -215,7 +215,7 @@ func (b *builder) rankByScore() {
 		func(r Ranked) float64 { return r.Overall.Mean() })
 }
 
-// rankByWinRate is for more candidates than can be fitted.
+// rankByWinRate ranks by win rate, if there are more candidates than can be fitted.
 func (b *builder) rankByWinRate() {
 	b.rankBy(
 		func(r Ranked) bool { return r.Games() > 0 },
@@ -246,7 +246,7 @@ func (b *builder) rankBy(counts func(Ranked) bool, value func(Ranked) float64) {
 	r.Groups = []Group{{Ranked: all}}
 }
 
-// nameGroups finds groups whose documents all answer one question.
+// nameGroups sets Group.Item for the groups whose documents all answer one question.
 func (b *builder) nameGroups(groups []Group) {
 	plan := b.report.Evaluation.Plan
 	const several = -1
@@ -268,8 +268,8 @@ func (b *builder) nameGroups(groups []Group) {
 	}
 }
 
-// Rankings are the rows of ranking.csv, elo_summary.csv and items.csv. A number that was not estimated is
-// NaN. Ranks restart in every group.
+// Rankings returns the rows of ranking.csv, elo_summary.csv and items.csv. A number that was not estimated is NaN.
+// Ranks restart in every group.
 func (r *Report) Rankings() results.Rankings {
 	out := results.Rankings{Elo: r.elo, Items: r.itemRows()}
 	if r.Verdicts == 0 {

@@ -14,23 +14,23 @@ type rankingView struct {
 	Open     []rankingRow
 	Folded   []rankingRow
 	Assumed  bool
-	Choices  string // that the ranking depends on, in words
+	Choices  string // settings that the ranking depends on, in words
 	Fit      string // how well the model fits, in words
 }
 
 type rankingRow struct {
 	Name, Ranks, Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
-	Why                                                                    string // id of its reasons; empty: none are shown
+	Why                                                                    string // id of its reasons; empty: not shown
 }
 
-// rowOfPage lets a row ask which columns the page has.
+// rowOfPage is a row with its page, from which the template learns which columns to show.
 type rowOfPage struct {
 	Page *page
 	Row  rankingRow
 }
 
-// rankingViews are the rankings up to pageRows, and the number of candidates beyond. reasoned
-// are the candidates whose reasons the page has.
+// rankingViews returns the rankings with at most pageRows candidates, and how many candidates it leaves out. reasoned
+// are the candidates whose reasons the page shows.
 func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden int) {
 	why := map[int]string{}
 	for _, c := range reasoned {
@@ -80,7 +80,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	return view
 }
 
-// fitWords say how well the model fits, and how often it cannot.
+// fitWords says how well the model fits, and how many triples of candidates are circular.
 func (r *Report) fitWords() string {
 	words := ""
 	if r.Fit.Dense {
@@ -93,7 +93,7 @@ func (r *Report) fitWords() string {
 	return words
 }
 
-// reasoned are the best candidates that have reasons to show.
+// reasoned returns the best candidates that have reasons to show, and the number of those it leaves out.
 func (r *Report) reasoned() (shown []Ranked, left int) {
 	for _, g := range r.Groups {
 		for _, c := range g.Ranked {
@@ -109,5 +109,5 @@ func (r *Report) reasoned() (shown []Ranked, left int) {
 	return shown, left
 }
 
-// whyID is the anchor of a candidate's reasons in the page.
+// whyID returns the anchor of a candidate's reasons in the page.
 func whyID(c Ranked) string { return "why-" + strconv.Itoa(c.Candidate) }

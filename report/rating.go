@@ -6,15 +6,15 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// rating is a ranking by the verdicts of some raters.
+// rating is a ranking by the verdicts of some raters, which are judges or people.
 type rating struct {
 	fit         *rank.Fit
 	uncertainty *rank.Uncertainty
 	winRates    []rank.Limits   // of each candidate
-	places      map[int32]int32 // of raters among the fit's judges
+	places      map[int32]int32 // positions of raters among the fit's judges
 }
 
-// rate ranks by the verdicts of these raters together, which are judges or people.
+// rate ranks by the verdicts of the given raters together: either judges or people.
 func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	how := b.report.Options
 	places, count := b.places(raters)
@@ -35,8 +35,8 @@ func (b *builder) rankOptions(raters []int) rank.Options {
 	return rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition, Scales: how.Scales && raters[0] < len(b.report.Judges)}
 }
 
-// pairClusters are the clusters of pairs of documents where each is one, by the lower and
-// the higher.
+// pairClusters numbers the pairs of documents, for clusters that are single pairs. The key is the lower and the
+// higher position of the two documents.
 func (b *builder) pairClusters() map[[2]int32]int32 {
 	clusters := map[[2]int32]int32{}
 	b.verdicts.merge()
@@ -49,8 +49,7 @@ func (b *builder) pairClusters() map[[2]int32]int32 {
 	return clusters
 }
 
-// observed are the verdicts of raters that have a place, on pairs of candidates, by
-// cluster.
+// observed returns the verdicts of the raters in places on documents of different candidates, each with its cluster.
 func (b *builder) observed(places map[int32]int32) []rank.Observed {
 	b.verdicts.merge()
 	documents, byItem := b.report.Evaluation.Plan.Documents, b.clusterBy() == ByItem
@@ -81,8 +80,8 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 	return out
 }
 
-// clusters names the cluster of a pair, which one after another are given by one of their
-// documents: their item, or each pair its own.
+// clusters returns a function that returns the cluster of the next pair, given one of its documents. That is the item
+// of the document or, with ByPair, a new cluster for each call.
 func (b *builder) clusters() func(document int) int {
 	if b.clusterBy() == ByItem {
 		return b.itemOf
@@ -94,7 +93,8 @@ func (b *builder) clusters() func(document int) int {
 	}
 }
 
-// itemOf is a document's item; of a single item, each document is a cluster of its own.
+// itemOf returns the item of a document. If there is only one item, each document is a cluster of its own, so the
+// function returns the document.
 func (b *builder) itemOf(document int) int {
 	if plan := b.report.Evaluation.Plan; len(plan.Items) > 1 {
 		return plan.Documents[document].Item
@@ -102,8 +102,8 @@ func (b *builder) itemOf(document int) int {
 	return document
 }
 
-// clusterBy says which verdicts may depend on each other: those on one item, where any
-// candidate was compared on several.
+// clusterBy says which verdicts may depend on each other. These are the verdicts on one item (ByItem) if any
+// candidate was compared on several items, otherwise those on one pair (ByPair).
 func (b *builder) clusterBy() string {
 	item := map[string]int{}
 	for _, c := range b.verdicts.cells {
@@ -116,7 +116,7 @@ func (b *builder) clusterBy() string {
 	return ByPair
 }
 
-// tallied counts the observations by judge.
+// tallied counts the observed verdicts by judge.
 func tallied(n, judges int, observed []rank.Observed) ([]*rank.Tally, error) {
 	tallies := make([]*rank.Tally, judges)
 	for k := range tallies {
@@ -131,13 +131,13 @@ func tallied(n, judges int, observed []rank.Observed) ([]*rank.Tally, error) {
 	return tallies, nil
 }
 
-// intervals says how a rating's limits were found.
+// intervals says how a rating's limits were computed.
 func (b *builder) intervals(of *rating) *Intervals {
 	return &Intervals{By: b.clusterBy(), Clusters: of.uncertainty.Clusters, Draws: of.uncertainty.Draws, Seed: b.report.Options.Seed}
 }
 
-// denseCell is the mean number of verdicts of a judge on a pair in one order from which
-// the deviance's distribution is near enough to chi-squared.
+// denseCell is the smallest mean number of verdicts per cell for comparing the deviance with a chi-squared
+// distribution. A cell holds one judge's verdicts on a pair in one order.
 const denseCell = 5
 
 func fitOf(of *rating) *Fit {

@@ -14,23 +14,23 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Bounds of the texts in a report. The page of a pair and the results store have them whole.
+// Bounds of the texts in a report. The page of a pair and the results store have the full texts.
 const (
-	pairsOfMark   = 15    // pairs of each mark, and of none
-	textRunes     = 4_000 // of a document, and of a question
+	pairsOfMark   = 15    // pairs with each mark, and without any
+	textRunes     = 4_000 // of a document, or of a question
 	saidOfPair    = 24    // verdicts
 	readingsRunes = 1_000_000
 )
 
-// Pair is what was said about two documents, with their texts.
+// Pair holds the verdicts on two documents, with their texts.
 type Pair struct {
 	ID string // <phase>.<number>
 	Marks
 	Item, Question, Reference string
 	Documents, Candidates     [2]string // in the order of the plan
-	Texts                     [2]string // at most textRunes, then "…"
+	Texts                     [2]string // clipped to textRunes
 	Said                      []Said    // at most saidOfPair
-	More                      int       // verdicts beyond
+	More                      int       // verdicts that Said leaves out
 	People                    [3]int    // votes for each document, and ties
 
 	all       []Preference
@@ -43,10 +43,10 @@ type Said struct {
 	Preference
 	Run    string
 	Winner string // a candidate; empty: a tie
-	Reason string // at most reasonRunes, then "…"
+	Reason string // clipped to reasonRunes
 }
 
-// Preference is which of two documents a judge preferred.
+// Preference says which of two documents a judge preferred.
 type Preference struct {
 	Judge   string
 	Trial   int
@@ -54,17 +54,16 @@ type Preference struct {
 	Winner  int  // 0 or 1; -1: a tie
 }
 
-// Marks are why a pair is worth reading.
+// Marks are the reasons for which a pair is worth reading.
 type Marks struct {
-	Disagree bool `json:"judges_disagree"`     // two judges prefer different texts, or one ties
+	Disagree bool `json:"judges_disagree"`     // judges prefer different texts, or one ties
 	Flipped  bool `json:"flipped_by_order"`    // a judge preferred the other text in the other order
-	Unlike   bool `json:"differs_from_people"` // a judge differs from what most people said
+	Unlike   bool `json:"differs_from_people"` // a judge differs from the majority of people
 }
 
-// MarksOf returns the marks of a pair by all preferences of judges on it, and by the votes of
-// people for each document and for a tie. As in the agreement of judges, a judge prefers the
-// text that it preferred more often, over orders and trials; one that preferred each as often
-// as the other is compared with people alone, as a tie.
+// MarksOf returns the marks of a pair, given all preferences of judges and the numbers of people's votes: for each
+// document, and for a tie. A judge's side is the text that it preferred more often, over orders and trials, as in the
+// agreement of judges. A judge that preferred both equally often is compared only with people, as a tie.
 func MarksOf(said []Preference, people [3]int) (m Marks) {
 	type key struct {
 		judge string
@@ -101,8 +100,8 @@ func MarksOf(said []Preference, people [3]int) (m Marks) {
 	return m
 }
 
-// majority is what most people said: -1 the first, 1 the second, 0 a tie. ok is false where
-// nothing was said more often than all else.
+// majority returns the most frequent vote: -1 for the first document, 1 for the second, 0 for a tie. ok is false if
+// there is no single most frequent vote.
 func majority(people [3]int) (side int, ok bool) {
 	most := max(people[0], people[1], people[2])
 	for k, n := range people {
@@ -117,12 +116,11 @@ func majority(people [3]int) (side int, ok bool) {
 	return side, ok
 }
 
-// readings chooses pairs to read while the rows come: those with a mark before others, and
-// of each mark an even sample.
+// readings selects pairs to read while the rows are read. Each mark has a shelf with a random sample of its pairs.
 type readings struct {
-	size    int // runs of a pair, which follow each other
+	size    int // runs of a pair, which are consecutive
 	current *Pair
-	kept    [4][]*Pair        // by Pair.shelf
+	kept    [4][]*Pair        // by Marks.shelf
 	votes   map[[2]int][3]int // by documents, the first in the plan first
 }
 
@@ -169,7 +167,7 @@ func (b *builder) newPair(id string, row results.PairwiseRow, documents [2]int) 
 	return p
 }
 
-// shelve decides about the pair that was read last.
+// shelve finishes the pair that was read last, and keeps it if it is in the sample of its shelf.
 func (b *builder) shelve() {
 	p := b.readings.current
 	if p == nil {
@@ -188,7 +186,7 @@ func (b *builder) shelve() {
 	}
 }
 
-// shelf is the most telling of the marks.
+// shelf returns the position of the most telling mark in readings.kept; 3 without a mark.
 func (m Marks) shelf() int {
 	switch {
 	case m.Unlike:
@@ -201,8 +199,7 @@ func (m Marks) shelf() int {
 	return 3
 }
 
-// addTexts reads the texts of the pairs that were chosen: those with the most telling marks first,
-// and within a mark in the order of the plan.
+// addTexts reads the texts of the sampled pairs. They are ordered by their most telling mark, then by the plan.
 func (b *builder) addTexts(ctx context.Context, source Source) error {
 	b.shelve()
 	e := b.report.Evaluation.Plan

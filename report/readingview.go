@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// readingView is the part of the page in which answers are read side by side. It works
-// without a script: radio buttons select a pair and filter pairs.
+// readingView is the section of the page for reading answers side by side. It works without a script: radio buttons
+// select a pair and filter pairs.
 type readingView struct {
 	Words   string
 	Filters []readingFilter

@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// reasonsKept is how many reasons for, and how many against, are kept of each
-	// candidate.
+	// reasonsKept is how many reasons for a candidate, and how many against it, are kept.
 	reasonsKept = 4
-	// reasonRunes bounds the text of a reason that is kept.
+	// reasonRunes bounds the length of a stored reason.
 	reasonRunes = 600
 )
 
-// Reason is why a judge preferred one candidate's document to another's.
+// Reason is a judge's argument for preferring one candidate's document to another's.
 type Reason struct {
 	Run      string `json:"run"`
 	Judge    string `json:"judge"`
 	Item     string `json:"item"`
 	Opponent string `json:"opponent"` // the other candidate
-	Text     string `json:"reason"`   // at most reasonRunes, then "…"
+	Text     string `json:"reason"`   // clipped to reasonRunes
 
 	lot uint64
 }
 
-// reasons are a candidate's reasons: an even sample of all, which does not depend
-// on the order in which verdicts came, because run ids draw the lots.
+// reasons is a random sample of the reasons for and against a candidate. The random numbers depend on run ids only,
+// so the sample does not depend on the order of the rows.
 type reasons struct {
 	won, lost []Reason
 }
@@ -45,7 +44,7 @@ func (b *builder) keepReason(winner, loser int, row results.PairwiseRow) {
 	b.reasons[loser].lost = draw(b.reasons[loser].lost, reason, names[winner], row.Reason)
 }
 
-// draw keeps the reasonsKept smallest lots.
+// draw inserts a reason if its random number is among the reasonsKept smallest.
 func draw(kept []Reason, next Reason, opponent, text string) []Reason {
 	at, _ := slices.BinarySearchFunc(kept, next.lot, func(r Reason, lot uint64) int { return cmp.Compare(r.lot, lot) })
 	if at >= reasonsKept {

@@ -11,53 +11,52 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Reliance summarises in a line whether judges can be relied on: their agreement with each
-// other and with people, and how often the order of two texts changes their verdict. Unknown
-// numbers are NaN.
+// Reliance sums up in a line whether judges can be relied on. It tells how far they agree with each other and with
+// people, and how often the order of two texts changes their verdict. Unknown numbers are NaN.
 type Reliance struct {
-	// Level is the worst of what the numbers say.
+	// Level is the worst level that any of the numbers implies.
 	Level Level
-	// Agree is the share of pairs on which two judges preferred the same text, or both
-	// tied, and Kappa the agreement beyond chance: Cohen's of two judges, Fleiss' of more.
+	// Agree is the share of pairs on which two judges preferred the same text, or both tied. Kappa is the agreement
+	// beyond chance: Cohen's kappa of two judges, Fleiss' kappa of more.
 	Agree, Kappa float64
-	// Order is the share of pairs asked about in both orders on which a judge's verdict
-	// was not the same in both.
+	// Order is the share of pairs asked about in both orders on which a judge preferred the other text in the other
+	// order. Pairs with a tie in one order only do not count.
 	Order float64
-	// People is the share of pairs on which judges said what most people said, and
-	// PeopleKappa Cohen's kappa, both means over judges weighted by pairs.
+	// People is the share of pairs on which judges agree with the majority of people, and PeopleKappa is Cohen's
+	// kappa. Both are means over judges, weighted by pairs.
 	People, PeopleKappa float64
 
 	judges int
-	chance bool // agreement of judges, or with people, may be that of chance
-	pairs  int  // compared by two judges, or by one in both orders or beside people: the most of these
+	chance bool // agreement, between judges or with people, may be chance
+	pairs  int  // largest number of pairs compared by two judges, in both orders, or also by people
 }
 
-// Level is how far a ranking can be relied on.
+// Level says how far a ranking can be relied on.
 type Level string
 
 // The levels.
 const (
-	Unknown Level = "unknown" // there is nothing, or too little, to judge it by
+	Unknown Level = "unknown" // there is too little data to tell
 	Sound   Level = "sound"   // no number is a warning
 	Caution Level = "caution"
 	Unsound Level = "unsound" // judges agree no better than chance, or follow the order
 )
 
 const (
-	// slight is the kappa up to which agreement is called slight (Landis and Koch 1977,
-	// "The measurement of observer agreement for categorical data").
+	// slight is the largest kappa of agreement that is called slight (Landis and Koch 1977, "The measurement of
+	// observer agreement for categorical data").
 	slight = 0.20
-	// often is the share of verdicts that follow the order from which it is a warning:
-	// that of notes on single judges.
+	// often is the share of verdicts that follow the order above which the level is Caution. Notes on single judges
+	// have the same bound.
 	often = 1 - notableConsistency
-	// mostly is the share from which verdicts follow the order more than the texts.
+	// mostly is the share above which verdicts follow the order more than the texts.
 	mostly = 0.5
-	// fewest is the number of pairs from which judges can be relied on: of fewer, chance makes
-	// all alike more often than once in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
+	// fewest is the smallest number of pairs for Sound. With fewer, all verdicts agree by chance more often than once
+	// in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
 	fewest = 5
 )
 
-// Reliance is that of the ranking; nil where no judge compared two texts.
+// Reliance computes the reliance of the ranking. It returns nil if no judge compared two texts.
 func (r *Report) Reliance() *Reliance {
 	if len(r.Judges) == 0 || r.Verdicts == 0 {
 		return nil
@@ -117,7 +116,7 @@ func (t *Reliance) level() Level {
 	}
 }
 
-// strength names a kappa (Landis and Koch 1977).
+// strength returns the name of a kappa's range (Landis and Koch 1977).
 func strength(kappa float64) string {
 	switch {
 	case kappa < 0:
@@ -135,7 +134,7 @@ func strength(kappa float64) string {
 	}
 }
 
-// String is the line.
+// String returns the numbers and the advice in one line.
 func (t *Reliance) String() string {
 	var parts []string
 	switch {
@@ -180,8 +179,8 @@ func kappaWords(kappa float64) string {
 	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), strength(kappa))
 }
 
-// Result is what records and pages say of an evaluation that has ended: its headline, and whether
-// its judges can be relied on. That of no report has only a time.
+// Result returns what records and pages show of an evaluation that has ended: its headline, and whether its judges
+// can be relied on. For a nil report it has only the current time.
 func (r *Report) Result() record.Result {
 	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
 	if r == nil {

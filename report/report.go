@@ -19,7 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Source is what a report reads of a results store; a results.Reader is one.
+// Source is the part of a results store that a report reads; a results.Reader is one.
 type Source interface {
 	Evaluation(ctx context.Context, id eval.ID) (results.Evaluation, error)
 	Counts(ctx context.Context, id eval.ID) ([]results.PhaseCounts, error)
@@ -38,29 +38,28 @@ type Source interface {
 	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
 }
 
-// Options of Build. The zero value is Davidson's ties, without fallback verdicts and
-// without an effect of length.
+// Options are the options of Build. The zero value uses Davidson's model of ties, leaves out fallback verdicts, and
+// does not adjust for length.
 type Options struct {
 	Ties rank.Ties
-	// Fallback counts verdicts that another model gave in a judge's place.
+	// Fallback includes the verdicts that another model gave in a judge's place.
 	Fallback bool
-	// Length ranks as if all texts were of one length, by estimating what length adds.
+	// Length ranks as if all texts had the same length, by estimating the effect of length.
 	Length bool
-	// NoPosition leaves judges' preferences for a position in the ranking, as plain
-	// Bradley–Terry does.
+	// NoPosition does not remove judges' preferences for a position from the ranking, as plain Bradley–Terry does
+	// not.
 	NoPosition bool
-	// FlipsTie counts a pair on which a judge preferred another text in the other order as
-	// a tie in both.
+	// FlipsTie counts both verdicts on a pair as ties if a judge preferred the other text in the other order.
 	FlipsTie bool
-	// Scales weighs judges by how well they tell candidates apart (rank.Options.Scales).
+	// Scales weights judges by how well they tell candidates apart (rank.Options.Scales).
 	Scales bool
 	// Draws and Seed are those of rank.Drawing.
 	Draws int
 	Seed  uint64
 }
 
-// Report is everything that is said about one evaluation. Its text is as it was
-// recorded: printing must make it harmless, as WriteText and WriteHTML do.
+// Report holds everything that is reported about one evaluation. Its texts are as they were recorded; WriteText,
+// WriteHTML and the other writers make them safe to show.
 type Report struct {
 	Evaluation results.Evaluation
 	Options    Options
@@ -69,33 +68,31 @@ type Report struct {
 	Statistics results.Statistics
 	Progress   []PhaseProgress  // of each phase
 	Timeline   results.Timeline // of all calls, in at most timelinePeriods
-	Waits      []results.Wait   // of calls, by limit, the most frequent first
-	// Spent is the cost of calls, in nano-USD, and the maximum possible cost of those whose
-	// cost is unknown.
+	Waits      []results.Wait   // of calls, by limit; the most frequent first
+	// Spent is the cost of all calls in nano-USD. A call whose cost is unknown counts with the most that it can have
+	// cost.
 	Spent    int64
 	Criteria []string // in the order of the plan
 
-	// First and Last are when the first and the last verdict were given; zero
-	// without one.
+	// First and Last are the times of the first and the last verdict; zero without one.
 	First, Last time.Time
-	Verdicts    int // on pairs, counted in the ranking; of people where there are no judges
-	Scored      int // scores of single documents, counted likewise
+	Verdicts    int // on pairs, counted in the ranking; people's if there are no judges
+	Scored      int // scores of single documents that count
 
-	// Groups are rankings of candidates that were compared with each other by judges
-	// (by people where there are no judges), directly or through others, the largest
-	// first. There is one, unless nothing relates some candidates to the rest.
-	// Candidates never compared are not in it.
+	// Groups are rankings of candidates that judges compared with each other, directly or through others; the largest
+	// group is first. Without judges, people's votes count. There is one group unless nothing relates some candidates
+	// to the rest. Candidates that were never compared are in no group.
 	Groups []Group
-	// Intervals says how the limits in Groups were found; nil where there are none.
+	// Intervals says how the limits in Groups were computed; nil if there are none.
 	Intervals *Intervals
 	Fit       *Fit // nil: there are no abilities
-	// Unweighed says what Options.Scales changes; nil without it.
+	// Unweighed says what Options.Scales changes; nil without that option.
 	Unweighed *Unweighed
 	Cycles    rank.Cycles
 	Length    rank.Lengths // of the verdicts of all judges
-	// Agreement compares the judges' verdicts on pairs, nil where no two of them
-	// judged the same pair. Scores and opinions are compared by criterion and by
-	// dimension, in the order of the plan, where at least two gave any.
+	// Agreement compares the judges' verdicts on pairs; nil if no pair was judged by two of them. ScoreAgreement and
+	// PanelAgreement compare scores by criterion and by dimension, in the order of the plan. They leave out those
+	// that fewer than two raters scored.
 	Agreement      *Agreement
 	ScoreAgreement []*Agreement
 	PanelAgreement []*Agreement
@@ -103,18 +100,18 @@ type Report struct {
 	Unranked []Ranked
 	Judges   []Judge  // in the order of the plan
 	Listed   []Listed // in the order of the plan
-	// ListedRuns are the listed runs within the evaluation's limit, in the order of the list.
+	// ListedRuns are the listed runs that the evaluation's limit leaves, in the order of the list.
 	ListedRuns []ListedRun
-	Panel      *Panel   // nil: none was asked
+	Panel      *Panel   // nil: the evaluation has none
 	People     *People  // nil: there are no votes
-	Missing    *Missing // nil: no verdict is missing of those that count in the ranking
+	Missing    *Missing // nil: every verdict that would count in the ranking exists
 	Failures   []Failure
-	// Readings are pairs with their texts, those that show a problem of judges first in line,
-	// of the Pairs that have verdicts. In the order of the plan.
+	// Readings are a sample of the Pairs pairs with verdicts, with their texts. Pairs that show a problem with judges
+	// come first; among the same problem they are in the order of the plan.
 	Readings []*Pair
 	Pairs    int
-	// Items are how candidates did on each question, in the order of the plan; nil with one
-	// question. Categories is nil where items have none.
+	// Items holds the candidates' results on each question, in the order of the plan; nil with only one question.
+	// Categories is nil if items have none.
 	Items      []Item
 	Categories *Categories
 
@@ -122,42 +119,42 @@ type Report struct {
 	candidates []string
 	tallies    []*rank.Tally // of each judge
 	unfitted   error         // why there are win rates but no abilities
-	exhausted  bool          // every pair of documents is compared, and each candidate has one
+	exhausted  bool          // every pair of documents is compared, and is a cluster of its own
 }
 
-// Intervals says how the limits of abilities and ranks were found.
+// Intervals says how the limits of abilities and ranks were computed.
 type Intervals struct {
-	// By is what verdicts may depend on each other by: their item (ByItem), or their
-	// pair of documents (ByPair).
+	// By says which verdicts may depend on each other: those on one item (ByItem), or on one pair of documents
+	// (ByPair).
 	By       string `json:"by"`
-	Clusters int    `json:"clusters"` // how many of them there are
-	// Draws and Seed are those of rank.Drawing.
+	Clusters int    `json:"clusters"` // number of items or pairs
+	// Draws and Seed are the fields of rank.Drawing.
 	Draws int    `json:"draws"`
 	Seed  uint64 `json:"seed"`
 }
 
-// Unweighed is the ranking without Options.Scales.
+// Unweighed compares the ranking with the one that gives all judges equal weight.
 type Unweighed struct {
-	Moved int // candidates that have another rank without them
+	Moved int // candidates whose rank differs
 	First string
 }
 
-// What Intervals.By can be.
+// The values of Intervals.By.
 const (
 	ByItem = "item"
 	ByPair = "pair"
 )
 
-// Fit is the goodness of fit of the model behind the abilities, and its estimate of the effect
-// of length. The fields are those of rank.Fit.
+// Fit holds the goodness of fit of the model behind the abilities, and its estimate of the effect of length. The
+// fields are those of rank.Fit.
 type Fit struct {
 	LogLikelihood, Deviance      float64
 	DegreesOfFreedom, Iterations int
-	// Dense is set where cells have enough verdicts to compare Deviance with a
-	// chi-squared distribution on DegreesOfFreedom.
+	// Dense is set if cells have enough verdicts to compare Deviance with a chi-squared distribution with
+	// DegreesOfFreedom degrees of freedom.
 	Dense bool
-	// Length is the log-odds that a standard deviation more of length adds, with limits; only
-	// if HasLength is set.
+	// Length is the log-odds that one more standard deviation of length adds, with limits. It is valid only if
+	// HasLength is set.
 	Length                       float64
 	LengthLimits                 rank.Limits
 	HasLength, LengthRegularised bool
@@ -165,21 +162,21 @@ type Fit struct {
 
 // Group is one ranking.
 type Group struct {
-	// Item is the question that all of the group's documents answer, where that is
-	// what sets the group apart; empty otherwise.
+	// Item is the id of the question that all documents of the group answer, if there are several groups; otherwise
+	// empty.
 	Item   string
 	Ranked []Ranked // best first
-	// Separable and Regularised are those of rank.Component.
+	// Separable and Regularised are the fields of rank.Component.
 	Separable, Regularised bool
-	// Neighbours say of each candidate but the last how sure it is that it is better than the
-	// next; nil of a ranking by one judge or person alone, and without abilities.
+	// Neighbours compares each candidate but the last with the next one. It is nil without abilities, and in a
+	// ranking by one judge or person alone.
 	Neighbours []Neighbour
 
 	uncertainty *rank.Uncertainty // nil: there are no abilities
 }
 
-// Beats is the probability that the candidate at position i of Ranked is better than
-// the one at position j (rank.Uncertainty.Beats). NaN without abilities.
+// Beats returns the probability that the candidate at position i of Ranked is better than the one at position j
+// (rank.Uncertainty.Beats). It returns NaN without abilities.
 func (g Group) Beats(i, j int) float64 {
 	if g.uncertainty == nil {
 		return math.NaN()
@@ -187,8 +184,8 @@ func (g Group) Beats(i, j int) float64 {
 	return g.uncertainty.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
 }
 
-// lead is how far the candidate at position k is ahead of the next, in log-odds, with
-// limits; NaN of the last, without abilities, and where it cannot be told.
+// lead returns how far the candidate at position k is ahead of the next, in log-odds, with limits. It returns NaN for
+// the last candidate, without abilities, and if the verdicts do not tell.
 func (g Group) lead(k int) (lead float64, limits rank.Limits) {
 	none := math.NaN()
 	if math.IsNaN(g.beatsNext(k)) {
@@ -198,7 +195,8 @@ func (g Group) lead(k int) (lead float64, limits rank.Limits) {
 	return lead, limits
 }
 
-// beatsNext is Beats of the candidate at position k and the next; NaN of the last.
+// beatsNext returns the probability that the candidate at position k is better than the next; NaN for the last
+// candidate.
 func (g Group) beatsNext(k int) float64 {
 	if k+1 >= len(g.Ranked) {
 		return math.NaN()
@@ -206,19 +204,19 @@ func (g Group) beatsNext(k int) float64 {
 	return g.Beats(k, k+1)
 }
 
-// Ranked is one candidate's place. Without verdicts on pairs the place is by Overall, and only
-// Rank of Standing is meaningful. The other limits are those of rank.Uncertainty.
+// Ranked is a candidate with its place. Without verdicts on pairs the place is by Overall, and only Rank of Standing
+// is meaningful. The other limits are those of rank.Uncertainty.
 type Ranked struct {
 	Name string
 	rank.Standing
 	rank.Limits                           // of the ability
-	RankLow, RankHigh         int         // of all candidates at once
-	MarginalLow, MarginalHigh int         // of the rank of this candidate alone
-	Best                      float64     // probability that it is the best; NaN: it cannot be told
+	RankLow, RankHigh         int         // hold for all candidates at once
+	MarginalLow, MarginalHigh int         // hold for this candidate alone
+	Best                      float64     // probability that it is the best; NaN: unknown
 	WinLimits                 rank.Limits // of Standing.WinRate; NaN: only one cluster
 	Scores                    []Score     // by criterion
 	Overall                   Score       // over all criteria
-	ScoreLimits               rank.Limits // of Overall; NaN: of one item only
+	ScoreLimits               rank.Limits // of Overall; NaN: only one item
 	For                       []Reason
 	Against                   []Reason
 }
@@ -229,7 +227,7 @@ type Score struct {
 	sum float64
 }
 
-// Mean is 0 without scores.
+// Mean returns the mean; 0 without scores.
 func (s Score) Mean() float64 {
 	if s.N == 0 {
 		return 0
@@ -245,10 +243,10 @@ func (s *Score) add(value float64) {
 // Judge summarises one judge's runs.
 type Judge struct {
 	Name, Model string
-	Positions   rank.Counts      // verdicts it was asked for, by position
+	Positions   rank.Counts      // verdicts on pairs that it was sent, by position
 	Identical   int              // ties between identical texts, without a call
 	Fallback    int              // verdicts and scores that another model gave in its place
-	Own         int              // verdicts on two documents of one candidate: in no ranking
+	Own         int              // verdicts on two documents of one candidate, which are not ranked
 	Swaps       rank.Swaps       // pairs it was asked about in both orders
 	Effect      rank.JudgeEffect // in the ranking by all judges
 	OrderLimits rank.Limits      // of Effect.Order
@@ -257,10 +255,10 @@ type Judge struct {
 	Cycles      rank.Cycles
 	Scores      []Score // by criterion
 	Failed      int     // runs
-	// Card sums up how far it can be trusted; nil where no pairs were compared.
+	// Card sums up how far the judge can be trusted; nil if no pairs were compared.
 	Card *Scorecard
-	// Groups are the ranking by this judge alone, as Report.Groups but without scores
-	// and reasons; nil where it is the only judge, or gave no verdict.
+	// Groups is the ranking by this judge alone, as Report.Groups but without scores and reasons. It is nil for the
+	// only judge, or one without verdicts.
 	Groups []Group
 }
 
@@ -268,15 +266,14 @@ type Judge struct {
 type Failure struct {
 	Class    string
 	Runs     int
-	Examples []results.RunRow // at most failureExamples, the first by index
+	Examples []results.RunRow // at most failureExamples, in order of the index
 }
 
-// ByScore reports whether candidates are ranked by their mean scores, because
-// there are no verdicts on pairs.
+// ByScore reports whether candidates are ranked by their mean scores, because there are no verdicts on pairs.
 func (r *Report) ByScore() bool { return r.Verdicts == 0 && r.Scored > 0 }
 
-// Build reads evaluation id and ranks its candidates. Failed runs are never
-// counted, as a loss, a tie or a score of 0.
+// Build reads the results of evaluation id and ranks its candidates. Failed runs are never counted, as a loss, a tie
+// or a score of 0.
 func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Report, error) {
 	r, err := build(ctx, source, id, options)
 	if err != nil {
@@ -355,7 +352,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	return r, nil
 }
 
-// each hands every row on, until one cannot be read or taken.
+// each calls take with every row, and stops at the first error of either.
 func each[T any](rows iter.Seq2[T, error], take func(T) error) error {
 	for row, err := range rows {
 		if err == nil {

@@ -14,25 +14,24 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Requirement is a condition that a report meets or not, such as a pipeline sets before a
-// release. ParseRequirement reads it.
+// Requirement is a condition that a report must meet, for example before a release. ParseRequirement reads one.
 type Requirement struct {
 	text        string
-	left, right string // candidates, or the name of a number and its bound
+	left, right string // candidates, or the name of a measure and its bound
 	atMost      bool
 	number      *measure // nil: candidates are compared
 	bound       float64
-	whole       bool // the bound is a count, where the number is a share
+	whole       bool // the bound is a count, although the measure is a share
 }
 
-// measure is a number of a report that can be required.
+// measure is a number of a report that a requirement can bound.
 type measure struct {
-	share bool // it is a share, with a percentage as bound
+	share bool // it is a share, whose bound may be a percentage
 	of    func(*Report) float64
-	count func(*Report) int // of a share: the runs it is the share of all of
+	count func(*Report) int // for shares of all runs: how many runs
 }
 
-// Numbers that can be required. One that is not known is NaN.
+// numbers are the measures that a requirement can name. A measure returns NaN if it is not known.
 var numbers = map[string]measure{
 	"failed":  {share: true, count: func(r *Report) int { _, _, failed, _ := r.runs(); return failed }},
 	"missing": {share: true, count: func(r *Report) int { planned, done, failed, _ := r.runs(); return planned - done - failed }},
@@ -51,13 +50,13 @@ func relied(of func(*Reliance) float64) func(*Report) float64 {
 	}
 }
 
-// requirementForm is LEFT >= RIGHT or LEFT <= RIGHT, with @ CONFIDENCE between candidates.
+// requirementForm matches LEFT >= RIGHT or LEFT <= RIGHT; between candidates, @ CONFIDENCE follows.
 var requirementForm = regexp.MustCompile(`^\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(>=|<=)\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(?:@\s*([0-9.]+))?\s*$`)
 
-// ParseRequirement reads a requirement: `new >= old @ 0.95` (candidates; names with <, >, = or
-// @ in quotation marks), or a number with a bound: `failed <= 1%`, `missing <= 0`, `flips <=
-// 20%`, `kappa >= 0.4`, `people >= 0.4` (kappa of judges and people) and `cost <= 5` (USD). The
-// error says which part is invalid.
+// ParseRequirement reads a requirement, of one of two forms. `new >= old @ 0.95` compares candidates; quote names
+// that contain <, >, = or @. The other form bounds a number: `failed <= 1%`, `missing <= 0`, `flips <= 20%`, `kappa
+// >= 0.4`, `people >= 0.4` or `cost <= 5`. kappa is that of judges, people that of judges and people; cost is in USD.
+// The error says which part is invalid.
 func ParseRequirement(text string) (Requirement, error) {
 	match := requirementForm.FindStringSubmatch(text)
 	if match == nil {
@@ -92,15 +91,15 @@ func ParseRequirement(text string) (Requirement, error) {
 	return q, nil
 }
 
-// Checked is what a report says to a requirement.
+// Checked is the result of checking a requirement.
 type Checked struct {
 	Requirement string
 	Met         bool
-	Got         string // in words
+	Got         string // the actual value, in words
 }
 
-// Check reports whether a report meets the requirement. An unknown number does not meet it. The
-// error says that a candidate does not exist.
+// Check reports whether a report meets the requirement. An unknown number does not meet it. Check returns an error if
+// a candidate does not exist.
 func (q Requirement) Check(r *Report) (Checked, error) {
 	checked := Checked{Requirement: q.text}
 	if q.number == nil {
@@ -138,7 +137,7 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 	return checked, nil
 }
 
-// value is the number that is required.
+// value returns the number that the requirement bounds; NaN if it is unknown.
 func (q Requirement) value(r *Report) float64 {
 	planned, _, _, _ := r.runs()
 	switch {
@@ -152,8 +151,8 @@ func (q Requirement) value(r *Report) float64 {
 	return share(q.number.count(r), planned)
 }
 
-// confidence is how sure it is that one candidate is better than another; NaN: unknown,
-// also where nothing shows how far verdicts on other texts would differ.
+// confidence returns the probability that one candidate is better than another, and NaN if that is unknown. It is
+// unknown with a single cluster, because nothing shows how much verdicts on other texts would differ.
 func (r *Report) confidence(better, other string) float64 {
 	if r.Intervals == nil || r.Intervals.Clusters < 2 {
 		return math.NaN()
@@ -169,7 +168,7 @@ func (r *Report) confidence(better, other string) float64 {
 	return math.NaN()
 }
 
-// someOf lists the first of many names.
+// someOf joins the first ten names and counts the others.
 func someOf(names []string) string {
 	const most = 10
 	if len(names) <= most {
@@ -178,7 +177,7 @@ func someOf(names []string) string {
 	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %s more", wording.Count(len(names)-most))
 }
 
-// WriteJUnit writes the checked requirements in the XML form of JUnit, a test case for each.
+// WriteJUnit writes the checked requirements as JUnit XML, with one test case for each.
 func WriteJUnit(w io.Writer, suite string, all []Checked) error {
 	type failure struct {
 		Message string `xml:"message,attr"`

@@ -7,13 +7,13 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// runsView is the planned and the recorded runs, by phase and judge.
+// runsView shows the planned and the recorded runs, by phase and judge.
 type runsView struct {
-	Missing string // a description of the runs without a result
-	When    string // what the times are
+	Missing string // describes the runs without a result
+	When    string // explains the times
 	Phases  []phaseView
-	Total   *progressRow // nil: there is one phase only
-	// Cancelled runs have a column where there are any.
+	Total   *progressRow // nil: there is only one phase
+	// Cancelled says whether the table has a column of cancelled runs.
 	Cancelled bool
 }
 
@@ -25,10 +25,10 @@ type phaseView struct {
 type progressRow struct {
 	Name, Planned, Succeeded, Failed, Cancelled, Missing, Rows string
 	First, Last, Took, Calls, Input, Output, Cost              string
-	Sum, Lacks                                                 bool // a sum; something is missing
+	Sum, Lacks                                                 bool // the row is a sum; runs are missing
 }
 
-// progressOfPage lets a row ask which columns the table has.
+// progressOfPage is a row with its table, from which the template learns which columns to show.
 type progressOfPage struct {
 	progressRow
 	OfAll *runsView
@@ -86,8 +86,8 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 	return row
 }
 
-// missing says what of all runs has no result. It does not advise to submit a cancelled
-// evaluation again, which a fleet refuses.
+// missing says how many runs have no result. It does not advise to submit a cancelled evaluation again, because a
+// fleet refuses that.
 func missing(p JudgeProgress, cancelled bool) string {
 	switch lacking := p.Missing; {
 	case p.Planned == 0:
@@ -105,7 +105,7 @@ func missing(p JudgeProgress, cancelled bool) string {
 	}
 }
 
-// are is "1 is", "2 are".
+// are formats a number with its verb: "1 is", "2 are".
 func are(n int) string {
 	if n == 1 {
 		return "1 is"
@@ -113,7 +113,7 @@ func are(n int) string {
 	return wording.Count(n) + " are"
 }
 
-// span is a length of time to two or three digits: "50 ms", "1.5 s", "40 min".
+// span formats a duration to two or three digits: "50 ms", "1.5 s", "40 min".
 func span(d time.Duration) string {
 	unit, name := unitOf(d)
 	value := float64(d) / float64(unit)
@@ -124,13 +124,13 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.*f %s", digits, value, name)
 }
 
-// units of time, the longest first.
+// units are the units of time, longest first.
 var units = []struct {
 	length time.Duration
 	name   string
 }{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
 
-// unitOf is the longest unit that is not longer than d.
+// unitOf returns the longest unit that is not longer than d, at least 1 ms.
 func unitOf(d time.Duration) (length time.Duration, name string) {
 	for _, unit := range units {
 		if d >= unit.length {

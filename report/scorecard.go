@@ -11,37 +11,36 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Scorecard is how far one judge can be trusted. Numbers that are not known are NaN.
+// Scorecard says how far one judge can be trusted. Unknown numbers are NaN.
 type Scorecard struct {
-	// Others is the share of pairs on which the judge said what another one said, and
-	// OthersKappa Cohen's kappa: means over the others, weighted by pairs.
+	// Others is the share of pairs on which the judge agrees with another one, and OthersKappa is Cohen's kappa. Both
+	// are means over the other judges, weighted by pairs.
 	Others, OthersKappa float64
-	// People and PeopleKappa are AgainstPeople.Accuracy and Cohen, on PeoplePairs.
+	// People and PeopleKappa are Accuracy and Cohen of AgainstPeople, over PeoplePairs pairs.
 	People, PeopleKappa float64
 	PeoplePairs         int
-	// Flipped is rank.Swaps.Flipped.
+	// Flipped is the value of rank.Swaps.Flipped.
 	Flipped float64
-	// First is how likely the judge prefers the first of two equal texts, by its order effect.
+	// First is the probability that the judge prefers the first of two equal texts, according to its order effect.
 	First float64
-	// Longer is the share of decided verdicts for the longer text.
+	// Longer is the share of the longer text in verdicts that are not ties.
 	Longer float64
-	// Own is how much more often than others the judge prefers candidates of its own family
-	// (Judge.Own is something else), as a difference of shares with OwnLimits.
+	// Own is how much more often the judge prefers candidates of its own model family than others do, as a difference
+	// of shares, with OwnLimits. Judge.Own is unrelated.
 	Own       float64
 	OwnLimits rank.Limits
-	// Repeated is the share of pairs of trials, on the same texts in the same order, in which
-	// the judge said the same.
+	// Repeated is the share of equal answers in pairs of trials on the same texts in the same order.
 	Repeated float64
-	// Used is what its calls have used.
+	// Used is the usage of the judge's calls.
 	Used results.Usage
-	// Drop says why its verdicts make the ranking worse; empty: nothing says so.
+	// Drop says why the judge's verdicts make the ranking worse; empty if nothing indicates that.
 	Drop string
 
 	people   rank.Limits // of PeopleKappa
 	verdicts int
 }
 
-// perVerdict is the cost of one verdict or score, in USD; NaN where it is not known.
+// perVerdict returns the mean cost of a verdict or score in USD; NaN if it is not known.
 func (c *Scorecard) perVerdict() float64 {
 	if c.Used.Unpriced > 0 || c.Used.Calls+c.Used.FromCache == 0 || c.verdicts == 0 {
 		return math.NaN()
@@ -49,7 +48,7 @@ func (c *Scorecard) perVerdict() float64 {
 	return c.Used.CostUSD / float64(c.verdicts)
 }
 
-// scoreJudges fills in Judge.Card, once judges were compared and ranked.
+// scoreJudges fills in Judge.Card, after judges have been compared and candidates ranked.
 func (b *builder) scoreJudges() {
 	r := b.report
 	if r.Evaluation.Plan.Pairwise == nil {
@@ -91,7 +90,7 @@ func (b *builder) scoreJudges() {
 	}
 }
 
-// agree takes the mean agreement of a rater with the others.
+// agree computes the mean agreement of a rater with the others.
 func (c *Scorecard) agree(a *Agreement, rater int) {
 	if a == nil {
 		return
@@ -110,10 +109,10 @@ func (c *Scorecard) agree(a *Agreement, rater int) {
 	c.Others, c.OthersKappa = same/pairs, kappa/units
 }
 
-// repeats are pairs of trials of a judge, on the same texts in the same order.
+// repeats counts pairs of a judge's trials on the same texts in the same order, and how many of them agree.
 type repeats struct{ same, pairs int }
 
-// repeat counts the trials on one pair of documents.
+// repeat compares the trials on one pair of documents with each other.
 func (b *builder) repeat(said []Preference) {
 	for i, p := range said {
 		for _, q := range said[:i] {
@@ -127,10 +126,10 @@ func (b *builder) repeat(said []Preference) {
 	}
 }
 
-// preferOwn compares, on the pairs of a candidate of a judge's own family with another, how
-// often the judge prefers the former with how often people do, or other families' judges where
-// people did not vote (self-preference: Panickssery, Bowman and Feng 2024, "LLM Evaluators
-// Recognize and Favor Their Own Generations"). Limits are by item, or by pair.
+// preferOwn estimates self-preference: how much more often a judge prefers a candidate of its own model family than
+// others do. It looks at the pairs of such a candidate with one of another family. The others are people or, where
+// people did not vote, judges of other families. See Panickssery, Bowman and Feng 2024, "LLM Evaluators Recognize and
+// Favor Their Own Generations". Limits are by item, or by pair.
 func (b *builder) preferOwn() {
 	r := b.report
 	plan := r.Evaluation.Plan
@@ -202,18 +201,18 @@ func meanKnown(values []float64) float64 {
 	return sum / n
 }
 
-// leastPairs is how many pairs it takes to say that a judge is to be dropped.
+// leastPairs is the smallest number of pairs that can justify to drop a judge.
 const leastPairs = 20
 
-// whyDrop says why the k-th judge makes the ranking worse. The rule asks for another judge that
-// is better by the same measure: else the question or the texts may be the problem.
+// whyDrop says why the k-th judge makes the ranking worse; empty if nothing indicates that. Each reason needs
+// another judge that is better by the same measure: otherwise the question or the texts may be the problem.
 //
-//   - It agrees with people no better than chance (a kappa of 0 or less), and another one does.
-//     Where people voted, they decide.
-//   - Without votes, it agrees with the other judges no better than chance, and others do with
-//     each other. That takes three: of two who disagree, nothing tells which one errs.
-//   - It flipped with the order on half of the pairs, and another one on no more than a fifth:
-//     its verdicts follow the order more than the texts.
+//   - It agrees with people no better than chance (a kappa of 0 or less), and another judge does better. If people
+//     voted on enough pairs, the judge's agreement with other judges does not count.
+//   - Without enough votes, it agrees with the other judges no better than chance, while they agree with each other.
+//     This takes three judges: if two disagree, nothing tells which one is wrong.
+//   - It flipped with the order on at least half of the pairs, and another judge on at most a fifth. Its verdicts
+//     follow the order more than the texts.
 func (r *Report) whyDrop(k int) string {
 	c := r.Judges[k].Card
 	others := func(better func(*Scorecard) bool) bool {
@@ -236,8 +235,8 @@ func (r *Report) whyDrop(k int) string {
 	return ""
 }
 
-// othersAgree reports whether judges other than the k-th agree more than slightly, on enough
-// pairs.
+// othersAgree reports whether the judges other than the k-th agree more than slightly, looking at those with enough
+// pairs in common.
 func (r *Report) othersAgree(k int) bool {
 	if r.Agreement == nil {
 		return false
@@ -248,5 +247,5 @@ func (r *Report) othersAgree(k int) bool {
 			kappa, units = kappa+float64(p.Units)*p.Cohen, units+float64(p.Units)
 		}
 	}
-	return kappa/units > slight // NaN without any
+	return kappa/units > slight // false if NaN, without pairs
 }

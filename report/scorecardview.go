@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/lines"
 )
 
-// dropWords say which judges to drop; empty where there is nothing to choose from, or to judge
+// dropWords says which judges to drop. It is empty with fewer than two judges, or if nothing is known to compare them
 // by.
 func (r *Report) dropWords() string {
 	var drop []string
@@ -37,10 +37,10 @@ func (r *Report) dropWords() string {
 	}
 }
 
-// plainSigned is a number with a minus, but no plus.
+// plainSigned formats a number with a minus sign, but without a plus sign.
 func plainSigned(x float64) string { return strings.TrimPrefix(signed(x), "+") }
 
-// cardSection are the judges' scorecards. ok is false without any verdict.
+// cardSection returns a table of the judges' scorecards. ok is false without verdicts on pairs.
 func (r *Report) cardSection() (s section, ok bool) {
 	if r.Verdicts == 0 || len(r.Judges) == 0 || r.Judges[0].Card == nil {
 		return section{}, false

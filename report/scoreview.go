@@ -7,7 +7,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// scoreView is the mean scores of candidates and the means that judges gave.
+// scoreView shows the mean scores of candidates, and those that each judge gave.
 type scoreView struct {
 	Criteria   []string
 	Scale      string
@@ -21,15 +21,14 @@ type scoreRow struct {
 	Cells []heatCell
 }
 
-// scoreTable is what the template draws of scores: one row of cells a name, the mean
-// of them last.
+// scoreTable is the data of a table of mean scores: one row for each name, with the mean of the row in the last cell.
 type scoreTable struct {
 	Rows        []scoreRow
 	Columns     []string
 	Of, Caption string
 }
 
-// scoreCells are means, shaded by where they lie on the scale.
+// scoreCells formats mean scores, shaded by their position on the scale.
 func scoreCells(scale eval.Scale, scores ...Score) []heatCell {
 	var row []heatCell
 	for _, s := range scores {
@@ -72,7 +71,7 @@ func (r *Report) scoreView() *scoreView {
 	return v
 }
 
-// inOrder are all candidates, those that are ranked first and best first.
+// inOrder returns all candidates: first the ranked ones, best first, then the others.
 func (r *Report) inOrder() []Ranked {
 	all := make([]Ranked, 0, r.ranked()+len(r.Unranked))
 	for _, g := range r.Groups {
@@ -81,7 +80,7 @@ func (r *Report) inOrder() []Ranked {
 	return append(all, r.Unranked...)
 }
 
-// panelView is a panel's mean scores, of candidates and of agents.
+// panelView shows the mean scores of a panel, by candidate and by agent.
 type panelView struct {
 	Scale, Order string
 	Dimensions   []string
@@ -89,7 +88,7 @@ type panelView struct {
 	Left         int // candidates beyond openRows
 	Said         []panelSaid
 	Agents       []string
-	ByAgent      []agentRow // by dimension, and all last
+	ByAgent      []agentRow // by dimension; the last row is over all
 }
 
 type agentRow struct {

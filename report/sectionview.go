@@ -2,13 +2,13 @@ package report
 
 import "github.com/evalfleet/evalfleet/internal/lines"
 
-// pageColumns is the width of a section on the page, which can be scrolled.
+// pageColumns is the width in characters of a table on the page, where tables can be scrolled.
 const pageColumns = 400
 
-// sectionView is a section as the page draws it: the same table as in text and Markdown.
+// sectionView is a section in the form that the page template needs: the same table as in text and Markdown.
 type sectionView struct {
 	Title string
-	Heads []sectionCell // the first is that of the rows
+	Heads []sectionCell // the first is the head of the row names
 	Rows  []sectionRow
 	Lines []string
 }
@@ -23,7 +23,8 @@ type sectionCell struct {
 	Class string
 }
 
-// cellClass is that of a cell of a column: of a name, of a warning, or none.
+// cellClass returns the CSS class of the k-th cell of a column: "left" for names, "alarm" for warnings, otherwise
+// empty.
 func cellClass(c lines.Column, k int) string {
 	switch {
 	case c.Flexible:

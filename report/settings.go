@@ -14,13 +14,13 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// setting is one line of the settings in force.
+// setting is one of the settings that the evaluation ran with.
 type setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// formatOf is where lines of a format come from.
+// formatOf returns where the prompts of a format come from, in words.
 func formatOf(format eval.PromptFormat) string {
 	if format == eval.PromptsBatch {
 		return "a Batch file"
@@ -127,19 +127,19 @@ func took(e results.Evaluation) time.Duration {
 	return e.Finished.Sub(e.Created).Round(time.Second)
 }
 
-// withOverrides names a judge's model and its settings.
+// withOverrides returns a judge's provider, model and overrides.
 func withOverrides(j eval.Judge) string {
 	if len(j.Overrides) == 0 {
 		return j.Target()
 	}
 	raw, err := json.Marshal(j.Overrides)
-	if err != nil { // it was read from JSON
+	if err != nil { // cannot happen: it was read from JSON
 		raw = []byte("overrides that cannot be shown")
 	}
 	return j.Target() + " " + string(raw)
 }
 
-// template names a kind's template by the hash of its text.
+// template identifies the prompt template of a kind by a hash of its text.
 func (r *Report) template(kind eval.Kind) string {
 	text := r.Evaluation.Plan.Template(kind)
 	switch text {
@@ -151,7 +151,7 @@ func (r *Report) template(kind eval.Kind) string {
 	return "own template " + eval.TextHash(text)[:8]
 }
 
-// promptOf names an agent's role by the hash of its text.
+// promptOf identifies an agent's prompt by a hash of its text.
 func promptOf(agent eval.Judge) string {
 	if agent.Prompt == "" {
 		return "no prompt of its own"
@@ -179,7 +179,7 @@ func pairsOf(p eval.Pairs) string {
 	}
 }
 
-// method says how the numbers are made.
+// method returns the sentences that explain how the numbers are computed; none without abilities.
 func (r *Report) method() []string {
 	if !r.abilities() {
 		return nil

@@ -12,11 +12,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// TextOptions of WriteText. The zero value is 100 columns, 50 candidates, no
-// colour.
+// TextOptions are the options of WriteText. The zero value means 100 columns, 50 candidates and no colour.
 type TextOptions struct {
 	Width      int // columns; 0: 100
-	Candidates int // at most so many lines of ranking; 0: 50
+	Candidates int // maximum number of candidates in the rankings; 0: 50
 	Colour     bool
 }
 
@@ -26,9 +25,8 @@ func (o TextOptions) withDefaults() TextOptions {
 	return o
 }
 
-// WriteText writes the report as a few aligned tables for a terminal. No line is
-// wider than the width, names that are longer are cut, and nothing recorded can
-// steer the terminal.
+// WriteText writes the report as a few aligned tables for a terminal. No line exceeds the width, long names are
+// clipped, and recorded texts cannot control the terminal.
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	options = options.withDefaults()
 	out := lines.New(w, options.Width, options.Colour)
@@ -55,7 +53,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	return out.Flush()
 }
 
-// asked says which judges compared what, how often and when.
+// asked returns one line of counts: candidates, documents, judges and verdicts, with the time span.
 func (r *Report) asked() string {
 	plan := r.Evaluation.Plan
 	parts := []string{
@@ -71,7 +69,7 @@ func (r *Report) asked() string {
 	}
 	if r.Panel != nil {
 		if len(r.Judges) == 0 {
-			parts = parts[:2] // there are no judges
+			parts = parts[:2] // there are none
 		}
 		parts = append(parts, wording.Counted(len(r.Panel.Agents), "agent"), wording.Counted(len(r.Panel.Dimensions), "dimension"),
 			wording.Counted(r.Panel.Scored, "score")+" of the panel")
@@ -91,15 +89,14 @@ func (r *Report) asked() string {
 	return strings.Join(parts, " · ")
 }
 
-// section is a table with a title and notes below it. It is written for a terminal, and as
-// Markdown.
+// section is a table with a title and notes below it. It is written as text, Markdown or HTML.
 type section struct {
 	title string
 	table lines.Table
 	lines []string
 }
 
-// mostMissing bounds the candidates with missing verdicts that are shown.
+// mostMissing bounds the rows of candidates with missing verdicts.
 const mostMissing = 20
 
 func (s section) write(out *lines.Writer) {
@@ -112,8 +109,7 @@ func (s section) write(out *lines.Writer) {
 	}
 }
 
-// sections are the rankings, of at most so many candidates, and what judges, people
-// and the panel said.
+// sections returns the tables of a report, with at most `candidates` candidates each, that fit a width in columns.
 func (r *Report) sections(candidates, width int) []section {
 	sections := r.rankings(candidates, width)
 	if s, ok := r.enoughSection(candidates); ok {
@@ -136,8 +132,8 @@ func (r *Report) sections(candidates, width int) []section {
 	return sections
 }
 
-// rankings are the groups' tables, of at most so many candidates together; the last
-// says how many are left out.
+// rankings returns a table for each group, with at most `most` candidates in all. The last one states how many are
+// left out.
 func (r *Report) rankings(most, width int) []section {
 	var sections []section
 	left := most
@@ -159,7 +155,7 @@ func (r *Report) rankings(most, width int) []section {
 	return sections
 }
 
-// ranked is how many candidates are in any group.
+// ranked returns the number of candidates in all groups.
 func (r *Report) ranked() int {
 	n := 0
 	for _, g := range r.Groups {
@@ -179,7 +175,7 @@ func (r *Report) groupTitle(g int) string {
 	return title
 }
 
-// rankingTable leaves out the columns that do not fit.
+// rankingTable returns the first `most` candidates of a group, omitting optional columns that do not fit the width.
 func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	ranked := group.Ranked[:most]
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
@@ -228,7 +224,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	return t
 }
 
-// firstShare is how often the text shown first was preferred where one was.
+// firstShare returns the share of verdicts for the text shown first, without ties.
 func (j Judge) firstShare() string {
 	return percentOf(j.Positions.FirstWins, j.Positions.FirstWins+j.Positions.SecondWins)
 }
@@ -240,7 +236,7 @@ func (j Judge) orderEffect() string {
 	return plusMinus(j.Effect.Order, j.OrderLimits.SE)
 }
 
-// totals are the runs and their usage.
+// totals returns the lines that sum up runs, tokens, cost and budget.
 func (r *Report) totals() []string {
 	planned, succeeded, failed, _ := r.runs()
 	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", wording.Count(planned), wording.Count(succeeded), wording.Count(failed))
@@ -257,7 +253,7 @@ func (r *Report) totals() []string {
 		"Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u),
 		"Cost    " + cost(u) + costGap(u) + r.atPrices(),
 	}
-	if len(r.Calls) > 1 && u.CostUSD > 0 { // that none is known is said above
+	if len(r.Calls) > 1 && u.CostUSD > 0 { // otherwise the sum says that the cost is unknown
 		for _, c := range r.Calls {
 			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", named(c.Model), harmless.Line(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
@@ -275,7 +271,7 @@ func (r *Report) atPrices() string {
 	return ""
 }
 
-// costGap says why a cost is not known.
+// costGap says why a cost is incomplete; empty if it is complete.
 func costGap(u results.Usage) string {
 	if u.Unpriced == 0 {
 		return ""

@@ -14,11 +14,11 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// timelineView draws how many calls began in each period, by the limit that held them
-// back, and how many were in flight. Coordinates are those of its view box.
+// timelineView draws how many calls started in each period, by the limit that delayed them, and how many were in
+// flight. Coordinates are in units of its view box.
 type timelineView struct {
 	Width, Height, Left, Right, TickX float64
-	Bottom, TickEnd, TickY            float64 // of the charts, the ticks, their labels
+	Bottom, TickEnd, TickY            float64 // of the charts, the ticks, the tick labels
 	Caption, Alternative, Period      string
 	Charts                            []chart
 	Ticks                             []tick // of time
@@ -27,13 +27,13 @@ type timelineView struct {
 	Keys                              []barKey
 }
 
-// chart is one of the two parts, which share their axis of time.
+// chart is one of the two charts, which share their time axis.
 type chart struct {
 	Title       string
 	TitleY      float64
 	Ticks       []level
 	top, bottom float64
-	most        float64 // at top
+	most        float64 // the value at top
 }
 
 type level struct {
@@ -43,7 +43,7 @@ type level struct {
 
 type periodView struct {
 	Numbers, From, InFlight, Begun, Failed string
-	ByLimit                                []string // by key
+	ByLimit                                []string // by position in Keys
 	Parts                                  []periodPart
 }
 
@@ -54,13 +54,13 @@ type periodPart struct {
 
 const (
 	timelineLeft = 46.0
-	// drawnLimits is how many limits have a colour of their own.
+	// drawnLimits is how many limits have their own colour.
 	drawnLimits = 3
 	freeOfLimit = "not held back"
 )
 
-// limitKeys are the series of the timeline: calls that no limit delayed, the limits that
-// delayed calls most, and the others together.
+// limitKeys returns the series of the timeline: calls that no limit delayed, the limits that delayed the most calls,
+// and all other limits. place is the position of each limit's series, by the id of the limit.
 func (r *Report) limitKeys() (keys []barKey, place map[string]int) {
 	place = map[string]int{"": 0}
 	keys = []barKey{{"free", freeOfLimit}}
@@ -85,7 +85,7 @@ func (r *Report) limitKeys() (keys []barKey, place map[string]int) {
 	return keys, place
 }
 
-// limitWords says in words what a limit is, by its id.
+// limitWords returns a function that describes a limit, given its id.
 func (r *Report) limitWords() func(id string) string {
 	words := map[string]string{"": freeOfLimit}
 	for _, limit := range r.Evaluation.Settings.Limits {
@@ -104,7 +104,7 @@ func (r *Report) timelineView() *timelineView {
 	v := &timelineView{Width: plotWidth, Left: timelineLeft, Right: plotWidth - 22, TickX: timelineLeft - 6, Period: span(line.Width)}
 	keys, place := r.limitKeys()
 	v.Keys = keys
-	begun := make([][]int, len(line.Periods)) // by key
+	begun := make([][]int, len(line.Periods)) // by position in keys
 	calls, byKey := 0, make([]int, len(keys))
 	mostBegun, mostFlight := 1.0, 0.0
 	for k, period := range line.Periods {
@@ -136,7 +136,7 @@ func (r *Report) timelineView() *timelineView {
 
 func newChart(title string, y, height, most float64) chart {
 	c := chart{Title: title, TitleY: y, top: y + 12, bottom: y + 12 + height}
-	most = max(most, 1e-3) // of calls that took no time
+	most = max(most, 1e-3) // for calls that took no time
 	step := niceStep(most / 4)
 	c.most = step * math.Ceil(most/step)
 	for k := 0.0; k*step <= c.most+step/2; k++ {
@@ -146,7 +146,7 @@ func newChart(title string, y, height, most float64) chart {
 	return c
 }
 
-// at is the height of a value.
+// at returns the y coordinate of a value.
 func (c chart) at(value float64) float64 {
 	return c.bottom - (c.bottom-c.top)*value/c.most
 }
@@ -156,7 +156,7 @@ func (v *timelineView) x(line results.Timeline, after time.Duration) float64 {
 	return v.Left + (v.Right-v.Left)*float64(after)/float64(whole)
 }
 
-// drawTime marks the time since the first call began.
+// drawTime sets the ticks of the time axis, which shows the time since the first call started.
 func (v *timelineView) drawTime(line results.Timeline) {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	unit, name := unitOf(whole / 3)
@@ -168,7 +168,7 @@ func (v *timelineView) drawTime(line results.Timeline) {
 	}
 }
 
-// period is empty where nothing happened.
+// period returns the drawing of the k-th period; empty if nothing happened in it.
 func (v *timelineView) period(line results.Timeline, k int, p results.Period, begun []int) periodView {
 	all := 0
 	for _, n := range begun {
@@ -213,7 +213,7 @@ func (v *timelineView) flight(line results.Timeline) string {
 	return path.String()
 }
 
-// describe describes the drawing in words.
+// describe sets the caption and the text alternative of the drawing.
 func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	v.Caption = fmt.Sprintf("%s in %s from %s UTC on. Each is counted at the limit that it waited for last; calls in flight are the mean of each period.",
@@ -229,7 +229,7 @@ func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	v.Alternative += " The tables below have every number."
 }
 
-// clock is when a period begins, as exactly as its width asks for.
+// clock formats the start of the k-th period, as precisely as the width of a period requires.
 func clock(line results.Timeline, k int) string {
 	layout := "01-02 15:04"
 	switch {
@@ -243,7 +243,7 @@ func clock(line results.Timeline, k int) string {
 
 func hundredth(x float64) float64 { return math.Round(x*100) / 100 }
 
-// waitView is the waiting time caused by one limit.
+// waitView shows how long calls waited for one limit.
 type waitView struct {
 	Limit, Calls, Share, Total, Mean string
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// judgeSections are what the judges said, how far each can be trusted, and how far
-// they agree.
+// judgeSections returns the tables about judges: their scorecards, answers, biases, own rankings and agreement.
 func (r *Report) judgeSections(candidates, width int) []section {
 	if len(r.Judges) == 0 {
 		return nil
@@ -41,7 +40,7 @@ func (r *Report) judgeSections(candidates, width int) []section {
 	return sections
 }
 
-// saidSection is how many answers judges gave, and which.
+// saidSection returns a table of the answers that judges gave.
 func (r *Report) saidSection() section {
 	t := lines.Table{{Head: "judge", Flexible: true}}
 	pairs, scores := r.Evaluation.Plan.Pairwise != nil, r.Evaluation.Plan.Single != nil
@@ -70,7 +69,8 @@ func (r *Report) saidSection() section {
 	return section{title: "Judges", table: t}
 }
 
-// trustSection is how far verdicts follow something else than the texts' worth.
+// trustSection returns a table of each judge's biases. It shows how far verdicts depend on the order and the length
+// of texts, and how often they are circular.
 func (r *Report) trustSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
 	for _, j := range r.Judges {
@@ -105,7 +105,7 @@ func (r *Report) trustSection() section {
 	return s
 }
 
-// scale is how well the judge tells candidates apart, 1 being the mean of all.
+// scale returns how well the judge tells candidates apart, relative to the mean of all judges, which is 1.
 func (j Judge) scale() string {
 	if !j.Effect.HasScale {
 		return "–"
@@ -124,7 +124,7 @@ func longerShare(l rank.Lengths) string {
 	return percentOf(l.LongerWins, l.LongerWins+l.ShorterWins)
 }
 
-// cycles are a judge's, which are those of all where there is no other.
+// cycles returns a judge's circular triples. For the only judge these are those of the report.
 func (r *Report) cycles(j Judge) rank.Cycles {
 	if len(r.Judges) == 1 {
 		return r.Cycles
@@ -134,8 +134,8 @@ func (r *Report) cycles(j Judge) rank.Cycles {
 
 func cyclesShare(c rank.Cycles) string { return percentOf(c.Circular, c.Triples) }
 
-// ranksByJudge sets every judge's own ranking beside that of all; judges that do not
-// fit are left out and counted. There is none where nothing relates the candidates.
+// ranksByJudge shows each judge's own ranking beside that of all judges. Judges whose column does not fit are omitted
+// and counted. ok is false if no judge has a ranking of its own, or if verdicts do not relate all candidates.
 func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	if len(r.Groups) != 1 || r.Fit == nil {
 		return section{}, false
@@ -163,8 +163,8 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	return s, true
 }
 
-// rankIn is a candidate's rank in a ranking, such as "3 (2–5)", and in which group
-// where there are several.
+// rankIn returns a candidate's rank, such as "3 (2–5)", followed by the group if there are several; "–" if it is not
+// ranked.
 func rankIn(groups []Group, candidate string) string {
 	for g, group := range groups {
 		for _, c := range group.Ranked {
@@ -181,11 +181,11 @@ func rankIn(groups []Group, candidate string) string {
 	return "–"
 }
 
-// mostPairs bounds the pairs of raters that text and Markdown show.
+// mostPairs bounds the pairs of raters that one table of the text and Markdown forms shows.
 const mostPairs = 15
 
-// agreementSection compares raters two by two: every two, or one of the first with
-// one of the others.
+// agreementSection returns a table of the agreement of pairs of raters. If first is 0, it takes every pair, otherwise
+// only pairs of one of the first raters and one of the others.
 func agreementSection(title, raters string, a *Agreement, first int) section {
 	t := append(lines.Table{{Head: raters, Flexible: true}}, lines.Heads("pairs of texts", "same", "Cohen's kappa")...)
 	pairs := raterViewOf(title, a, first, mostPairs)
@@ -214,7 +214,7 @@ func scoreAgreement(title string, all []*Agreement) section {
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 is chance."}}
 }
 
-// coefficient is one of agreement, which may not exist.
+// coefficient formats a coefficient of agreement; "–" if it does not exist.
 func coefficient(x float64) string {
 	if math.IsNaN(x) {
 		return "–"
@@ -222,7 +222,7 @@ func coefficient(x float64) string {
 	return signed(x)
 }
 
-// coefficientLimits is one with its limits, where there are any.
+// coefficientLimits formats a coefficient with its limits, if these are known.
 func coefficientLimits(x float64, limits rank.Limits) string {
 	if math.IsNaN(limits.Low) {
 		return coefficient(x)

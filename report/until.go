@@ -1,7 +1,7 @@
 package report
 
-// joint is the chance that any of the joint bounds of ranks is wrong; 0: 5 %. An evaluation
-// that may end early was looked at before, and its report is one look more.
+// joint returns the permitted probability that any bound of a rank is wrong; 0 means the default of 5 %. An
+// evaluation with an early stopping rule has been looked at before, so its report counts as one more look.
 func (b *builder) joint() float64 {
 	until := b.report.Evaluation.Settings.Until
 	if until == nil {
@@ -19,7 +19,7 @@ func (b *builder) joint() float64 {
 	return rule.Level(rule.Look(pairs) + 1)
 }
 
-// known reports whether the evaluation has ended early because its best candidates are known.
+// known reports whether the evaluation ended early because its best candidates are known.
 func (r *Report) known() bool {
 	why := r.Evaluation.Stopped
 	return why != nil && why.Known != nil

@@ -8,12 +8,11 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// verdicts counts what raters said about pairs of documents. Its memory grows with
-// the pairs, in each order, and their raters: 28 bytes each, and as much again while
-// rows are read.
+// verdicts counts the raters' verdicts on pairs of documents. Its memory grows with the number of pairs (in each
+// order) and their raters. It takes 28 bytes each, and as much again while rows are read.
 type verdicts struct {
 	cells  []cell
-	merged int // of cells, which are sorted and all different
+	merged int // the first cells, which are sorted and all different
 }
 
 // cell is one rater's verdicts on two documents in the order shown.
@@ -25,19 +24,19 @@ type cell struct {
 
 func (c cell) pair() (low, high int32) { return min(c.first, c.second), max(c.first, c.second) }
 
-// counts are those of the one shown first, identical texts being ties.
+// counts returns the counts for the document shown first; identical texts count as ties.
 func (c cell) counts() rank.Counts {
 	return rank.Counts{FirstWins: int(c.wins), SecondWins: int(c.losses), Ties: int(c.ties + c.identical)}
 }
 
-// compare has both orders of a pair together, by rater.
+// compare orders cells by pair of documents, then by rater, then by the order shown.
 func (c cell) compare(d cell) int {
 	low, high := c.pair()
 	otherLow, otherHigh := d.pair()
 	return cmp.Or(cmp.Compare(low, otherLow), cmp.Compare(high, otherHigh), cmp.Compare(c.rater, d.rater), cmp.Compare(c.first, d.first))
 }
 
-// add counts one verdict; asked is false where texts are identical.
+// add counts one verdict; asked is false for identical texts, which no judge was sent.
 func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked bool) {
 	one := cell{first: int32(first), second: int32(second), rater: int32(rater)}
 	switch {
@@ -57,8 +56,8 @@ func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked boo
 	v.cells = append(v.cells, one)
 }
 
-// flip makes ties of two verdicts of a rater that were added: the texts in both orders, and
-// in each the one in that position was preferred.
+// flip turns two verdicts of a rater, on a pair in both orders, into ties. one was shown first in the first of them;
+// in both, the document at the position `outcome` had won.
 func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
 	change := cell{first: int32(one), second: int32(other), rater: int32(rater), ties: 1}
 	if outcome == rank.FirstWins {
@@ -71,7 +70,7 @@ func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
 	v.cells = append(v.cells, change, back)
 }
 
-// merge sorts the cells and adds up those that are about the same.
+// merge sorts the cells and adds up equal ones.
 func (v *verdicts) merge() {
 	if v.merged == len(v.cells) {
 		return
@@ -91,11 +90,10 @@ func (v *verdicts) merge() {
 	v.cells, v.merged = out, len(out)
 }
 
-// units calls do with every pair of documents that at least one of the raters
-// from first on said something: the text that each preferred more often, over orders
-// and trials, as 0 for the one, 1 for the other and ½ for a tie, NaN where it was not
-// asked, and flip where it preferred each as often as the other. one and other are the documents;
-// values is used again.
+// units calls do for every pair of documents on which any of the given raters gave a verdict: `raters` raters from
+// the position first. values has an element for each rater, and is reused between calls. An element is 0 if the rater
+// preferred the document one more often, over orders and trials, and 1 if it preferred other. It is ½ if all its
+// verdicts are ties, flip if it preferred both equally often, and NaN if it gave no verdict.
 func (v *verdicts) units(first, raters int, flip float64, do func(one, other int, values []float64)) {
 	v.merge()
 	values, lead, decided := make([]float64, raters), make([]int32, raters), make([]int32, raters)

@@ -11,56 +11,52 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// People is what people said about pairs of documents, and how far the judges say
-// the same.
+// People sums up people's votes on pairs of documents, and how far judges agree with them.
 type People struct {
 	Votes      int
 	Annotators []Annotator // in the order of their first votes
-	// Groups are the ranking by all of them together, as Report.Groups but without scores and
-	// reasons, and Intervals is as Report.Intervals. The order in which people saw the texts is
-	// not known, so no effect of it is estimated.
+	// Groups is the ranking by all people together, as Report.Groups but without scores and reasons; Intervals is as
+	// Report.Intervals. The order in which people saw the texts is not known, so no position effect is estimated.
 	Groups    []Group
 	Intervals *Intervals
-	// Agreement compares the annotators, nil where no two of them said something of
-	// the same pair.
+	// Agreement compares the annotators; nil if no pair was judged by two of them.
 	Agreement *Agreement
-	// Pairs are those that people said something of, and Undecided those of them that
-	// have no majority: nothing was said more often than all else.
+	// Pairs counts the pairs that people voted on. Undecided counts those of them without a single most frequent
+	// vote.
 	Pairs, Undecided int
 	Judges           []AgainstPeople // in the order of the plan
-	// Everyone compares the judges and then the annotators; nil without judges, or
-	// where no two said something of the same pair.
+	// Everyone compares the judges and the annotators, judges first. It is nil without judges, or if no pair was
+	// judged by two of them.
 	Everyone *Agreement
-	// Pooled are annotators who share one propensity to tie: they have fewer than
-	// fewVotes, or are not among the mostTies with the most votes.
+	// Pooled counts the annotators who share one propensity to tie. They have fewer than fewVotes votes, or are not
+	// among the mostTies with the most votes.
 	Pooled int
-	// Assumed are the annotators who tie in such a way that a prior is needed; the name of
-	// those who are pooled is empty.
+	// Assumed names the annotators whose propensity to tie has no finite estimate, so that a prior was used. The
+	// empty name means the pooled annotators.
 	Assumed []string
 }
 
 const (
-	// fewVotes is the number of votes below which a person has neither a propensity to tie
-	// nor a ranking of their own. With a parameter for each of many people, estimates get
-	// worse, not better, the more people there are (Neyman and Scott 1948, "Consistent
-	// estimates based on partially consistent observations").
+	// fewVotes is the number of votes below which a person has neither an own propensity to tie nor an own ranking.
+	// With a parameter for each of many people, estimates get worse, not better, with more people (Neyman and Scott
+	// 1948, "Consistent estimates based on partially consistent observations").
 	fewVotes = 20
-	mostTies = 100 // people with a propensity to tie of their own
-	mostOwn  = 20  // people with a ranking of their own
+	mostTies = 100 // people with an own propensity to tie
+	mostOwn  = 20  // people with an own ranking
 )
 
 // Annotator summarises one person's votes.
 type Annotator struct {
 	Name        string
 	Votes, Ties int
-	Own         int // on two documents of one candidate: in no ranking
-	// Groups are as People.Groups, by this person alone; nil without other people.
+	Own         int // votes on two documents of one candidate, which are not ranked
+	// Groups is the ranking by this person alone, as People.Groups; nil if there are no other people, or the person
+	// has few votes.
 	Groups []Group
 }
 
-// AgainstPeople compares a judge with the majority of people, on the pairs that have one and a
-// verdict of the judge: its more frequent preference, over orders and trials. The numbers are
-// those of rank.Confusion, and NaN without pairs.
+// AgainstPeople compares a judge's preferences, over orders and trials, with the majority of people. It covers the
+// pairs that have both. The numbers are those of rank.Confusion; NaN without pairs.
 type AgainstPeople struct {
 	Judge                           string
 	Pairs                           int
@@ -69,7 +65,7 @@ type AgainstPeople struct {
 	CohenLimits                     rank.Limits
 }
 
-// readVotes takes the votes in: annotators are raters behind the judges.
+// readVotes adds people's votes to the verdicts. Annotators are raters whose positions follow those of the judges.
 func (b *builder) readVotes(ctx context.Context, source Source) error {
 	if b.report.Evaluation.Settings.Votes == "" {
 		return nil
@@ -128,8 +124,8 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 	return nil
 }
 
-// often are the annotators with at least fewVotes on different candidates, at most so
-// many: those with the most.
+// often returns the annotators with at least fewVotes votes on different candidates. If there are more than `most`,
+// it returns those with the most votes.
 func (p *People) often(most int) map[int]bool {
 	var all []int
 	for k, a := range p.Annotators {
@@ -145,8 +141,8 @@ func (p *People) often(most int) map[int]bool {
 	return often
 }
 
-// places gives raters that are ranked together their places among each other: people who
-// are pooled share the last.
+// places numbers raters that are ranked together, for the fit. Pooled people share the last number. count is how many
+// numbers there are.
 func (b *builder) places(raters []int) (places map[int32]int32, count int) {
 	places = map[int32]int32{}
 	var pooled []int
@@ -167,7 +163,7 @@ func (b *builder) places(raters []int) (places map[int32]int32, count int) {
 	return places, count
 }
 
-// annotators are people's places among the raters.
+// annotators returns the positions of people among the raters.
 func (b *builder) annotators() []int {
 	var places []int
 	if people := b.report.People; people != nil {
@@ -178,8 +174,8 @@ func (b *builder) annotators() []int {
 	return places
 }
 
-// rankPeople ranks by all people together, which it returns, and by each where there
-// are several. It returns nil without people, and with too many candidates.
+// rankPeople ranks by the votes of all people, and returns that rating. It also ranks by each person alone, if there
+// are several. It returns nil without votes, or with too many candidates.
 func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	people, places := b.report.People, b.annotators()
 	if people == nil || len(people.Annotators) == 0 || len(b.report.candidates) > rank.MaxCandidates {
@@ -218,7 +214,7 @@ func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	return all, nil
 }
 
-// compareWithPeople says how far annotators agree, and judges with them.
+// compareWithPeople computes how far annotators agree, and how far judges agree with them.
 func (b *builder) compareWithPeople() {
 	people := b.report.People
 	if people == nil {
@@ -261,9 +257,8 @@ func (b *builder) compareWithPeople() {
 	}
 }
 
-// count counts a pair with these values by people, as verdicts.units gives
-// them, and returns what most of them said: NaN without any, or
-// nothing was said more often than all else.
+// count counts a pair, given people's votes as values of verdicts.units. It returns the most frequent vote, or NaN if
+// there is no single one.
 func (p *People) count(values []float64) float64 {
 	votes, best, times := map[float64]int{}, math.NaN(), 0
 	for _, value := range values {
@@ -289,7 +284,7 @@ func (p *People) count(values []float64) float64 {
 	return best
 }
 
-// outcomeAt is the outcome of a value of verdicts.units.
+// outcomeAt returns the outcome that a value of verdicts.units means.
 func outcomeAt(value float64) rank.Outcome {
 	switch value {
 	case 0:

@@ -13,16 +13,16 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// nameRunes bounds a name in a sentence or a cell.
+// nameRunes bounds the length of a name in a sentence or a table cell.
 const nameRunes = 60
 
-// called is a name in a sentence.
+// called returns a name in quotation marks, for use in a sentence.
 func called(name string) string { return "“" + named(name) + "”" }
 
-// named is a name in a sentence or a cell.
+// named returns a name that is safe to print and clipped, for use in a table cell.
 func named(name string) string { return harmless.Short(harmless.Line(name), nameRunes) }
 
-// namedApart are names that are shown side by side, each in n columns: no two of them
+// namedApart returns the names of things that are shown side by side. Each is clipped to n columns such that no two
 // look the same.
 func namedApart[T any](of []T, name func(T) string, n int) []string {
 	lines := make([]string, len(of))
@@ -34,7 +34,7 @@ func namedApart[T any](of []T, name func(T) string, n int) []string {
 
 func itself(name string) string { return name }
 
-// countedAre is "1 run is", "2,000 runs are".
+// countedAre formats a number of things with the verb: "1 run is", "2,000 runs are".
 func countedAre(n int, one string) string {
 	if n == 1 {
 		return "1 " + one + " is"
@@ -42,7 +42,7 @@ func countedAre(n int, one string) string {
 	return wording.Counted(n, one) + " are"
 }
 
-// have is the verb of n things: "1 of 3 runs has no answer".
+// have returns the verb for n things: "has" for 1, otherwise "have".
 func have(n int) string {
 	if n == 1 {
 		return "has"
@@ -66,8 +66,8 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// signed is a log-odds to two decimals, with a proper minus and without a
-// negative zero.
+// signed formats a number, such as log-odds, with two decimals and a sign. It uses a typographic minus sign, and no
+// sign for zero.
 func signed(x float64) string {
 	x = math.Round(x*100) / 100
 	switch {
@@ -80,13 +80,13 @@ func signed(x float64) string {
 	}
 }
 
-// plusMinus is a log-odds with its standard error.
+// plusMinus formats log-odds with their standard error.
 func plusMinus(x, se float64) string { return fmt.Sprintf("%s ± %.2f", signed(x), se) }
 
-// between are the limits of a log-odds.
+// between formats the limits of log-odds.
 func between(low, high float64) string { return signed(low) + " … " + signed(high) }
 
-// ranks is "3 (2–5)", or "3" where the bounds add nothing.
+// ranks returns "3 (2–5)", or "3" if the limits are equal or do not exist.
 func (r *Report) ranks(c Ranked) string {
 	if !r.abilities() {
 		return fmt.Sprint(c.Rank)
@@ -101,7 +101,7 @@ func rankRange(c Ranked) string {
 	return fmt.Sprint(c.Rank)
 }
 
-// probability is in percent; one that is not known is "–".
+// probability formats a probability in percent; "–" if it is NaN.
 func probability(p float64) string {
 	if math.IsNaN(p) {
 		return "–"
@@ -109,8 +109,8 @@ func probability(p float64) string {
 	return outOfHundred(p) + " %"
 }
 
-// eloOf is an ability on Elo's scale with its limits, "1086 (1002–1171)". Limits below 0 are
-// set apart, "−1103 (−4062 … −554)".
+// eloOf formats an ability with its limits on the Elo scale, such as "1086 (1002–1171)". If the lower limit is
+// negative, the limits are separated by dots: "−1103 (−4062 … −554)".
 func eloOf(c Ranked) string {
 	between := "–"
 	if rank.Elo(c.Low) < 0 {
@@ -119,7 +119,7 @@ func eloOf(c Ranked) string {
 	return strings.ReplaceAll(fmt.Sprintf("%.0f (%.0f%s%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), between, rank.Elo(c.High)), "-", "−")
 }
 
-// leadWords is how far the candidate at position k is ahead of the next, with limits.
+// leadWords formats how far the candidate at position k is ahead of the next, with limits; "–" if that is unknown.
 func (g Group) leadWords(k int) string {
 	lead, limits := g.lead(k)
 	if math.IsNaN(lead) {
@@ -128,7 +128,7 @@ func (g Group) leadWords(k int) string {
 	return fmt.Sprintf("%s (%s)", signed(lead), between(limits.Low, limits.High))
 }
 
-// abilities reports whether candidates have them.
+// abilities reports whether candidates have abilities: there are verdicts on pairs, and not too many candidates.
 func (r *Report) abilities() bool { return r.Verdicts > 0 && r.unfitted == nil }
 
 func mean(s Score) string {
@@ -138,7 +138,7 @@ func mean(s Score) string {
 	return fmt.Sprintf("%.2f", s.Mean())
 }
 
-// limited is a number with its limits in brackets, where there are any.
+// limited appends limits in brackets to a number, if there are any.
 func limited(text string, limits rank.Limits, form func(float64) string) string {
 	if math.IsNaN(limits.Low) || limits.Low == limits.High {
 		return text
@@ -150,7 +150,7 @@ func tally(c Ranked) string {
 	return fmt.Sprintf("%s–%s–%s", wording.Count(c.Wins), wording.Count(c.Losses), wording.Count(c.Ties))
 }
 
-// tokens is a number of tokens that leaves calls out which did not report theirs.
+// tokens formats a number of tokens. It is a lower bound, marked ≥, if some calls did not report theirs.
 func tokens(n int64, u results.Usage) string {
 	switch {
 	case u.Unreported == 0:
@@ -162,7 +162,8 @@ func tokens(n int64, u results.Usage) string {
 	}
 }
 
-// cost is a number of dollars, or the known part of it; an unknown price is never 0.
+// cost formats a cost in USD. If some calls have no price, the known part is a lower bound, marked ≥; if nothing is
+// known it is "unknown", never 0.
 func cost(u results.Usage) string {
 	amount := ratelimit.USD(u.CostUSD)
 	switch {
@@ -175,8 +176,8 @@ func cost(u results.Usage) string {
 	}
 }
 
-// budget is the used part of the evaluation's budget: the cost of calls, the possible cost of
-// those whose cost is unknown, and the bound on both. Empty without a budget.
+// budget describes the used part of the evaluation's budget: the bound, the cost of calls, and the possible cost of
+// calls whose cost is unknown. It is empty without a budget.
 func (r *Report) budget() string {
 	budget := r.Evaluation.Settings.Budget()
 	if budget == 0 {
@@ -187,7 +188,7 @@ func (r *Report) budget() string {
 		ratelimit.Dollars(budget), ratelimit.Dollars(known), ratelimit.Dollars(max(0, r.Spent-known)))
 }
 
-// priceTable says how much of the prices the built-in table knew, and when.
+// priceTable says as of when the built-in table of prices was used; empty if it was not.
 func (r *Report) priceTable() string {
 	if day := r.Evaluation.Settings.PricesAsOf; day != "" {
 		return "list prices of " + day
@@ -195,8 +196,7 @@ func (r *Report) priceTable() string {
 	return ""
 }
 
-// made is how many calls were made, and how many were not because the same was
-// answered before.
+// made says how many calls were made, and how many were not because the answer was already cached.
 func made(u results.Usage) string {
 	words := wording.Counted(u.Calls, "call")
 	if u.FromCache > 0 {
@@ -205,7 +205,7 @@ func made(u results.Usage) string {
 	return words
 }
 
-// total is what all calls together used.
+// total adds up the usage of all calls.
 func (r *Report) total() results.Usage {
 	var sum results.Usage
 	for _, c := range r.Calls {
@@ -214,8 +214,7 @@ func (r *Report) total() results.Usage {
 	return sum
 }
 
-// cancelled reports whether the evaluation was cancelled, so that no results of
-// its missing runs are due.
+// cancelled reports whether the evaluation was cancelled, so that runs without a result will not get one.
 func (r *Report) cancelled() bool { return !r.Evaluation.Cancelled.IsZero() }
 
 func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
@@ -228,7 +227,7 @@ func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
 	return planned, succeeded, failed, cancelled
 }
 
-// period is when verdicts were given, in UTC.
+// period returns the time span of the verdicts, in UTC; empty without verdicts.
 func (r *Report) period() string {
 	const minute, clock = "2006-01-02 15:04", "15:04"
 	first, last := r.First.UTC(), r.Last.UTC()

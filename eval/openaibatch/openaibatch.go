@@ -1,8 +1,8 @@
-// Package openaibatch reads and writes files in OpenAI's Batch format: requests for chat
-// completions or responses, one a line, and their results.
+// Package openaibatch reads and writes files in OpenAI's Batch format: one request on each line, for a chat
+// completion or a response, and their results.
 //
-// It opens no files, and does not know where in a file a line is: config reads and checks
-// requests, results stores the files of results.
+// It opens no files, and does not know where in a file a line is. Package config reads and checks requests; results
+// stores the files of results.
 package openaibatch
 
 import (
@@ -21,10 +21,10 @@ const (
 	Responses = "/v1/responses"
 )
 
-// Providers serve the endpoints if no other provider is named.
+// Providers maps each endpoint to the provider that serves it unless another one is named.
 var Providers = map[string]string{Chat: "openai-chat", Responses: "openai"}
 
-// Read parses the prompt of a line. Its error tells the prompt's author what is wrong with it.
+// Read parses the prompt of a line. Errors are written for the author of the prompt.
 func Read(line string) (eval.Conversation, error) {
 	var row struct {
 		URL  string `json:"url"`
@@ -68,7 +68,7 @@ func Read(line string) (eval.Conversation, error) {
 	return c, nil
 }
 
-// URL returns the endpoint for which a line was written.
+// URL returns the endpoint that a line was written for.
 func URL(line string) (string, error) {
 	var row struct {
 		URL string `json:"url"`
@@ -77,7 +77,7 @@ func URL(line string) (string, error) {
 	return row.URL, err
 }
 
-// Judge returns the model that a line asks of a provider, with its settings.
+// Judge returns the model that answers a line at a provider, with its settings.
 func Judge(provider, model string, settings map[string]any) eval.Judge {
 	m := eval.Judge{Provider: provider, Model: model}
 	if m.Name = m.Target(); len(settings) > 0 {
@@ -87,17 +87,17 @@ func Judge(provider, model string, settings map[string]any) eval.Judge {
 	return m
 }
 
-// Settings returns the parameters of the body of a line, written for url, as the
-// settings of a model (eval.Judge.Overrides) whose endpoint speaks dialect. If that is the
-// dialect of url, all are kept unchanged; otherwise those with an equivalent are translated.
-// The names of dropped parameters are sorted. body is not changed.
+// Settings returns the parameters of a line's body as settings of a model (eval.Judge.Overrides). The line was
+// written for url; the model's endpoint speaks dialect. If that is the dialect of url, all parameters are kept
+// unchanged; otherwise those with an equivalent are translated. dropped holds the sorted names of the others.
+// Settings does not change body.
 func Settings(url, dialect string, body map[string]any) (settings map[string]any, dropped []string) {
 	settings = map[string]any{}
 	spoken, same := words[dialect], dialects[url] == dialect
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		value := body[name]
 		switch name {
-		case "model", "messages", "input", "instructions", "stream": // said elsewhere
+		case "model", "messages", "input", "instructions", "stream": // taken from elsewhere
 			continue
 		case "max_tokens", "max_completion_tokens", "max_output_tokens":
 			settings[wire.MaxTokens] = value
@@ -124,11 +124,11 @@ func Settings(url, dialect string, body map[string]any) (settings map[string]any
 	return settings, dropped
 }
 
-// dialects are those of the endpoints.
+// dialects maps each endpoint to its dialect.
 var dialects = map[string]string{Chat: "chat", Responses: "responses"}
 
-// words are the words of dialects for OpenAI's parameters, and the object of the
-// request that contains them; empty: the request itself.
+// words maps each dialect to its names for OpenAI's parameters, and to the object of a request that contains them; if
+// that is empty, the request itself contains them.
 var words = map[string]struct {
 	within string
 	names  map[string]string
@@ -146,7 +146,7 @@ var words = map[string]struct {
 	}},
 }
 
-// listed is a single text at which to stop as the list that other dialects want.
+// listed wraps a single stop text in a list, if the parameter must be a list in the other dialect.
 func listed(word string, value any) any {
 	if text, ok := value.(string); ok && (word == "stop_sequences" || word == "stopSequences" || word == "stop") {
 		return []any{text}

@@ -4,28 +4,28 @@ import (
 	"time"
 )
 
-// Outcome is how a request ended.
+// Outcome says how a request ended.
 type Outcome struct {
 	ID        string // of the run
 	CustomID  string // of the request
 	RequestID string // of the last call, as the provider named it
 	Status    int    // of the last call
-	URL       string // the endpoint for which an answered request was written
-	Model     string // that answered
+	URL       string // endpoint that the request was written for, if it was answered
+	Model     string // model that answered
 	Ended     time.Time
 
 	Answers   []string // nil: it failed
-	Truncated bool     // the answer ends at its bound
+	Truncated bool     // the answer was cut off at its token limit
 	Refused   bool     // the answer is a refusal
 	Usage     *Usage   // of the calls that answered; nil: not reported
 
 	Class, Message string // of the failure
 }
 
-// Usage are tokens.
+// Usage counts tokens.
 type Usage struct{ Input, Output int64 }
 
-// Result is a line of a file of results, ready for encoding/json.
+// Result is a line of a result file, ready for encoding/json.
 type Result struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
@@ -46,14 +46,14 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-// The endings of the names of files of results, after the name of the file of requests.
+// The endings of the names of result files, after the name of the request file.
 const (
 	OutputEnding = "_output.jsonl" // answered requests
 	ErrorEnding  = "_error.jsonl"  // failed requests
 )
 
-// Result returns the line of an outcome: an answer in the form of the requested endpoint,
-// whichever provider gave it, or the error.
+// Result returns the line of an outcome. It holds the answer in the form of the requested endpoint, whichever
+// provider gave it, or the error.
 func (o Outcome) Result() Result {
 	line := Result{ID: "batch_req_" + o.ID, CustomID: o.CustomID}
 	switch {

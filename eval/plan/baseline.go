@@ -15,15 +15,15 @@ type against struct {
 	total int
 }
 
-// field is an item in which the candidate has documents and others have, too.
+// field is an item with documents of the candidate and of others.
 type field struct {
 	firstPair int   // number of its first pair
 	firstDoc  int   // position of its first document
 	others    int   // documents of others
-	baseline  []int // positions of the candidate's documents, rising
+	baseline  []int // positions of the candidate's documents, ascending
 }
 
-// newAgainst takes documents sorted by item.
+// newAgainst enumerates pairs with a candidate's documents. docs must be sorted by item.
 func newAgainst(docs []eval.Document, candidate string) (*against, error) {
 	p := &against{}
 	for start, end := range items(docs) {
@@ -51,7 +51,7 @@ func (p *against) at(i int) (a, b int) {
 	f := p.items[sort.Search(len(p.items), func(k int) bool { return p.items[k].firstPair > i })-1]
 	i -= f.firstPair
 	a, b = f.baseline[i/f.others], f.firstDoc+i%f.others
-	for _, own := range f.baseline { // the others are numbered without the candidate's
+	for _, own := range f.baseline { // the number b skips the candidate's documents
 		if own <= b {
 			b++
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Basis is what decides which documents a phase compares.
+// Basis says what determines the documents that a phase compares.
 type Basis int
 
 // The bases of a phase.
@@ -20,9 +20,8 @@ const (
 	ByVerdicts              // the verdicts of the rounds before
 )
 
-// BasisOf says what decides e's phase. One that is not Fixed is planned before
-// anything is decided: how many runs it has, at most, is known, and which pairs they
-// compare follows from Choose.
+// BasisOf returns what determines the documents that e's phase compares. A phase that is not Fixed can be planned
+// before the choice is made. Its maximum number of runs is known then, and Choose determines the pairs later.
 func BasisOf(e *eval.Evaluation, phase int) Basis {
 	phases := Phases(e)
 	first := slices.Index(phases, eval.KindPairwise)
@@ -37,21 +36,20 @@ func BasisOf(e *eval.Evaluation, phase int) Basis {
 	return Fixed
 }
 
-// Choice is what a phase compares that is not Fixed, by positions of documents. One of
-// the two is set.
+// Choice holds what a phase that is not Fixed compares, as positions of documents. Only one of its fields is set.
 type Choice struct {
-	// Documents are those that are compared among each other, rising: ByScores.
+	// Documents, for ByScores, are the positions of the documents that are compared with each other, ascending.
 	Documents []int `json:"documents,omitempty"`
-	// Pairs are lists of a document and those after it that it is compared with,
-	// rising: ByVerdicts.
+	// Pairs, for ByVerdicts, are lists of positions, ascending. The first document of each list is compared with all
+	// others in it.
 	Pairs [][]int `json:"pairs,omitempty"`
 }
 
-// Found is what the phases before one have found of each document, by its position.
-// Choose needs what the phase's Basis names.
+// Found holds the results of earlier phases for each document, by its position. Choose needs only the field that the
+// phase's Basis names.
 type Found struct {
-	Scores    []float64 // the mean of all its single scores; NaN: it has none
-	Abilities []float64 // of its candidate, by all the verdicts so far
+	Scores    []float64 // the mean of its single scores; NaN: none
+	Abilities []float64 // of the document's candidate, from all verdicts so far
 }
 
 // Choose decides what e's phase compares. choices are those of the phases before it,
@@ -74,7 +72,7 @@ func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Cho
 	return nil, fmt.Errorf("choose phase %d: it has nothing to choose", phase)
 }
 
-// best are, of each item, the TopN documents with the highest scores.
+// best returns the positions of the TopN documents with the highest scores of each item, ascending.
 func best(e *eval.Evaluation, scores []float64) []int {
 	var chosen []int
 	for start, end := range items(e.Documents) {
@@ -85,7 +83,7 @@ func best(e *eval.Evaluation, scores []float64) []int {
 	return chosen
 }
 
-// descending are the positions in [start, end), the highest value first, NaN last.
+// descending returns the positions in [start, end) by value, highest first and NaN last.
 func descending(start, end int, values []float64) []int {
 	order := make([]int, end-start)
 	for i := range order {
@@ -95,9 +93,9 @@ func descending(start, end int, values []float64) []int {
 	return order
 }
 
-// standIn are placeholder documents for a choice ByScores that is not made yet: as many of each
-// item as will be compared; if only pairs with a baseline are compared, their candidates give
-// the maximum number of pairs.
+// standIn returns placeholder documents for a choice ByScores that has not been made. They are as many documents of
+// each item as will be compared. With a baseline, the split between its documents and others gives the maximum number
+// of pairs.
 func standIn(e *eval.Evaluation) []int {
 	var chosen []int
 	for start, end := range items(e.Documents) {
@@ -116,7 +114,7 @@ func standIn(e *eval.Evaluation) []int {
 				others = append(others, i)
 			}
 		}
-		most := 0 // of own, for the most pairs
+		most := 0 // how many of own give the most pairs
 		for k := range min(n, len(own)) + 1 {
 			if k*min(n-k, len(others)) > most*min(n-most, len(others)) {
 				most = k
@@ -128,7 +126,7 @@ func standIn(e *eval.Evaluation) []int {
 	return chosen
 }
 
-// among are pairs of some of the documents, numbered among themselves.
+// among enumerates pairs of selected documents; the embedded pairs number these from 0.
 type among struct {
 	pairs
 	documents []int
@@ -139,8 +137,8 @@ func (s among) at(i int) (a, b int) {
 	return s.documents[a], s.documents[b]
 }
 
-// listedAmong are the listed pairs of chosen documents; where they are not chosen yet,
-// as many of each item as there may be.
+// listedAmong returns the listed pairs of chosen documents. If they have not been chosen, it returns the first pairs
+// of each item, as many as can be chosen.
 func listedAmong(e *eval.Evaluation, choice *Choice) listed {
 	var kept listed
 	left := make([]int, len(e.Items))
@@ -148,7 +146,7 @@ func listedAmong(e *eval.Evaluation, choice *Choice) listed {
 		for start, end := range items(e.Documents) {
 			n := min(e.Pairwise.TopN, end-start)
 			left[e.Documents[start].Item] = n * (n - 1) / 2
-			if e.Pairwise.Order == eval.OrderAsListed { // where the reverse may be listed, too
+			if e.Pairwise.Order == eval.OrderAsListed { // the reverse of a pair may be listed too
 				left[e.Documents[start].Item] *= 2
 			}
 		}
@@ -172,7 +170,7 @@ func (c *Choice) has(document int) bool {
 	return found
 }
 
-// some are the evaluation's documents at rising positions.
+// some returns the documents at the given positions.
 func some(docs []eval.Document, positions []int) []eval.Document {
 	chosen := make([]eval.Document, len(positions))
 	for i, position := range positions {
@@ -181,10 +179,10 @@ func some(docs []eval.Document, positions []int) []eval.Document {
 	return chosen
 }
 
-// grouped are the pairs of a choice ByVerdicts.
+// grouped enumerates the pairs of a choice ByVerdicts.
 type grouped struct {
 	lists  [][]int
-	before []int // pairs of the lists before each
+	before []int // number of pairs in the lists before each list
 	total  int
 }
 
@@ -207,7 +205,7 @@ func (g grouped) at(i int) (a, b int) {
 	return g.lists[k][0], g.lists[k][i-g.before[k]+1]
 }
 
-// validateChoice reports the first thing by which a choice is none of e's phase.
+// validateChoice reports the first reason why a choice does not fit e's phase.
 func validateChoice(e *eval.Evaluation, basis Basis, c *Choice) error {
 	if c == nil {
 		return nil
@@ -232,7 +230,7 @@ func validateChoice(e *eval.Evaluation, basis Basis, c *Choice) error {
 	return nil
 }
 
-// validateTopN reports what keeps the best n from being chosen.
+// validateTopN reports why the best n documents cannot be chosen.
 func validateTopN(e *eval.Evaluation) error {
 	switch n := e.Pairwise.TopN; {
 	case n == 0:

@@ -2,8 +2,7 @@ package plan
 
 import "github.com/evalfleet/evalfleet/eval"
 
-// list is a phase whose runs were listed one by one. at sets the judge and the
-// documents of the i-th.
+// list is a phase whose runs are listed individually. at returns the i-th run, with only its model and documents set.
 type list interface {
 	count() int
 	at(i int) Run

@@ -6,11 +6,11 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// comparisons are the cases of a pairwise phase: each pair in the orders asked.
+// comparisons enumerates the cases of a pairwise phase: each pair in the requested orders.
 type comparisons struct {
 	pairs  pairs
 	orders int
-	swap   func(a, b int) bool // decides a single order; nil: as enumerated
+	swap   func(a, b int) bool // reports whether to swap a pair; nil: never
 }
 
 // pairs enumerates pairs of documents, each once.
@@ -39,7 +39,7 @@ func newComparisons(e *eval.Evaluation, phase int, choice *Choice) (comparisons,
 	return c, nil
 }
 
-// pairwisePhases is how many phases compare pairs.
+// pairwisePhases returns how many phases compare pairs.
 func pairwisePhases(e *eval.Evaluation) int {
 	if e.Pairwise.Pairs.Mode != eval.PairsSwiss {
 		return 1
@@ -49,7 +49,7 @@ func pairwisePhases(e *eval.Evaluation) int {
 		docs = some(docs, standIn(e))
 	}
 	r, err := newRounds(docs, e.Pairwise.Pairs.Share)
-	if err != nil { // New says it
+	if err != nil { // New reports it
 		return 1
 	}
 	return 1 + r.later
@@ -73,8 +73,7 @@ func choosePairs(e *eval.Evaluation, id eval.ID, phase int, choice *Choice) (pai
 	return among{of, documents}, err
 }
 
-// pairsOf chooses from the pairs of documents, which are the evaluation's or some of
-// them.
+// pairsOf enumerates the pairs to compare among docs, which are the evaluation's documents or some of them.
 func pairsOf(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (pairs, error) {
 	switch e.Pairwise.Pairs.Mode {
 	case eval.PairsListed:
@@ -94,7 +93,7 @@ func pairsOf(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (p
 
 func (c comparisons) count() int { return c.pairs.count() * c.orders }
 
-// at puts a pair's two orders next to each other.
+// at returns the documents of the i-th case. The two orders of a pair are next to each other.
 func (c comparisons) at(i int) (first, second int) {
 	a, b := c.pairs.at(i / c.orders)
 	if i%c.orders == 1 || c.swap != nil && c.swap(a, b) {
@@ -103,14 +102,14 @@ func (c comparisons) at(i int) (first, second int) {
 	return a, b
 }
 
-// Prefixes reports whether the first pairs of the evaluation are a fair sample of all: each is
-// as likely to be among them as any other.
+// Prefixes reports whether the first pairs of the evaluation are a fair sample of all: any pair is equally likely to
+// be among them.
 func Prefixes(e *eval.Evaluation) bool {
 	return e.Pairwise != nil && e.Pairwise.Pairs.Mode == eval.PairsSample && e.Pairwise.TopN == 0
 }
 
-// RunsOfPair is how many runs each pair of e has. They follow each other, so that run i of a
-// phase is about pair i/RunsOfPair. e must ask about pairs.
+// RunsOfPair returns how many runs each pair of e has. They are consecutive, so that run i of a phase is about pair
+// i/RunsOfPair. e must compare pairs.
 func RunsOfPair(e *eval.Evaluation) int {
 	orders := 1
 	if e.Pairwise.Order == eval.OrderBoth {
@@ -119,15 +118,15 @@ func RunsOfPair(e *eval.Evaluation) int {
 	return orders * e.Pairwise.Trials * len(e.Asked(eval.KindPairwise))
 }
 
-// listed are the pairs of a file, in its order.
+// listed enumerates the pairs of a file, in its order.
 type listed [][2]int
 
 func (l listed) count() int { return len(l) }
 
 func (l listed) at(i int) (a, b int) { return l[i][0], l[i][1] }
 
-// sampled are the first pairs of a pseudo-random permutation of all, so that the beginning of a
-// sample is a fair sample too.
+// sampled enumerates the first pairs of a pseudo-random permutation of all pairs, so that the beginning of a sample
+// is a fair sample too.
 type sampled struct {
 	all   *allPairs
 	order permutation

@@ -1,15 +1,15 @@
 package plan
 
-// sheets are the cases of a panel: each document on each dimension.
+// sheets enumerates the cases of a panel: each document on each dimension.
 type sheets struct{ documents, dimensions int }
 
 func (s sheets) count() int { return s.documents * s.dimensions }
 
 func (s sheets) at(i int) (first, second int) { return i / s.dimensions, -1 }
 
-// Group lists, of a panel, the indexes of the runs in which one agent judges one
-// document, a run for each dimension in their order; the index-th run is among them.
-// Those beyond the limit are left out, which is never the first.
+// Group returns the indexes of the runs in which an agent of a panel judges one document, one for each dimension, in
+// their order. It is the group that contains the run with the given index. It omits runs beyond the limit, which
+// never include the first.
 func (p *Plan) Group(index int) []int {
 	var group []int
 	for next := p.Leader(index); len(group) < p.dimensions && next < p.runs; next += p.judges {
@@ -18,7 +18,7 @@ func (p *Plan) Group(index int) []int {
 	return group
 }
 
-// Leader is the first of the Group that the index-th run is of.
+// Leader returns the index of the first run in the Group of the given run.
 func (p *Plan) Leader(index int) int {
 	size := p.dimensions * p.judges
 	return index/size*size + index%p.judges

@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// newSeed derives a number from the evaluation's identity for one purpose, so
-// that every process draws the same sample and the same orders.
+// newSeed derives a pseudo-random number from the evaluation's identity and a purpose, so that every process draws
+// the same sample and the same orders.
 func newSeed(id eval.ID, purpose string) uint64 {
 	sum := sha256.Sum256([]byte(purpose + " of " + string(id)))
 	return binary.BigEndian.Uint64(sum[:])
@@ -22,8 +22,8 @@ func coin(seed uint64) func(a, b int) bool {
 	}
 }
 
-// mix spreads every bit of x over all 64: the finalizer of SplitMix64 (Steele,
-// Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+// mix spreads every bit of x over all 64 bits. It is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast
+// splittable pseudorandom number generators", 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -31,15 +31,14 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// permutation is a pseudo-random permutation of [0, n) that is computed entry
-// by entry: a balanced Feistel network over the next even number of bits, with
-// cycle walking, as in Black and Rogaway, "Ciphers with arbitrary finite
-// domains" (CT-RSA 2002). The network's domain is less than four times n, so an
-// entry takes less than four passes on average.
+// permutation is a pseudo-random permutation of [0, n) that computes each entry separately. It is a balanced Feistel
+// network over the next even number of bits, with cycle walking, as in Black and Rogaway, "Ciphers with arbitrary
+// finite domains" (CT-RSA 2002). The network's domain is less than four times n, so an entry takes less than four
+// passes on average.
 type permutation struct {
 	n    uint64
 	half int        // bits of each half
-	keys [10]uint64 // one a round
+	keys [10]uint64 // one for each round
 }
 
 func newPermutation(seed uint64, n int) permutation {

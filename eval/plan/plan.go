@@ -9,17 +9,15 @@
 //	panel:    index = (document·dimensions + dimension)·agents + agent
 //	runs:     index = position in the list
 //
-// Judges are innermost so that the queue of a run follows by arithmetic, and neighbouring runs
-// of every queue share documents. Listed runs have a model each and follow no such order; a
-// plan keeps, beside the list, four bytes a run for its queue. The meaning of an index is
-// frozen by [eval.PlanVersion].
+// Judges are innermost, so that the queue of a run follows by arithmetic and neighbouring runs of every queue share
+// documents. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of each.
+// [eval.PlanVersion] freezes the meaning of an index.
 //
-// The documents that a phase compares may depend on the results of earlier phases (BasisOf):
-// Choose computes them, and from then on they are part of the plan's input. Only later rounds
-// of swiss pairing take memory for their pairs.
+// The documents that a phase compares may depend on the results of earlier phases (BasisOf). Choose computes them, and
+// from then on they are part of the plan's input. Only later rounds of swiss pairing take memory for their pairs.
 //
-// The package does not know which runs are already recorded, and pairs of identical texts are
-// ordinary runs: the worker decides whether to ask a judge about them.
+// The package does not know which runs are already recorded. Pairs of identical texts are ordinary runs; the worker
+// decides whether to ask a judge about them.
 package plan
 
 import (
@@ -55,7 +53,7 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 
 // Options are settings for executing a phase's runs. They never change the meaning of an index.
 type Options struct {
-	// JudgeQueues is the queue of each judge, by position in Evaluation.Asked.
+	// Options are settings for running a phase. They never change the meaning of an index.
 	JudgeQueues []string
 	// Limit keeps only the runs with an index below it; 0 keeps all.
 	Limit int
@@ -69,12 +67,12 @@ type Plan struct {
 	kind       eval.Kind
 	list       list // of listed runs and prompts; the next four are of the other kinds
 	cases      cases
-	trials     int
+	trials     int // of listed runs and prompts; other kinds use the next four fields
 	dimensions int // of a panel; 1 of the rest
 	judges     int
-	all        int // runs of the phase, whatever the limit
+	all        int // of a panel; 1 for other kinds
 	runs       int // runs within the limit
-	queues     queues
+	queues     queues // runs of the phase, regardless of the limit
 	open       bool
 }
 
@@ -86,7 +84,7 @@ type Run struct {
 	First  int // the document shown first, or the only one, or the instructions, or a prompt's row
 	Second int // the document shown second, or the input; -1 where there is one only
 	Trial  int // from 1
-	// Dimension is, of a panel, a position in eval.Panel.Dimensions; else 0.
+	// the document shown second, or the input; -1: none
 	Dimension int
 }
 
@@ -97,9 +95,8 @@ type cases interface {
 	at(i int) (first, second int)
 }
 
-// New makes the plan of e's phase (a position in Phases). It hashes the whole
-// evaluation and checks it, so make it once and keep it; the error names every
-// problem found. The evaluation must have been normalized.
+// New returns the plan of e's phase, which is a position in Phases. The evaluation must have been normalized. New
+// hashes and checks the whole evaluation, so call it once and keep the plan. The error names every problem found.
 func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	if err := validate(e, phase, o); err != nil {
 		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
@@ -153,17 +150,15 @@ func within(all, limit int) int {
 // Kind is what the phase's runs ask.
 func (p *Plan) Kind() eval.Kind { return p.kind }
 
-// Open reports whether the phase's documents are still to be chosen. Its maximum number of runs
-// is known; until then its documents are placeholders, good for an estimate and never to be
-// run.
+// Open reports whether the phase's documents have not been chosen yet. Until then they are placeholders that serve
+// for estimates and must not be run; the number of runs is a maximum.
 func (p *Plan) Open() bool { return p.open }
 
 // Runs is the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }
 
-// Asks counts, of the first runs of a phase, those that ask each of
-// [eval.Evaluation.Asked]. The evaluation must have the kind, and needs not be one
-// that can be planned.
+// Asks counts the first `runs` runs of a phase by the judges that they ask, in the order of [eval.Evaluation.Asked].
+// The evaluation must have the kind, but need not be valid.
 func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
 	var l list
 	switch kind {
@@ -209,9 +204,8 @@ func (p *Plan) At(queue string, i int) Run {
 	return p.Run(p.queues.index(queue, i))
 }
 
-// Run returns the run with an index, whatever its queue, also one beyond the
-// limit: a limit may have been lowered since the run was pushed. It panics when
-// the phase has no such run.
+// Run returns the run with an index. The index may be beyond the limit, because the limit may have been lowered since
+// the run was pushed. Run panics if the phase has no such run.
 func (p *Plan) Run(index int) Run {
 	if index < 0 || index >= p.all {
 		panic(fmt.Sprintf("plan: run %d of a phase of %d", index, p.all))

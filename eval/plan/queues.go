@@ -2,20 +2,19 @@ package plan
 
 import "slices"
 
-// queues maps a queue's positions to the phase's indexes.
+// queues maps positions in a queue to indexes of the phase.
 type queues struct {
-	names  []string       // that carry at least one run, sorted
+	names  []string       // with at least one run, sorted
 	length map[string]int // runs of each queue
 
-	// Where indexes are dealt to the judges in turn, every group of len(judges)
-	// neighbouring indexes holds the same number of each queue's runs.
+	// If judges take turns, every group of len(judges) consecutive indexes has the same number of runs of each queue.
 	judges map[string][]int // of each queue, ascending
 	all    int              // judges of all queues together
 
-	listed map[string][]int32 // indexes of each queue, of a list; nil: they are dealt
+	listed map[string][]int32 // indexes of each queue, for listed runs; nil: judges take turns
 }
 
-// dealtQueues deals the first runs indexes to the judges' queues.
+// dealtQueues assigns the first runs to the queues of the judges, which take turns.
 func dealtQueues(judgeQueues []string, runs int) queues {
 	q := queues{judges: map[string][]int{}, length: map[string]int{}, all: len(judgeQueues)}
 	for judge, length := range dealt(q.all, runs) {
@@ -33,7 +32,7 @@ func dealtQueues(judgeQueues []string, runs int) queues {
 	return q
 }
 
-// listedQueues puts each of the first runs into its model's queue.
+// listedQueues assigns each of the first runs to the queue of its model.
 func listedQueues(modelQueues []string, l list, runs int) queues {
 	q := queues{listed: map[string][]int32{}, length: map[string]int{}}
 	for index := range runs {
@@ -51,7 +50,7 @@ func listedQueues(modelQueues []string, l list, runs int) queues {
 	return q
 }
 
-// index is the phase's index of the queue's i-th run.
+// index returns the phase's index of the queue's i-th run.
 func (q queues) index(name string, i int) int {
 	if q.listed != nil {
 		return int(q.listed[name][i])

@@ -1,7 +1,6 @@
 package plan
 
-// documents are the cases of a single phase: each document once. All criteria
-// are asked in one call.
+// documents enumerates the cases of a single phase: each document once. One call asks all criteria.
 type documents int
 
 func (d documents) count() int { return int(d) }

@@ -9,26 +9,25 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Swiss pairing compares a share of all pairs, in rounds: the first connects the
-// documents of every item, and each later one compares documents that are neighbours
-// in the ranking by then and have not met. Between two rounds the fleet waits for the
-// last run of the first of them, so there are few.
+// Swiss pairing compares a share of all pairs, in rounds. The first round connects all documents of an item. Each
+// later round compares documents that are neighbours in the current ranking and have not been compared. There are few
+// rounds, because the fleet must finish each one before the next can start.
 const (
 	laterRounds = 3
 	firstShare  = 0.5
 )
 
-// maxSwiss is how many pairs there may be in all: shares are computed exactly.
+// maxSwiss is the maximum number of pairs, so that shares can be computed exactly.
 const maxSwiss = math.MaxInt32
 
-// rounds are the numbers of pairs of swiss pairing: known before anything runs.
+// rounds holds the numbers of pairs of swiss pairing, which are known before anything runs.
 type rounds struct {
 	groups []group
 	first  int // pairs of the first round
 	later  int // rounds after the first
 }
 
-// group is an item of at least two documents.
+// group is an item with at least two documents.
 type group struct {
 	firstPair int // number of its first pair in the first round
 	firstDoc  int // position of its first document
@@ -37,9 +36,9 @@ type group struct {
 	rest      int // pairs in all later rounds together
 }
 
-// newRounds deals the pairs out, of documents sorted by item. The share holds for all
-// items together. No item has fewer than connect its documents, so items of
-// up to four documents may have more than their share; larger ones then have less.
+// newRounds distributes pairs over items and rounds; docs must be sorted by item. The share holds for all items
+// together. Every item gets enough pairs to connect its documents. Items of up to four documents may therefore exceed
+// their share, and larger ones get less.
 func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 	all, err := newAllPairs(docs)
 	if err != nil {
@@ -49,7 +48,7 @@ func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 		return nil, errTooManyPairs
 	}
 	r := &rounds{}
-	least, lacking := 0, uint64(0) // by all items, of what connects them and of their shares
+	least, lacking := 0, uint64(0) // summed over items: pairs that connect it; missing to its share
 	wanted := int(math.Round(share * float64(all.total)))
 	lacks := func(item block) uint64 {
 		n := item.docs * (item.docs - 1) / 2
@@ -70,7 +69,7 @@ func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 		}
 		g.first = max(item.docs-1, int(math.Round(firstShare*float64(pairs))))
 		g.rest = pairs - g.first
-		if g.rest > 0 { // a round gives every document a comparison
+		if g.rest > 0 { // a round compares every document
 			r.later = max(r.later, min(max(g.rest/((g.docs+1)/2), 1), laterRounds))
 		}
 		r.first += g.first
@@ -79,19 +78,19 @@ func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 	return r, nil
 }
 
-// portion is whole·part/of, rounded down.
+// portion returns whole·part/of, rounded down.
 func portion(whole, part, of uint64) uint64 {
 	high, low := bits.Mul64(whole, part)
 	quotient, _ := bits.Div64(high, low, of)
 	return quotient
 }
 
-// in is the number of pairs of an item in a later round, from 1.
+// in returns the number of pairs of an item in a later round; these are numbered from 1.
 func (r *rounds) in(g group, round int) int {
 	return g.rest*round/r.later - g.rest*(round-1)/r.later
 }
 
-// pairsIn is the number of pairs of a later round, from 1.
+// pairsIn returns the number of pairs in a later round; these are numbered from 1.
 func (r *rounds) pairsIn(round int) int {
 	n := 0
 	for _, g := range r.groups {
@@ -100,8 +99,7 @@ func (r *rounds) pairsIn(round int) int {
 	return n
 }
 
-// swissPairs are the pairs of a round. Those of a later one that is not chosen yet are
-// made up.
+// swissPairs enumerates the pairs of a round. For a later round that has not been chosen yet, they are placeholders.
 func swissPairs(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (pairs, error) {
 	r, err := newRounds(docs, e.Pairwise.Pairs.Share)
 	if err != nil {
@@ -115,9 +113,9 @@ func swissPairs(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int)
 	return newSampled(id, all, r.pairsIn(round)), err
 }
 
-// ring enumerates the pairs of the first round, in memory that grows with items only:
-// the documents of an item form a circle, in a pseudo-random order, and each is
-// compared with the next, then with one further on, and so forth.
+// ring enumerates the pairs of the first round, in memory that grows only with the number of items. The documents of
+// an item form a circle, in a pseudo-random order. Each is compared with the next one, then with one further away,
+// and so on.
 type ring struct {
 	*rounds
 	seed uint64
@@ -133,21 +131,21 @@ func (r ring) at(i int) (a, b int) {
 	return g.firstDoc + min(a, b), g.firstDoc + max(a, b)
 }
 
-// circle is the order of an item's documents.
+// circle returns the order of an item's documents in their circle.
 func (r ring) circle(g group) permutation {
 	return newPermutation(mix(r.seed+uint64(g.firstDoc)), g.docs)
 }
 
-// meet are the places in the circle of the item's k-th pair.
+// meet returns the positions in the circle of the documents of the item's k-th pair.
 func (g group) meet(k int) (from, to int) {
 	from = k % g.docs
 	return from, (from + g.step(k/g.docs)) % g.docs
 }
 
-// step is how far apart in the circle those are who meet in the n-th time around: 1
-// first, which connects them all; then pseudo-random ones, so that few comparisons lie
-// between any two; half the circle, where that is a whole number, makes a pair of
-// every second document only and is last.
+// step returns how far apart in the circle the documents of a pair are, in the n-th pass around it. The first
+// distance is 1, which connects all documents. Pseudo-random distances follow, so that any two documents are
+// connected by few comparisons. Half the circle, if it is a whole number, comes last, because it gives only one pair
+// for two documents.
 func (g group) step(n int) int {
 	steps := (g.docs - 1) / 2
 	switch {
@@ -159,11 +157,11 @@ func (g group) step(n int) int {
 	return 2 + newPermutation(uint64(g.docs), steps-1).at(n-1)
 }
 
-// nextRound pairs, in each item, documents that are close in ability and have not met.
+// nextRound pairs, in each item, documents that are close in ability and have not been compared.
 func nextRound(e *eval.Evaluation, phase int, choices []*Choice, abilities []float64) (*Choice, error) {
 	first := slices.Index(Phases(e), eval.KindPairwise)
 	documents := e.Documents
-	var positions []int // of those that are compared at all; nil: all
+	var positions []int // of the documents to compare; nil: all
 	if e.Pairwise.TopN > 0 {
 		positions = choices[first].Documents
 		documents = some(documents, positions)
@@ -225,10 +223,10 @@ func nextRound(e *eval.Evaluation, phase int, choices []*Choice, abilities []flo
 	return chosen, nil
 }
 
-// meeting knows who of an item has met.
+// meeting records which documents of an item have been compared.
 type meeting struct {
 	docs int
-	bits []uint64 // of a pair a < b: a·docs + b
+	bits []uint64 // the bit of a pair a < b is a·docs + b
 }
 
 func newMeeting(docs int) *meeting {
@@ -245,9 +243,9 @@ func (m *meeting) met(a, b int) bool {
 	return m.bits[k/64]>>(k%64)&1 == 1
 }
 
-// neighbours pairs documents that have not met, n pairs in all: first all that are next
-// to each other in the ranking, then those with one between them, and so on. It
-// returns, by document, the later ones that it meets.
+// neighbours selects up to n pairs of documents that have not been compared. It takes first those next to each other
+// in the ranking, then those with one document between them, and so on. It returns, for each document, the higher
+// numbers of its pairs.
 func (m *meeting) neighbours(ranking []int, n int) [][]int {
 	lists := make([][]int, m.docs)
 	for apart := 1; n > 0 && apart < m.docs; apart++ {

@@ -16,21 +16,21 @@ const tile = 16
 
 var errTooManyPairs = errors.New("more pairs than can be numbered")
 
-// allPairs enumerates every unordered pair of documents within each item, item
-// after item, in memory that grows with items only.
+// allPairs enumerates every unordered pair of documents within each item, item after item. Its memory grows only with
+// the number of items.
 type allPairs struct {
 	items []block
 	total int
 }
 
-// block is one item of at least two documents.
+// block is an item with at least two documents.
 type block struct {
 	firstPair int // number of its first pair
 	firstDoc  int // position of its first document
 	docs      int
 }
 
-// newAllPairs takes documents sorted by item.
+// newAllPairs enumerates all pairs of documents, which must be sorted by item.
 func newAllPairs(docs []eval.Document) (*allPairs, error) {
 	p := &allPairs{}
 	for start, end := range items(docs) {
@@ -45,7 +45,8 @@ func newAllPairs(docs []eval.Document) (*allPairs, error) {
 	return p, nil
 }
 
-// items yields where each item's documents begin and end, of documents sorted by item.
+// items yields the first position of each item's documents and the position after the last. The documents must be
+// sorted by item.
 func items(docs []eval.Document) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for start := 0; start < len(docs); {
@@ -70,9 +71,9 @@ func (p *allPairs) at(i int) (a, b int) {
 	return item.firstDoc + a, item.firstDoc + b
 }
 
-// tiledPair is the k-th of the n(n−1)/2 pairs a < b of n documents. The upper
-// triangle is cut into bands of tile rows, each band into its triangle on the
-// diagonal and the tiles right of it; a tile is read row by row.
+// tiledPair returns the k-th of the n(n−1)/2 pairs a < b of n documents. The upper triangle of the square of
+// documents is cut into bands of `tile` rows. Each band consists of a triangle at the diagonal and the tiles to the
+// right of it. A tile is enumerated row by row.
 func tiledPair(n, k int) (a, b int) {
 	band := sort.Search((n+tile-1)/tile, func(band int) bool { return pairsAbove(n, band*tile) > k }) - 1
 	top := band * tile
@@ -86,8 +87,8 @@ func tiledPair(n, k int) (a, b int) {
 		}
 		return top, top + 1 + k
 	}
-	// Only a band's last tile may be narrower, and only the last band lower, which
-	// has no tiles beside its triangle.
+	// Only the last tile of a band can be narrower. Only the last band can be lower, and it has no tiles beside its
+	// triangle.
 	k -= triangle
 	left := top + tile + k/(tile*tile)*tile
 	k %= tile * tile

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// validate joins everything that would make the phase's runs meaningless.
+// validate joins all problems that make the phase's runs meaningless.
 func validate(e *eval.Evaluation, phase int, o Options) error {
 	if e.PlanVersion != eval.PlanVersion {
 		return fmt.Errorf("the evaluation has plan version %d, this program numbers runs by version %d: use the program that made it",
@@ -31,7 +31,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 		return errors.Join(append(problems, validatePrompts(e))...)
 	}
 	if err := validateDocuments(e); err != nil {
-		return errors.Join(append(problems, err)...) // the code below relies on sorted documents
+		return errors.Join(append(problems, err)...) // the code below needs sorted documents
 	}
 	switch phases[phase] {
 	case eval.KindSingle:
@@ -79,7 +79,7 @@ func validateDocuments(e *eval.Evaluation) error {
 	return nil
 }
 
-// maxListed is how many runs may be listed: their positions are kept in 32 bits.
+// maxListed is the maximum number of listed runs: positions are stored in 32 bits.
 const maxListed = math.MaxInt32
 
 // validateRuns reports the first invalid listed run.
@@ -143,7 +143,7 @@ func validateList(what string, length int) error {
 	return nil
 }
 
-// validateItems reports the first document that belongs to no item.
+// validateItems reports the first document whose item does not exist.
 func validateItems(what string, documents []eval.Document, items []eval.Item) error {
 	for _, d := range documents {
 		if d.Item < 0 || d.Item >= len(items) {
@@ -160,7 +160,7 @@ func validateTrials(trials int) error {
 	return nil
 }
 
-// validatePanel reports the first dimension that is not one of its own.
+// validatePanel reports missing dimensions, or the first dimension whose id is not unique.
 func validatePanel(p *eval.Panel) error {
 	if len(p.Dimensions) == 0 {
 		return errors.New("no dimensions")
@@ -197,7 +197,7 @@ func validatePairwise(e *eval.Evaluation) error {
 	case eval.PairsAll:
 		problems = append(problems, validateSomePair(e.Documents))
 	case eval.PairsSample:
-		if !(p.Sample > 0 && p.Sample <= 1) { // also refuses NaN
+		if !(p.Sample > 0 && p.Sample <= 1) { // also rejects NaN
 			problems = append(problems, fmt.Errorf("sample is %v: want a share of the pairs, above 0 and at most 1", p.Sample))
 		}
 		problems = append(problems, validateSomePair(e.Documents))
@@ -222,7 +222,7 @@ func validateSomePair(docs []eval.Document) error {
 	return errors.New("no item has two documents, so there is nothing to compare")
 }
 
-// validateListed reports the first listed pair that is no comparison of its own.
+// validateListed reports the first listed pair that is invalid or repeated.
 func validateListed(e *eval.Evaluation) error {
 	pairs := e.Pairwise.Pairs.Listed
 	if len(pairs) == 0 {
@@ -242,7 +242,7 @@ func validateListed(e *eval.Evaluation) error {
 			return fmt.Errorf("listed pair %d compares %q of item %q with %q of item %q: both must answer one item",
 				i+1, first.ID, e.Items[first.Item].ID, second.ID, e.Items[second.Item].ID)
 		}
-		if e.Pairwise.Order != eval.OrderAsListed { // as listed, the reverse is another question
+		if e.Pairwise.Order != eval.OrderAsListed { // otherwise the reverse is another question
 			pair = [2]int{min(a, b), max(a, b)}
 		}
 		if before, ok := seen[pair]; ok {

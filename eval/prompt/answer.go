@@ -9,12 +9,12 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// answerFormat says which answer is wanted, in words and as a schema.
+// answerFormat describes the expected answer, in words and as a JSON schema.
 type answerFormat struct {
 	name   string
 	words  string
 	schema json.RawMessage
-	search bool // the answer must rest on a search
+	search bool // the answer must be based on a search
 }
 
 func (a answerFormat) text() string {
@@ -22,7 +22,7 @@ func (a answerFormat) text() string {
 		"\n\nJSON schema: " + string(a.schema)
 }
 
-// prose asks for the same in words, of a model that is to write as it likes.
+// prose asks for the same content in prose, for a model that is free to choose the form.
 func (a answerFormat) prose() string {
 	return a.before() + "Answer in prose. Say all of this in it, each under the name that stands before it:\n\n" + a.words
 }
@@ -34,9 +34,8 @@ func (a answerFormat) before() string {
 	return "Before you answer, search the web for what the texts claim, and take what you find into account.\n\n"
 }
 
-// object is the schema of an object of type P's properties. Properties are
-// structs rather than maps because their order is the order in which models
-// write them.
+// object is the JSON schema of an object with properties of type P. P is a struct rather than a map, because models
+// write properties in the order of the schema.
 type object[P any] struct {
 	Type       string   `json:"type"`
 	Properties P        `json:"properties"`
@@ -87,7 +86,7 @@ func pairwiseAnswer(first, second string, ties bool) answerFormat {
 		name: "pairwise_verdict",
 		words: "- winner_doc_id: " + winner + ".\n" +
 			"- reason: what decided, in one to three sentences; never empty.",
-		// Built as text, because every run has a schema of its own.
+		// Built as text for speed, because every run has its own schema.
 		schema: json.RawMessage(`{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":[` + strings.Join(ids, ",") +
 			`]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"],"additionalProperties":false}`),
 	}
@@ -115,7 +114,7 @@ func singleAnswer(s *eval.Single) answerFormat {
 	}
 }
 
-// quote is a text's JSON.
+// quote returns the JSON of a text.
 func quote(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -125,13 +124,13 @@ func quote(s string) string {
 	return `"` + s + `"`
 }
 
-// encode is v's JSON on one line, with <, > and & as they are.
+// encode returns the JSON of v on one line, without escaping <, > and &.
 func encode(v any) json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(fmt.Sprintf("prompt: encode: %v", err)) // strings and numbers only
+		panic(fmt.Sprintf("prompt: encode: %v", err)) // v contains only strings and numbers
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

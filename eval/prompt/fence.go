@@ -21,8 +21,8 @@ func documentBlock(name, text string, data []string) string {
 		`</document fence="` + fence + `">`
 }
 
-// questionBlock shows the item's question in the same way: questions often come
-// from data sets and read like instructions.
+// questionBlock shows the item's question in the same way, because questions often come from data sets and may read
+// like instructions.
 func questionBlock(question string, data []string) string {
 	if strings.TrimSpace(question) == "" {
 		return "(No question was given. Judge the text as it stands.)"
@@ -49,10 +49,9 @@ func fieldBlock(name, text string, data []string) string {
 	return `<field name="` + html.EscapeString(name) + `" fence="` + fence + `">` + "\n" + text + "\n" + `</field fence="` + fence + `">`
 }
 
-// fenceFor derives eight hexadecimal characters from a text, other ones until
-// they occur nowhere in data. They depend on the other texts only when one of
-// them holds the first choice, so that a prompt's beginning stays the same
-// whatever follows.
+// fenceFor derives eight hexadecimal characters from a text, and derives others until they occur nowhere in data. The
+// result depends on the other texts only if one of them contains the first choice. The beginning of a prompt
+// therefore stays the same, whatever follows.
 func fenceFor(text string, data []string) string {
 	for attempt := 0; ; attempt++ {
 		hash := sha256.New()
@@ -64,7 +63,7 @@ func fenceFor(text string, data []string) string {
 	}
 }
 
-// printable reports whether a name fits within a tag and within a line.
+// printable reports whether a name can be written within a tag and within a line.
 func printable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'

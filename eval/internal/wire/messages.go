@@ -1,5 +1,5 @@
-// Package wire reads and writes the JSON that foreign formats of prompts share: messages,
-// settings, and objects whose keys keep their order. It does not know the formats.
+// Package wire reads and writes the JSON that several external formats of prompts share: messages, settings, and
+// objects whose keys keep their order. It does not know the formats.
 package wire
 
 import (
@@ -12,19 +12,18 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// roles are the names of roles, in all apis.
+// roles maps the names of roles in all APIs to ours.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "model": "assistant"}
 
-// Messages parses a list of messages, which is one turn that ends a conversation. name is the
-// list's name in errors. systemFirst is the api that accepts a system message only as the first
-// one; empty: it can be anywhere.
+// Messages parses a list of messages, which form one turn. name is the list's name in errors. systemFirst names an
+// API that accepts a system message only as the first one; if it is empty, system messages can be anywhere.
 func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Conversation, error) {
 	var turn []eval.Message
 	for i, part := range parts {
 		var m struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
-			Parts   json.RawMessage `json:"parts"` // Google's word for it
+			Parts   json.RawMessage `json:"parts"` // Google's name for content
 		}
 		at := fmt.Sprintf("%s[%d]", name, i)
 		if Kind(part) != '{' || json.Unmarshal(part, &m) != nil || (m.Content == nil) == (m.Parts == nil) {
@@ -49,8 +48,7 @@ func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Co
 	return eval.Conversation{Turns: [][]eval.Message{turn}}, nil
 }
 
-// contentOf is what a message says: a text, or the texts of its parts, one to a
-// paragraph.
+// contentOf returns the text of a message. It joins the texts of several parts with blank lines.
 func contentOf(content, parts json.RawMessage) (string, error) {
 	raw := content
 	if raw == nil {
@@ -101,8 +99,8 @@ func Text(raw json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// Kind returns the first byte of a value: '"' of a text, '[' of a list, '{' of an object,
-// 0 where there is none.
+// Kind returns the first byte of a JSON value: '"' for a text, '[' for a list, '{' for an object, 0 for an empty
+// value.
 func Kind(raw json.RawMessage) byte {
 	if raw = bytes.TrimSpace(raw); len(raw) > 0 {
 		return raw[0]

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// MaxTokens is our name for the bound on an answer's tokens.
+// MaxTokens is our name for the maximum number of tokens of an answer.
 const MaxTokens = "max_completion_tokens"
 
-// Put sets a parameter of a request, in its object within where that is not empty.
+// Put sets a parameter of a request. If within is not empty, it sets the parameter in the object of that name.
 func Put(settings map[string]any, within, name string, value any) {
 	if within == "" {
 		settings[name] = value
@@ -22,13 +22,13 @@ func Put(settings map[string]any, within, name string, value any) {
 	inner[name] = value
 }
 
-// Encode returns v's JSON on one line, with <, > and & as they are.
+// Encode returns the JSON of v on one line, without escaping <, > and &.
 func Encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic("wire: encode " + err.Error()) // of what JSON holds
+		panic("wire: encode " + err.Error()) // callers pass only what JSON can represent
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
