@@ -112,9 +112,9 @@ func (e *Evaluation) encode() []byte {
 	return raw
 }
 
-// Normalize sorts items and documents by their ids and renumbers references to them, so the identity does not depend
-// on the order in which files were found. Judges, listed runs and prompts keep their order. Requirements on answers
-// get one canonical form, so that equal effects have equal values.
+// Normalize sorts items and documents by their ids and renumbers references to them. The identity then does not
+// depend on the order in which files were found. Judges, listed runs and prompts keep their order. Requirements on
+// answers get one canonical form, so that equal effects have equal values.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
 	e.Grounding, e.Reasoning = e.said(e.Grounding), e.said(e.Reasoning)

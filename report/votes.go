@@ -38,8 +38,8 @@ type People struct {
 
 const (
 	// fewVotes is the number of votes below which a person has neither an own propensity to tie nor an own ranking.
-	// With a parameter for each of many people, estimates get worse, not better, with more people (Neyman and Scott
-	// 1948, "Consistent estimates based on partially consistent observations").
+	// With a parameter for each person, estimates get worse, not better, with more people (Neyman and Scott 1948,
+	// "Consistent estimates based on partially consistent observations").
 	fewVotes = 20
 	mostTies = 100 // people with an own propensity to tie
 	mostOwn  = 20  // people with an own ranking

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// The endpoints that lines name as url.
+// The endpoints that a line can contain as url.
 const (
 	Chat      = "/v1/chat/completions"
 	Responses = "/v1/responses"
@@ -127,8 +127,8 @@ func Settings(url, dialect string, body map[string]any) (settings map[string]any
 // dialects maps each endpoint to its dialect.
 var dialects = map[string]string{Chat: "chat", Responses: "responses"}
 
-// words maps each dialect to its names for OpenAI's parameters, and to the object of a request that contains them; if
-// that is empty, the request itself contains them.
+// words maps each dialect to its names for the parameters of OpenAI. within is the object of a request that contains
+// them; if it is empty, that is the request itself.
 var words = map[string]struct {
 	within string
 	names  map[string]string

@@ -6,10 +6,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// against enumerates the pairs of every document of one candidate with every
-// document of the others in its item, the candidate's first: item after item, and
-// within one document of the candidate after another. Its memory grows with items and
-// the candidate's documents.
+// against enumerates the pairs of one candidate's documents with those of the others in the same item, the
+// candidate's first. It goes item by item, and within an item by the candidate's documents. Its memory grows with the
+// number of items and of the candidate's documents.
 type against struct {
 	items []field
 	total int

@@ -52,10 +52,9 @@ type Found struct {
 	Abilities []float64 // of the document's candidate, from all verdicts so far
 }
 
-// Choose decides what e's phase compares. choices are those of the phases before it,
-// by their numbers (of Fixed ones they are not looked at). The same input gives the
-// same choice: equals are in the order of documents, and those without a score
-// after all others.
+// Choose determines what e's phase compares. choices are those of the earlier phases, by their number; entries of
+// Fixed phases are ignored. The same input gives the same choice: equal documents keep their order, and those without
+// a score come last. Choose returns an error for a Fixed phase.
 func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Choice, error) {
 	switch BasisOf(e, phase) {
 	case ByScores:

@@ -32,9 +32,9 @@ func mix(x uint64) uint64 {
 }
 
 // permutation is a pseudo-random permutation of [0, n) that computes each entry separately. It is a balanced Feistel
-// network over the next even number of bits, with cycle walking, as in Black and Rogaway, "Ciphers with arbitrary
-// finite domains" (CT-RSA 2002). The network's domain is less than four times n, so an entry takes less than four
-// passes on average.
+// network over the next even number of bits, with cycle walking. See Black and Rogaway, "Ciphers with arbitrary
+// finite domains" (CT-RSA 2002). The domain of the network is less than four times n, so an entry takes less than
+// four passes on average.
 type permutation struct {
 	n    uint64
 	half int        // bits of each half

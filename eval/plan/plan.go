@@ -10,8 +10,8 @@
 //	runs:     index = position in the list
 //
 // Judges are innermost, so that the queue of a run follows by arithmetic and neighbouring runs of every queue share
-// documents. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of each.
-// [eval.PlanVersion] freezes the meaning of an index.
+// documents. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of
+// each. [eval.PlanVersion] freezes the meaning of an index.
 //
 // The documents that a phase compares may depend on the results of earlier phases (BasisOf). Choose computes them, and
 // from then on they are part of the plan's input. Only later rounds of swiss pairing take memory for their pairs.
@@ -29,8 +29,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Phases lists the kinds of an evaluation's phases in the order in which they run. A phase's
-// number is its position in this list. Swiss pairing has a phase for each round.
+// Phases returns the kinds of an evaluation's phases in the order in which they run. A phase's number is its position
+// in this list. Swiss pairing has a phase for each round.
 func Phases(e *eval.Evaluation) []eval.Kind {
 	var kinds []eval.Kind
 	if e.Single != nil {
@@ -51,28 +51,28 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 	return kinds
 }
 
-// Options are settings for executing a phase's runs. They never change the meaning of an index.
+// Options are settings for running a phase. They never change the meaning of an index.
 type Options struct {
-	// Options are settings for running a phase. They never change the meaning of an index.
+	// JudgeQueues is the queue of each judge, by position in Evaluation.Asked.
 	JudgeQueues []string
 	// Limit keeps only the runs with an index below it; 0 keeps all.
 	Limit int
-	// Choice is what a phase compares that is not Fixed; nil: it is not chosen yet.
+	// Choice is the result of Choose for a phase that is not Fixed; nil: not chosen yet.
 	Choice *Choice
 }
 
-// Plan is the indexed list of one phase's runs. It is immutable and safe for
-// concurrent use, as long as the evaluation that it was made of does not change.
+// Plan is the indexed list of one phase's runs. It is immutable and safe for concurrent use, as long as its
+// evaluation does not change.
 type Plan struct {
 	kind       eval.Kind
-	list       list // of listed runs and prompts; the next four are of the other kinds
+	list       list // of listed runs and prompts; other kinds use the next four fields
 	cases      cases
-	trials     int // of listed runs and prompts; other kinds use the next four fields
-	dimensions int // of a panel; 1 of the rest
+	trials     int
+	dimensions int // of a panel; 1 for other kinds
 	judges     int
-	all        int // of a panel; 1 for other kinds
+	all        int // runs of the phase, regardless of the limit
 	runs       int // runs within the limit
-	queues     queues // runs of the phase, regardless of the limit
+	queues     queues
 	open       bool
 }
 
@@ -82,16 +82,16 @@ type Run struct {
 	Index  int // in the phase
 	Judge  int
 	First  int // the document shown first, or the only one, or the instructions, or a prompt's row
-	Second int // the document shown second, or the input; -1 where there is one only
+	Second int // the document shown second, or the input; -1: none
 	Trial  int // from 1
-	// the document shown second, or the input; -1: none
+	// Dimension is a position in eval.Panel.Dimensions; 0 for other kinds.
 	Dimension int
 }
 
-// cases enumerates what a phase asks of every judge in every trial.
+// cases enumerates what a phase asks every judge in every trial.
 type cases interface {
 	count() int
-	// at returns the documents of the i-th case, second -1 where there is none.
+	// at returns the documents of the i-th case; second is -1 if it has only one.
 	at(i int) (first, second int)
 }
 
@@ -139,7 +139,7 @@ func (p *Plan) listing(l list, o Options) *Plan {
 	return p
 }
 
-// within is what of all runs is within a limit, 0 being none.
+// within returns how many of all runs a limit leaves; the limit 0 leaves all.
 func within(all, limit int) int {
 	if limit > 0 {
 		return min(all, limit)
@@ -147,14 +147,14 @@ func within(all, limit int) int {
 	return all
 }
 
-// Kind is what the phase's runs ask.
+// Kind returns what the phase's runs ask.
 func (p *Plan) Kind() eval.Kind { return p.kind }
 
 // Open reports whether the phase's documents have not been chosen yet. Until then they are placeholders that serve
 // for estimates and must not be run; the number of runs is a maximum.
 func (p *Plan) Open() bool { return p.open }
 
-// Runs is the number of runs in all queues together.
+// Runs returns the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }
 
 // Asks counts the first `runs` runs of a phase by the judges that they ask, in the order of [eval.Evaluation.Asked].
@@ -176,8 +176,7 @@ func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
 	return asked
 }
 
-// dealt counts, of the first runs, those that each judge has where they are dealt in
-// turn.
+// dealt returns how many of the first runs each judge gets, if judges take turns.
 func dealt(judges, runs int) []int {
 	asked := make([]int, judges)
 	for judge := range asked {
@@ -189,14 +188,13 @@ func dealt(judges, runs int) []int {
 	return asked
 }
 
-// Queues lists the queues that carry at least one run, sorted.
+// Queues returns the queues that have at least one run, sorted.
 func (p *Plan) Queues() []string { return slices.Clone(p.queues.names) }
 
-// Len is the number of runs that go through a queue; 0 for an unknown one.
+// Len returns the number of runs in a queue; 0 for an unknown queue.
 func (p *Plan) Len(queue string) int { return p.queues.length[queue] }
 
-// At returns the i-th run of a queue; indexes rise with i. Like a slice, it
-// panics when i is not in [0, Len(queue)).
+// At returns the i-th run of a queue; indexes rise with i. It panics if i is not in [0, Len(queue)).
 func (p *Plan) At(queue string, i int) Run {
 	if i < 0 || i >= p.Len(queue) {
 		panic(fmt.Sprintf("plan: run %d of queue %q, which has %d", i, queue, p.Len(queue)))
@@ -223,8 +221,7 @@ func (p *Plan) Run(index int) Run {
 	}
 }
 
-// product multiplies non-negative factors; ok is false when the result does not
-// fit an int.
+// product multiplies non-negative factors; ok is false if the result does not fit an int.
 func product(factors ...int) (result int, ok bool) {
 	total := uint64(1)
 	for _, f := range factors {

@@ -8,10 +8,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// tile is the side of the square of documents within which pairs are
-// enumerated before the next square begins: 256 neighbouring pairs need 32
-// texts, where row after row of a large item would need 257. Part of what an
-// index means.
+// tile is the side of the square of documents within which pairs are enumerated before the next square begins. 256
+// consecutive pairs need only 32 texts; row by row of a large item they would need 257. It is part of the meaning of
+// an index.
 const tile = 16
 
 var errTooManyPairs = errors.New("more pairs than can be numbered")

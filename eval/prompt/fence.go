@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// documentBlock shows a text between tags that its author cannot have written.
-// data is every text that the prompt shows.
+// documentBlock shows a text between tags that its author cannot have written. data holds all texts that the prompt
+// shows.
 func documentBlock(name, text string, data []string) string {
 	fence := fenceFor(text, data)
 	return `<document id="` + html.EscapeString(name) + `" fence="` + fence + `">` + "\n" +

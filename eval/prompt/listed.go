@@ -7,18 +7,16 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// anyObject asks for an answer in JSON in the form that the instructions define.
+// anyObject asks for an answer in JSON, in the form that the instructions define.
 const anyObject = "\n\nAnswer with one JSON object and nothing before or after it."
 
-// Listed makes the prompt of a listed run: one user message with the text of the instructions,
-// an empty line and the text of the input. Both texts are included byte for byte; if one is
-// empty, the message is the other. If inJSON is set, a last paragraph asks for one JSON object
-// in the form that the instructions define.
+// Listed returns the prompt of a listed run: one user message with the text of the instructions, an empty line and
+// the text of the input. Both texts are included byte for byte; if one is empty, the message is the other. If inJSON
+// is set, a last paragraph asks for one JSON object in the form that the instructions define.
 //
-// There are no tags around the texts, as around judged documents, because the instructions may
-// say themselves how to read the input, and the author of the list wrote or chose both. The
-// instructions come first, so that all runs that share them have a common prefix for the
-// providers' caches.
+// The texts have no tags around them, unlike judged documents. The instructions may say themselves how to read the
+// input, and the author of the list wrote or chose both. The instructions come first, so that all runs that share
+// them have a common prefix for the providers' caches.
 func Listed(instructions, input eval.Document, texts map[string]string, inJSON bool) (Prompt, error) {
 	var content string
 	for _, file := range []eval.Document{instructions, input} {
@@ -41,8 +39,8 @@ func Listed(instructions, input eval.Document, texts map[string]string, inJSON b
 	}, nil
 }
 
-// jsonifyListed asks for the JSON of a listed run's answer in prose. It shows the
-// instructions, which may say how the JSON is to be, and not the input.
+// jsonifyListed asks for the JSON of a listed run's answer in prose. It shows the instructions, which may define the
+// form of the JSON, but not the input.
 func jsonifyListed(instructions, answer string) []eval.Message {
 	fence := fenceFor(answer, []string{answer, instructions})
 	return []eval.Message{{Role: "user", Content: "The answer below was written in prose by following the instructions below. Write the same answer as one JSON object.\n\n" +

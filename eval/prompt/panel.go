@@ -7,10 +7,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// anyone is the role of an agent without a prompt of its own.
+// anyone is the role of an agent without its own prompt.
 const anyone = "You are a careful and impartial judge."
 
-// agentWords are how an agent's prompt begins.
+// agentWords returns the beginning of an agent's prompt: its own prompt, or a default role.
 func agentWords(agent eval.Judge) string {
 	if own := strings.TrimSpace(agent.Prompt); own != "" {
 		return own
@@ -18,7 +18,7 @@ func agentWords(agent eval.Judge) string {
 	return anyone
 }
 
-// dimensionsList names dimensions by the ids that answers use.
+// dimensionsList lists dimensions by the ids that answers use, with names and descriptions.
 func dimensionsList(dimensions []eval.Dimension) string {
 	lines := make([]string, len(dimensions))
 	for i, d := range dimensions {
@@ -41,7 +41,8 @@ type opinion struct {
 	Argument    text    `json:"argument"`
 }
 
-// panelAnswer asks for one dimension and for several in the same form.
+// panelAnswer returns the format of an answer that scores dimensions. It is the same for one dimension and for
+// several.
 func panelAnswer(dimensions []eval.Dimension, scale eval.Scale) answerFormat {
 	ids := make([]string, len(dimensions))
 	quoted := make([]string, len(dimensions))

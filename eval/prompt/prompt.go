@@ -1,10 +1,9 @@
-// Package prompt turns one run of an evaluation into the messages that its judge
-// is sent, and into the JSON schema of the answer that is wanted.
+// Package prompt turns one run of an evaluation into the messages that its judge is sent, and into the JSON schema of
+// the expected answer.
 //
-// Documents are data: each is unchanged between two tags that carry a
-// number found in none of the shown texts, and nothing within a document is ever
-// expanded. The package does not shorten texts to a model's window, and does not
-// know providers: how a message or a schema is written on the wire is theirs.
+// Documents are data. Each is shown unchanged between two tags that carry a number found in none of the shown texts.
+// Nothing within a document is ever expanded. The package does not shorten texts to a model's context window. It
+// knows nothing of providers, which decide how a message or a schema is sent.
 package prompt
 
 import (
@@ -20,39 +19,35 @@ import (
 // Prompt is the question of one run.
 type Prompt struct {
 	Messages []eval.Message // an optional system message, then a user message
-	// Schema is the JSON schema of the answer, in the strict form that structured
-	// output needs: every property required, no others allowed. It is also in
-	// the messages, on the one line that begins "JSON schema: ", so that it holds
+	// Schema is the JSON schema of the answer, in the strict form that structured output needs: every property is
+	// required, and no others are allowed. The messages contain it too, on the line that begins with "JSON schema: ",
 	// for models without structured output.
 	Schema     json.RawMessage
 	SchemaName string // letters and underscores
-	// Open says that Schema is any JSON object, whose form the messages give in
-	// words.
+	// Open says that Schema allows any JSON object, and that the messages describe its form in words.
 	Open bool
-	// Written is all that a prompt of eval.KindPrompts asks; Messages are its first turn.
-	// It is nil for other kinds.
+	// Written is the whole conversation of a prompt of eval.KindPrompts, whose first turn is Messages. It is nil for
+	// other kinds.
 	Written *eval.Conversation
 
 	form form
 }
 
-// About is what of an evaluation a prompt is about.
+// About says which documents of an evaluation, and which agent and dimensions, a prompt is about.
 type About struct {
-	First  int // position in e.Shown(kind) of the document shown first, or alone
-	Second int // likewise; -1 where one document is shown
-	// For a panel: the agent's position in e.Panel.Agents, and those of the dimensions that it
-	// is asked for, at least one.
+	First  int // position in e.Shown(kind) of the first or only document
+	Second int // position of the second document; -1: none
+	// For a panel: the agent's position in e.Panel.Agents, and the positions of one or more dimensions.
 	Judge      int
 	Dimensions []int
 }
 
-// Build makes the prompt of a run of the given kind. texts are the documents' texts by
-// eval.Document.Hash. Listed runs (eval.KindRuns) and prompts of a list (eval.KindPrompts) have
-// no built-in question: see [Listed] and [ReadRow].
+// Build returns the prompt of a run of the given kind. texts maps eval.Document.Hash to the text of a document.
+// Listed runs (eval.KindRuns) and prompts of a list (eval.KindPrompts) have no built-in question: see [Listed] and
+// [ReadRow].
 //
-// Build is deterministic. Everything before the second document, or before the dimensions of a
-// panel, is the same for all runs that show the same first document (to the same agent), so
-// that providers can use their prompt caches.
+// Build is deterministic. Runs that show the same first document (to the same agent) have the same beginning, so that
+// providers can use their prompt caches. It ends before the second document, or before the dimensions of a panel.
 func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]string) (Prompt, error) {
 	if kind == eval.KindRuns {
 		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts, e.JSONOf(kind) != eval.JSONFalse)
@@ -123,11 +118,11 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer: answer, at: at}}, nil
 }
 
-// Repair returns the messages that follow the prompt after an invalid answer: the answer itself
-// and a turn that says what was wrong with it. problem is the text of a verdict.Problem.
+// Repair returns the messages that follow the prompt after an invalid answer: the answer itself, and a turn that says
+// what was wrong with it. problem is the text of a verdict.Problem.
 func Repair(previousAnswer, problem string) []eval.Message {
 	if strings.TrimSpace(previousAnswer) == "" {
-		previousAnswer = "(no text)" // providers refuse an empty turn
+		previousAnswer = "(no text)" // providers reject an empty turn
 	}
 	return []eval.Message{
 		{Role: "assistant", Content: previousAnswer},
@@ -144,7 +139,7 @@ func criteriaList(criteria []eval.Criterion) string {
 	return strings.Join(lines, "\n")
 }
 
-// described is a line of a list: a name and its description.
+// described returns a list entry: a name, followed by its description if there is one.
 func described(name, description string) string {
 	if description == "" {
 		return "- " + name

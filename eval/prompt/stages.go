@@ -7,18 +7,17 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// form is how a prompt asks for its answer. It keeps no texts besides the messages':
-// a prompt lives as long as its call.
+// form holds what is needed to ask for the same answer in another form. It keeps no texts besides those of the
+// messages, because a prompt lives as long as its call.
 type form struct {
 	answer answerFormat
-	at     position // of its text
-	// instructions are those of a listed run.
+	at     position // of the answer format's text
+	// instructions is the text of a listed run's instructions.
 	instructions string
 }
 
-// Prose are the messages that ask the same as the prompt's, and want the answer in
-// words: for a model that cannot search and write JSON in one call. It is nil of a
-// prompt without a schema.
+// Prose returns messages that ask the same as the prompt's, but for an answer in prose. They are for models that
+// cannot search and write JSON in one call. Prose returns nil for a prompt without a schema.
 func (p Prompt) Prose() []eval.Message {
 	if p.Schema == nil {
 		return nil
@@ -34,10 +33,9 @@ func (p Prompt) Prose() []eval.Message {
 	return messages
 }
 
-// Jsonify are the messages that ask for the JSON of an answer that [Prompt.Prose] was given.
-// They show only the answer and not its subject, so that the model that writes the JSON cannot
-// judge again. It must not complete an incomplete answer: the reason is then empty, which is no
-// verdict.
+// Jsonify returns the messages that ask for the JSON of an answer to [Prompt.Prose]. They show only the answer and
+// not its subject, so that the model that writes the JSON cannot judge again. It must not complete an incomplete
+// answer: the reason then stays empty, which makes the verdict invalid.
 func (p Prompt) Jsonify(answer string) []eval.Message {
 	if p.Open {
 		return jsonifyListed(p.form.instructions, answer)
@@ -54,8 +52,7 @@ func (p Prompt) Jsonify(answer string) []eval.Message {
 		format.text()}}
 }
 
-// Insist adds to a message what the answer before did not show: that its model has
-// searched, or that it has reasoned.
+// Insist appends to a message what the previous answer did not show: that its model searched, or that it reasoned.
 func Insist(content string, search, reason bool) string {
 	more := []string{"Your last answer was not accepted, because it did not show what is required."}
 	if search {

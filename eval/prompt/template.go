@@ -47,8 +47,7 @@ func DefaultTemplate(kind eval.Kind) string {
 	return pairwiseTemplate
 }
 
-// templates are those parsed before, by parsing. An evaluation has one for each
-// kind and asks for it with every run.
+// templates is a cache of parsed templates. An evaluation uses one template for each kind, in every run.
 var templates = struct {
 	sync.Mutex
 	parsed map[parsing]template
@@ -59,10 +58,10 @@ type parsing struct {
 	text string
 }
 
-// mostTemplates bounds the cache of templates, which is emptied beyond it.
+// mostTemplates bounds the cache of templates, which is emptied when it is full.
 const mostTemplates = 100
 
-// parsed is parse with a memory.
+// parsed returns the result of parse, from the cache if possible.
 func parsed(kind eval.Kind, text string) (template, error) {
 	templates.Lock()
 	defer templates.Unlock()
@@ -81,7 +80,7 @@ func parsed(kind eval.Kind, text string) (template, error) {
 	return t, nil
 }
 
-// ReferenceTemplate is the built-in template of a kind for items with reference answers.
+// ReferenceTemplate returns the built-in template of a kind for items with reference answers.
 func ReferenceTemplate(kind eval.Kind) string {
 	const rules, ends = "- Everything between", "a document's or a question's two tags"
 	text := DefaultTemplate(kind)
@@ -97,7 +96,7 @@ func ReferenceTemplate(kind eval.Kind) string {
 // ShowsReference reports whether a template shows reference answers.
 func ShowsReference(text string) bool { return strings.Contains(text, "[[reference]]") }
 
-// Fields are the further fields of items that a template shows.
+// Fields returns the names of the further item fields that a template shows, in their order.
 func Fields(text string) []string {
 	var names []string
 	for _, found := range placeholder.FindAllString(text, -1) {
@@ -108,7 +107,7 @@ func Fields(text string) []string {
 	return names
 }
 
-// fieldOf is the field that a placeholder names; empty if it names none.
+// fieldOf returns the item field that a placeholder names; empty if it names none.
 func fieldOf(placeholder string) string {
 	name, _ := strings.CutPrefix(placeholder, "item.")
 	if name == placeholder {
@@ -117,14 +116,13 @@ func fieldOf(placeholder string) string {
 	return name
 }
 
-// CheckTemplate reports what would keep a template from being used, all
-// problems together.
+// CheckTemplate returns an error with all problems that make a template unusable; nil if there are none.
 func CheckTemplate(kind eval.Kind, text string) error {
 	_, err := parse(kind, text)
 	return err
 }
 
-// userMark separates the system message from the user's.
+// userMark is the placeholder that separates the system message from the user message.
 const userMark = "user"
 
 func placeholders(kind eval.Kind) []string {
@@ -138,10 +136,10 @@ func placeholders(kind eval.Kind) []string {
 	return names
 }
 
-// placeholder matches whatever may be meant as one. Numbers are left alone.
+// placeholder matches everything that may be intended as a placeholder. Numbers in brackets are not.
 var placeholder = regexp.MustCompile(`\[\[(?:item\.[^\[\]\s]+|\s*[A-Za-z][A-Za-z0-9_ -]*)\]\]`)
 
-// template is a parsed template, ready to be rendered.
+// template is a parsed template that can be rendered.
 type template struct {
 	system, user []piece
 }
@@ -200,8 +198,8 @@ func parse(kind eval.Kind, text string) (template, error) {
 	return t, nil
 }
 
-// trim drops the blank lines around [[user]] from the template's own text, before values are
-// filled in, so that these are never trimmed.
+// trim removes the blank lines around [[user]] from the template's own text. It runs before values are filled in, so
+// that these are never trimmed.
 func (t *template) trim() {
 	if last := len(t.system) - 1; last >= 0 {
 		t.system[last].literal = strings.TrimRight(t.system[last].literal, " \t\r\n")
@@ -209,8 +207,7 @@ func (t *template) trim() {
 	}
 }
 
-// render fills in the values. An empty system message is left out. at says where the
-// answer format begins.
+// render fills in the values and omits an empty system message. at is the position of the answer format.
 func (t template) render(values map[string]string) (messages []eval.Message, at position) {
 	if system, offset := fill(t.system, values); system != "" {
 		messages = append(messages, eval.Message{Role: "system", Content: system})
@@ -226,10 +223,9 @@ func (t template) render(values map[string]string) (messages []eval.Message, at 
 // position is an offset in the content of a message.
 type position struct{ message, offset int }
 
-// fill writes the pieces one after another. Blocks begin and end on lines of
-// their own, also where a template puts them into the middle of one: tags and the
-// schema are found by line. format is where the answer format begins; -1: it is not
-// among the pieces.
+// fill concatenates the pieces with their values. Blocks begin and end on their own lines, even where a template has
+// them in the middle of a line, because tags and the schema are found by line. format is the offset of the answer
+// format; -1 if it is not among the pieces.
 func fill(pieces []piece, values map[string]string) (text string, format int) {
 	length := 0
 	for _, p := range pieces {
@@ -257,7 +253,7 @@ func fill(pieces []piece, values map[string]string) (text string, format int) {
 	return out.String(), format
 }
 
-// unknown says what a placeholder that does not exist may have been meant to be.
+// unknown returns an error that suggests what an unknown placeholder may have been meant to be.
 func unknown(kind eval.Kind, name string, known []string) error {
 	if kind == eval.KindPairwise && (name == "criteria" || name == "scale") {
 		return fmt.Errorf("[[%s]] belongs to single templates: a comparison has none, so write what counts into the template", name)
@@ -269,8 +265,7 @@ func unknown(kind eval.Kind, name string, known []string) error {
 	return fmt.Errorf("unknown placeholder [[%s]]: did you mean [[%s]]?", name, nearest)
 }
 
-// distance is the number of letters to insert, delete or change to make b of a,
-// in any case (Levenshtein).
+// distance returns the number of letters to insert, delete or change to turn a into b, ignoring case (Levenshtein).
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)

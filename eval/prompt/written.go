@@ -21,8 +21,8 @@ func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) 
 	return Prompt{Messages: w.At(nil), Written: &w}, nil
 }
 
-// ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The error tells
-// the prompt's author what is wrong with it.
+// ReadRow parses the prompt of one of eval.Prompts' rows, whose text is line. Errors are written for the author of
+// the prompt.
 func ReadRow(format eval.PromptFormat, line string) (eval.Conversation, error) {
 	switch format {
 	case eval.PromptsBatch:

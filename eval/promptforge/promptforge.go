@@ -1,8 +1,7 @@
-// Package promptforge names the files of FilePromptForge's format: the answers of listed runs, by
-// patterns with placeholders.
+// Package promptforge names the files of FilePromptForge's format: the answers of listed runs, by patterns with
+// placeholders.
 //
-// It opens no files: config reads the lists of runs and checks the patterns, results writes the
-// answers.
+// It opens no files. Package config reads the lists of runs and checks the patterns; results writes the answers.
 package promptforge
 
 import (
@@ -19,7 +18,7 @@ import (
 // defaultName is the pattern of an answer if none is given.
 const defaultName = "<file_b_stem>.<model_name>.<run_id>.fpf.response.md"
 
-// placeholders are what a pattern may name, each with its value in a run.
+// placeholders maps the placeholders of a pattern to functions that return their values for a run.
 var placeholders = map[string]func(*eval.Runs, eval.FileRun) string{
 	"<file_a_stem>": func(r *eval.Runs, run eval.FileRun) string { return stem(r.Files[run.FileA].ID) },
 	"<file_b_stem>": func(r *eval.Runs, run eval.FileRun) string { return stem(r.Files[run.FileB].ID) },
@@ -30,16 +29,14 @@ var placeholders = map[string]func(*eval.Runs, eval.FileRun) string{
 
 var placeholder = regexp.MustCompile(`<[A-Za-z0-9_]+>`)
 
-// Name returns the file of the i-th run's answer: pattern (the default if it is
-// empty) with each placeholder replaced by the run's value, which is made a safe
-// piece of one file name. The pattern's own text is left as it is, its slashes
-// divide folders; whether the path stays where it should is for the caller to check.
-// A name that values make a device's on Windows gets an underscore in front, and one
-// that they make too long for a file loses its middle to a hash of the whole.
+// Name returns the file name of the i-th run's answer. It is the pattern (the default one if empty) with each
+// placeholder replaced by the run's value, which is made safe for a file name. The pattern's own text is kept, and
+// its slashes separate folders. The caller must check that the path stays inside its folder. A name that values turn
+// into a Windows device is prefixed with an underscore. If values make a name too long, a hash of the whole replaces
+// its middle.
 //
-// Different runs may get one name, from a pattern without <run_id>, from ids that
-// differ in unsafe characters only, or, where file systems take them for the same,
-// in upper and lower case.
+// Different runs may get the same name. This happens with a pattern without <run_id>, and if ids differ only in
+// unsafe characters or, on some file systems, in case.
 func Name(r *eval.Runs, pattern string, i int) string {
 	if pattern == "" {
 		pattern = defaultName
@@ -59,10 +56,10 @@ func Name(r *eval.Runs, pattern string, i int) string {
 	return strings.Join(names, "/")
 }
 
-// Placeholders are those that Name replaces, sorted.
+// Placeholders returns the placeholders that Name replaces, sorted.
 func Placeholders() []string { return slices.Sorted(maps.Keys(placeholders)) }
 
-// Unknown are those of a pattern that Name does not replace.
+// Unknown returns the placeholders of a pattern that Name does not replace.
 func Unknown(pattern string) []string {
 	var unknown []string
 	for _, found := range placeholder.FindAllString(pattern, -1) {
@@ -73,8 +70,8 @@ func Unknown(pattern string) []string {
 	return unknown
 }
 
-// Names returns the file of each run by a pattern with <run_id>. Where file systems take two names
-// for the same, the later has its position in the list behind the run's id.
+// Names returns the file name of each run, for a pattern with <run_id>. If two names differ at most in case, the
+// later one gets its position in the list after the run's id.
 func Names(r *eval.Runs, pattern string) []string {
 	if pattern == "" {
 		pattern = defaultName
@@ -92,8 +89,8 @@ func Names(r *eval.Runs, pattern string) []string {
 	return names
 }
 
-// stem is a file's name without its folder and its last ending. A name that is
-// nothing but an ending (.env) is kept.
+// stem returns a file's name without its folder and its last extension. A name that is only an extension (.env) is
+// kept.
 func stem(file string) string {
 	name := path.Base(strings.ReplaceAll(file, `\`, "/"))
 	if bare := strings.TrimSuffix(name, path.Ext(name)); bare != "" {

@@ -13,21 +13,21 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Outcome is how the prompt of a line ended.
+// Outcome says how the prompt of a line ended.
 type Outcome struct {
-	Provider string    // asked
-	Sent     time.Time // in the zone in which it is written
+	Provider string    // that was asked
+	Sent     time.Time // in the time zone in which it is written
 	Answer   string
-	Answers  []string // of several turns, or to one; nil: there is one, Answer
+	Answers  []string // of several turns, or several to one; nil: Answer is the only one
 	Attempts int
-	Failed   bool // it has no answer, but Class (providers.Class) and Error
+	Failed   bool // there is no answer, but Class (providers.Class) and Error
 	Class    string
 	Error    string
-	// Ratings are those of the calls that answered, one for each turn; nil: the line has none.
+	// Ratings holds the ratings of the calls that answered, one for each turn; nil if the line has none.
 	Ratings []Ratings
 }
 
-// Complete returns a line with its outcome, as it is in the file of completed prompts.
+// Complete adds the outcome to a line, as in the file of completed prompts.
 func Complete(line Line, o Outcome) Line {
 	line.Set("timestamp_sent", Quoted(Stamp(o.Sent)))
 	line.Set("response", o.response())
@@ -40,8 +40,8 @@ func Complete(line Line, o Outcome) Line {
 	return line
 }
 
-// response is the value of the answer field: the answer, a list of answers, or an
-// explanation of why there is none.
+// response returns the value of the answer field: the answer, a list of answers, or an explanation of why there is
+// none.
 func (o Outcome) response() json.RawMessage {
 	switch {
 	case o.Failed:
@@ -60,8 +60,7 @@ func (o Outcome) response() json.RawMessage {
 	return list.Bytes()
 }
 
-// exceptions are the names of errors, as OpenAI's library has them, that say what a class of
-// failures (providers.Class) does.
+// exceptions maps classes of failures (providers.Class) to the corresponding exceptions of OpenAI's Python library.
 var exceptions = map[string]string{
 	"rate_limited": "RateLimitError", "quota_daily": "RateLimitError", "quota_billing": "RateLimitError",
 	"overloaded": "InternalServerError", "transient": "APIError", "timeout": "APITimeoutError",
@@ -69,8 +68,8 @@ var exceptions = map[string]string{
 	"auth": "AuthenticationError", "model_unavailable": "NotFoundError",
 }
 
-// Failure returns the text that replaces a missing answer. Readers of such files know it by its
-// two forms: an error of the line itself, and a failed call.
+// Failure returns the text that replaces a missing answer. Programs that read such files recognise its two forms: an
+// error of the line itself, and a failed call.
 func (o Outcome) Failure() string {
 	name := cmp.Or(exceptions[o.Class], "Exception")
 	switch {
@@ -84,29 +83,29 @@ func (o Outcome) Failure() string {
 	return fmt.Sprintf("An unexpected error occurred when querying the API: (%s - %s) after maximum %d attempts", name, o.Error, o.Attempts)
 }
 
-// Ratings are what Google says about the safety of an answer.
+// Ratings holds what Google says about the safety of an answer.
 type Ratings struct {
 	All    []Rating
 	Finish string // providers.Finish, or the provider's word
 }
 
-// Rating is that of one category of harm.
+// Rating is the rating of one category of harm.
 type Rating struct {
 	Category, Probability string
 	Blocked               bool
 }
 
-// rated are the APIs whose lines have the field safety_attributes.
+// rated holds the APIs whose lines have the field safety_attributes.
 var rated = map[string]bool{"gemini": true, "vertexai": true}
 
-// probabilities are the numbers of Google's words, which prompto writes as text.
+// probabilities maps Google's words to numbers, which prompto writes as text.
 var probabilities = map[string]string{"HARM_PROBABILITY_UNSPECIFIED": "0", "NEGLIGIBLE": "1", "LOW": "2", "MEDIUM": "3", "HIGH": "4"}
 
-// finishReasons are Google's words for how an answer of use ended (providers.Finish).
+// finishReasons maps providers.Finish to Google's words, for answers that can be used.
 var finishReasons = map[string]string{"stop": "STOP", "truncated": "MAX_TOKENS"}
 
-// Rated returns how many calls, the last ones that answered, have the ratings of an answered
-// line: one, or one for each of several turns; 0: its API has none.
+// Rated returns how many of the last calls have ratings, for an answered line. This is one for each of several turns,
+// otherwise one, and 0 if the line's API has no ratings.
 func (o Outcome) Rated(line Line) int {
 	var api string
 	_ = json.Unmarshal(line.Get("api"), &api)
@@ -119,15 +118,15 @@ func (o Outcome) Rated(line Line) int {
 	return 1
 }
 
-// turns are the texts of a prompt that are asked one after the other.
+// turns returns how many turns a prompt has. several says whether it is a list of turns with several answers.
 func (o Outcome) turns(line Line) (n int, several bool) {
 	var turns []string
 	several = o.Answers != nil && json.Unmarshal(line.Get("prompt"), &turns) == nil
 	return len(turns), several
 }
 
-// safety is the value of safety_attributes: an object, or of a prompt of several turns a list
-// of one for each.
+// safety returns the value of safety_attributes: an object or, for a prompt of several turns, a list with one object
+// for each turn. It returns nil without ratings.
 func (o Outcome) safety(line Line) json.RawMessage {
 	if len(o.Ratings) == 0 {
 		return nil
@@ -142,8 +141,8 @@ func (o Outcome) safety(line Line) json.RawMessage {
 	return json.RawMessage(all[0])
 }
 
-// attributes are a call's ratings: each category with its probability, then whether each
-// blocked the answer, as Python prints a list, and how the answer ended.
+// attributes formats a call's ratings as JSON: the probability of each category, whether each blocked the answer (as
+// Python prints a list), and how the answer ended.
 func (r Ratings) attributes() string {
 	var out strings.Builder
 	blocked := make([]string, len(r.All))
@@ -157,31 +156,31 @@ func (r Ratings) attributes() string {
 	return "{" + out.String() + "}"
 }
 
-// Stamp returns a time as file names and lines have it.
+// Stamp formats a time as file names and lines contain it.
 func Stamp(t time.Time) string { return t.Format("02-01-2006-15-04-05") }
 
-// The kinds of files that are written for an experiment.
+// The kinds of files of an experiment.
 const (
 	InputFile     = "input"
 	LogFile       = "log"
 	CompletedFile = "completed"
 )
 
-// OutputFolder returns the folder of an experiment's files in the data folder, with slashes.
+// OutputFolder returns the folder of an experiment's files within the data folder, with slashes.
 func OutputFolder(experiment string) string { return path.Join("output", eval.FileName(experiment)) }
 
-// FileName returns the name of an experiment's file of a kind. created is when the experiment
-// began, in the zone in which it is written.
+// FileName returns the name of an experiment's file of a kind. created is when the experiment started, in the time
+// zone in which it is written.
 func FileName(created time.Time, kind, experiment, ending string) string {
 	return fmt.Sprintf("%s-%s-%s%s", Stamp(created), kind, eval.FileName(experiment), ending)
 }
 
-// LogFailed returns the line of the log about the failure of a prompt; index counts from 0.
+// LogFailed returns the log line about a failed prompt; index counts from 0.
 func (o Outcome) LogFailed(at time.Time, index int, id string) string {
 	return logLine(at, "Error (i=%d, id=%s): %s", index+1, id, o.Failure())
 }
 
-// LogEnded returns the last line of the log. ended of all prompts have ended.
+// LogEnded returns the last line of the log. ended is how many of all prompts have ended.
 func LogEnded(at time.Time, experiment string, ended, all int, took time.Duration) string {
 	words := "Completed experiment"
 	if ended < all {

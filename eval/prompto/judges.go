@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// What templates of judge folders may name.
+// The placeholders of templates in judge folders.
 const (
 	inputPrompt    = "{INPUT_PROMPT}"
 	outputResponse = "{OUTPUT_RESPONSE}"
@@ -21,18 +21,18 @@ type Template struct {
 	parts []templatePart
 }
 
-// templatePart is text or a placeholder.
+// templatePart is literal text or a placeholder.
 type templatePart struct{ text, field string }
 
-// TemplateError is a problem of a template.
+// TemplateError is a problem in a template.
 type TemplateError struct {
 	Offset int
 	// Message says what is wrong with Found, the part of the template at Offset.
 	Message, Found, Fix string
 }
 
-// ParseTemplate parses a template for Python's str.format: names are in braces, and literal
-// braces are doubled. It returns all problems that it finds.
+// ParseTemplate parses a template for Python's str.format: names are in braces, and literal braces are doubled. It
+// returns all problems found, up to a brace without a partner.
 func ParseTemplate(name, template string) (Template, []TemplateError) {
 	var problems []TemplateError
 	var parts []templatePart
@@ -73,8 +73,8 @@ func (t Template) fill(values map[string]string) string {
 	return b.String()
 }
 
-// JudgeLine returns the line that asks a judge about an answered line, with the judge's
-// settings, in prompto's order of keys.
+// JudgeLine returns the line that asks a judge about an answered line. It contains the judge's settings, with keys in
+// prompto's order.
 func JudgeLine(judge string, settings Line, template Template, answered Line) Line {
 	value := func(key, otherwise string) string {
 		return pythonString(json.RawMessage(cmp.Or(string(answered.Get(key)), otherwise)))

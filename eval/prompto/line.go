@@ -17,7 +17,7 @@ type Field struct {
 	Value json.RawMessage
 }
 
-// ParseLine reads an object; for a repeated key, the last value at the position of the first.
+// ParseLine parses a JSON object. If a key is repeated, the last value is at the position of the first.
 func ParseLine(text string) (Line, error) {
 	values := json.NewDecoder(strings.NewReader(text))
 	start, err := values.Token()
@@ -37,13 +37,13 @@ func ParseLine(text string) (Line, error) {
 		if err := values.Decode(&value); err != nil {
 			return nil, err
 		}
-		l.Set(name.(string), value) // a key is a string
+		l.Set(name.(string), value) // JSON keys are strings
 	}
 	_, err = values.Token()
 	return l, err
 }
 
-// Set puts a value under its key, behind all others where it is new.
+// Set sets the value of a key, and appends the key if it is new.
 func (l *Line) Set(name string, value json.RawMessage) {
 	for i := range *l {
 		if (*l)[i].Name == name {
@@ -54,7 +54,7 @@ func (l *Line) Set(name string, value json.RawMessage) {
 	*l = append(*l, Field{name, value})
 }
 
-// Get returns the value of a key; nil: there is none.
+// Get returns the value of a key; nil if the line does not have it.
 func (l Line) Get(name string) json.RawMessage {
 	for _, f := range l {
 		if f.Name == name {
@@ -64,7 +64,7 @@ func (l Line) Get(name string) json.RawMessage {
 	return nil
 }
 
-// String returns the object on one line, with the values as they are.
+// String returns the object on one line, with the values as they were read.
 func (l Line) String() string {
 	var b strings.Builder
 	b.WriteByte('{')

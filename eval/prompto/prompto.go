@@ -1,10 +1,9 @@
-// Package prompto reads, names and writes the files of prompto's experiments: lines of
-// prompts, rates of queues, templates for judges, and lines with answers. What it writes
-// is byte for byte what prompto writes, so that programs that read prompto's files read
-// these.
+// Package prompto reads, names and writes the files of prompto's experiments: lines of prompts, rates of queues,
+// templates for judges, and lines with answers. What it writes is byte for byte what prompto writes, so that programs
+// for prompto's files can read it.
 //
-// It opens no files, and does not know where in a file a line is: config reads and checks
-// experiments, results stores their files.
+// It opens no files, and does not know where in a file a line is. Package config reads and checks experiments;
+// results stores their files.
 package prompto
 
 import (
@@ -16,13 +15,13 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// What an experiment does by default.
+// The defaults of an experiment.
 const (
-	DefaultMaxQueries  = 10 // prompts a minute through each of its queues
+	DefaultMaxQueries  = 10 // prompts per minute in each of its queues
 	DefaultMaxAttempts = 5  // calls for one prompt
 )
 
-// Read parses the prompt of a line. Its error tells the prompt's author what is wrong with it.
+// Read parses the prompt of a line. Errors are written for the author of the prompt.
 func Read(line string) (eval.Conversation, error) {
 	var row struct {
 		API    string          `json:"api"`
@@ -50,11 +49,11 @@ func Read(line string) (eval.Conversation, error) {
 	return c, nil
 }
 
-// systemFirst are the apis whose system message comes first, if at all.
+// systemFirst holds the APIs that accept a system message only as the first one.
 var systemFirst = map[string]bool{"anthropic": true, "gemini": true, "vertexai": true}
 
-// turns are those of a prompt: a text is one turn, a list of texts is one turn each,
-// a list of messages is one turn that ends a conversation.
+// turns parses the turns of a prompt. A text is one turn, a list of texts has one turn for each, and a list of
+// messages is one turn.
 func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 	var parts []json.RawMessage
 	switch wire.Kind(raw) {

@@ -11,8 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// Python appends the line as Python's json module writes it: ", " and ": " between,
-// and nothing but ASCII.
+// Python appends the line as Python's json module writes it: with the separators ", " and ": ", and only ASCII.
 func (l Line) Python(to *bytes.Buffer) error {
 	to.WriteByte('{')
 	for i, f := range l {
@@ -29,8 +28,7 @@ func (l Line) Python(to *bytes.Buffer) error {
 	return nil
 }
 
-// AppendPython appends a JSON value as Python's json module writes it. Numbers stay as
-// they are written.
+// AppendPython appends a JSON value as Python's json module writes it. Numbers are kept as they are written.
 func AppendPython(to *bytes.Buffer, value json.RawMessage) error {
 	values := json.NewDecoder(bytes.NewReader(value))
 	values.UseNumber()
@@ -49,13 +47,13 @@ func dumpNext(to *bytes.Buffer, values *json.Decoder) error {
 		appendQuoted(to, v)
 	case nil:
 		to.WriteString("null")
-	default: // a number as it is written, true or false
+	default: // true, false, or a number as it is written
 		fmt.Fprint(to, v)
 	}
 	return nil
 }
 
-// dumpAll appends the rest of a list or an object after its beginning.
+// dumpAll appends the rest of a list or an object, whose first token is begin.
 func dumpAll(to *bytes.Buffer, values *json.Decoder, begin json.Delim) error {
 	to.WriteRune(rune(begin))
 	for i := 0; values.More(); i++ {
@@ -76,7 +74,7 @@ func dumpAll(to *bytes.Buffer, values *json.Decoder, begin json.Delim) error {
 	if err != nil {
 		return err
 	}
-	to.WriteString(end.(json.Delim).String()) // More is false before it, and nothing else
+	to.WriteString(end.(json.Delim).String()) // this token is always a delimiter, because More was false
 	return nil
 }
 
@@ -103,19 +101,18 @@ func appendQuoted(to *bytes.Buffer, text string) {
 	to.WriteByte('"')
 }
 
-// Quoted returns a text as a JSON value. Bytes that are no UTF-8, which no answer has that
-// came as JSON, become U+FFFD.
+// Quoted returns a text as a JSON string. Bytes that are not UTF-8 become U+FFFD; answers that arrived as JSON
+// contain none.
 func Quoted(text string) json.RawMessage {
 	var to bytes.Buffer
 	appendQuoted(&to, text)
 	return to.Bytes()
 }
 
-// pythonString is a JSON value as Python's str says it: texts as they are, anything
-// else as its repr.
+// pythonString formats a JSON value as Python's str does: texts as they are, anything else as its repr.
 func pythonString(raw json.RawMessage) string {
 	if wire.Kind(raw) == '"' {
-		text, _ := wire.Text(raw) // it is part of a valid line
+		text, _ := wire.Text(raw) // raw is part of a valid line
 		return text
 	}
 	var b strings.Builder
@@ -130,7 +127,7 @@ func pythonRepr(b *strings.Builder, raw json.RawMessage) {
 		quotePython(b, text)
 	case '[':
 		var list []json.RawMessage
-		_ = json.Unmarshal(raw, &list) // it is part of a valid line
+		_ = json.Unmarshal(raw, &list) // raw is part of a valid line
 		b.WriteByte('[')
 		for i, element := range list {
 			if i > 0 {
@@ -162,7 +159,7 @@ func pythonRepr(b *strings.Builder, raw json.RawMessage) {
 	}
 }
 
-// quotePython writes a text in quotes, in single ones unless only those are in it.
+// quotePython writes a text as Python's repr does: in single quotes, unless it contains only those.
 func quotePython(b *strings.Builder, text string) {
 	quote := '\''
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {

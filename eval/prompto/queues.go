@@ -9,21 +9,21 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// Queue is a line of prompts that are sent at an even pace of their own.
+// Queue is a queue of prompts that are sent at an even rate, independently of other queues.
 type Queue struct {
 	Name      string
-	Prompts   int // 0: it is named by --max-queries-json or by an api, and no prompt goes through it
+	Prompts   int // 0: named by --max-queries-json or an API, but unused
 	PerMinute int
 }
 
-// Sender is the part of a prompt that decides through which queue it goes.
+// Sender holds the parts of a prompt that determine its queue.
 type Sender struct{ Group, API, Model string }
 
-// Key returns the sender's queue without rates of models.
+// Key returns the name of the sender's queue, unless its model has its own rate.
 func (s Sender) Key() string { return cmp.Or(s.Group, s.API) }
 
-// Judge returns the model that a line asks, named after everything in which it can differ from
-// the models of other lines.
+// Judge returns the model that a line asks. Its name contains everything in which it can differ from the models of
+// other lines.
 func (s Sender) Judge(provider string, parameters map[string]any, filter string) eval.Judge {
 	m := eval.Judge{Provider: provider, Model: s.Model}
 	m.Name = m.Target()
@@ -46,17 +46,17 @@ func (s Sender) Judge(provider string, parameters map[string]any, filter string)
 	return m
 }
 
-// Rate is a pace of a queue's own: an entry of the file of --max-queries-json.
+// Rate is the rate of a queue: an entry of the file of --max-queries-json.
 type Rate struct {
-	Key   string // an api or a group
-	Model string // empty: all models that have none of their own
-	Most  int    // prompts a minute
+	Key   string // an API or a group
+	Model string // empty: all models without their own rate
+	Most  int    // prompts per minute
 }
 
-// DefaultKey is the key for models without a rate of their own.
+// DefaultKey is the key for models without their own rate.
 const DefaultKey = "default"
 
-// Queue returns the name of the queue that has the rate.
+// Queue returns the name of the queue that the rate applies to.
 func (r Rate) Queue() string {
 	if r.Model == "" {
 		return r.Key
@@ -64,19 +64,18 @@ func (r Rate) Queue() string {
 	return r.Key + "-" + r.Model
 }
 
-// Queues assigns prompts to queues: with own rates, in the order in which prompto lists them.
-// Models named in the rates come first, then those of the prompts, which are listed even if
-// each of their models has a queue of its own.
+// Queues assigns prompts to queues, in the order in which prompto lists them. Queues with rates come first, then
+// those of the prompts' groups and APIs. The latter are listed even if each of their models has its own queue.
 type Queues struct {
-	most  int    // prompts a minute where nothing else is said
-	only  string // the one queue of all prompts; empty: they are laid out
+	most  int    // prompts per minute without a rate
+	only  string // the only queue, for all prompts; empty: several queues
 	rates []Rate
 	all   []Queue
 	at    map[string]int // positions in all, by name
 }
 
-// NewQueues returns queues without prompts: one called only, or where that is empty those of
-// the rates.
+// NewQueues returns queues without prompts. If only is not empty it is the name of the only queue; otherwise there is
+// a queue for each rate.
 func NewQueues(most int, only string, rates []Rate) *Queues {
 	q := &Queues{most: most, only: only, rates: rates, at: map[string]int{}}
 	if only != "" {
@@ -92,7 +91,7 @@ func NewQueues(most int, only string, rates []Rate) *Queues {
 // All returns the queues.
 func (q *Queues) All() []Queue { return q.all }
 
-// queue is the position of a queue, which has a rate if it is new.
+// queue returns the position of a queue. It adds a new queue, with the given rate.
 func (q *Queues) queue(name string, perMinute int) int {
 	if i, ok := q.at[name]; ok {
 		return i
@@ -117,18 +116,18 @@ func (q *Queues) Add(s Sender, prompts int) (name string) {
 	return q.all[i].Name
 }
 
-// WrittenID is the id of a line.
+// WrittenID is the id of a line, as it was written.
 type WrittenID struct {
-	ID   string // empty: none that can name a run
+	ID   string // empty: there is none that can name a run
 	Line int
 }
 
-// Renamed are lines whose runs cannot have the lines' own ids.
+// Renamed counts the lines whose runs cannot have the lines' own ids.
 type Renamed struct {
 	Lines     int
 	WrittenID        // of the first of them
 	Name      string // of its run
-	Taken     int    // the line before that has the id; 0: none
+	Taken     int    // the earlier line with the same id; 0: none
 }
 
 func (r *Renamed) note(w WrittenID, name string, taken int) {
@@ -137,8 +136,8 @@ func (r *Renamed) note(w WrittenID, name string, taken int) {
 	}
 }
 
-// NameRuns returns a unique name for the run of every line: its id, if no earlier line has it,
-// or else one made of the line's number.
+// NameRuns returns a unique name for the run of every line: its id, if no earlier line has it, otherwise a name with
+// the line's number.
 func NameRuns(written []WrittenID) (names []string, unnamed, repeated Renamed) {
 	names = make([]string, len(written))
 	taken := map[string]int{}
@@ -167,8 +166,8 @@ func NameRuns(written []WrittenID) (names []string, unnamed, repeated Renamed) {
 	return names, unnamed, repeated
 }
 
-// SortForOllama sorts prompts for Ollama by their models, among the positions that they
-// have, so that a server loads each model once. senders are those of the prompts' models.
+// SortForOllama sorts the prompts for Ollama by their models, so that a server loads each model once. Prompts for
+// other APIs keep their positions. sender returns the sender of a model's prompts.
 func SortForOllama(prompts []eval.Prompt, sender func(model int) Sender) {
 	var at []int
 	var sorted []eval.Prompt

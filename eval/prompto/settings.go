@@ -10,21 +10,20 @@ import (
 	"github.com/evalfleet/evalfleet/eval/internal/wire"
 )
 
-// Settings returns the parameters of an experiment's line as the settings of its model
-// (eval.Judge.Overrides): the bound on the output, if any, gets our name for it, whatever its
-// api calls it, and the rest is placed where the dialect of its api expects it. Of two names
-// for one setting the later in the alphabet wins. filter is the line's safety_filter; known is
-// false for a value that is not one of SafetyFilters. parameters are not changed.
+// Settings returns the parameters of an experiment's line as the settings of its model (eval.Judge.Overrides). The
+// token limit of the answer gets our name, whatever the line's API calls it. The other parameters are placed where
+// the API's dialect expects them. If two names mean one setting, the later one in the alphabet wins. filter is the
+// line's safety_filter; known is false if it is not one of SafetyFilters. Settings does not change parameters.
 func Settings(api string, parameters map[string]any, filter string) (settings map[string]any, known bool) {
 	settings = make(map[string]any, len(parameters))
 	written, ok := apis[api]
 	if !ok {
 		written = apiWords{bound: "max_tokens"}
 	}
-	for _, name := range slices.Sorted(maps.Keys(parameters)) { // so that equal lines have equal settings
+	for _, name := range slices.Sorted(maps.Keys(parameters)) { // sorted, so that equal lines have equal settings
 		value := parameters[name]
 		if written.google {
-			name = camel(name) // they may be written as Python or as the wire has them
+			name = camel(name) // names may be in Python's form or in that of the API
 		}
 		switch name {
 		case written.bound:
@@ -50,14 +49,14 @@ func Settings(api string, parameters map[string]any, filter string) (settings ma
 	return settings, true
 }
 
-// apiWords are how an api has parameters.
+// apiWords says how an API names and places parameters.
 type apiWords struct {
-	bound  string // on an answer's tokens
+	bound  string // name of the maximum number of an answer's tokens
 	within string // the object of the request that contains them; empty: the request itself
-	google bool   // its models are Google's
+	google bool   // its models are by Google
 }
 
-// apis are those whose names differ from OpenAI's.
+// apis holds the APIs whose names differ from OpenAI's.
 var apis = map[string]apiWords{
 	"gemini":   {"maxOutputTokens", "generationConfig", true},
 	"vertexai": {"maxOutputTokens", "generationConfig", true},
@@ -65,8 +64,8 @@ var apis = map[string]apiWords{
 	"ollama":   {"num_predict", "options", false},
 }
 
-// SafetyFilters are the words of a line's safety_filter, each with the probability of
-// harm from which Google blocks an answer. Without one it is "some".
+// SafetyFilters maps the values of a line's safety_filter to the threshold from which Google blocks an answer. A line
+// without one has "some".
 var SafetyFilters = map[string]string{
 	"none":    "BLOCK_NONE",
 	"few":     "BLOCK_ONLY_HIGH",
@@ -79,8 +78,7 @@ var harms = []string{
 	"HARM_CATEGORY_HATE_SPEECH", "HARM_CATEGORY_HARASSMENT", "HARM_CATEGORY_SEXUALLY_EXPLICIT", "HARM_CATEGORY_DANGEROUS_CONTENT",
 }
 
-// camel is a name of Python's in the form of the wire: "candidate_count" is
-// "candidateCount".
+// camel converts a name from Python's form to that of the API, such as "candidate_count" to "candidateCount".
 func camel(name string) string {
 	var out strings.Builder
 	upper := false

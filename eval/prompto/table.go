@@ -13,25 +13,25 @@ import (
 // ParametersKey is the key of a line's parameters.
 const ParametersKey = "parameters"
 
-// parameterColumn begins the name of a column with a parameter.
+// parameterColumn is the prefix of the columns that contain a parameter.
 const parameterColumn = ParametersKey + "-"
 
-// IsParameter reports whether a CSV file's column has a parameter.
+// IsParameter reports whether a column of a CSV file contains a parameter.
 func IsParameter(column string) bool { return strings.Contains(column, parameterColumn) }
 
-// textColumns are those of a CSV file whose cells are text, whatever they look like.
+// textColumns are the columns of a CSV file whose cells are always text.
 var textColumns = []string{"prompt", "api", "model_name", "group"}
 
-// Column is what the cells of a CSV file's column are, by all of them, as pandas would have it.
+// Column holds the types that all cells of a CSV column can have so far. Types are detected as pandas does.
 type Column struct{ whole, number, boolean bool }
 
-// NewColumn returns a column before its first cell.
+// NewColumn returns a column without cells.
 func NewColumn(name string) Column {
 	typed := !slices.Contains(textColumns, name)
 	return Column{whole: typed, number: typed, boolean: typed}
 }
 
-// Take narrows the column down to what a cell can be, too. Empty cells say nothing.
+// Take excludes the types that a cell does not have. Empty cells exclude none.
 func (c *Column) Take(cell string) {
 	if cell == "" {
 		return
@@ -59,8 +59,8 @@ func (c Column) value(cell string) json.RawMessage {
 	return wire.Encode(v)
 }
 
-// Row returns a row of a CSV file as the line that says the same. Columns with parameters
-// become one object of them; empty cells are left out, but for the prompt.
+// Row converts a row of a CSV file to a line. Columns with parameters become one object; empty cells are omitted,
+// except that of the prompt.
 func Row(header []string, columns []Column, cells []string) Line {
 	var line, parameters Line
 	for i, cell := range cells {

@@ -8,38 +8,36 @@ import (
 	"slices"
 )
 
-// Level is the level of measurement of raters' values, which defines how far two of them are
-// apart (Stevens 1946, "On the Theory of Scales of Measurement").
+// Level is the level of measurement of raters' values. It defines the distance between two values (Stevens 1946, "On
+// the Theory of Scales of Measurement").
 type Level uint8
 
 // The levels.
 const (
 	Nominal  Level = iota // names: equal or not (who won)
-	Ordinal               // ranks: how many values given lie between (grades)
+	Ordinal               // ranks: the number of given values between two (grades)
 	Interval              // numbers: their difference (scores on a scale)
-	Ratio                 // numbers with a zero that means nothing at all, none of them below it
+	Ratio                 // non-negative numbers, where 0 means nothing at all
 )
 
-// Agreement compares what raters said about the same units. Its memory grows with
-// the different values and the pairs of raters, not with the units. It is not safe
-// for concurrent use.
+// Agreement compares raters' values for the same units. Its memory grows with the number of different values and of
+// pairs of raters, not of units. It is not safe for concurrent use.
 //
-// Raw agreement says how often two raters said the same. The coefficients say how
-// much of the agreement that chance leaves to be had was had: 1 is all, 0 none, and
-// less than none is systematic disagreement. Where nearly all units have the same
-// value, chance leaves little and coefficients are low beside a high raw agreement:
-// give both (Feinstein and Cicchetti 1990, "High agreement but low kappa").
+// Raw agreement is how often two raters gave the same value. The coefficients compare it with the agreement expected
+// by chance: 1 is full agreement, 0 is chance, and a negative coefficient is systematic disagreement. If nearly all
+// units have the same value, coefficients are low although raw agreement is high. Therefore report both (Feinstein
+// and Cicchetti 1990, "High agreement but low kappa").
 type Agreement struct {
 	raters       int
-	pairs        map[[2]int]map[[2]float64]int // by raters i < j, how often i said one and j the other
+	pairs        map[[2]int]map[[2]float64]int // by raters i < j: how often i gave one value and j the other
 	coincidences map[[2]float64]float64        // Krippendorff's o_ck
-	shared       int                           // units with values by at least two raters
-	complete     int                           // units with values by every rater
-	given        map[float64]int               // of those, how often each value was given
-	same         float64                       // of those, the sum of the share of pairs of raters that agree
+	shared       int                           // units with values of at least two raters
+	complete     int                           // units with values of all raters
+	given        map[float64]int               // in these: how often each value was given
+	same         float64                       // in these: sum of the shares of pairs of raters that agree
 }
 
-// NewAgreement compares raters 0 … raters−1.
+// NewAgreement returns an empty comparison of raters 0 to raters−1.
 func NewAgreement(raters int) *Agreement {
 	return &Agreement{
 		raters: raters, pairs: map[[2]int]map[[2]float64]int{},
@@ -47,8 +45,8 @@ func NewAgreement(raters int) *Agreement {
 	}
 }
 
-// Add takes the values of one unit: one for each rater, NaN for no value. It panics when the
-// number of values is not the number of raters.
+// Add adds a unit, with one value for each rater and NaN for no value. It panics if the number of values is not the
+// number of raters.
 func (a *Agreement) Add(values []float64) {
 	if len(values) != a.raters {
 		panic(fmt.Sprintf("rank: %d values of %d raters", len(values), a.raters))
@@ -71,7 +69,7 @@ func (a *Agreement) Add(values []float64) {
 			table[[2]float64{v, values[j]}]++
 		}
 	}
-	// Every ordered pair of values, so that each unit is weighted by its number of values.
+	// Count every ordered pair of values, with weights such that a unit weighs as much as it has values.
 	agreeing := 0
 	for i, v := range said {
 		for j, w := range said {
@@ -95,11 +93,11 @@ func (a *Agreement) Add(values []float64) {
 	}
 }
 
-// Units is the number of units with values by at least two raters.
+// Units returns the number of units with values of at least two raters.
 func (a *Agreement) Units() int { return a.shared }
 
-// Raw is the share of units about which two raters said the same, of those about
-// which both said something, and how many these are. NaN without any.
+// Raw returns the share of units to which two raters gave the same value, of those that both judged, and the number
+// of the latter. The share is NaN if there are none.
 func (a *Agreement) Raw(i, j int) (share float64, units int) {
 	same := 0
 	for values, n := range a.pairs[[2]int{min(i, j), max(i, j)}] {
@@ -111,10 +109,9 @@ func (a *Agreement) Raw(i, j int) (share float64, units int) {
 	return float64(same) / float64(units), units
 }
 
-// Cohen is Cohen's kappa of two raters (Cohen 1960, "A Coefficient of Agreement for
-// Nominal Scales"): (p_o − p_e)/(1 − p_e), p_o being the raw agreement and p_e the
-// one expected of two who give their values in these proportions by chance. NaN
-// where chance alone agrees always, or nothing was said by both.
+// Cohen returns Cohen's kappa of two raters (Cohen 1960, "A Coefficient of Agreement for Nominal Scales"). It is (p_o
+// − p_e)/(1 − p_e), where p_o is the raw agreement. p_e is the agreement expected by chance, if both give their
+// values in the same proportions. Cohen returns NaN if p_e is 1, or if no unit was judged by both.
 func (a *Agreement) Cohen(i, j int) float64 {
 	table := a.pairs[[2]int{min(i, j), max(i, j)}]
 	one, other, total, same := map[float64]int{}, map[float64]int{}, 0, 0
@@ -133,9 +130,8 @@ func (a *Agreement) Cohen(i, j int) float64 {
 	return corrected(float64(same)/float64(total), chance/float64(total*total))
 }
 
-// Fleiss is Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale
-// agreement among many raters") over the units with values by every one,
-// and how many these are. NaN as Cohen's.
+// Fleiss returns Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale agreement among many raters"). It
+// covers the units with values of all raters, and also returns their number. kappa is NaN in the same cases as Cohen.
 func (a *Agreement) Fleiss() (kappa float64, units int) {
 	total, chance := float64(a.complete*a.raters), 0.0
 	for _, v := range slices.Sorted(maps.Keys(a.given)) {
@@ -152,14 +148,14 @@ func corrected(observed, chance float64) float64 {
 	return (observed - chance) / (1 - chance)
 }
 
-// Alpha returns Krippendorff's alpha over the units that at least two raters have valued:
-// 1 − D_o/D_e, where D_o is the observed disagreement and D_e the one expected by chance
-// (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). It is NaN where all values
-// are the same, where there are none, and at level Ratio where one is below 0.
+// Alpha returns Krippendorff's alpha over the units with values of at least two raters. It is 1 − D_o/D_e, where D_o
+// is the observed disagreement and D_e the one expected by chance (Krippendorff 2011, "Computing Krippendorff's
+// Alpha-Reliability"). Alpha returns NaN if all values are equal, if there are none, and at level Ratio if one is
+// negative.
 func (a *Agreement) Alpha(level Level) float64 {
 	given := map[float64]float64{} // n_c
 	inOrder := func(x, y [2]float64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
-	for _, values := range slices.SortedFunc(maps.Keys(a.coincidences), inOrder) { // for the same digits each time
+	for _, values := range slices.SortedFunc(maps.Keys(a.coincidences), inOrder) { // always sum in the same order
 		given[values[0]] += a.coincidences[values]
 	}
 	values := slices.Sorted(maps.Keys(given))
@@ -167,7 +163,7 @@ func (a *Agreement) Alpha(level Level) float64 {
 		return math.NaN()
 	}
 	var total, seen, chance float64
-	upTo := make([]float64, len(values)+1) // values given below each
+	upTo := make([]float64, len(values)+1) // number of values below each
 	for c, v := range values {
 		total += given[v]
 		upTo[c+1] = upTo[c] + given[v]

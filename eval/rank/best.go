@@ -21,7 +21,7 @@ func (u *Uncertainty) best(ctx context.Context, in *influences, seed uint64) err
 	return nil
 }
 
-// parallel does n things on all processors, unless ctx ends.
+// parallel calls do for 0 to n−1 on all processors. It stops early and returns the cause if ctx ends.
 func parallel(ctx context.Context, n int, do func(k int)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -37,16 +37,15 @@ func parallel(ctx context.Context, n int, do func(k int)) error {
 	return group.Wait()
 }
 
-// winners collects who is first in each draw.
+// winners records which candidate is first in each draw.
 type winners struct {
 	*Uncertainty
-	first [][]int32 // by component and draw; nil without spreads
+	first [][]int32 // by component and draw; nil: it cannot be estimated
 }
 
-// trusted is how many clusters the mean of all candidates' variances counts for beside
-// each candidate's own, which few clusters tell badly (as in the moderated statistics of
-// Smyth 2004, "Linear models and empirical Bayes methods for assessing differential
-// expression").
+// trusted is the weight, in clusters, of the mean of all candidates' variances when it is combined with each
+// candidate's own. A candidate's own variance is unreliable with few clusters. The method is that of the moderated
+// statistics of Smyth 2004, "Linear models and empirical Bayes methods for assessing differential expression".
 const trusted = 10
 
 func (u *Uncertainty) newWinners(in *influences) *winners {
@@ -60,7 +59,7 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 		for k, i := range part.Candidates {
 			own, clustered := u.fit.covariance.At(i, i), u.covariance.At(i, i)
 			pooled := (trusted*mean*own + (clusters-1)*clustered) / (trusted + clusters - 1)
-			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of errors with a mean other than 0
+			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // for errors whose mean is not 0
 		}
 		spread := w.spreadsOf(part.Candidates, variances, u.parts[c].freedom)
 		var first []int32
@@ -72,22 +71,20 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 	return w
 }
 
-// spreads are how far the abilities of a component may be apart, and how large their
-// errors may be, with the probability of each.
+// spreads is a distribution of how far the abilities of a component are apart, and of how large their errors are.
 type spreads struct {
 	variances []float64 // of each candidate's error
 	cells     []scatter
-	upTo      []float64 // sum of the probabilities of the cells up to each
+	upTo      []float64 // cumulative sums of the probabilities of cells
 }
 
 type scatter struct {
-	abilities, tail float64 // standard deviation of abilities; the factor of errors
+	abilities, tail float64 // standard deviation of abilities; factor of errors
 }
 
-// spreadsOf weighs each spread by how well it explains the estimates: abilities are
-// normal around 0, their errors are independent and as large as Student's t allows. The
-// prior of the spread is half of a Cauchy distribution of scale 1 (Gelman 2006, "Prior
-// distributions for variance parameters in hierarchical models").
+// spreadsOf weights each spread by how well it explains the estimates. Abilities are normal around 0; their errors
+// are independent and as large as Student's t allows. The prior of the spread is a half-Cauchy distribution of scale
+// 1 (Gelman 2006, "Prior distributions for variance parameters in hierarchical models").
 func (w *winners) spreadsOf(candidates []int, variances []float64, freedom float64) spreads {
 	const tails, steps, least, most = 15, 40, 0.005, 20.0
 	s := spreads{variances: variances}
@@ -102,7 +99,7 @@ func (w *winners) spreadsOf(candidates []int, variances []float64, freedom float
 		tail := math.Sqrt(freedom / chi.Quantile((float64(t)+0.5)/tails))
 		for k := range steps {
 			tau := least * math.Pow(most/least, float64(k)/(steps-1))
-			log := math.Log(tau / (1 + tau*tau)) // steps are even in the logarithm
+			log := math.Log(tau / (1 + tau*tau)) // steps are equal in the logarithm
 			for p, i := range candidates {
 				total, x := tau*tau+variances[p]*tail*tail, w.fit.Abilities[i]
 				log -= (math.Log(total)*(n-1)/n + x*x/total) / 2
@@ -125,9 +122,9 @@ func (s spreads) draw(random *rand.Rand) scatter {
 	return s.cells[min(k, len(s.cells)-1)]
 }
 
-// take draws abilities for the k-th time: given the estimates, each is normal around the
-// part of its estimate that the spread of abilities leaves beside the error (Efron and
-// Morris 1975, "Data analysis using Stein's estimator and its generalizations").
+// take makes the k-th draw of the abilities, and records the first candidate of each component. Given the estimates,
+// an ability is normal around a part of its estimate. The part is the spread of abilities relative to the spread and
+// the error (Efron and Morris 1975, "Data analysis using Stein's estimator and its generalizations").
 func (w *winners) take(k int, random *rand.Rand) {
 	for c, part := range w.fit.Components {
 		if w.first[c] == nil {
@@ -145,7 +142,7 @@ func (w *winners) take(k int, random *rand.Rand) {
 	}
 }
 
-// summarise sets Best.
+// summarise sets Best to the shares of draws in which candidates are first. It is NaN if that cannot be told.
 func (w *winners) summarise() {
 	u := w.Uncertainty
 	u.Best = make([]float64, len(u.fit.Abilities))

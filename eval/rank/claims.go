@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// family is a set of differences that share a bound on false claims: at most 5 of 100
-// evaluations claim any of them falsely (of ofAll, Drawing.Joint).
+// family is a set of differences that share a bound on false claims. At most 5 of 100 evaluations claim any of them
+// falsely; for ofAll the bound is Drawing.Joint.
 type family int
 
 const (
 	ofPair      family = iota // one difference
-	ofCandidate               // those of one candidate to all others
-	ofAll                     // all of a component
+	ofCandidate               // those between one candidate and all others
+	ofAll                     // all differences of a component
 	families
 )
 
-// separated are pairs of candidates, the better one first, between which all verdicts went one
-// way, with the claims about them.
+// separated holds the pairs of candidates, the better one first, between which all verdicts went one way, with the
+// claims about them.
 type separated map[orderedPair]*claims
 
 type claims struct {
@@ -47,8 +47,8 @@ func (u *Uncertainty) compare(ctx context.Context, in *influences, how Drawing) 
 	return nil
 }
 
-// separate tests pairs of candidates between which all verdicts went one way: of many
-// candidates those that are near each other in their order.
+// separate tests the pairs of candidates between which all verdicts went one way. If there are many candidates, it
+// tests only those that are close in the ranking.
 func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how Drawing) error {
 	f, part := u.fit, &u.parts[c]
 	var clusters [][]Observed
@@ -105,16 +105,15 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	return nil
 }
 
-// inOrder are the candidates of a component, the best first, equal ones in the order of their
-// numbers.
+// inOrder returns the candidates of a component, best first. Equal ones are in the order of their numbers.
 func (f *Fit) inOrder(c int) []int {
 	candidates := slices.Clone(f.Components[c].Candidates)
 	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.rounded(j), f.rounded(i)) })
 	return candidates
 }
 
-// follow derives claims about separated candidates from other claims: a candidate that is
-// better than another is better than all candidates that the other is better than.
+// follow derives further claims about separated candidates. A candidate that is better than another is also better
+// than all candidates that the other is better than.
 func (u *Uncertainty) follow(c int) {
 	part, candidates := &u.parts[c], u.fit.inOrder(c)
 	n := len(candidates)
@@ -144,11 +143,10 @@ func (s separated) claim(winner, loser int) *claims {
 	return s[pair]
 }
 
-// stepDown finds the number of standard errors above which a difference is claimed: all
-// differences not yet claimed share the chance of a false claim (Holm 1979, "A simple
-// sequentially rejective multiple test procedure"). The errors of differences come from few
-// clusters and are not one common error; critical values of the studentised range, or ones
-// drawn with such correlations, are too small for them.
+// stepDown computes the number of standard errors above which a difference is claimed. All differences not yet
+// claimed share the chance of a false claim (Holm 1979, "A simple sequentially rejective multiple test procedure").
+// Critical values of the studentised range, or ones drawn with its correlations, would be too small. The errors of
+// differences come from few clusters and are not one common error.
 func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
@@ -179,8 +177,8 @@ func (u *Uncertainty) stepDown(c int) {
 	}
 }
 
-// ahead says whether i is better than j (1), worse (−1), or neither can be claimed (0). Of
-// ofCandidate, the differences are those of i.
+// ahead returns 1 if i can be claimed to be better than j, −1 if it can be claimed to be worse, and 0 if neither can
+// be claimed. For ofCandidate, the differences are those of i.
 func (u *Uncertainty) ahead(i, j int, of family) int {
 	f, part := u.fit, &u.parts[u.fit.component[i]]
 	if f.component[i] != f.component[j] || part.freedom == 0 || f.confounded(i, j) {
@@ -205,8 +203,8 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 	return 0
 }
 
-// won reports whether a candidate that all verdicts put before another is claimed to be
-// better; ofWinner: the differences of ofCandidate are the winner's.
+// won reports whether a candidate can be claimed to be better than another, if all verdicts put it first. For
+// ofCandidate, ofWinner says whether the differences are the winner's or the loser's.
 func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinner bool) bool {
 	if part.separated == nil {
 		chance := [families]float64{level, level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), u.joint / part.pairs}
@@ -227,9 +225,8 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	}
 }
 
-// alwaysWon is how likely candidates of one ability have a record such as that of i, who
-// never lost against j, or the opposite one: a cluster's verdicts go either way with
-// equal chances.
+// alwaysWon returns the probability that two candidates of equal ability have a record as one-sided as i, who never
+// lost against j, or the opposite one. The verdicts of a cluster go either way with equal probability.
 func (u *Uncertainty) alwaysWon(i, j int) float64 {
 	if clusters := u.wonIn(i, j); clusters > 0 {
 		return math.Exp2(float64(1 - clusters))
@@ -237,8 +234,8 @@ func (u *Uncertainty) alwaysWon(i, j int) float64 {
 	return 1
 }
 
-// wonIn is in how many clusters i beat j, who never beat i. Of judges who may prefer a position,
-// as many clusters count as those in which i won from the position in which it won less often.
+// wonIn returns the number of clusters in which i beat j; j never beat i. If judges may prefer a position, it counts
+// the clusters in which i won from the position from which it won less often.
 func (u *Uncertainty) wonIn(i, j int) int {
 	v := u.victors[pairOf(i, j)]
 	switch {
@@ -251,7 +248,7 @@ func (u *Uncertainty) wonIn(i, j int) int {
 	}
 }
 
-// rank sets the bounds of ranks.
+// rank sets the bounds of ranks, for all candidates at once and for each alone.
 func (u *Uncertainty) rank() {
 	bounds := func(of family) (low, high []int) {
 		low, high = make([]int, len(u.fit.Abilities)), make([]int, len(u.fit.Abilities))

@@ -2,16 +2,16 @@ package rank
 
 import "math"
 
-// Confusion counts a rater's verdicts by the outcomes taken to be right.
-// The positions of its outcomes may be any that are the same for both.
+// Confusion counts a rater's verdicts by the outcomes that are taken to be right. An outcome must mean the same
+// document for both.
 type Confusion struct {
 	table [3][3]int // right, said
 }
 
-// Add counts one pair.
+// Add counts one pair, with its right outcome and the rater's.
 func (c *Confusion) Add(right, said Outcome) { c.table[right][said]++ }
 
-// Total is the number of pairs.
+// Total returns the number of pairs.
 func (c *Confusion) Total() int {
 	total := 0
 	for _, row := range c.table {
@@ -22,7 +22,7 @@ func (c *Confusion) Total() int {
 	return total
 }
 
-// Accuracy is the share of pairs with the right outcome. NaN without any.
+// Accuracy returns the share of pairs with the right outcome; NaN without pairs.
 func (c *Confusion) Accuracy() float64 {
 	right := 0
 	for outcome := range c.table {
@@ -31,11 +31,10 @@ func (c *Confusion) Accuracy() float64 {
 	return float64(right) / float64(c.Total())
 }
 
-// Macro is the unweighted mean over outcomes, those left out that are neither right
-// nor said of any pair (Sokolova and Lapalme 2009, "A systematic analysis of
-// performance measures", macro-averaging; F1 is the mean of each outcome's F1). An
-// outcome that was never said has precision 0, one that was never right recall 0. NaN
-// without pairs.
+// Macro returns unweighted means over outcomes, leaving out those that are neither right nor said of any pair. See
+// Sokolova and Lapalme 2009, "A systematic analysis of performance measures", macro-averaging; F1 is the mean of each
+// outcome's F1. An outcome that was never said has precision 0, one that was never right has recall 0. Macro returns
+// NaN without pairs.
 func (c *Confusion) Macro() (precision, recall, f1 float64) {
 	outcomes := 0.0
 	for o := range c.table {

@@ -99,8 +99,8 @@ func Text(raw json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// Kind returns the first byte of a JSON value: '"' for a text, '[' for a list, '{' for an object, 0 for an empty
-// value.
+// Kind returns the first byte of a JSON value. That is a quotation mark for a text, [ for a list, { for an object,
+// and 0 for an empty value.
 func Kind(raw json.RawMessage) byte {
 	if raw = bytes.TrimSpace(raw); len(raw) > 0 {
 		return raw[0]
