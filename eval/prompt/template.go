@@ -21,19 +21,19 @@ var (
 	panelTemplate string
 )
 
-// DefaultTemplate is the text of the built-in template of a kind. Placeholders are words in
+// DefaultTemplate returns the text of the built-in template of a kind. Placeholders are words in
 // double square brackets:
 //
 //	[[documents]]      the fenced documents; required
 //	[[question]]       the item's question, fenced
 //	[[reference]]      the item's reference answer, fenced
 //	[[item.NAME]]      a further field of the item, fenced
-//	[[answer_format]]  the wanted answer and its schema; at the end of the prompt if omitted
+//	[[answer_format]]  the expected answer and its schema; appended to the prompt if omitted
 //	[[criteria]]       single: the criteria with their descriptions, as a list
 //	[[scale]]          single, panel: "1 (worst) to 5 (best)"
 //	[[agent]]          panel: the agent's role
 //	[[dimensions]]     panel: the dimensions asked for, as a list
-//	[[user]]           ends the system message and begins the user's; without it, all is the user's
+//	[[user]]           separates the system message from the user message; optional
 //
 // Documents, question and answer format must be on lines of their own. Nothing else in a
 // template is expanded.
@@ -223,9 +223,9 @@ func (t template) render(values map[string]string) (messages []eval.Message, at 
 // position is an offset in the content of a message.
 type position struct{ message, offset int }
 
-// fill concatenates the pieces with their values. Blocks begin and end on their own lines, even where a template has
-// them in the middle of a line, because tags and the schema are found by line. format is the offset of the answer
-// format; -1 if it is not among the pieces.
+// fill concatenates the pieces with their values. Blocks begin and end on their own lines, even if a template has
+// them in the middle of one: tags and the schema are found by line. format is the offset of the answer format; -1 if
+// it is not among the pieces.
 func fill(pieces []piece, values map[string]string) (text string, format int) {
 	length := 0
 	for _, p := range pieces {

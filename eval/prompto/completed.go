@@ -141,8 +141,8 @@ func (o Outcome) safety(line Line) json.RawMessage {
 	return json.RawMessage(all[0])
 }
 
-// attributes formats a call's ratings as JSON: the probability of each category, whether each blocked the answer (as
-// Python prints a list), and how the answer ended.
+// attributes formats a call's ratings as JSON. It lists the probability of each category, whether each blocked the
+// answer (as Python prints a list), and how the answer ended.
 func (r Ratings) attributes() string {
 	var out strings.Builder
 	blocked := make([]string, len(r.All))

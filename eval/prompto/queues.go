@@ -136,8 +136,8 @@ func (r *Renamed) note(w WrittenID, name string, taken int) {
 	}
 }
 
-// NameRuns returns a unique name for the run of every line: its id, if no earlier line has it, otherwise a name with
-// the line's number.
+// NameRuns returns a unique name for the run of every line. It is the line's id if no earlier line has it, otherwise
+// a name with the line's number.
 func NameRuns(written []WrittenID) (names []string, unnamed, repeated Renamed) {
 	names = make([]string, len(written))
 	taken := map[string]int{}

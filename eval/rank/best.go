@@ -59,7 +59,7 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 		for k, i := range part.Candidates {
 			own, clustered := u.fit.covariance.At(i, i), u.covariance.At(i, i)
 			pooled := (trusted*mean*own + (clusters-1)*clustered) / (trusted + clusters - 1)
-			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // for errors whose mean is not 0
+			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of uncentred errors
 		}
 		spread := w.spreadsOf(part.Candidates, variances, u.parts[c].freedom)
 		var first []int32
@@ -123,8 +123,9 @@ func (s spreads) draw(random *rand.Rand) scatter {
 }
 
 // take makes the k-th draw of the abilities, and records the first candidate of each component. Given the estimates,
-// an ability is normal around a part of its estimate. The part is the spread of abilities relative to the spread and
-// the error (Efron and Morris 1975, "Data analysis using Stein's estimator and its generalizations").
+// an ability is normal around a part of its estimate. The part is the variance of abilities divided by its sum with
+// the variance of the error. See Efron and Morris 1975, "Data analysis using Stein's estimator and its
+// generalizations".
 func (w *winners) take(k int, random *rand.Rand) {
 	for c, part := range w.fit.Components {
 		if w.first[c] == nil {

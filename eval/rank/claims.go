@@ -177,8 +177,8 @@ func (u *Uncertainty) stepDown(c int) {
 	}
 }
 
-// ahead returns 1 if i can be claimed to be better than j, −1 if it can be claimed to be worse, and 0 if neither can
-// be claimed. For ofCandidate, the differences are those of i.
+// ahead returns 1 if i can be claimed to be better than j, −1 for worse, and 0 if neither can be claimed. For
+// ofCandidate, the differences are those of i.
 func (u *Uncertainty) ahead(i, j int, of family) int {
 	f, part := u.fit, &u.parts[u.fit.component[i]]
 	if f.component[i] != f.component[j] || part.freedom == 0 || f.confounded(i, j) {
@@ -225,8 +225,9 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	}
 }
 
-// alwaysWon returns the probability that two candidates of equal ability have a record as one-sided as i, who never
-// lost against j, or the opposite one. The verdicts of a cluster go either way with equal probability.
+// alwaysWon returns the p-value of the record of i against j, which i never lost. It is the probability that two
+// candidates of equal ability have such a record or the opposite one. The verdicts of a cluster go either way with
+// equal probability.
 func (u *Uncertainty) alwaysWon(i, j int) float64 {
 	if clusters := u.wonIn(i, j); clusters > 0 {
 		return math.Exp2(float64(1 - clusters))

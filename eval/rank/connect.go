@@ -5,24 +5,22 @@ import (
 	"slices"
 )
 
-// Component is a set of candidates that comparisons connect, directly or through
-// others. Abilities of different components cannot be compared: nothing that was
-// observed relates them.
+// Component is a set of candidates that comparisons connect, directly or through others. Abilities in different
+// components cannot be compared, because no verdict relates them.
 type Component struct {
 	Candidates []int // ascending
 
-	// Separable is set when the candidates fall into two groups, and one never lost to, or tied
-	// with, the other. The likelihood then has no finite maximum (Ford 1957, "Solution of a
-	// ranking problem from binary comparisons").
+	// Separable is set if the candidates fall into two groups, one of which never lost to or tied with the other. The
+	// likelihood then has no finite maximum (Ford 1957, "Solution of a ranking problem from binary comparisons").
 	Separable bool
 
-	// Regularised is set when a prior was needed to make the abilities finite; they
-	// and their errors are then partly an assumption (Options.Ridge).
+	// Regularised is set if a prior was needed to make the abilities finite. Abilities and their errors are then
+	// partly an assumption (Options.Ridge).
 	Regularised bool
 }
 
-// components partitions n candidates by the rows that compare them, the largest
-// first, then the one with the smallest candidate, and names each candidate's.
+// components partitions n candidates by the rows that compare them. Larger components come first; among equal ones,
+// that with the smallest candidate. of holds each candidate's component.
 func components(n int, rows []row) (parts []Component, of []int) {
 	parent := make([]int, n)
 	for i := range parent {
@@ -62,8 +60,7 @@ func components(n int, rows []row) (parts []Component, of []int) {
 	return parts, of
 }
 
-// defeats is the graph with an edge from winner to loser, a tie being one each
-// way, and the same graph turned round.
+// defeats returns the graph with an edge from winner to loser, and its reverse. A tie is an edge in both directions.
 func defeats(n int, rows []row) (forward, backward [][]int32) {
 	forward, backward = make([][]int32, n), make([][]int32, n)
 	edge := func(winner, loser int) {
@@ -81,9 +78,9 @@ func defeats(n int, rows []row) (forward, backward [][]int32) {
 	return forward, backward
 }
 
-// strong names, of each candidate, the set in which every candidate beat or tied with
-// every other, directly or through others (a strongly connected component of the
-// defeats: Kosaraju's algorithm). Between two such sets all verdicts went one way.
+// strong returns, for each candidate, the number of its set. In a set, every candidate beat or tied with every other,
+// directly or through others. Between two sets, all verdicts went one way. The sets are the strongly connected
+// components of the defeats, found by Kosaraju's algorithm.
 func strong(n int, rows []row) (of []int) {
 	forward, backward := defeats(n, rows)
 	var finished []int
@@ -106,7 +103,7 @@ func strong(n int, rows []row) (of []int) {
 	return of
 }
 
-// visit appends the unseen nodes reachable from start, each after all that it leads to.
+// visit appends the unseen nodes that are reachable from start, each after the nodes that it leads to.
 func visit(edges [][]int32, start int, seen []bool, finished []int) []int {
 	if seen[start] {
 		return finished
@@ -131,10 +128,9 @@ func visit(edges [][]int32, start int, seen []bool, finished []int) []int {
 	return finished
 }
 
-// heights gives the candidates numbers such that every one shown first has exactly one
-// more than the one shown second. Where there are such numbers, a preference for the
-// first position cannot be told from them, so that candidates of different heights
-// cannot be compared. told: there are none, and the rows can tell the preference.
+// heights looks for numbers such that every candidate shown first has exactly one more than the one shown second. If
+// they exist, a preference for the first position looks the same as these numbers. Candidates of different heights
+// then cannot be compared. told is true if there are no such numbers, so that the rows can tell the preference.
 func heights(n int, rows []row) (height []int, told bool) {
 	type step struct{ to, up int }
 	steps := make([][]step, n)

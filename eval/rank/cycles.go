@@ -2,16 +2,14 @@ package rank
 
 import "math/bits"
 
-// Cycles are how far judges contradict themselves: triples of candidates in which
-// each won more than it lost against the next (Kendall and Babington Smith 1940, "On
-// the method of paired comparisons").
+// Cycles says how far judges contradict themselves. In a circular triple of candidates, each won more than it lost
+// against the next (Kendall and Babington Smith 1940, "On the method of paired comparisons").
 type Cycles struct {
 	Circular int // triples in which a beats b, b beats c and c beats a
 	Triples  int // triples in which all three pairs were decided
 }
 
-// Share is Circular / Triples; 0 without triples. Of decisions by chance it is a
-// quarter.
+// Share returns Circular / Triples; 0 without triples. Random verdicts give a quarter.
 func (c Cycles) Share() float64 {
 	if c.Triples == 0 {
 		return 0
@@ -19,10 +17,9 @@ func (c Cycles) Share() float64 {
 	return float64(c.Circular) / float64(c.Triples)
 }
 
-// CyclesOf counts the circular triples of n candidates over all the tallies
-// together: of two candidates, the one that won more of their comparisons beats the
-// other, in whichever order they were shown, and when it was as many their pair is
-// not decided. It takes n²/4 bytes and, for each pair that was compared, time in n/64.
+// CyclesOf counts the circular triples of n candidates over all tallies together. Of two candidates, the one that won
+// more of their comparisons beats the other, in whichever order they were shown. With equal numbers, their pair is
+// not decided. CyclesOf takes n²/4 bytes and, for each compared pair, time in n/64.
 func CyclesOf(n int, tallies []*Tally) Cycles {
 	lead := map[[2]int]int{} // by candidates i < j, wins of i beyond those of j
 	for _, t := range tallies {
@@ -60,7 +57,7 @@ func CyclesOf(n int, tallies []*Tally) Cycles {
 			c.Triples += bits.OnesCount64((beats.row(i)[w] | beaten.row(i)[w]) & (beats.row(j)[w] | beaten.row(j)[w]))
 		}
 	}
-	return Cycles{c.Circular / 3, c.Triples / 3} // each was found at each of its pairs
+	return Cycles{c.Circular / 3, c.Triples / 3} // each was counted at each of its three pairs
 }
 
 // bitRows is a square matrix of bits.

@@ -10,113 +10,109 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Ties is what a tie says about two candidates.
+// Ties says how a tie counts for two candidates.
 type Ties uint8
 
 const (
-	// Davidson gives every judge a propensity ν to tie, beside which a tie says
-	// that the two are close (Davidson 1970, "On extending the Bradley–Terry model
-	// to accommodate ties in paired comparison experiments"):
-	// P(tie) : P(first) : P(second) = ν : e^(d/2) : e^(−d/2).
+	// Davidson gives every judge a propensity ν to tie; a tie then says that the two are close: P(tie) : P(first) :
+	// P(second) = ν : e^(d/2) : e^(−d/2). See Davidson 1970, "On extending the Bradley–Terry model to accommodate
+	// ties in paired comparison experiments".
 	Davidson Ties = iota
-	// HalfWins counts a tie as half a win for each. Its abilities spread less than
-	// Davidson's; the two scales must not be mixed.
+	// HalfWins counts a tie as half a win for each candidate. Its abilities spread less than Davidson's; the two
+	// scales must not be mixed.
 	HalfWins
 )
 
-// Options of BradleyTerry. The zero value is Davidson's ties and no order effect.
+// Options are the options of BradleyTerry. The zero value means Davidson's ties and no order effect.
 type Options struct {
 	Ties Ties
 
-	// OrderEffect adds for every judge a log-odds δ in favour of whatever is shown
-	// first: d = λ_first − λ_second + δ (Davidson and Beaver 1977, "On extending the
-	// Bradley–Terry model to incorporate within-pair order effects"; the home effect
-	// of Agresti 2002, §10.6). A judge whose comparisons cannot tell it gets none.
+	// OrderEffect adds, for every judge, log-odds δ in favour of the candidate shown first: d = λ_first − λ_second +
+	// δ. See Davidson and Beaver 1977, "On extending the Bradley–Terry model to incorporate within-pair order
+	// effects", and the home effect of Agresti 2002, §10.6. A judge whose comparisons cannot tell δ gets none.
 	OrderEffect bool
 
-	// Scales gives every judge a factor s by which it discriminates between candidates:
-	// d = s·(λ_first − λ_second) + δ. Their mean is 1, so that abilities are in the log-odds
-	// of an average judge (the discrimination of Birnbaum 1968, "Some latent trait models";
-	// for judges of pairs, Chen, Bennett, Collins-Thompson and Horvitz 2013, "Pairwise
-	// ranking aggregation in a crowdsourced setting"). A normal prior of standard deviation
-	// 1 holds each around 1. It needs two judges or more. The likelihood is then not concave: the
-	// maximum is the one that Newton's method reaches from equal candidates and judges.
+	// Scales gives every judge a factor s by which it discriminates between candidates: d = s·(λ_first − λ_second) +
+	// δ. The factors have the mean 1, so that abilities are in the log-odds of an average judge. Each has a normal
+	// prior around 1 with standard deviation 1. Scales needs two judges or more.
+	//
+	// The factor is the discrimination of Birnbaum 1968, "Some latent trait models". For judges of pairs see Chen,
+	// Bennett, Collins-Thompson and Horvitz 2013, "Pairwise ranking aggregation in a crowdsourced setting". The
+	// likelihood is then not concave. Its maximum is the one that Newton's method reaches from equal candidates and
+	// judges.
 	Scales bool
 
-	// Ridge is the precision (1/variance) of the normal prior around 0 that is put
-	// on parameters without a finite maximum-likelihood estimate, and on no others.
-	// 0 means DefaultRidge.
+	// Ridge is the precision (1/variance) of the normal prior around 0 for parameters without a finite
+	// maximum-likelihood estimate. Other parameters have no prior. 0 means DefaultRidge.
 	Ridge float64
 }
 
-// DefaultRidge lets an ability lie some 3.2 (odds of 24 to 1) around its
-// component's mean before the prior resists.
+// DefaultRidge has a standard deviation of 3.2 in log-odds (odds of 24 to 1) around the component's mean.
 const DefaultRidge = 0.1
 
-// MaxCandidates bounds BradleyTerry, which takes 16·n² bytes and time in n³.
+// MaxCandidates bounds the number of candidates: BradleyTerry takes 16·n² bytes and time in n³.
 const MaxCandidates = 5000
 
-// ErrTooManyCandidates is returned by BradleyTerry beyond MaxCandidates.
+// ErrTooManyCandidates is returned by BradleyTerry for more than MaxCandidates candidates.
 var ErrTooManyCandidates = errors.New("too many candidates for a Bradley–Terry fit")
 
-// Fit is a fitted model. Abilities are log-odds: with Bradley–Terry, i beats j
-// with probability 1/(1+e^(λ_j−λ_i)). In every component their mean is 0.
+// Fit is a fitted model. Abilities are log-odds: with Bradley–Terry, i beats j with probability 1/(1+e^(λ_j−λ_i)).
+// Their mean is 0 in every component.
 type Fit struct {
 	Abilities  []float64
 	Components []Component
 	Judges     []JudgeEffect // in the order of the tallies
 
-	// Length is the log-odds that a standard deviation more of length adds, of FromObserved
-	// alone; only if HasLength is set: lengths differ, and not as the candidates do.
-	// LengthRegularised: it has no finite estimate, and a prior bounds it.
+	// Length is the log-odds that one more standard deviation of length adds. Only FromObserved estimates it.
+	// HasLength is set if it has an estimate, which needs lengths that differ in another way than candidates do.
+	// LengthRegularised is set if the estimate is not finite without a prior.
 	Length, LengthSE             float64
 	HasLength, LengthRegularised bool
 
-	// LogLikelihood leaves out the binomial coefficients.
+	// LogLikelihood omits the binomial coefficients.
 	LogLikelihood float64
-	// Deviance compares with a model that fits every judge's ordered pairs exactly.
-	// Its chi-squared distribution on DegreesOfFreedom holds where pairs were
-	// compared often, not where each was compared once.
+	// Deviance compares the model with one that fits every judge's ordered pairs exactly. It has a chi-squared
+	// distribution with DegreesOfFreedom degrees of freedom if pairs were compared often, but not if each was
+	// compared once.
 	Deviance         float64
 	DegreesOfFreedom int
-	// Iterations of Newton's method in the last fit; at most 100.
+	// Iterations is the number of steps of Newton's method in the last fit; at most 100.
 	Iterations int
 
 	component  []int
 	records    []Record
 	covariance *mat.SymDense // of abilities, order effects and tie parameters
 	model      *model
-	at         []float64 // the maximum, over all of the model's parameters
-	halves     bool      // a tie is half a win for each
-	strong     []int     // of each candidate, the set within which its ability is bounded
+	at         []float64 // the maximum, as the vector of all of the model's parameters
+	halves     bool      // a tie counts as half a win for each
+	strong     []int     // for each candidate, the set within which its ability is bounded
 	ordered    bool      // Options.OrderEffect
-	heights    []int     // candidates of different ones cannot be told from a position; nil: all can be
-	mixed      bool      // no two candidates can be told from a position
+	heights    []int     // different ones may be a position effect; nil: never
+	mixed      bool      // every difference may be a position effect
 }
 
-// JudgeEffect is what the model says of one judge.
+// JudgeEffect is the model's estimate for one judge.
 type JudgeEffect struct {
-	// Order is the log-odds by which the judge favours the candidate shown first;
-	// only where HasOrder is set.
+	// Order is the log-odds by which the judge favours the candidate shown first. It is valid only if HasOrder is
+	// set.
 	Order, OrderSE float64
 	HasOrder       bool
-	// Confounded is set where an order effect was asked for and the judge's verdicts
-	// cannot tell it from differences between candidates, such as when one candidate is
-	// always shown first.
+	// Confounded is set if an order effect was requested, but the judge's verdicts cannot tell it from differences
+	// between candidates. An example is a candidate that was always shown first.
 	Confounded bool
-	// Scale is the judge's factor s of Options.Scales; only where HasScale is set.
+	// Scale is the judge's factor s of Options.Scales. It is valid only if HasScale is set.
 	Scale    float64
 	HasScale bool
-	// LogNu is ln ν, Davidson's propensity to tie; only where HasNu is set. A judge
-	// that never tied has ν = 0 and none.
+	// LogNu is ln ν, the logarithm of Davidson's propensity to tie. It is valid only if HasNu is set; a judge that
+	// never tied has ν = 0 and no LogNu.
 	LogNu, LogNuSE float64
 	HasNu          bool
-	// Regularised is set where the judge always preferred one position, or tied in
-	// such a way, that the likelihood has no finite maximum.
+	// Regularised is set if the likelihood has no finite maximum for the judge's parameters: it always preferred one
+	// position, or tied in such a way.
 	Regularised bool
 }
 
-// PerCell is the mean number of comparisons of a cell of the deviance: of one judge, on
+// PerCell returns the mean number of comparisons per cell of the deviance. A cell holds one judge's comparisons of
 // two candidates in one order.
 func (fit *Fit) PerCell() float64 {
 	games := 0.0
@@ -126,7 +122,7 @@ func (fit *Fit) PerCell() float64 {
 	return games / max(float64(len(fit.model.rows)), 1)
 }
 
-// Nu is Davidson's ν; 0 for a judge that never tied.
+// Nu returns Davidson's ν; 0 for a judge that never tied.
 func (e JudgeEffect) Nu() float64 {
 	if !e.HasNu {
 		return 0
@@ -136,40 +132,37 @@ func (e JudgeEffect) Nu() float64 {
 
 const (
 	maxIterations = 100
-	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors, at
-	// which the next step would not change any printed digit.
+	// converged is the value of Newton's decrement g'H⁻¹g, a squared distance in standard errors, at which the next
+	// step would not change any printed digit.
 	converged = 1e-14
-	// accepted is the decrement at which a maximum counts as found when the iterations end: a
-	// ten-thousandth of a standard error. With scales, the last steps can be slow.
+	// accepted is the decrement at which a maximum is accepted when the iterations end: a ten-thousandth of a
+	// standard error. With scales, the last steps can be slow.
 	accepted = 1e-8
-	// uncertain is the standard error of an order effect or ln ν above which it counts as
-	// having no finite estimate: an error of 22,000 times in the odds. Without a finite
-	// estimate, the error grows without bound from step to step.
+	// uncertain is the standard error of an order effect or ln ν above which its estimate counts as not finite: a
+	// factor of 22,000 in the odds. If there is no finite estimate, the error grows without bound from step to step.
 	uncertain = 10
-	// endless is the size from which that need not be waited for: odds of three
-	// million to one.
+	// endless is the size above which an estimate counts as not finite, without further steps: odds of three million
+	// to one.
 	endless = 15
-	// mostConfounded is the maximum share of verdicts by judges whose order effect cannot be
-	// separated from the candidates, up to which candidates are still compared.
+	// mostConfounded bounds the share of verdicts by judges whose order effect cannot be separated from the
+	// candidates. Above it, the affected candidates are not compared.
 	mostConfounded = 0.05
 )
 
-// BradleyTerry fits abilities to the comparisons of all judges together, by maximum likelihood
-// (Bradley and Terry 1952, "Rank analysis of incomplete block designs"): abilities are shared,
-// order effects and tie propensities are each judge's own. Newton's method is used with step
-// halving; the likelihood is concave, and the inverse of its second derivatives is the
-// covariance.
+// BradleyTerry fits abilities to the comparisons of all judges together, by maximum likelihood (Bradley and Terry
+// 1952, "Rank analysis of incomplete block designs"). Judges share the abilities; each has its own order effect and
+// tie propensity. It uses Newton's method with step halving. The likelihood is concave, and the inverse of its second
+// derivatives is the covariance.
 //
-// Abilities have a finite estimate in a component exactly when it is not Separable. If it is,
-// or if a judge's own parameter has no finite estimate, a weak prior is applied to the
-// component, or to that judge and all components it judged, and the result says so
-// (Regularised).
+// Abilities have a finite estimate in a component exactly if it is not Separable. If it is, a weak prior is applied
+// to the component. If a judge's own parameter has no finite estimate, the prior is applied to that judge and all
+// components it judged. The result is then Regularised.
 //
-// Standard errors assume that all comparisons are independent. Both orders of a pair and
-// several judges of the same texts are not: use Fit.Uncertainty.
+// Standard errors assume that all comparisons are independent. Both orders of a pair, and several judges of the same
+// texts, are not: use Fit.Uncertainty.
 //
-// All tallies must be over the same n candidates; n may be 0, and candidates that were never
-// compared make components of their own with ability 0.
+// All tallies must be over the same n candidates. n may be 0. Each candidate that was never compared is a component
+// of its own, with ability 0.
 func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
 	if n > MaxCandidates {
 		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
@@ -186,7 +179,7 @@ func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
 	return fit, nil
 }
 
-// fit finds the maximum, with priors where there would be none.
+// fit finds the maximum, with priors if there is none without them.
 func (m *model) fit(records []Record, options Options) (*Fit, error) {
 	parts, component := components(m.candidates, m.rows)
 	m.setComponents(parts, component)
@@ -218,7 +211,7 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 		m.dropLength()
 	}
 	best, infinite, err := m.maximise(m.start())
-	for { // at most once a component and a judge: a prior ends it
+	for { // at most once for each component and judge: a prior ends it
 		if err == nil && infinite != nil {
 			m.regulariseJudges(infinite, fit, ridge)
 		} else if !m.regulariseScaled(parts, best.x, err != nil, ridge) {
@@ -233,7 +226,7 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 	return fit, nil
 }
 
-// rowsOf are the tallies' rows, judge after judge.
+// rowsOf returns the rows of all tallies, judge after judge.
 func rowsOf(judges []*Tally) []row {
 	var rows []row
 	for k, t := range judges {
@@ -247,7 +240,7 @@ func rowsOf(judges []*Tally) []row {
 	return rows
 }
 
-// newModel is the model of rows that are sorted by judge.
+// newModel returns the model of rows, which must be sorted by judge.
 func newModel(n, judges int, rows []row, options Options) *model {
 	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, scale: 1, size: n}
 	hasTies, measured := make([]bool, judges), false
@@ -295,7 +288,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 	return m
 }
 
-// judgesOf are the judges that gave rows, which are sorted by judge.
+// judgesOf returns the judges that have rows, which must be sorted by judge.
 func judgesOf(rows []row) []int {
 	var judges []int
 	for _, r := range rows {
@@ -306,7 +299,7 @@ func judgesOf(rows []row) []int {
 	return judges
 }
 
-// confound finds the candidates that cannot be told from a position.
+// confound finds the candidates whose differences cannot be told from a position effect.
 func (fit *Fit) confound() {
 	if !fit.ordered {
 		return
@@ -324,13 +317,12 @@ func (fit *Fit) confound() {
 	}
 }
 
-// confounded reports whether what seems a difference between two candidates may be a
-// judge's preference for a position.
+// confounded reports whether the difference between two candidates may be a judge's preference for a position.
 func (fit *Fit) confounded(i, j int) bool {
 	return fit.mixed || fit.heights != nil && fit.heights[i] != fit.heights[j]
 }
 
-// dropLength takes out the effect of length.
+// dropLength removes the effect of length from the model.
 func (m *model) dropLength() {
 	m.ridge = slices.Delete(m.ridge, m.length, m.length+1)
 	for k, position := range m.scales {
@@ -357,10 +349,10 @@ func (m *model) regularise(part *Component, ridge float64) {
 	}
 }
 
-// regulariseScaled puts priors on components whose abilities have no finite estimate at x because
-// of Options.Scales: where the judges that contradict each other on a pair have scales near 0, its
-// difference may grow without bound, although each of the two has won. With failed, no maximum was
-// found, and any component may be the cause. more is false if there is nothing to do.
+// regulariseScaled puts priors on components whose abilities have no finite estimate at x because of Options.Scales.
+// If judges that contradict each other on a pair have scales near 0, its difference may grow without bound although
+// each of the two has won. failed says that no maximum was found, so that any component may be the cause. more is
+// false if there is nothing to do.
 func (m *model) regulariseScaled(parts []Component, x []float64, failed bool, ridge float64) (more bool) {
 	if m.scaleSum() == nil {
 		return false
@@ -376,8 +368,8 @@ func (m *model) regulariseScaled(parts []Component, x []float64, failed bool, ri
 	return more
 }
 
-// regulariseJudges puts priors on the given judges' parameters, or that of length,
-// and on every component that they judged.
+// regulariseJudges puts priors on the parameters of the given judges, or that of length, and on every component that
+// they judged.
 func (m *model) regulariseJudges(judges []int, fit *Fit, ridge float64) {
 	m.hold(judges, ridge)
 	for _, k := range judges {
@@ -424,6 +416,6 @@ func (fit *Fit) take(m *model, s solution) {
 	}
 	fit.DegreesOfFreedom -= m.size - len(fit.Components)
 	if m.scaleSum() != nil {
-		fit.DegreesOfFreedom++ // their mean is known
+		fit.DegreesOfFreedom++ // their mean is fixed
 	}
 }

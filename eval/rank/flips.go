@@ -10,52 +10,50 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// flips tests differences between two candidates where one never lost to the other, not even
-// through a chain of others. Their fitted difference is the prior's, so it says nothing.
-// Instead, each test fits the model with both abilities equal, and computes the contribution of
-// each cluster of verdicts to the slope of the likelihood there. If the abilities are equal,
-// each of these has either sign with equal chances. Flipping the signs at random shows how
-// large their sum may be by chance (Hemerik, Goeman and Finos 2020, "Robust testing in
-// generalized linear models by sign flipping score contributions"). Of two candidates compared
-// only with each other, it is the sign test of clusters.
+// flips tests differences between two candidates if one never lost to the other, not even through a chain of others.
+// Their fitted difference depends only on the prior, so it says nothing. Instead, each test fits the model with both
+// abilities equal, and computes how much each cluster of verdicts contributes to the slope of the likelihood there.
+// If the abilities are equal, each contribution has either sign with equal probability. Flipping the signs at random
+// shows how large their sum may be by chance. See Hemerik, Goeman and Finos 2020, "Robust testing in generalized
+// linear models by sign flipping score contributions". For two candidates that were compared only with each other, it
+// is the sign test of clusters.
 //
-// All differences flip together, so that several claims are valid simultaneously (Westfall and
-// Young 1993, "Resampling-Based Multiple Testing"; Romano and Wolf 2005, "Exact and approximate
-// stepdown methods for multiple hypothesis testing").
+// All differences flip together, so that several claims are valid simultaneously. See Westfall and Young 1993,
+// "Resampling-Based Multiple Testing", and Romano and Wolf 2005, "Exact and approximate stepdown methods for multiple
+// hypothesis testing".
 type flips struct {
 	pairs  []orderedPair
-	sums   []float64   // of each pair, positive where its first candidate is the better one
-	random [][]float32 // of each draw and pair, the size of the sum with flipped signs
+	sums   []float64   // by pair; positive if its first candidate is better
+	random [][]float32 // by draw and pair: size of the sum with flipped signs
 	exact  bool        // random has every combination of signs once
 }
 
 const (
-	// mostFlipWork bounds the multiplications of all tests of a component.
+	// mostFlipWork bounds the number of multiplications of all tests of a component.
 	mostFlipWork = 2_000_000_000
-	// leastApart is how far apart candidates must be tested for the others to follow: ones
-	// nearer to each other can rarely be told apart.
+	// leastApart is how far apart in the ranking candidates must be tested, so that the remaining claims follow from
+	// the tested ones. Candidates closer to each other can rarely be told apart.
 	leastApart = 12
-	// newtonSteps is how many a fit with two equal abilities usually takes.
+	// newtonSteps is the usual number of steps of a fit with two equal abilities.
 	newtonSteps = 8
-	// flipDraws is the number of draws where there are too many combinations of signs, at
-	// 5 %. Lower levels take more, up to mostFlipDraws.
+	// flipDraws is the number of draws at the level 5 %, if there are too many combinations of signs. Lower levels
+	// take more draws, up to mostFlipDraws.
 	flipDraws     = 1000
 	mostFlipDraws = 10_000
-	// mostSigns is the number of clusters up to which every combination is tried.
+	// mostSigns is the largest number of clusters for which all combinations are tried.
 	mostSigns = 10
-	// chunk is how many pairs are fitted one after another.
+	// chunk is how many pairs are fitted in sequence, each starting from the previous fit.
 	chunk = 16
-	// slight is the share of the sum of squares that small contributions may have to be
-	// left out.
+	// slight is the share of the sum of squares that omitted small contributions may have.
 	slight = 1e-4
-	// weaker is what the precision of the prior of abilities is multiplied by in these
-	// fits, so that it adds next to nothing to the sum.
+	// weaker is the factor for the precision of the abilities' prior in these fits, so that the prior adds almost
+	// nothing to the sum.
 	weaker = 0.1
 )
 
-// mostApart is how far apart in their order candidates of n can be that are tested within
-// the bound on work, n − 1 at most. It is 0 where that is less than leastApart, and where
-// a judge's own preference is held by a prior, which would seem to be evidence.
+// mostApart returns how far apart in the ranking of n candidates pairs can be tested within the bound on work; at
+// most n − 1. It returns 0 if that is less than leastApart. It also returns 0 if a prior holds a judge's parameters,
+// because the prior would look like evidence.
 func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
 	if slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
 		return 0
@@ -88,7 +86,7 @@ func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Obs
 	}
 	chunks := (len(pairs) + chunk - 1) / chunk
 	err := parallel(ctx, chunks, func(c int) {
-		near := f.at // the fit of a pair is near that of the one before
+		near := f.at // each pair starts from the fit of the pair before
 		for k := c * chunk; k < min((c+1)*chunk, len(pairs)); k++ {
 			t.sums[k], weights[k], near = f.contributions(&m, pairs[k], clusters, near)
 		}
@@ -104,7 +102,7 @@ func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Obs
 	return t, parallel(ctx, draws, func(k int) { t.random[k] = flipped(weights, t.signs(k, len(clusters), seed)) })
 }
 
-// signs are those of the k-th draw.
+// signs returns the signs of the clusters in the k-th draw.
 func (t *flips) signs(k, clusters int, seed uint64) []float32 {
 	random := rand.New(rand.NewPCG(seed, uint64(k)))
 	out := make([]float32, clusters)
@@ -118,7 +116,7 @@ func (t *flips) signs(k, clusters int, seed uint64) []float32 {
 	return out
 }
 
-// weight is what a cluster contributes.
+// weight is the contribution of one cluster.
 type weight struct {
 	cluster int32
 	size    float32
@@ -136,14 +134,13 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 	return out
 }
 
-// contributions are the contributions of clusters to the slope of the likelihood in the
-// direction of a difference between two candidates, at no difference, scaled to a sum of
-// squares of 1, and their sum. A contribution is too small, because the fit has followed the
-// cluster: it is divided by the root of the remaining part of its variance (as in Bell and
-// McCaffrey 2002). The sum is that of the undivided contributions.
+// contributions returns the clusters' contributions to the slope of the likelihood at equal abilities, in the
+// direction of a difference between two candidates. They are scaled to a sum of squares of 1. Each is too small,
+// because the fit has followed the cluster. It is therefore divided by the root of the remaining part of its
+// variance, as in Bell and McCaffrey 2002. sum is the sum of the undivided contributions.
 //
-// x is the maximum of the likelihood. The sum is 0 if there is no maximum, or if all verdicts
-// together add less than one alone may: then nothing is claimed.
+// x is the maximum of the likelihood. sum is 0, so that nothing is claimed, if there is no maximum. It is also 0 if
+// all verdicts together add less than one verdict can.
 func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, near []float64) (sum float64, weights []weight, x []float64) {
 	i, j := pair.split()
 	x, along, covariance, ok := m.maximiseEqual(i, j, near)
@@ -173,8 +170,8 @@ func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, n
 	return sum / math.Sqrt(squares), weights, x
 }
 
-// along is the slope of the cluster's likelihood in a direction, and the share of its
-// variance that is left after the fit with the given covariance has followed it.
+// along returns the slope of the cluster's likelihood in a direction. left is the share of its variance that remains
+// after the fit, which has the given covariance, has followed it.
 func (c *clusterScore) along(direction *mat.VecDense, covariance *mat.SymDense) (slope, left float64) {
 	const least = 0.01
 	s := len(c.positions)
@@ -197,11 +194,11 @@ func (c *clusterScore) along(direction *mat.VecDense, covariance *mat.SymDense) 
 	return slope, max(1-followed/variance, least)
 }
 
-// maximiseEqual maximises with equal abilities of i and j, beginning near from. along is
-// the direction in which their difference grows as all other parameters follow;
-// covariance is that of the other parameters. ok is false where there is no maximum.
+// maximiseEqual maximises the objective with equal abilities of i and j, starting near from. along is the direction
+// in which their difference grows while all other parameters follow. covariance is that of the other parameters. ok
+// is false if there is no maximum.
 func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat.VecDense, covariance *mat.SymDense, ok bool) {
-	const near = 0.01 // of a squared standard error; the next step is far smaller
+	const near = 0.01 // a squared standard error; the next step is far smaller
 	x = slices.Clone(from)
 	x[i], x[j] = (x[i]+x[j])/2, (x[i]+x[j])/2
 	gradient, step := mat.NewVecDense(m.size, nil), mat.NewVecDense(m.size, nil)
@@ -240,8 +237,8 @@ func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat
 	return nil, nil, nil, false
 }
 
-// claimed are the pairs, among those given by their places in t.pairs, whose first candidate is
-// better: at most a share of chance of all evaluations claims any of them falsely.
+// claimed returns the pairs whose first candidate can be claimed to be better, as positions in t.pairs, like of. At
+// most a share `chance` of all evaluations claims any of them falsely.
 func (t *flips) claimed(of []int, chance float64) []int {
 	var claims []int
 	for {
@@ -267,7 +264,7 @@ func (t *flips) claimed(of []int, chance float64) []int {
 	}
 }
 
-// chance is the share of draws that reach sum. Their sizes are ascending.
+// chance returns the share of draws that reach sum; sizes must be ascending.
 func (t *flips) chance(sizes []float64, sum float64) float64 {
 	const rounding = 1e-5
 	first, _ := slices.BinarySearch(sizes, sum-rounding)
@@ -275,5 +272,5 @@ func (t *flips) chance(sizes []float64, sum float64) float64 {
 	if t.exact {
 		return reached / draws
 	}
-	return (reached + 1) / (draws + 1) // the verdicts as they are count as a draw
+	return (reached + 1) / (draws + 1) // the actual signs count as one more draw
 }

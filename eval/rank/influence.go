@@ -9,38 +9,37 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// influences are, of each cluster of verdicts, what leaving it out would add to the
-// gradient at the fit: few numbers each, because most clusters are about few candidates.
+// influences holds, for each cluster of verdicts, what leaving it out would add to the gradient at the fit. It stores
+// few numbers for each, because most clusters are about few candidates.
 type influences struct {
-	start []int // where in at and by each begins, and the end of the last
+	start []int // positions in at and by where each cluster begins, and the end
 	at    []int32
 	by    []float64
 
 	verdicts [][]Observed // of each cluster
-	members  []int        // clusters with a verdict on candidates of each component
-	judged   []int        // clusters with a verdict of each judge
+	members  []int        // by component: clusters with a verdict on its candidates
+	judged   []int        // by judge: clusters with its verdicts
 	bridged  []bool
-	victors  map[orderedPair]*victories // winner and loser, where the fit has a prior
+	victors  map[orderedPair]*victories // by winner and loser, if the fit has a prior
 	leverage bool
 }
 
-// victories are the clusters in which a candidate beat another, by its position.
+// victories counts the clusters in which a candidate beat another, by the winner's position.
 type victories struct {
 	shownFirst, shownSecond int
-	lastFirst, lastSecond   int32 // clusters counted last
+	lastFirst, lastSecond   int32 // the last cluster that was counted
 }
 
-// mostLeverage bounds the multiplications for which clusters are corrected one by one.
+// mostLeverage bounds the number of multiplications for correcting each cluster individually.
 const mostLeverage = 3_000_000_000
 
-// errOtherVerdicts is returned for verdicts that are not those of the fit.
+// errOtherVerdicts is returned if verdicts are not those of the fit.
 var errOtherVerdicts = errors.New("these are not the verdicts of the fit")
 
-// influences are of observed, in any order. A cluster's residuals are too small, because the
-// fit has followed them: they are divided by the identity less the cluster's share of the
-// information (Bell and McCaffrey 2002, "Bias reduction in standard errors for linear
-// regression with multi-stage samples", the jackknife's CR3). If that takes too long, every
-// cluster is given an equal share.
+// influences computes the influences of the observed verdicts, in any order. A cluster's residuals are too small,
+// because the fit has followed them. They are divided by the identity less the cluster's share of the information.
+// This is the jackknife's CR3 of Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression
+// with multi-stage samples". If that takes too long, every cluster is given an equal share.
 func (f *Fit) influences(observed []Observed) (*influences, error) {
 	observed = slices.Clone(observed)
 	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })
@@ -107,7 +106,7 @@ func (in *influences) bridge(f *Fit, cluster []Observed) {
 	}
 }
 
-// count counts the k-th cluster, from 1, for its components and judges.
+// count counts the k-th cluster (from 1) for its components and judges, and for the pairs that need a prior.
 func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	components, judges := map[int]bool{}, map[int32]bool{}
 	for _, o := range cluster {
@@ -145,14 +144,14 @@ func (in *influences) victor(winner, loser int32) *victories {
 	return in.victors[pair]
 }
 
-// clusterScore adds up the scores and the information of one cluster after another.
+// clusterScore computes the scores and the information of one cluster at a time.
 type clusterScore struct {
 	fit       *Fit
 	here      point
-	local     []int // of each parameter, its place in positions, or −1
-	positions []int
+	local     []int // for each parameter, its index in positions, or −1
+	positions []int // the parameters that the cluster's verdicts are about
 	score     []float64
-	info      []float64 // len(positions)² of them
+	info      []float64 // a square matrix, row by row
 }
 
 func newClusterScore(f *Fit) *clusterScore {
@@ -163,7 +162,7 @@ func newClusterScore(f *Fit) *clusterScore {
 	return c
 }
 
-// support begins a cluster: it finds which parameters its verdicts are about.
+// support starts a cluster: it finds the parameters that its verdicts are about, and returns their number.
 func (c *clusterScore) support(cluster []Observed) int {
 	for _, position := range c.positions {
 		c.local[position] = -1
@@ -181,8 +180,7 @@ func (c *clusterScore) support(cluster []Observed) int {
 	return len(c.positions)
 }
 
-// add fills score and info with the derivatives of the cluster's verdicts, as
-// model.derivatives does of all.
+// add sets score and info to the derivatives of the cluster's verdicts, as model.derivatives does for all verdicts.
 func (c *clusterScore) add(cluster []Observed) {
 	m, s := c.fit.model, len(c.positions)
 	c.score = append(c.score[:0], make([]float64, s)...)
@@ -221,8 +219,8 @@ func (c *clusterScore) add(cluster []Observed) {
 	}
 }
 
-// corrected is (I − H_g H⁻¹)⁻¹ u_g, of the cluster's information and score. ok is false
-// where the rest of the verdicts does not determine what this cluster is about.
+// corrected returns (I − H_g H⁻¹)⁻¹ u_g, where H_g is the cluster's information and u_g its score. ok is false if the
+// other verdicts do not determine the parameters that this cluster is about.
 func (c *clusterScore) corrected() (score []float64, ok bool) {
 	const singular = 1e6
 	s := len(c.positions)

@@ -7,25 +7,25 @@ import (
 
 const (
 	jackknifeGroups = 60
-	// mostJackknifed is the number of raters beyond which coefficients have no limits.
+	// mostJackknifed is the largest number of raters for which coefficients get limits.
 	mostJackknifed = 30
 )
 
-// ClusteredAgreement is an Agreement whose coefficients have limits. Units of a cluster may
-// depend on each other in any way. Its memory grows with that of an Agreement for each of
-// up to 60 groups of clusters. It is not safe for concurrent use.
+// ClusteredAgreement is an Agreement whose coefficients have limits. Units of a cluster may depend on each other in
+// any way. It takes the memory of an Agreement for each of up to 60 groups of clusters. It is not safe for concurrent
+// use.
 type ClusteredAgreement struct {
 	Agreement
-	groups  map[int]*Agreement // by the cluster's number modulo jackknifeGroups
-	without []*Agreement       // all but each group, once asked for
+	groups  map[int]*Agreement // by the cluster modulo jackknifeGroups
+	without []*Agreement       // everything but each group; nil: not computed yet
 }
 
-// NewClusteredAgreement compares raters 0 … raters−1.
+// NewClusteredAgreement returns an empty comparison of raters 0 to raters−1.
 func NewClusteredAgreement(raters int) *ClusteredAgreement {
 	return &ClusteredAgreement{Agreement: *NewAgreement(raters), groups: map[int]*Agreement{}}
 }
 
-// Add is Agreement.Add of a unit in a cluster.
+// Add adds a unit of a cluster; see Agreement.Add.
 func (c *ClusteredAgreement) Add(cluster int, values []float64) {
 	c.Agreement.Add(values)
 	if c.raters > mostJackknifed {
@@ -39,11 +39,10 @@ func (c *ClusteredAgreement) Add(cluster int, values []float64) {
 	c.without = nil
 }
 
-// Limits are those of a coefficient at 95 %, by leaving out one group of clusters after
-// another (Kott 2001, "The delete-a-group jackknife"), with Student's t for their number,
-// and no greater than 1. NaN with fewer than two groups, where the coefficient does not
-// exist without some group, and where it is the same without any: its error is then not
-// known, not 0.
+// Limits returns the limits of a coefficient at 95 %, between −1 and 1. It leaves out one group of clusters after
+// another (Kott 2001, "The delete-a-group jackknife"), and uses Student's t for their number. Limits are NaN with
+// fewer than two groups, or if the coefficient does not exist without some group. They are also NaN if the
+// coefficient is the same without any group: its error is then unknown, not 0.
 func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
 	none := Limits{math.NaN(), math.NaN(), math.NaN()}
 	if len(c.groups) < 2 {
@@ -74,7 +73,7 @@ func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
 	return Limits{SE: se, Low: max(at-times*se, -1), High: min(at+times*se, 1)}
 }
 
-// lessGroup is the agreement without what a group has added.
+// lessGroup returns the agreement without the units of a group.
 func (c *ClusteredAgreement) lessGroup(group *Agreement) *Agreement {
 	a := &Agreement{
 		raters: c.raters, pairs: maps.Clone(c.pairs), coincidences: maps.Clone(c.coincidences), given: maps.Clone(c.given),
@@ -89,7 +88,7 @@ func (c *ClusteredAgreement) lessGroup(group *Agreement) *Agreement {
 	return a
 }
 
-// less subtracts counts from others and drops residues that rounding keeps from 0.
+// less subtracts counts from others, and deletes those that differ from 0 only by rounding.
 func less[K comparable, N int | float64](from, counts map[K]N) {
 	for key, n := range counts {
 		if from[key] -= n; math.Abs(float64(from[key])) < 1e-9 {

@@ -6,9 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Relative is how much longer the text shown first is: (first − second)/(first +
-// second), which is the same for texts of 100 and 200 words and of 1,000 and 2,000; 0
-// for two empty texts.
+// Relative returns the relative difference in length: (first − second)/(first + second). It is the same for texts of
+// 100 and 200 words as for 1,000 and 2,000, and 0 for two empty texts.
 func Relative(first, second int) float64 {
 	if first+second == 0 {
 		return 0
@@ -16,10 +15,9 @@ func Relative(first, second int) float64 {
 	return float64(first-second) / float64(first+second)
 }
 
-// Lengths say how far verdicts follow the length of the texts. The zero value has
-// none.
+// Lengths says how far verdicts follow the length of the texts. The zero value has no verdicts.
 type Lengths struct {
-	LongerWins  int // decided for the longer text
+	LongerWins  int // verdicts for the longer text
 	ShorterWins int
 	n           int
 	differences moments
@@ -34,10 +32,10 @@ func (m *moments) add(x float64) {
 	m.squares += x * x
 }
 
-// variance is n² times it.
+// variance returns n² times the variance.
 func (m moments) variance(n int) float64 { return float64(n)*m.squares - m.sum*m.sum }
 
-// Add takes one more verdict, on texts that differ in length by Relative.
+// Add counts one verdict. longer is the relative difference in length of the two texts (Relative).
 func (l *Lengths) Add(outcome Outcome, longer float64) {
 	verdict := map[Outcome]float64{FirstWins: 1, SecondWins: -1}[outcome]
 	switch {
@@ -52,9 +50,9 @@ func (l *Lengths) Add(outcome Outcome, longer float64) {
 	l.both += verdict * longer
 }
 
-// Correlation is Pearson's between the difference in length, relative to the sum, and
-// the verdict, a tie lying in the middle. Better texts may well be longer: it is no
-// proof of a bias, for which see FromObserved. NaN where either never varies.
+// Correlation returns Pearson's correlation between the relative difference in length and the verdict; a tie is in
+// the middle. Better texts may well be longer, so it does not prove a bias; see FromObserved for that. Correlation
+// returns NaN if either never varies.
 func (l *Lengths) Correlation() float64 {
 	n := float64(l.n)
 	spread := l.differences.variance(l.n) * l.verdicts.variance(l.n)
@@ -64,9 +62,8 @@ func (l *Lengths) Correlation() float64 {
 	return (n*l.both - l.differences.sum*l.verdicts.sum) / math.Sqrt(spread)
 }
 
-// tellsLength reports whether differences in length can be separated from those between
-// candidates, and from a preference for a position: whether anything of them remains
-// unexplained by those.
+// tellsLength reports whether the effect of length can be separated from differences between candidates and from a
+// position effect. This needs some difference in length that those do not explain.
 func (m *model) tellsLength() bool {
 	information := mat.NewSymDense(m.size, nil)
 	m.derivatives(m.start(), make([]float64, m.size), information)

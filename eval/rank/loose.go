@@ -6,21 +6,21 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// looser is what the precision of priors is multiplied by for limits away from the prior's
-// mean. With DefaultRidge the prior then has a standard deviation of 10 in log-odds.
+// looser is the factor for the precision of priors in the fit that determines limits away from the prior's mean. With
+// DefaultRidge, the prior then has a standard deviation of 10 in log-odds.
 const looser = 0.1
 
-// loose is a fit with looser priors. Verdicts that all went one way do not bound a parameter,
-// so any prior is a choice (Berger 1990, "Robust Bayesian analysis: sensitivity to the
-// prior"). A prior that is strong enough for a sensible estimate shrinks all abilities of its
-// component, also differences that verdicts do bound, and makes the errors too small.
+// loose is a fit with looser priors. Verdicts that all went one way do not bound a parameter, so any prior is a
+// choice (Berger 1990, "Robust Bayesian analysis: sensitivity to the prior"). A prior that is strong enough for a
+// sensible estimate shrinks all abilities of its component, including differences that verdicts do bound. It also
+// makes the errors too small.
 type loose struct {
 	at             []float64
 	own, clustered *mat.SymDense
 }
 
-// loosened is f with looser priors; nil if no prior holds any parameter but scales, whose prior
-// is part of the model.
+// loosened returns the fit f with looser priors. It returns nil if no parameters have priors except scales, whose
+// prior is part of the model.
 func (f *Fit) loosened(observed []Observed) (*loose, error) {
 	m := *f.model
 	m.ridge = slices.Clone(m.ridge)
@@ -53,8 +53,8 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 	return &loose{at: best.x, own: best.covariance, clustered: in.covariance(mat.DenseCopyOf(best.covariance))}, nil
 }
 
-// maximiseHeld is maximise, with priors of this precision on the judges' parameters that have no
-// finite estimate. It does not change from.
+// maximiseHeld maximises the objective, with priors of the given precision on judges' parameters that have no finite
+// estimate. It does not change from.
 func (m *model) maximiseHeld(from []float64, ridge float64) (solution, error) {
 	for {
 		best, infinite, err := m.maximise(slices.Clone(from))
@@ -65,13 +65,13 @@ func (m *model) maximiseHeld(from []float64, ridge float64) (solution, error) {
 	}
 }
 
-// around are limits at so many standard errors.
+// around returns limits at the given number of standard errors around x.
 func around(x, se, times float64) Limits {
 	return Limits{SE: se, Low: x - times*se, High: x + times*se}
 }
 
-// moved extends the limits of an estimate in the direction in which looser priors move it, up
-// to the limit that it then has.
+// moved extends the limits in the direction in which looser priors move an estimate, up to the limit that the moved
+// estimate has.
 func (l Limits) moved(from, to, se, times float64) Limits {
 	far := around(to, se, times)
 	if to >= from {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// MeanOf is a mean with limits at 95 %: of values between least and most that were added
-// up by cluster, as how many they are. Values of a cluster may depend on each other in
-// any way; limits are those of Student's t of the ratio of sums (Cochran 1977, "Sampling
-// Techniques", §6.3), and no wider than least and most. Where clusters do not differ at
-// all, limits are those of as many single values between least and most: of a mean at an
-// end those of Clopper and Pearson 1934. NaN with fewer than two clusters.
+// MeanOf returns a mean with limits at 95 %. sums and counts hold the sum and the number of the values of each
+// cluster; the values are between least and most. Values of a cluster may depend on each other in any way. Limits use
+// Student's t for a ratio of sums (Cochran 1977, "Sampling Techniques", §6.3), and stay between least and most.
+//
+// If clusters do not differ at all, the limits are those of as many single values. For a mean at an end these are the
+// limits of Clopper and Pearson 1934. Limits are NaN with fewer than two clusters.
 func MeanOf(sums, counts []float64, least, most float64) (mean float64, limits Limits) {
 	total := 0.0
 	for k, count := range counts {
@@ -46,8 +46,8 @@ func MeanOf(sums, counts []float64, least, most float64) (mean float64, limits L
 	return mean, limits
 }
 
-// WinRates are limits of each candidate's Record.WinRate, by cluster; NaN without any, or
-// of one cluster only.
+// WinRates returns the limits of each candidate's Record.WinRate, computed by cluster. They are NaN with fewer than
+// two clusters.
 func WinRates(n int, observed []Observed) []Limits {
 	observed = slices.Clone(observed)
 	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })

@@ -2,28 +2,27 @@ package rank
 
 import "context"
 
-// Missing is a verdict that was asked for and not given, such as of a failed run.
+// Missing is a verdict that was requested and is missing, for example because its run failed.
 type Missing struct {
 	Cluster, Judge, First, Second int32
 	Longer                        float64
 }
 
-// Bounds are what could be said of a candidate's rank whatever the missing verdicts were.
+// Bounds hold the possible ranks of a candidate for all outcomes of its missing verdicts.
 type Bounds struct {
-	// Worst and Best are its rank if all of its missing verdicts were losses, or wins.
+	// Worst and Best are its ranks if all of its missing verdicts were losses, or wins.
 	Worst, Best int
-	// Low and High bound its rank at 95 %, together with those of all others, in the best
-	// and in the worst of these cases.
+	// Low and High are the limits of its rank at 95 %, for all candidates at once: Low with all wins, High with all
+	// losses.
 	Low, High int
 }
 
-// boundsFlipWork is little, because two fits are tested for each candidate.
+// boundsFlipWork is small, because each candidate needs two more fits with tests.
 const boundsFlipWork = mostFlipWork / 20
 
-// BoundsOf finds the bounds for candidate i by two further fits (worst-case bounds as of
-// Horowitz and Manski 2000, "Nonparametric analysis of randomized experiments with missing
-// covariate and outcome data"). Missing verdicts on two other candidates are left out.
-// The other arguments are those of FromObserved.
+// BoundsOf computes the bounds for candidate i by two further fits. These are worst-case bounds as of Horowitz and
+// Manski 2000, "Nonparametric analysis of randomized experiments with missing covariate and outcome data". It leaves
+// out missing verdicts on two other candidates. The other arguments are those of FromObserved.
 func BoundsOf(ctx context.Context, i, n, judges int, observed []Observed, missing []Missing, options Options) (Bounds, error) {
 	var out Bounds
 	for _, wins := range []bool{false, true} {
@@ -57,7 +56,7 @@ func BoundsOf(ctx context.Context, i, n, judges int, observed []Observed, missin
 	return out, nil
 }
 
-// rank is that of Standings.
+// rank returns the candidate's rank, as Standings does.
 func (f *Fit) rank(i int) int {
 	rank := 1
 	for _, j := range f.Components[f.component[i]].Candidates {

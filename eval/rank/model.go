@@ -7,46 +7,44 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// row is one judge's verdicts on one ordered pair.
+// row holds one judge's verdicts on one ordered pair.
 type row struct {
 	first, second, judge int
-	wins, losses, ties   float64 // of first; halves where ties count so
-	longer               float64 // Observed.Longer, over the model's scale
+	wins, losses, ties   float64 // for first; halves if ties count so
+	longer               float64 // Observed.Longer, divided by the model's scale
 }
 
 func (r row) total() float64 { return r.wins + r.losses + r.ties }
 
-// compare orders rows by judge, pair and length, as in a model.
+// compare orders rows by judge, pair and length, which is the order of a model.
 func (r row) compare(s row) int {
 	return cmp.Or(cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second), cmp.Compare(r.longer, s.longer))
 }
 
-// model is the likelihood of all rows as a function of one vector: an ability for
-// every candidate, then the judges' order effects, then their logarithms of ν, then
-// the effect γ of length.
+// model is the likelihood of all rows as a function of one vector. The vector holds an ability for every candidate,
+// the judges' order effects, their logarithms of ν, the effect γ of length, and the judges' scales.
 //
-// With d = s_judge·(λ_first − λ_second) + δ_judge + γ·longer and θ = ln ν_judge, the three
-// outcomes have weights exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry.
-// Without Options.Scales every s is 1.
+// With d = s_judge·(λ_first − λ_second) + δ_judge + γ·longer and θ = ln ν_judge, the three outcomes have weights
+// exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry. Without Options.Scales every s is 1.
 type model struct {
 	rows       []row
 	candidates int
 	order, tie []int   // position of a judge's parameter in the vector; −1: none
 	length     int     // position of the effect of length; −1: none
 	scales     []int   // position of a judge's s − 1; −1: s is 1
-	scale      float64 // what differences in length were divided by
+	scale      float64 // divisor of differences in length
 	size       int
-	ridge      []float64 // precision of a normal prior at 0, for each parameter
-	component  []int     // of each candidate
-	sizes      []int     // of each component
+	ridge      []float64 // by parameter: precision of a normal prior at 0
+	component  []int     // by candidate
+	sizes      []int     // by component
 }
 
-// chances are the probabilities of a row's outcomes.
+// chances holds the probabilities of a row's outcomes.
 type chances struct {
 	win, loss, tie float64
 }
 
-// at prepares the model's probabilities with parameters x.
+// at prepares the model's probabilities for parameters x.
 func (m *model) at(x []float64) point {
 	p := point{model: m, x: x, nu: make([]float64, len(m.tie))}
 	for k, position := range m.tie {
@@ -57,11 +55,11 @@ func (m *model) at(x []float64) point {
 	return p
 }
 
-// point is a model with parameters.
+// point is a model with values for its parameters.
 type point struct {
 	*model
 	x  []float64
-	nu []float64 // of each judge; 0 without ties
+	nu []float64 // by judge; 0 without ties
 }
 
 func (p point) discrimination(judge int) float64 {
@@ -71,7 +69,7 @@ func (p point) discrimination(judge int) float64 {
 	return 1
 }
 
-// half is half of d.
+// half returns d/2 (see model).
 func (p point) half(r *row) float64 {
 	d := p.discrimination(r.judge) * (p.x[r.first] - p.x[r.second])
 	if k := p.order[r.judge]; k >= 0 {
@@ -83,8 +81,8 @@ func (p point) half(r *row) float64 {
 	return d / 2
 }
 
-// chances divides the outcomes' weights by that of the likelier of the two decided
-// ones, so that one exponential does and none overflows.
+// chances returns the probabilities of a row's outcomes. It divides the weights by the larger of the two decided
+// ones, so that one exponential is enough and none overflows.
 func (p point) chances(r *row) chances {
 	half := p.half(r)
 	small := math.Exp(-math.Abs(half))
@@ -96,7 +94,7 @@ func (p point) chances(r *row) chances {
 	return chances{win / sum, loss / sum, tie / sum}
 }
 
-// logLikelihood is without the constant of the counts' coefficients.
+// logLikelihood returns the log-likelihood without the constant binomial coefficients.
 func (m *model) logLikelihood(x []float64) float64 {
 	var sum float64
 	p := m.at(x)
@@ -113,7 +111,7 @@ func (m *model) logLikelihood(x []float64) float64 {
 	return sum
 }
 
-// objective is the log-likelihood with the priors.
+// objective returns the log-likelihood plus the logarithm of the priors, without constants.
 func (m *model) objective(x []float64) float64 {
 	sum := m.logLikelihood(x)
 	for k, precision := range m.ridge {
@@ -122,13 +120,13 @@ func (m *model) objective(x []float64) float64 {
 	return sum
 }
 
-// term is a parameter of d and the derivative of d by it.
+// term is a parameter of d with the derivative of d by it.
 type term struct {
 	at    int
 	slope float64
 }
 
-// terms are those of a row, in place of all; positions below 0 are left out.
+// terms returns the terms of a row. It reuses the slice all, and omits parameters that the model does not have.
 func (p point) terms(r *row, all []term) []term {
 	s := p.discrimination(r.judge)
 	all = append(all[:0], term{r.first, s}, term{r.second, -s})
@@ -144,10 +142,9 @@ func (p point) terms(r *row, all []term) []term {
 	return all
 }
 
-// derivatives fills the gradient of the objective and the upper triangle of its
-// expected negative second derivatives. The latter do not determine the level of a
-// component's abilities, so a term is added that pins their mean to 0; pin says
-// how strongly for each component, and centred takes it out again.
+// derivatives sets gradient to that of the objective, and the upper triangle of information to its expected negative
+// second derivatives. The latter do not determine the level of a component's abilities, so a term is added that holds
+// their mean at 0. pin says how strongly for each component; centred removes the term again.
 func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (pin []float64) {
 	raw := information.RawSymmetric()
 	clear(raw.Data)
@@ -183,8 +180,8 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 	return m.pinMeans(at)
 }
 
-// observed turns the expected negative second derivatives into those at x: a judge's scale and
-// abilities multiply each other.
+// observed converts the expected negative second derivatives into those at x. They differ because a judge's scale and
+// the abilities are multiplied.
 func (m *model) observed(x []float64, expected *mat.SymDense) *mat.SymDense {
 	out := mat.NewSymDense(m.size, nil)
 	out.CopySym(expected)
@@ -202,16 +199,16 @@ func (m *model) observed(x []float64, expected *mat.SymDense) *mat.SymDense {
 	return out
 }
 
-// slope is the derivative of a row's log-likelihood by d.
+// slope returns the derivative of a row's log-likelihood by d.
 func (c chances) slope(r *row) float64 { return ((r.wins - r.losses) - r.total()*(c.win-c.loss)) / 2 }
 
 func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
 	pin = make([]float64, len(m.sizes))
 	for i, c := range m.component {
-		pin[c] += *at(i, i) / float64(m.sizes[c]*m.sizes[c]) // the mean diagonal, over the size
+		pin[c] += *at(i, i) / float64(m.sizes[c]*m.sizes[c]) // the mean of the diagonal, divided by the size
 	}
 	for c, p := range pin {
-		if p == 0 { // a candidate alone, never compared
+		if p == 0 { // a single candidate that was never compared
 			pin[c] = 1
 		}
 	}
@@ -225,11 +222,11 @@ func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
 	return pin
 }
 
-// centred turns the inverse of the pinned information into the covariance of abilities whose
-// mean is 0 in every component.
+// centred converts the inverse of the pinned information into the covariance of abilities whose mean is 0 in every
+// component.
 //
-// The vector 1 of a component is an eigenvector of the pinned information, with eigenvalue
-// ridge + size·pin, so its part of the inverse is known.
+// The vector of ones of a component is an eigenvector of the pinned information with eigenvalue ridge + size·pin, so
+// its part of the inverse is known.
 func (m *model) centred(covariance *mat.SymDense, pin []float64) {
 	for i, c := range m.component {
 		size := float64(m.sizes[c])
@@ -242,8 +239,8 @@ func (m *model) centred(covariance *mat.SymDense, pin []float64) {
 	}
 }
 
-// deviance is twice the difference to the model that gives every row outcomes
-// exactly as often as they were seen.
+// deviance returns twice the difference in log-likelihood to a model that predicts the observed frequencies of every
+// row.
 func (m *model) deviance(x []float64) float64 {
 	var sum float64
 	here := m.at(x)

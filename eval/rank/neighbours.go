@@ -6,28 +6,27 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Neighbours are two candidates that follow each other in the order of their component.
+// Neighbours compares two candidates that follow each other in the order of their component.
 type Neighbours struct {
 	Better, Worse int
-	// Right is the probability that this is their order, under the assumptions of
-	// Uncertainty.Best, and NaN where that is.
+	// Right is the probability that their order is right, under the assumptions of Uncertainty.Best; NaN if that is
+	// NaN.
 	Right float64
-	// More is about how many more clusters of verdicts, each like those that there are, would
-	// tell the two apart at 95 %, if the difference is as large as it can be expected to be under
-	// the same assumptions. With so many, it is claimed in at least every other evaluation. 0 if
-	// it is claimed already; +Inf if no difference can be expected; NaN where Right is.
+	// More is about how many more clusters of verdicts, like the existing ones, would tell the two apart at 95 %. It
+	// assumes that the difference is as large as expected under the same assumptions. With so many clusters, at least
+	// every other evaluation claims the difference. More is 0 if it is claimed already, +Inf if no difference is
+	// expected, and NaN if Right is.
 	//
-	// It is the n at which the expected difference d is as many standard errors as a claim
-	// needs, s·√(N/n)·t(n−1) = d, with s the standard error from the N clusters that there are
-	// (sample size for the difference of two means with a power of one half: Lachin 1981,
-	// "Introduction to sample size determination and power analysis for clinical trials").
-	// Where no verdict contradicts the order, it is the n that a sign test needs.
+	// It follows from the n at which the expected difference d is as many standard errors as a claim needs:
+	// s·√(N/n)·t(n−1) = d. Here s is the standard error from the existing N clusters. This is the sample size for the
+	// difference of two means with a power of one half: Lachin 1981, "Introduction to sample size determination and
+	// power analysis for clinical trials". If no verdict contradicts the order, it is the n that a sign test needs.
 	More float64
-	// Clusters is N.
+	// Clusters is N, the number of existing clusters.
 	Clusters int
 }
 
-// Neighbours are those of each component, in the order of Fit.Standings.
+// Neighbours returns the neighbours of each component, in the order of Fit.Standings.
 func (u *Uncertainty) Neighbours() []Neighbours {
 	var all []Neighbours
 	for c := range u.fit.Components {
@@ -50,7 +49,7 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 	switch clusters := part.freedom + 1; {
 	case u.ahead(i, j, ofPair) != 0:
 	case u.fit.strong[i] != u.fit.strong[j]:
-		// No verdict contradicts the order: it takes enough clusters for a sign test.
+		// No verdict contradicts the order, so count the clusters that a sign test needs.
 		met := float64(u.wonIn(i, j))
 		enough := math.Ceil(1 - math.Log2(level))
 		out.More = math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
@@ -60,24 +59,23 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 	return out
 }
 
-// needed is the number of clusters at which a difference is claimed whose standard error,
-// in units of the difference, is se with the given number. Errors shrink with the root of
-// the number.
+// needed returns the number of clusters at which a difference is claimed. se is its standard error with the given
+// number of clusters, in units of the difference. Errors shrink with the root of the number.
 func needed(clusters, se float64) float64 {
 	const steps = 30
 	if math.IsInf(se, 0) {
 		return se
 	}
 	total := clusters
-	for range steps { // the quantile depends on the number, little once there are some
+	for range steps { // the quantile depends on the total, but only weakly
 		times := student(max(total-1, 1)).Quantile(1 - level/2)
 		total = clusters * times * times * se * se
 	}
 	return total
 }
 
-// order is how likely the difference of two abilities is positive, and its expectation, given
-// its estimate and the estimate's variance.
+// order returns the probability that the difference of two abilities is positive, and its expectation. difference and
+// variance are the estimate and its variance.
 func (s spreads) order(difference, variance float64) (positive, expected float64) {
 	before := 0.0
 	for k, cell := range s.cells {

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// solution is where the objective is greatest.
+// solution is the maximum of the objective.
 type solution struct {
 	x          []float64
 	covariance *mat.SymDense
@@ -16,9 +16,9 @@ type solution struct {
 
 func (s solution) se(k int) float64 { return math.Sqrt(max(s.covariance.At(k, k), 0)) }
 
-// maximise finds the maximum by Newton's method, beginning at from, which it uses.
-// infinite are the judges whose order effect or tie propensity has none, and
-// lengthEffect where that of length has none; the solution then means nothing.
+// maximise finds the maximum by Newton's method, starting at from, which it overwrites. infinite holds the judges
+// whose order effect or tie propensity has no finite estimate, and lengthEffect if the effect of length has none. The
+// solution is invalid if infinite is not empty.
 func (m *model) maximise(from []float64) (s solution, infinite []int, err error) {
 	s.x = from
 	if m.size == 0 {
@@ -53,15 +53,15 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		m.meanKnown(s.covariance)
 		return s, nil, nil
 	}
-	// The abilities alone would have a maximum: suspect every judge's own parameters.
+	// The abilities alone would have a maximum, so suspect the parameters of all judges.
 	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil && m.abilitiesHeld() {
 		return s, suspects, nil
 	}
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
 }
 
-// scaleSum is the vector whose product with the parameters is the sum of the judges' scales
-// less their number; nil without scales.
+// scaleSum returns the vector whose product with the parameters is the sum of the judges' scales minus their number;
+// nil without scales.
 func (m *model) scaleSum() *mat.VecDense {
 	var sum *mat.VecDense
 	for _, position := range m.scales {
@@ -75,16 +75,16 @@ func (m *model) scaleSum() *mat.VecDense {
 	return sum
 }
 
-// step sets to from x by Newton's method. factor is that of the expected information, which with
-// scales is not the observed one: by it alone the steps would be many. ok is false if there is no
-// step to working precision.
+// step sets to to Newton's step from x. factor is the factorised expected information. With scales, the observed
+// information differs and is used, because the expected one would need many steps. ok is false if there is no step to
+// working precision.
 func (m *model) step(to *mat.VecDense, x []float64, gradient *mat.VecDense, expected *mat.SymDense, factor *mat.Cholesky) (ok bool) {
 	sum := m.scaleSum()
 	if sum == nil {
 		return factor.SolveVecTo(to, gradient) == nil
 	}
-	// A weight on their mean changes no step that keeps it. With a large weight the information is
-	// positive definite where the objective curves down along all such steps.
+	// A weight on the mean of scales does not change a step that keeps it. With a large weight, the information is
+	// positive definite if the objective curves down along all such steps.
 	const weight = 1000
 	observed := m.observed(x, expected)
 	observed.SymRankOne(observed, weight*mat.Trace(expected), sum)
@@ -98,7 +98,7 @@ func (m *model) step(to *mat.VecDense, x []float64, gradient *mat.VecDense, expe
 	return true
 }
 
-// keepMean takes out of a step what would change the mean of the judges' scales.
+// keepMean removes the part of a step that would change the mean of the judges' scales.
 func (m *model) keepMean(factor *mat.Cholesky, step *mat.VecDense) {
 	sum := m.scaleSum()
 	if sum == nil {
@@ -111,8 +111,7 @@ func (m *model) keepMean(factor *mat.Cholesky, step *mat.VecDense) {
 	step.AddScaledVec(step, -mat.Dot(sum, step)/mat.Dot(sum, along), along)
 }
 
-// meanKnown takes out of a covariance what the mean of the judges' scales, which is 1, would
-// add to it.
+// meanKnown removes from a covariance the part due to the mean of the judges' scales, which is known to be 1.
 func (m *model) meanKnown(covariance *mat.SymDense) {
 	sum := m.scaleSum()
 	if sum == nil {
@@ -123,7 +122,7 @@ func (m *model) meanKnown(covariance *mat.SymDense) {
 	covariance.SymRankOne(covariance, -1/mat.Dot(sum, along), along)
 }
 
-// variance is one number of the inverse's diagonal; infinite where it cannot be had.
+// variance returns the k-th element of the inverse's diagonal; infinite if it cannot be computed.
 func variance(factor *mat.Cholesky, k int) float64 {
 	n := factor.SymmetricDim()
 	unit, column := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
@@ -134,8 +133,8 @@ func variance(factor *mat.Cholesky, k int) float64 {
 	return column.AtVec(k)
 }
 
-// start is all candidates equal, no order effect, and the tie propensities that
-// explain the ties among equals.
+// start returns the parameters from which maximise starts: equal candidates, no order effect, and the tie
+// propensities that explain the ties of equal candidates.
 func (m *model) start() []float64 {
 	x := make([]float64, m.size)
 	decided, ties := make([]float64, len(m.tie)), make([]float64, len(m.tie))
@@ -151,10 +150,9 @@ func (m *model) start() []float64 {
 	return x
 }
 
-// move takes the step, halved until it no longer makes the objective worse, and
-// returns the new value.
+// move adds the step to x, halved until it no longer makes the objective worse. It returns the new value.
 func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
-	const halvings = 30 // then the step is lost in rounding: stay
+	const halvings = 30 // then the step is lost in rounding, and x stays
 	tolerance := 1e-12 * (1 + math.Abs(value))
 	next := make([]float64, len(x))
 	for scale, n := 1.0, 0; n < halvings; scale, n = scale/2, n+1 {
@@ -169,11 +167,10 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 	return value
 }
 
-// lengthEffect takes a judge's place in lists for the effect of length, which all share.
+// lengthEffect stands for the effect of length in lists of judges; all judges share it.
 const lengthEffect = -1
 
-// abilitiesHeld reports whether the abilities would have a maximum if the judges had no parameters of
-// their own.
+// abilitiesHeld reports whether the abilities would have a finite maximum if judges had no parameters.
 func (m *model) abilitiesHeld() bool {
 	if m.scaleSum() == nil {
 		return true
@@ -186,8 +183,8 @@ func (m *model) abilitiesHeld() bool {
 	return true
 }
 
-// unbounded are the judges with a parameter, not yet held by a prior, for which the
-// test is true, and lengthEffect; nil for none.
+// unbounded returns the judges with a parameter that has no prior and for which test is true. It includes
+// lengthEffect if that holds for the effect of length. It returns nil if there are none.
 func (m *model) unbounded(test func(position int) bool) []int {
 	var judges []int
 	free := func(position int) bool { return position >= 0 && m.ridge[position] == 0 && test(position) }
@@ -202,7 +199,7 @@ func (m *model) unbounded(test func(position int) bool) []int {
 	return judges
 }
 
-// hold puts priors on the parameters that unbounded has named.
+// hold puts priors on the parameters of the judges that unbounded has returned.
 func (m *model) hold(judges []int, ridge float64) {
 	for _, k := range judges {
 		positions := []int{m.length}

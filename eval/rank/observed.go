@@ -7,48 +7,44 @@ import (
 	"slices"
 )
 
-// Observed are the verdicts of one judge on two candidates in the order shown, within
-// one cluster: verdicts of a cluster (on the same texts, or on answers to the same
-// question) err together.
+// Observed holds the verdicts of one judge on two candidates, in the order shown, within one cluster. A cluster is a
+// set of verdicts that may depend on each other: on the same texts, or on answers to the same question.
 type Observed struct {
 	Cluster       int32 // any number from 0
 	Judge         int32 // from 0
 	First, Second int32
 
 	FirstWins, SecondWins, Ties int32
-	// Identical are ties between identical texts, which are known without asking. They
-	// count in records and win rates, and in nothing that is estimated: their probability
-	// does not depend on any parameter.
+	// Identical counts ties between identical texts, which are known without a call. They count in records and win
+	// rates, but not in estimates, because their probability does not depend on any parameter.
 	Identical int32
 
-	// Longer is Relative of the texts' lengths; 0 where length is not asked about.
-	// Verdicts on texts of other lengths are another Observed.
+	// Longer is the relative difference in length of the texts (Relative); 0 if length is not estimated. Verdicts on
+	// texts of other lengths need another Observed.
 	Longer float64
 }
 
-// counts are the verdicts that were asked for.
+// counts returns the verdicts except those on identical texts.
 func (o Observed) counts() Counts {
 	return Counts{int(o.FirstWins), int(o.SecondWins), int(o.Ties)}
 }
 
-// compare orders like a model's rows, and then by cluster and verdict, so that the sort order
-// is fully determined.
+// compare orders verdicts as the rows of a model, then by cluster and counts, so that the order is fully determined.
 func (o Observed) compare(p Observed) int {
 	return cmp.Or(cmp.Compare(o.Judge, p.Judge), cmp.Compare(o.First, p.First), cmp.Compare(o.Second, p.Second),
 		cmp.Compare(o.Longer, p.Longer), cmp.Compare(o.Cluster, p.Cluster), cmp.Compare(o.FirstWins, p.FirstWins),
 		cmp.Compare(o.SecondWins, p.SecondWins), cmp.Compare(o.Ties, p.Ties), cmp.Compare(o.Identical, p.Identical))
 }
 
-// FromObserved is BradleyTerry of verdicts by cluster, which it sorts in place. If any differ
-// in Observed.Longer it has one more parameter: the effect of a text's length on its odds
-// beside its candidate's ability, which then is that of texts of equal length (the style
-// control of Li, Angelopoulos and Chiang 2024, "Does style matter?"). The covariate is divided
-// by its standard deviation around 0, so that Fit.Length is comparable between evaluations.
+// FromObserved fits abilities as BradleyTerry does, to verdicts with clusters, which it sorts in place. If any differ
+// in Observed.Longer, there is one more parameter: the effect of a text's length on its odds. An ability is then that
+// of texts of equal length (the style control of Li, Angelopoulos and Chiang 2024, "Does style matter?"). The
+// covariate is divided by its standard deviation around 0, so that Fit.Length is comparable between evaluations.
 //
-// It can be separated from ability only if candidates have several texts of different lengths;
-// with one text each, the length is the candidate's.
+// The effect can be separated from ability only if candidates have several texts of different lengths. If each has
+// one text, its length belongs to the candidate.
 //
-// Memory grows with the verdicts that differ in judge, candidates or lengths.
+// Memory grows with the number of verdicts that differ in judge, candidates or lengths.
 func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, error) {
 	if n > MaxCandidates {
 		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
@@ -111,7 +107,7 @@ func (o Observed) check(n, judges int) error {
 	}
 }
 
-// spread is the standard deviation around 0 of differences in length; 1 without any.
+// spread returns the standard deviation of differences in length around 0; 1 if there are none.
 func spread(rows []row) float64 {
 	squares, total := 0.0, 0.0
 	for _, r := range rows {

@@ -1,19 +1,16 @@
-// Package rank turns pairwise verdicts into a ranking: counts, Bradley–Terry and Davidson
-// abilities with intervals, confidence sets for ranks, Elo, win rates, and estimates of judges'
-// preferences for a position. BradleyTerry fits the abilities, and Fit.Uncertainty computes all
-// intervals of a Fit.
+// Package rank turns pairwise verdicts into a ranking. It computes counts, Bradley–Terry and Davidson abilities with
+// intervals, confidence sets for ranks, Elo, win rates, and judges' preferences for a position. BradleyTerry fits the
+// abilities, and Fit.Uncertainty computes all intervals of a Fit.
 //
-// It is pure mathematics over small integers: candidates are 0 … n−1, judges are positions
-// in a slice, and no names appear. It reads nothing, keeps no verdicts (only counts, but for
-// Fit.Uncertainty, which reads them by cluster and draws from the seed it is given), and gives
-// the same digits for the same input in any order. The caller chooses which verdicts count: a
-// failed run is not a comparison, and cannot be passed in.
+// It is pure mathematics over small integers: candidates are 0 to n−1, judges are positions in a slice, and no names
+// appear. It reads nothing, and gives the same digits for the same input in any order. It keeps only counts, no
+// verdicts. Only Fit.Uncertainty reads verdicts, by cluster, and makes random draws from the given seed. The caller
+// chooses which verdicts count: a failed run is not a comparison, and cannot be passed in.
 package rank
 
 import "fmt"
 
-// Outcome is what a comparison said, by the position in which the candidates
-// were shown.
+// Outcome is the result of a comparison, by the position in which the candidates were shown.
 type Outcome uint8
 
 // The outcomes.
@@ -29,16 +26,15 @@ type Comparison struct {
 	Outcome       Outcome
 }
 
-// Counts are the outcomes of the comparisons in which one candidate was shown
-// before one other.
+// Counts holds the outcomes of the comparisons in which one candidate was shown before another.
 type Counts struct {
 	FirstWins, SecondWins, Ties int
 }
 
-// Total is the number of comparisons.
+// Total returns the number of comparisons.
 func (c Counts) Total() int { return c.FirstWins + c.SecondWins + c.Ties }
 
-// Add counts one more outcome. An unknown one is not counted.
+// Add counts one outcome. It ignores an unknown one.
 func (c *Counts) Add(o Outcome) {
 	if more, err := o.counts(); err == nil {
 		*c = c.plus(more)
@@ -49,19 +45,18 @@ func (c Counts) plus(d Counts) Counts {
 	return Counts{c.FirstWins + d.FirstWins, c.SecondWins + d.SecondWins, c.Ties + d.Ties}
 }
 
-// Record is one candidate's comparisons.
+// Record holds the results of one candidate's comparisons.
 type Record struct {
 	Wins, Losses, Ties int
 }
 
-// Games is the number of comparisons.
+// Games returns the number of comparisons.
 func (r Record) Games() int { return r.Wins + r.Losses + r.Ties }
 
-// WinRate is (wins + ties/2) / games, a tie being half a win (Zheng et al. 2023,
-// "Judging LLM-as-a-Judge", adjusted win rate). It is 0 without games.
+// WinRate returns (wins + ties/2) / games, where a tie is half a win (Zheng et al. 2023, "Judging LLM-as-a-Judge",
+// adjusted win rate). It returns 0 without games.
 //
-// It is no measure of strength when candidates met different opponents; the
-// abilities of BradleyTerry are.
+// It does not measure strength if candidates had different opponents; the abilities of BradleyTerry do.
 func (r Record) WinRate() float64 {
 	if r.Games() == 0 {
 		return 0
