@@ -223,9 +223,9 @@ func (t template) render(values map[string]string) (messages []eval.Message, at 
 // position is an offset in the content of a message.
 type position struct{ message, offset int }
 
-// fill concatenates the pieces with their values. Blocks begin and end on their own lines, even if a template has
-// them in the middle of one: tags and the schema are found by line. format is the offset of the answer format; -1 if
-// it is not among the pieces.
+// fill concatenates the pieces with their values. Blocks begin and end on their own lines, even if a template puts
+// them within one. Tags and the schema are found by line. format is the offset of the answer format; -1 if it is not
+// among the pieces.
 func fill(pieces []piece, values map[string]string) (text string, format int) {
 	length := 0
 	for _, p := range pieces {

@@ -3,7 +3,7 @@ package rank
 import "math/bits"
 
 // Cycles says how far judges contradict themselves. In a circular triple of candidates, each won more than it lost
-// against the next (Kendall and Babington Smith 1940, "On the method of paired comparisons").
+// against the next. See Kendall and Babington Smith 1940, "On the method of paired comparisons".
 type Cycles struct {
 	Circular int // triples in which a beats b, b beats c and c beats a
 	Triples  int // triples in which all three pairs were decided

@@ -14,9 +14,9 @@ import (
 type Ties uint8
 
 const (
-	// Davidson gives every judge a propensity ν to tie; a tie then says that the two are close: P(tie) : P(first) :
-	// P(second) = ν : e^(d/2) : e^(−d/2). See Davidson 1970, "On extending the Bradley–Terry model to accommodate
-	// ties in paired comparison experiments".
+	// Davidson gives every judge a propensity ν to tie. A tie then says that the two candidates are close: P(tie) :
+	// P(first) : P(second) = ν : e^(d/2) : e^(−d/2). See Davidson 1970, "On extending the Bradley–Terry model to
+	// accommodate ties in paired comparison experiments".
 	Davidson Ties = iota
 	// HalfWins counts a tie as half a win for each candidate. Its abilities spread less than Davidson's; the two
 	// scales must not be mixed.
@@ -138,8 +138,9 @@ const (
 	// accepted is the decrement at which a maximum is accepted when the iterations end: a ten-thousandth of a
 	// standard error. With scales, the last steps can be slow.
 	accepted = 1e-8
-	// uncertain is the standard error of an order effect or ln ν above which its estimate counts as not finite: a
-	// factor of 22,000 in the odds. If there is no finite estimate, the error grows without bound from step to step.
+	// uncertain is the standard error of an order effect or ln ν above which its estimate counts as not finite. It is
+	// a factor of 22,000 in the odds. If there is no finite estimate, the error grows without bound from step to
+	// step.
 	uncertain = 10
 	// endless is the size above which an estimate counts as not finite, without further steps: odds of three million
 	// to one.
@@ -350,9 +351,9 @@ func (m *model) regularise(part *Component, ridge float64) {
 }
 
 // regulariseScaled puts priors on components whose abilities have no finite estimate at x because of Options.Scales.
-// If judges that contradict each other on a pair have scales near 0, its difference may grow without bound although
-// each of the two has won. failed says that no maximum was found, so that any component may be the cause. more is
-// false if there is nothing to do.
+// Judges that contradict each other on a pair may have scales near 0. Its difference may then grow without bound,
+// although each of the two has won. failed says that no maximum was found, so that any component may be the cause.
+// more is false if there is nothing to do.
 func (m *model) regulariseScaled(parts []Component, x []float64, failed bool, ridge float64) (more bool) {
 	if m.scaleSum() == nil {
 		return false

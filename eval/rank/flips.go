@@ -12,8 +12,8 @@ import (
 
 // flips tests differences between two candidates if one never lost to the other, not even through a chain of others.
 // Their fitted difference depends only on the prior, so it says nothing. Instead, each test fits the model with both
-// abilities equal, and computes how much each cluster of verdicts contributes to the slope of the likelihood there.
-// If the abilities are equal, each contribution has either sign with equal probability. Flipping the signs at random
+// abilities equal. It computes how much each cluster of verdicts contributes to the slope of the likelihood there. If
+// the abilities are equal, each contribution has either sign with equal probability. Flipping the signs at random
 // shows how large their sum may be by chance. See Hemerik, Goeman and Finos 2020, "Robust testing in generalized
 // linear models by sign flipping score contributions". For two candidates that were compared only with each other, it
 // is the sign test of clusters.

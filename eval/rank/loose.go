@@ -11,7 +11,7 @@ import (
 const looser = 0.1
 
 // loose is a fit with looser priors. Verdicts that all went one way do not bound a parameter, so any prior is a
-// choice (Berger 1990, "Robust Bayesian analysis: sensitivity to the prior"). A prior that is strong enough for a
+// choice. See Berger 1990, "Robust Bayesian analysis: sensitivity to the prior". A prior that is strong enough for a
 // sensible estimate shrinks all abilities of its component, including differences that verdicts do bound. It also
 // makes the errors too small.
 type loose struct {

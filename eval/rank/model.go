@@ -225,8 +225,8 @@ func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
 // centred converts the inverse of the pinned information into the covariance of abilities whose mean is 0 in every
 // component.
 //
-// The vector of ones of a component is an eigenvector of the pinned information with eigenvalue ridge + size·pin, so
-// its part of the inverse is known.
+// The vector of ones of a component is an eigenvector of the pinned information, with eigenvalue ridge + size·pin.
+// Its part of the inverse is therefore known.
 func (m *model) centred(covariance *mat.SymDense, pin []float64) {
 	for i, c := range m.component {
 		size := float64(m.sizes[c])

@@ -19,8 +19,9 @@ type Neighbours struct {
 	//
 	// It follows from the n at which the expected difference d is as many standard errors as a claim needs:
 	// s·√(N/n)·t(n−1) = d. Here s is the standard error from the existing N clusters. This is the sample size for the
-	// difference of two means with a power of one half: Lachin 1981, "Introduction to sample size determination and
-	// power analysis for clinical trials". If no verdict contradicts the order, it is the n that a sign test needs.
+	// difference of two means with a power of one half. See Lachin 1981, "Introduction to sample size determination
+	// and power analysis for clinical trials". If no verdict contradicts the order, it is the n that a sign test
+	// needs.
 	More float64
 	// Clusters is N, the number of existing clusters.
 	Clusters int

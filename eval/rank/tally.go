@@ -6,30 +6,29 @@ import (
 	"slices"
 )
 
-// Tally counts one judge's comparisons. Its memory grows with the ordered pairs
-// of candidates seen, not with the comparisons. Both orders of a pair are
-// counted apart, so that a preference for a position can be told from a
-// preference for a candidate. It is not safe for concurrent use.
+// Tally counts one judge's comparisons. Its memory grows with the number of ordered pairs of candidates, not of
+// comparisons. It counts both orders of a pair separately, so that a preference for a position can be told from one
+// for a candidate. It is not safe for concurrent use.
 type Tally struct {
 	candidates int
 	cells      map[orderedPair]Counts
 }
 
-// orderedPair is the candidate shown first in the upper and the second in the
-// lower half, so that sorting the numbers sorts the pairs.
+// orderedPair holds the candidate shown first in the upper half and the second in the lower half, so that sorting the
+// numbers sorts the pairs.
 type orderedPair uint64
 
 func (p orderedPair) split() (first, second int) {
 	return int(p >> 32), int(p & 0xffffffff)
 }
 
-// NewTally counts comparisons between candidates 0 … candidates−1.
+// NewTally returns an empty tally for candidates 0 to candidates−1.
 func NewTally(candidates int) *Tally {
 	return &Tally{candidates: candidates, cells: map[orderedPair]Counts{}}
 }
 
-// Add counts one comparison. It refuses a candidate out of range, a candidate
-// compared with itself (which says nothing about it), and an unknown outcome.
+// Add counts one comparison. It returns an error for a candidate out of range, a comparison of a candidate with
+// itself, and an unknown outcome.
 func (t *Tally) Add(c Comparison) error {
 	counts, err := c.Outcome.counts()
 	if err != nil {
@@ -38,8 +37,8 @@ func (t *Tally) Add(c Comparison) error {
 	return t.AddCounts(c.First, c.Second, counts)
 }
 
-// AddCounts adds many comparisons at once in which first was shown before
-// second. It refuses what Add refuses, and negative counts.
+// AddCounts adds several comparisons in which first was shown before second. It returns an error in the same cases as
+// Add, and for negative counts.
 func (t *Tally) AddCounts(first, second int, counts Counts) error {
 	switch {
 	case first < 0 || first >= t.candidates || second < 0 || second >= t.candidates:
@@ -56,13 +55,13 @@ func (t *Tally) AddCounts(first, second int, counts Counts) error {
 	return nil
 }
 
-// Pair is two candidates in the order in which they were shown.
+// Pair holds two candidates in the order in which they were shown.
 type Pair struct {
 	First, Second int
 }
 
-// Cells yields every ordered pair seen with its counts, sorted by the candidate
-// shown first and then by the one shown second.
+// Cells yields every compared ordered pair with its counts, sorted by the candidate shown first and then by the one
+// shown second.
 func (t *Tally) Cells() iter.Seq2[Pair, Counts] {
 	return func(yield func(Pair, Counts) bool) {
 		pairs := make([]orderedPair, 0, len(t.cells))
@@ -79,8 +78,8 @@ func (t *Tally) Cells() iter.Seq2[Pair, Counts] {
 	}
 }
 
-// Balanced reports whether every pair was shown equally often in both orders, so that a
-// preference for a position favours neither of the two.
+// Balanced reports whether every pair was shown equally often in both orders, so that a preference for a position
+// favours no candidate.
 func (t *Tally) Balanced() bool {
 	for pair, counts := range t.cells {
 		first, second := pair.split()
@@ -91,8 +90,7 @@ func (t *Tally) Balanced() bool {
 	return true
 }
 
-// Records are the candidates' wins, losses and ties over all the tallies, which
-// must be over the same n candidates.
+// Records returns the candidates' wins, losses and ties over all tallies, which must be over the same n candidates.
 func Records(n int, tallies []*Tally) []Record {
 	records := make([]Record, n)
 	for _, t := range tallies {

@@ -10,96 +10,90 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// level is that of limits and claims: 95 %.
+// level is the error probability of limits and claims: they hold at 95 %.
 const level = 0.05
 
-// Drawing says how sure limits and claims are, and how Uncertainty.Best is drawn.
+// Drawing says how certain limits and claims must be, and how many draws compute Uncertainty.Best.
 type Drawing struct {
 	Draws int    // 0: 2,000
 	Seed  uint64 // the same seed and verdicts give the same digits, on any number of processors
 
-	// Joint is the chance that any of RankLow and RankHigh is wrong; 0: 5 %. Limits and the
-	// bounds of one candidate alone keep their 5 %.
+	// Joint is the permitted probability that any of RankLow and RankHigh is wrong; 0 means 5 %. Limits and the
+	// bounds of single candidates always have 5 %.
 	Joint float64
 
-	flipWork float64 // bound on flipping signs in a component; 0: mostFlipWork
+	flipWork float64 // maximum work of flipping signs in a component; 0: mostFlipWork
 }
 
-// MaxDraws bounds Drawing.Draws.
+// MaxDraws is the maximum of Drawing.Draws.
 const MaxDraws = 100_000
 
-// Limits are those of one number, at 95 % by default.
+// Limits holds the standard error and the limits of one number, at 95 % unless stated otherwise.
 type Limits struct {
 	SE        float64
 	Low, High float64
 }
 
-// Uncertainty says how far a Fit would move with other questions of the same kind.
+// Uncertainty says how much a Fit would change with other questions of the same kind.
 type Uncertainty struct {
 	Clusters, Draws int
-	// Abilities are the limits of each candidate's.
+	// Abilities holds the limits of each candidate's ability.
 	Abilities []Limits
-	// RankLow and RankHigh bound the ranks of all candidates of a component at once: in
-	// 95 of 100 evaluations every true rank lies within its bounds. They follow from
-	// simultaneous tests of all differences (Mogstad, Romano, Shaikh and Wilhelm 2024,
-	// "Inference for Ranks with Applications to Mobility across Neighbourhoods and
-	// Academic Achievement across Countries").
+	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once: in 95 of 100
+	// evaluations every true rank is within its bounds. They follow from simultaneous tests of all differences. See
+	// Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks with Applications to Mobility across
+	// Neighbourhoods and Academic Achievement across Countries".
 	RankLow, RankHigh []int
-	// MarginalLow and MarginalHigh bound the rank of each candidate taken alone: they
-	// follow from simultaneous tests of its differences to all others.
+	// MarginalLow and MarginalHigh are bounds of ranks that hold for each candidate alone. They follow from
+	// simultaneous tests of its differences to all others.
 	MarginalLow, MarginalHigh []int
-	// Best is the probability that a candidate is the best of its component, were the
-	// abilities of candidates like these normal around their mean: the spread that the
-	// estimates show decides how far a lead may be luck (Gelman, Hill and Yajima 2012, "Why
-	// we (usually) don't have to worry about multiple comparisons"). NaN where
-	// that cannot be told: candidates and positions are confounded, or the component has
-	// verdicts of one cluster only.
+	// Best is the probability that a candidate is the best of its component. It assumes that the abilities of such
+	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be luck
+	// (Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons"). Best is NaN
+	// if candidates and positions are confounded, or if the component has verdicts of only one cluster.
 	Best []float64
-	// Orders are those of JudgeEffect.Order; of a judge without one they are 0.
+	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect.
 	Orders []Limits
-	// Scales are those of JudgeEffect.Scale; of a judge without one they are 0.
+	// Scales holds the limits of JudgeEffect.Scale; 0 for a judge without a scale.
 	Scales []Limits
-	// Length are those of Fit.Length; without it they are 0.
+	// Length holds the limits of Fit.Length; 0 without an effect of length.
 	Length Limits
 
 	fit        *Fit
 	joint      float64
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
-	loose      *loose      // nil without priors
-	parts      []inference // of each component
-	spread     []spreads   // of each component
+	loose      *loose      // nil: no priors
+	parts      []inference // by component
+	spread     []spreads   // by component
 }
 
-// inference is what tests in one component need.
+// inference holds what the tests in one component need.
 type inference struct {
-	freedom   float64           // clusters − 1; 0: the fit's own errors are all there is
+	freedom   float64           // clusters − 1; 0: only the fit's own errors are known
 	critical  [families]float64 // of a difference, in standard errors
 	pairs     float64
 	floored   bool // no error is smaller than the fit's own
 	separated separated
 }
 
-// Uncertainty estimates the covariance of all parameters from how the clusters of
-// verdicts differ from each other (Liang and Zeger 1986, "Longitudinal data analysis
-// using generalized linear models"; corrected for few clusters as the jackknife is).
-// Verdicts of a cluster may depend on each other in any way. Limits are those of
-// Student's t with one degree of freedom less than there are clusters (Bell and
-// McCaffrey 2002).
+// Uncertainty estimates the covariance of all parameters from the differences between clusters of verdicts. See Liang
+// and Zeger 1986, "Longitudinal data analysis using generalized linear models"; the correction for few clusters is
+// that of the jackknife. Verdicts of a cluster may depend on each other in any way. Limits use Student's t with one
+// degree of freedom less than there are clusters (Bell and McCaffrey 2002).
 //
-// No error is smaller than the fit's own where a prior holds abilities, or where a
-// cluster is all that relates some candidates to the others. Where a prior holds a
-// parameter, limits extend to those of a looser prior, on the side to which it moves the
-// estimate. If all verdicts between two candidates, and all chains of them, went one way, the
-// priors determine the size of their difference, and a sign-flipping test decides which one is
-// better. The test needs a fit per pair. Among many candidates only neighbours are tested. With
-// more than about 60 candidates that all met each other, a sign test of the verdicts on the two
-// replaces it.
+// No error is smaller than the fit's own if abilities have a prior, or if only one cluster relates some candidates to
+// the others. If a parameter has a prior, its limits extend to those of a looser prior, on the side to which that
+// moves the estimate.
 //
-// observed, in any order, must be the verdicts of the fit. For n parameters and v
-// verdicts the time grows with n³, and with the clusters times the third power of the
-// candidates in each, up to a bound; memory with 60·n² + 100·v bytes.
-// It uses every processor and ends early with ctx.
+// If all verdicts between two candidates, and all chains of them, went one way, the priors determine the size of
+// their difference. A sign-flipping test then decides which one is better. The test needs a fit for each pair, so it
+// is limited to neighbours if there are many candidates. With more than about 60 candidates that were all compared
+// with each other, a sign test of the verdicts on the two replaces it.
+//
+// observed must hold the verdicts of the fit, in any order. For n parameters and v verdicts, the time grows with n³.
+// Up to a bound, it also grows with the number of clusters times the third power of the candidates in each. Memory
+// grows with 60·n² + 100·v bytes. Uncertainty uses every processor, and stops early if ctx ends.
 func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing) (*Uncertainty, error) {
 	if how.Draws < 0 || how.Draws > MaxDraws {
 		return nil, fmt.Errorf("uncertainty: %d draws, want at most %d", how.Draws, MaxDraws)
@@ -145,7 +139,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 
 func student(freedom float64) distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: freedom} }
 
-// shrink is the jackknife's (G−1)/G; 1 for a single cluster, since its spread is not used.
+// shrink returns the jackknife's factor (G−1)/G; 1 for a single cluster, whose spread is not used.
 func (in *influences) shrink() float64 {
 	if g := float64(in.clusters()); g > 1 {
 		return (g - 1) / g
@@ -153,7 +147,7 @@ func (in *influences) shrink() float64 {
 	return 1
 }
 
-// covariance is H⁻¹ (Σ u u') H⁻¹ (G−1)/G.
+// covariance returns H⁻¹ (Σ u u') H⁻¹ (G−1)/G, where inverse is H⁻¹.
 func (in *influences) covariance(inverse *mat.Dense) *mat.SymDense {
 	size, _ := inverse.Dims()
 	meat := mat.NewDense(size, size, nil)
@@ -179,11 +173,11 @@ func (in *influences) covariance(inverse *mat.Dense) *mat.SymDense {
 	return out
 }
 
-// nothing is the share of the fit's own variance below which one from clusters is only
-// rounding: they do not differ at all.
+// nothing is the share of the fit's own variance below which a variance from clusters is only rounding, because the
+// clusters do not differ.
 const nothing = 1e-9
 
-// floor is the variance to use of one from clusters and the fit's own.
+// floor selects the variance to use: the one from clusters, or the fit's own if that must be a lower bound.
 func floor(clustered, own float64, floored bool) float64 {
 	if floored || clustered < nothing*own {
 		return max(clustered, own)
@@ -237,13 +231,13 @@ func (u *Uncertainty) limit(in *influences) {
 	u.Length = limits(f.model.length, u.Clusters, f.LengthRegularised)
 }
 
-// reach are limits that also hold what an estimate would be without a bias.
+// reach extends limits such that they also contain the estimate without its bias.
 func (l Limits) reach(bias float64) Limits {
 	l.Low, l.High = l.Low-max(bias, 0), l.High-min(bias, 0)
 	return l
 }
 
-// followed is how far the parameters go with a pull on each.
+// followed returns how far the parameters move if the gradient changes by pull; nil without parameters.
 func (f *Fit) followed(pull []float64) []float64 {
 	if len(pull) == 0 {
 		return nil
@@ -253,11 +247,10 @@ func (f *Fit) followed(pull []float64) []float64 {
 	return out.RawVector().Data
 }
 
-// exaggerated is the expected excess of each parameter, to first order (Cox and Snell 1968, "A
-// general definition of residuals"): with few verdicts per candidate, maximum likelihood
-// overestimates all effects. Limits of order effects are extended by as much towards their
-// possible values. Abilities need no such correction, because their errors grow with the same
-// lack of verdicts.
+// exaggerated returns the expected excess of each parameter, to first order (Cox and Snell 1968, "A general
+// definition of residuals"). With few verdicts per candidate, maximum likelihood overestimates all effects. Limits of
+// order effects are extended by this excess. Abilities need no correction, because with few verdicts their errors
+// grow too.
 func (u *Uncertainty) exaggerated() []float64 {
 	m := u.fit.model
 	here, pull := m.at(u.fit.at), make([]float64, m.size)
@@ -281,8 +274,8 @@ func (u *Uncertainty) exaggerated() []float64 {
 	return u.fit.followed(pull)
 }
 
-// Contrast is the difference of the abilities of i and j with its limits. ok is false,
-// and the rest 0, for candidates of different components.
+// Contrast returns the difference of the abilities of i and j with its limits. If the candidates are in different
+// components, ok is false and the rest 0.
 func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok bool) {
 	f, part := u.fit, u.parts[u.fit.component[i]]
 	if f.component[i] != f.component[j] {
@@ -303,9 +296,8 @@ func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok 
 	return difference, limits, true
 }
 
-// Beats is the probability that i is better than j, by Student's t of their difference.
-// NaN for candidates of different components, and where positions and candidates are
-// confounded.
+// Beats returns the probability that i is better than j, by Student's t of their difference. It returns NaN for
+// candidates of different components, and if the difference may be a position effect.
 func (u *Uncertainty) Beats(i, j int) float64 {
 	difference, limits, ok := u.Contrast(i, j)
 	switch part := u.parts[u.fit.component[i]]; {

@@ -6,36 +6,35 @@ import (
 	"math"
 )
 
-// Until is a rule to end an evaluation as soon as it is known which candidates are the best.
+// Until is a rule to end an evaluation as soon as its best candidates are known.
 //
-// Frequent looks find a false claim sooner or later. So there are looks at fixed numbers of
-// pairs only. Each spends a part of the chance to be wrong (Lan and DeMets 1983,
-// "Discrete sequential boundaries for clinical trials"): look k has 1/(k·(k+1)) of it, and
-// all looks together have no more than the whole, however many there are. A look may be late
-// or left out. To look in between changes nothing, as long as it stops nothing.
+// Frequent looks at the results find a false claim sooner or later, so the rule has looks at fixed numbers of pairs.
+// Each look spends a part of the permitted error probability (Lan and DeMets 1983, "Discrete sequential boundaries
+// for clinical trials"). Look k spends 1/(k·(k+1)) of it, so that all looks together never exceed it. A look may be
+// late or left out. Looking in between changes nothing, as long as it does not end the evaluation.
 //
-// Pairs must be compared in an order that does not depend on their verdicts, and that makes any
-// first ones a fair sample of all.
+// The order in which pairs are compared must not depend on their verdicts, and its beginning must be a fair sample of
+// all pairs.
 type Until struct {
-	// Candidates is how many there are.
+	// Candidates is the number of candidates.
 	Candidates int
-	// Top is how many candidates the best are.
+	// Top is the number of best candidates to find.
 	Top int
-	// Confidence is how often the claim must be right; 0: 95 %.
+	// Confidence is the probability with which the claim must be right; 0 means 95 %.
 	Confidence float64
 }
 
 const (
-	// firstLook is a number of pairs below which little can be known, and firstLookEach one of
-	// each candidate: looks before would waste what they spend.
+	// firstLook is the minimum number of pairs at the first look, and firstLookEach that of each candidate. Earlier
+	// looks could hardly know anything, and would waste error probability.
 	firstLook     = 10
 	firstLookEach = 6
-	// nextLook is the factor between the numbers of pairs at looks: with more looks, each one
-	// could claim less.
+	// nextLook is the factor between the numbers of pairs at successive looks. With more looks, each could claim
+	// less.
 	nextLook = 1.5
 )
 
-// Check reports whether the rule makes sense.
+// Check returns an error if the rule is not valid.
 func (r Until) Check() error {
 	switch {
 	case r.Top < 1 || r.Top >= r.Candidates:
@@ -47,7 +46,7 @@ func (r Until) Check() error {
 	}
 }
 
-// Look is the number of the last look that is due with so many pairs; 0: none is.
+// Look returns the number of the last look that is due with so many pairs; 0 if none is.
 func (r Until) Look(pairs int) int {
 	look := 0
 	for r.Pairs(look+1) <= pairs {
@@ -56,23 +55,23 @@ func (r Until) Look(pairs int) int {
 	return look
 }
 
-// Pairs is the number of pairs at a look, from 1. A pair has two candidates.
+// Pairs returns the number of pairs at a look; looks are numbered from 1. A pair has two candidates.
 func (r Until) Pairs(look int) int {
 	first := max(firstLook, r.Candidates*firstLookEach/2)
 	return int(math.Ceil(float64(first)*math.Pow(nextLook, float64(look-1)) - 1e-9))
 }
 
-// Sure is the confidence of the claim.
+// Sure returns the confidence of the claim, with the default applied.
 func (r Until) Sure() float64 { return cmp.Or(r.Confidence, 1-level) }
 
-// Level is the Drawing.Joint of a look.
+// Level returns the error probability of a look, for Drawing.Joint.
 func (r Until) Level(look int) float64 {
 	k := float64(look)
 	return (1 - r.Sure()) / (k * (k + 1))
 }
 
-// Top are the k best candidates in their order. known is false if bounds of ranks allow others
-// among them, or if there are candidates that cannot be compared.
+// Top returns the k best candidates, best first. known is false if others may be among them according to the bounds
+// of ranks, or if some candidates cannot be compared.
 func (u *Uncertainty) Top(k int) (best []int, known bool) {
 	if len(u.fit.Components) != 1 {
 		return nil, false

@@ -38,8 +38,8 @@ func answer(text, key string) (map[string]json.RawMessage, error) {
 	return fieldsProblem([]byte(found.json))
 }
 
-// agreed finds an object in a text that is read as JSON, and in the same with repairs. Where
-// both find one, they must agree on what it says.
+// agreed calls find twice, with a reader of JSON and with one that repairs faults. If both find an object, they must
+// have the same value.
 func agreed(find func(reader) (object, error)) (object, error) {
 	strict, err := find(strictly)
 	if errors.Is(err, errSeveral) {
@@ -71,10 +71,10 @@ func wholeAnswer(text, key string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// errSeveral is the error of an answer that gives a key different values.
+// errSeveral is returned for an answer that gives a key different values.
 var errSeveral = errors.New("several values")
 
-// objectWith finds the last object that has key, outside of reasoning and of other JSON.
+// objectWith finds the last object that has key, ignoring reasoning and objects within other JSON.
 func objectWith(text, key string, read reader) (object, error) {
 	text, err := withoutReasoning(text, with(key, objectsIn(text, read)))
 	if err != nil {
@@ -100,16 +100,16 @@ func objectWith(text, key string, read reader) (object, error) {
 	return last, nil
 }
 
-// object is an object or an array in a text, or the beginning of one that cannot be read.
+// object is an object or an array in a text, or the beginning of an invalid one.
 type object struct {
 	start, end int
 	json       string
-	said       string // its value of the key that is looked for, without insignificant blanks
-	err        error  // why it cannot be read
+	said       string // value of the key, without insignificant blanks
+	err        error  // why it is invalid
 }
 
-// objectsIn finds the objects and arrays of objects in a text that are in no others. It reads the
-// text once: where an attempt fails, the next begins behind the last token that was read.
+// objectsIn finds the objects, and arrays of objects, that are not within others. It reads the text only once: after
+// a failed attempt, it continues behind the last token that was read.
 func objectsIn(text string, read reader) []object {
 	var all []object
 	for at := 0; ; {
@@ -137,7 +137,7 @@ func objectsIn(text string, read reader) []object {
 	}
 }
 
-// with keeps the objects that have key, and notes its value.
+// with returns the objects that have key, with its value in said.
 func with(key string, all []object) []object {
 	var having []object
 	for _, o := range readable(all) {
@@ -153,12 +153,12 @@ func with(key string, all []object) []object {
 	return having
 }
 
-// readable keeps the objects that can be read.
+// readable returns the objects that are valid.
 func readable(all []object) []object {
 	return slices.DeleteFunc(slices.Clone(all), func(o object) bool { return o.err != nil })
 }
 
-// compact is valid JSON without insignificant blanks.
+// compact returns JSON without insignificant blanks.
 func compact(value json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Compact(&out, value) != nil {
@@ -167,15 +167,15 @@ func compact(value json.RawMessage) string {
 	return out.String()
 }
 
-// contradicted reports whether text gives key another value outside of the objects found: in an
-// object that cannot be read, in other JSON, or in prose.
+// contradicted reports whether the text gives key another value outside of the objects found. That may be in an
+// invalid object, in other JSON, or in prose.
 func (o object) contradicted(text, key string, found []object) bool {
 	said, _ := stringOf(json.RawMessage(o.said))
 	for _, mention := range assignment(key).FindAllStringIndex(text, -1) {
 		for len(found) > 0 && found[0].end <= mention[0] {
 			found = found[1:]
 		}
-		nested := text[mention[0]] == '"' && said != "" // a key, of the object found or of one within it
+		nested := text[mention[0]] == '"' && said != "" // a key of the object found, or of one within it
 		if len(found) > 0 && found[0].start <= mention[0] && !nested {
 			continue
 		}
@@ -195,13 +195,13 @@ func (o object) contradicted(text, key string, found []object) bool {
 	return false
 }
 
-// assignment finds where a text gives key a value.
+// assignment returns an expression that matches where a text gives key a value.
 func assignment(key string) *regexp.Regexp {
 	name := strings.ReplaceAll(regexp.QuoteMeta(key), "_", `\\?_`)
 	return regexp.MustCompile(`["'“]` + name + `["'”][\s\p{Z}\x{FEFF}]*:[\s\p{Z}\x{FEFF}]*`)
 }
 
-// lastMention finds where text last names key as a key, −1 if nowhere.
+// lastMention returns where the text last contains key in quotation marks; −1 if nowhere.
 func lastMention(text, key string) int {
 	last := -1
 	for _, name := range []string{key, strings.ReplaceAll(key, "_", `\_`)} {
@@ -212,13 +212,13 @@ func lastMention(text, key string) int {
 	return last
 }
 
-// noObject says why text holds no object with key that can be read. all are the objects in it.
+// noObject says why the text contains no valid object with key. all are the objects in the text.
 func noObject(text, key string, all []object) error {
 	at := lastMention(text, key)
 	if at < 0 {
 		return problem("the answer has no JSON object with %s; it must be one JSON object that fits the schema", quote(key))
 	}
-	var about *object // the first that cannot be read since the last that can
+	var about *object // the first invalid object after the last valid one
 	for i, o := range all {
 		switch {
 		case o.start > at:
@@ -249,8 +249,8 @@ func fieldsProblem(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// fieldsOf splits an object into its values. Unlike json.Unmarshal it refuses a
-// key that is there twice, because nothing says which of the values is meant.
+// fieldsOf splits an object into its values. Unlike json.Unmarshal, it rejects a repeated key, because nothing says
+// which of the values is meant.
 func fieldsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Object finds the one JSON object in an answer: the whole text, or else the only
-// object in it, in a code fence or in prose. Two objects are none, because nothing
-// tells which of them holds. A text that is no JSON is read with repairs, as a verdict is.
+// Object finds the only JSON object in an answer: the whole text or, in a code fence or in prose, the only object in
+// it. It is an error if there are several, because nothing tells which one is meant. A text that is not JSON is read
+// with repairs, as a verdict is.
 func Object(text string) (json.RawMessage, error) {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if json.Valid([]byte(text)) {

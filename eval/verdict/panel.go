@@ -8,24 +8,23 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Panel reads an agent's scores of one document, as Single does: every dimension
-// exactly once, in the order of dimensions. The error is a *Problem.
+// Panel reads an agent's scores of one document, as Single does: every dimension exactly once, in the order of
+// dimensions. The error is a *Problem.
 func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score, error) {
 	return panelSheet(dimensions, scale).read(text)
 }
 
-// Batch takes the usable parts of an answer to several dimensions: the valid scores of
-// dimensions that occur exactly once, in the order of dimensions. corrupt is the text of
-// everything else: entries that match no dimension asked for, all entries of a dimension given
-// twice, the end of a truncated list, and the whole of an answer without a list. A dimension
-// that the answer does not mention is in neither.
+// Batch reads the usable parts of an answer about several dimensions. scores holds the valid scores of dimensions
+// that occur exactly once, in the order of dimensions. corrupt holds the text of everything else: entries of unknown
+// dimensions, all entries of a repeated dimension, the end of a truncated list, and the whole of an answer without a
+// list. A dimension that the answer does not mention is in neither.
 func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
 	s := panelSheet(dimensions, scale)
 	entries, rest := entriesIn(text)
 	if rest != "" {
 		corrupt = append(corrupt, rest)
 	}
-	given := make([][]string, len(s.names)) // raw entries of each dimension
+	given := make([][]string, len(s.names)) // raw entries by dimension
 	right := make([]Score, len(s.names))
 	for i, raw := range entries {
 		score, err := s.score(raw, i)
@@ -57,9 +56,8 @@ func panelSheet(dimensions []eval.Dimension, scale eval.Scale) sheet {
 	return sheet{criterion: "criterion_id", reason: "argument", names: names, scale: scale}
 }
 
-// entriesIn finds the list of scores in an answer. rest is what of the answer is no
-// entry of it and should be: the broken end of a list that is not complete, or all
-// of an answer without one.
+// entriesIn finds the list of scores in an answer. rest is the text that should be an entry but is not: the broken
+// end of a truncated list, or the whole of an answer without a list.
 func entriesIn(text string) (entries []json.RawMessage, rest string) {
 	fields, err := answer(text, listKey)
 	if err == nil {
@@ -75,8 +73,7 @@ func entriesIn(text string) (entries []json.RawMessage, rest string) {
 	return brokenList(visible)
 }
 
-// brokenList reads the complete entries of a list that breaks off, such as that of
-// an answer which reached its bound.
+// brokenList reads the complete entries of a truncated list, for example of an answer that reached its token limit.
 func brokenList(text string) (entries []json.RawMessage, rest string) {
 	_, list, found := strings.Cut(text, `"`+listKey+`"`)
 	if !found || strings.Contains(list, `"`+listKey+`"`) { // a draft and another: nothing says which is meant
@@ -90,7 +87,7 @@ func brokenList(text string) (entries []json.RawMessage, rest string) {
 	if s.peek() != '[' {
 		return nil, text
 	}
-	before := 0 // where the entry begins that is read
+	before := 0 // start of the entry that is being read
 	err := s.list(']', func() error {
 		before = s.at
 		written := s.out.Len()
@@ -105,7 +102,7 @@ func brokenList(text string) (entries []json.RawMessage, rest string) {
 	case err != nil:
 		return entries, strings.Trim(list[before:], ", \t\r\n")
 	case strings.TrimSpace(list[s.end:]) != "":
-		return nil, text // the list is whole: something else is wrong with the answer
+		return nil, text // the list is complete, so something else is wrong
 	}
 	return entries, ""
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// marker matches what begins and ends the reasoning that some models write into their answer.
-// Each kind has a group for its beginning and one for its end.
+// marker matches the beginning or end of the reasoning that some models write into their answers. It has two groups
+// for each kind: one for the beginning, one for the end.
 var marker = regexp.MustCompile(`(?i)^(?:(<think>)|(</think>)` +
 	`|(<thinking>)|(</thinking>)` +
 	`|(<thought>)|(</thought>)` +
@@ -27,12 +27,12 @@ type mark struct {
 	begins     bool
 }
 
-// harmony is the kind of gpt-oss's marks, the last. Its ends are written after other messages,
-// too.
+// harmony is the kind of gpt-oss's markers, which is the last. Their ends also follow messages that are not
+// reasoning.
 var harmony = marker.NumSubexp()/2 - 1
 
-// marksIn finds the markers of a text. One within an object is part of a string, and one
-// in quotes or backticks is spoken of.
+// marksIn finds the markers of a text. It ignores those within objects, which are parts of strings, and those in
+// quotes or backticks, which are only mentioned.
 func marksIn(text string, objects []object) []mark {
 	var marks []mark
 	for at := 0; ; at++ {
@@ -65,12 +65,12 @@ func quoted(text string, start, end int) bool {
 	return start > 0 && end < len(text) && text[start-1] == text[end] && strings.IndexByte("`\"'", text[end]) >= 0
 }
 
-// withoutReasoning drops the reasoning from an answer, because it is a draft. objects are
-// those in the text. An answer that ends within its reasoning contains nothing else.
+// withoutReasoning removes the reasoning from an answer, because it is a draft. objects are the objects in the text.
+// It returns an error for an answer that ends within its reasoning.
 func withoutReasoning(text string, objects []object) (string, error) {
 	var said strings.Builder
-	from := 0      // what follows is not yet in said
-	thinking := -1 // the kind of the reasoning that has begun
+	from := 0      // where the text that is not yet in said begins
+	thinking := -1 // kind of the reasoning that has begun; -1: none
 	for _, m := range marksIn(text, objects) {
 		switch {
 		case thinking < 0 && m.begins:
@@ -81,7 +81,7 @@ func withoutReasoning(text string, objects []object) (string, error) {
 		case thinking < 0 && m.kind == harmony:
 			said.WriteString(text[from:m.start] + "\n")
 			from = m.end
-		case thinking < 0: // the prompt had the beginning
+		case thinking < 0: // the beginning was in the prompt
 			said.Reset()
 			from = m.end
 		}

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads the JSON object or array that a text begins with, and returns it as valid JSON.
-// length is that of the text read, on an error that of the tokens before it, at least 1.
+// reader reads the JSON object or array at the beginning of a text, and returns it as valid JSON. length is the
+// length of the text read. On an error it is that of the tokens read before, at least 1.
 type reader func(text string) (value string, length int, err error)
 
-// strictly accepts JSON only.
+// strictly is a reader that accepts only JSON.
 func strictly(text string) (value string, length int, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	for depth := 0; ; {
@@ -38,26 +38,25 @@ func strictly(text string) (value string, length int, err error) {
 	}
 }
 
-// leniently accepts JSON, and faults that leave it one reading: within a string, a control
-// character and a backslash that begins no escape represent themselves; between tokens, any
-// blank of Unicode is a blank; a comma before a closing bracket is left out. Strings end, and
-// objects and arrays nest, as in JSON.
+// leniently is a reader that accepts JSON, and faults that have only one meaning. Within a string, a control
+// character, or a backslash without an escape, represents itself. Between tokens, any Unicode space is a blank. A
+// comma before a closing bracket is dropped. Strings end, and objects and arrays nest, as in JSON.
 func leniently(text string) (value string, length int, err error) {
 	s := scanner{text: text}
 	err = s.value(0)
 	return s.out.String(), max(1, s.end), err
 }
 
-// scanner copies a JSON value, and repairs it on the way.
+// scanner copies a JSON value and repairs it.
 type scanner struct {
 	text string
 	at   int
-	end  int // of the last token
+	end  int // end of the last token
 	out  strings.Builder
-	key  string // the last one, as it is written
+	key  string // the last key, as it is written
 }
 
-// maxDepth is that of encoding/json.
+// maxDepth is the maximum depth of nesting, as in encoding/json.
 const maxDepth = 10_000
 
 func (s *scanner) value(depth int) error {
@@ -95,7 +94,7 @@ func (s *scanner) value(depth int) error {
 	return nil
 }
 
-// list copies an object or an array, from its opening bracket to its closing one.
+// list copies an object or an array, from the opening to the closing bracket.
 func (s *scanner) list(closing byte, element func() error) error {
 	s.take(1, s.text[s.at:s.at+1])
 	for n := 0; s.peek() != closing; n++ {
@@ -117,7 +116,7 @@ func (s *scanner) list(closing byte, element func() error) error {
 	return nil
 }
 
-// string copies a string. In a key, Markdown's \_ is an underscore.
+// string copies a string. In a key, it replaces Markdown's \_ by an underscore.
 func (s *scanner) string(key bool) error {
 	var out strings.Builder
 	out.WriteByte('"')
@@ -146,7 +145,7 @@ func (s *scanner) string(key bool) error {
 	return io.ErrUnexpectedEOF
 }
 
-// escape reports whether text, behind a backslash, completes an escape of JSON.
+// escape reports whether a backslash before the text begins a JSON escape.
 func escape(text string) bool {
 	if text[0] != 'u' {
 		return strings.IndexByte(`"\/bfnrt`, text[0]) >= 0
@@ -154,7 +153,7 @@ func escape(text string) bool {
 	return len(text) >= 5 && strings.Trim(text[1:5], "0123456789abcdefABCDEF") == ""
 }
 
-// peek is the next byte that is not blank, 0 at the end.
+// peek returns the next byte that is not blank; 0 at the end.
 func (s *scanner) peek() byte {
 	rest := s.text[s.at:]
 	s.at += len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' }))
@@ -164,14 +163,14 @@ func (s *scanner) peek() byte {
 	return s.text[s.at]
 }
 
-// take passes a token of the text, written as given.
+// take skips a token of the text, and writes another text for it.
 func (s *scanner) take(length int, written string) {
 	s.out.WriteString(written)
 	s.at += length
 	s.end = s.at
 }
 
-// unexpected describes what is found where want is expected.
+// unexpected returns an error that says what was found instead of want.
 func (s *scanner) unexpected(want string) error {
 	if s.at == len(s.text) {
 		return io.ErrUnexpectedEOF

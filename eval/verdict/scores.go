@@ -10,19 +10,16 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Score is what a judge gave a document on one criterion, or an agent of a panel on
-// one dimension.
+// Score is a judge's score of a document on one criterion, or an agent's on one dimension.
 type Score struct {
-	Criterion string  // or the dimension's id
+	Criterion string  // or the id of the dimension
 	Score     float64 // a whole number on the scale
 	Reason    string  // or the agent's argument; never empty
 }
 
-// Single reads the scores of one document: every criterion exactly once, each a
-// whole number on the scale, in the order of criteria. A number written as a
-// string of its digits ("4") counts as the number, because it can mean nothing
-// else; "4/5" and 4.5 do not. The error is a *Problem that lists everything
-// wrong.
+// Single reads the scores of one document: every criterion exactly once, in the order of criteria. Each score must be
+// a whole number on the scale. A number written as a string of its digits ("4") counts as the number, because it can
+// mean nothing else; "4/5" and 4.5 do not. The error is a *Problem that lists everything wrong.
 func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, error) {
 	names := make([]string, len(criteria))
 	for i, c := range criteria {
@@ -31,17 +28,17 @@ func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, 
 	return sheet{criterion: "criterion", reason: "reason", names: names, scale: scale}.read(text)
 }
 
-// sheet is what scores are asked for, and how the fields of a score are called.
+// sheet says which scores are expected, and what the fields of a score are called.
 type sheet struct {
 	criterion, reason string
 	names             []string // of the criteria
 	scale             eval.Scale
 }
 
-// listKey is the field of the answer that holds the scores.
+// listKey is the field of the answer that contains the scores.
 const listKey = "evaluations"
 
-// read reads a score of every criterion, in the order of the sheet.
+// read reads a score for every criterion, in the order of the sheet.
 func (s sheet) read(text string) ([]Score, error) {
 	fields, err := answer(text, listKey)
 	if err != nil {
@@ -86,8 +83,7 @@ func entriesOf(fields map[string]json.RawMessage) ([]json.RawMessage, error) {
 	return entries, nil
 }
 
-// score reads the i-th entry. Its criterion is set whenever it is a known one,
-// also beside an error.
+// score reads the i-th entry. If its criterion is known, it is set even with an error.
 func (s sheet) score(raw json.RawMessage, i int) (Score, error) {
 	fields, err := fieldsOf(raw)
 	if err != nil {
@@ -113,7 +109,7 @@ func (s sheet) score(raw json.RawMessage, i int) (Score, error) {
 	return score, err
 }
 
-// wholeNumber reads a JSON number without a fraction, or the same in quotes.
+// wholeNumber reads a JSON number without a fraction, or a whole number in quotes.
 func wholeNumber(raw json.RawMessage) (value float64, ok bool) {
 	if s, isString := stringOf(raw); isString {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
@@ -122,7 +118,7 @@ func wholeNumber(raw json.RawMessage) (value float64, ok bool) {
 	if json.Unmarshal(raw, &value) != nil || string(raw) == "null" {
 		return 0, false
 	}
-	return value + 0, value == math.Trunc(value) // + 0 makes 0 of -0
+	return value + 0, value == math.Trunc(value) // + 0 turns -0 into 0
 }
 
 func orNothing(raw json.RawMessage) string {

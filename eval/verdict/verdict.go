@@ -1,9 +1,9 @@
-// Package verdict reads a judge's answer: it finds the JSON object in it, checks it against the
-// question, and describes errors in words that can be sent to the judge.
+// Package verdict reads a judge's answer: it finds the JSON object in it, checks it against the question, and
+// describes errors in words that can be sent to the judge.
 //
-// It never guesses. An answer that could be read in two ways is a Problem, never a tie, a lowest
-// score or a win: asking again costs a call, a wrong verdict costs the evaluation. Faults of the
-// JSON are repaired only where they leave one reading. Asking again is left to the caller.
+// It never guesses. An answer with two possible readings is a Problem, never a tie, a lowest score or a win. Asking
+// again costs a call, but a wrong verdict ruins the evaluation. Faults of the JSON are repaired only if a single
+// reading remains. The caller decides whether to ask again.
 package verdict
 
 import (
@@ -17,24 +17,23 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Problem is why an answer is no verdict. Its text says what was found and what is expected,
-// for a repair turn and for people.
+// Problem says why an answer is not a verdict. Its text says what was found and what is expected, for a repair turn
+// and for people.
 type Problem struct {
 	words string
 }
 
-// Error is the problem in words.
+// Error returns the problem in words.
 func (p *Problem) Error() string { return p.words }
 
 func problem(format string, args ...any) *Problem {
 	return &Problem{words: fmt.Sprintf(format, args...)}
 }
 
-// Pairwise reads the verdict on two documents, which the judge saw by the names first
-// and second: the winner's name, or eval.Tie where ties are allowed, and the judge's
-// reason, which is never empty. A name with HTML escapes counts as the name, because
-// the documents' tags show it so, and so does one with Markdown's \_ for an underscore.
-// Keys beyond those asked for are ignored. The error is a *Problem.
+// Pairwise reads the verdict on two documents, which the judge saw by the names first and second. winner is one of
+// these names, or eval.Tie if ties are allowed. reason is never empty. A name with HTML escapes is accepted, because
+// the tags of documents show it so, and a name with Markdown's \_ for an underscore too. Other keys are ignored. The
+// error is a *Problem.
 func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
 	const key = "winner_doc_id"
 	fields, err := answer(text, key)
@@ -60,7 +59,7 @@ func Pairwise(text, first, second string, ties bool) (winner, reason string, err
 	return winner, reason, nil
 }
 
-// match finds the one allowed id that was said.
+// match returns the allowed id that was meant. ok is false if it is none, or could be several.
 func match(said string, allowed []string) (id string, ok bool) {
 	trimmed := strings.TrimSpace(said)
 	var found []string
@@ -76,8 +75,7 @@ func match(said string, allowed []string) (id string, ok bool) {
 	return found[0], true
 }
 
-// reasonOf reads the reason of an object from the field that is called key; where
-// names the object for messages.
+// reasonOf reads the reason of an object from the field called key. where names the object in error messages.
 func reasonOf(fields map[string]json.RawMessage, key, where string) (string, error) {
 	raw, ok := fields[key]
 	if !ok {
@@ -93,11 +91,11 @@ func reasonOf(fields map[string]json.RawMessage, key, where string) (string, err
 	return latex.ReplaceAllStringFunc(reason, func(s string) string { return map[byte]string{'\f': `\f`, '\b': `\b`}[s[0]] + s[1:] }), nil
 }
 
-// latex finds where \frac or \beta, its backslash not escaped, was read as a form feed or a
-// backspace. Neither occurs in prose.
+// latex matches \frac or \beta whose backslash was not escaped, so that it was read as a form feed or a backspace.
+// Neither occurs in prose.
 var latex = regexp.MustCompile(`[\f\x08][a-zA-Z]`)
 
-// stringOf decodes a JSON string; ok is false for anything else, also null.
+// stringOf decodes a JSON string; ok is false for anything else, including null.
 func stringOf(raw json.RawMessage) (value string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -123,7 +121,7 @@ func quoteAll(all []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// shorten keeps a message readable whatever a judge wrote.
+// shorten clips a judge's text to 80 characters, for use in a message.
 func shorten(s string) string {
 	const most = 80
 	runes := 0

@@ -12,12 +12,12 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Bound is a limit and the least time that it takes for the calls it covers.
+// Bound is a limit and the shortest time that it allows for the calls it covers.
 type Bound struct {
-	Limit   string  `json:"limit"`            // a description of the bounded amount
-	Setting string  `json:"setting"`          // where it is set
-	Calls   int     `json:"calls"`            // it covers
-	Tokens  int64   `json:"tokens,omitempty"` // that it counts of them, where it counts tokens
+	Limit   string  `json:"limit"`            // description of the limit
+	Setting string  `json:"setting"`          // name of the setting that sets it
+	Calls   int     `json:"calls"`            // calls that the limit covers
+	Tokens  int64   `json:"tokens,omitempty"` // tokens of these calls that the limit counts
 	Seconds float64 `json:"seconds"`
 }
 
@@ -27,7 +27,7 @@ type demand struct {
 	group         string // of limits; empty: none
 	calls         int
 	input, output int64
-	reserved      int64 // output that its answers might have; output where nothing bounds them
+	reserved      int64 // maximum output of its answers; equals output if unbounded
 }
 
 func newDemand(judge eval.Judge, group string, p Part) demand {
@@ -38,7 +38,7 @@ func newDemand(judge eval.Judge, group string, p Part) demand {
 	return demand{judge, group, p.Calls, p.Input, p.Output, reserved}
 }
 
-// tokens are those that a limit counts.
+// tokens returns how many tokens of the demand a limit counts.
 func (d demand) tokens(l ratelimit.Limit) int64 {
 	output := d.output
 	if l.Charged {
@@ -55,7 +55,8 @@ func (d demand) tokens(l ratelimit.Limit) int64 {
 	return 0
 }
 
-// bounds lists the limits that the calls meet, the slowest first. Phases are no barrier: their runs share the queues.
+// bounds returns the limits that cover any calls, slowest first. Phases do not delay each other, because their runs
+// share the queues.
 func bounds(q Question, asked []demand) []Bound {
 	id := string(q.Evaluation.ID())
 	all := []Bound{}
@@ -96,7 +97,7 @@ func bounds(q Question, asked []demand) []Bound {
 	return all
 }
 
-// rounds is the time of calls that are made so many at once.
+// rounds returns the time for calls of which at most atOnce are in flight.
 func rounds(calls int, atOnce int64, latency time.Duration) time.Duration {
 	n := (int64(calls) + atOnce - 1) / atOnce
 	if n > math.MaxInt64/int64(latency) {
@@ -112,7 +113,7 @@ func saturated(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// setting is the name under which a limit is set.
+// setting returns the name under which a limit is set.
 func setting(l ratelimit.Limit, s record.Settings) string {
 	name := "max_concurrency"
 	switch {

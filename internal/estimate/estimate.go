@@ -1,9 +1,8 @@
-// Package estimate predicts, before anything is spent, an evaluation's runs, calls, tokens, and
-// the shortest time that its limits allow.
+// Package estimate predicts, before anything is spent, an evaluation's runs, calls and tokens, and the shortest time
+// that its limits allow.
 //
-// It is arithmetic on the plan, the texts and the settings. It calls no provider and reads no
-// clock or file, assumes every limit unused at the start, and does not guess at failures:
-// retries and repairs are extra.
+// It is arithmetic on the plan, the texts and the settings. It calls no provider and reads no clock or file. It
+// assumes that every limit is unused at the start. It does not predict failures: retries and repairs are extra.
 package estimate
 
 import (
@@ -19,61 +18,56 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Question is what an estimate is made of.
+// Question holds the input of an estimate.
 type Question struct {
 	Evaluation *eval.Evaluation
-	Plans      []*plan.Plan      // of its phases, as they would run
+	Plans      []*plan.Plan      // of its phases, with the settings of the run
 	Texts      map[string]string // documents by hash
 	Settings   record.Settings
-	Latency    time.Duration // assumed of every call; above 0
-	TokensOut  int           // assumed of every answer; 0: derived from the question
-	Now        time.Time     // of the start, from which days are counted
+	Latency    time.Duration // assumed for every call; above 0
+	TokensOut  int           // assumed for every answer; 0: derived from the question
+	Now        time.Time     // start of the evaluation; days are counted from it
 	Slots      int           // calls in flight in one process; 0: any number of processes
-	// TwoCalls reports which models' verdicts take a second call, of Evaluation.Jsonify; nil:
-	// none.
+	// TwoCalls reports whether a judge's verdicts take a second call, to Evaluation.Jsonify; nil: none do.
 	TwoCalls func(kind eval.Kind, judge eval.Judge) bool
-	// Window is the context window of a judge's model in tokens, 0 if it is not known; nil: none
-	// is.
+	// Window returns the context window of a judge's model in tokens, 0 if unknown; nil: all are unknown.
 	Window func(judge eval.Judge) int
 }
 
-// Estimate is what an evaluation will come to. Its JSON form is what
-// `evalfleet estimate --json` prints.
+// Estimate holds the predicted size, cost and duration of an evaluation. `evalfleet estimate --json` prints its JSON
+// form.
 type Estimate struct {
 	Evaluation eval.ID `json:"evaluation"`
 	Name       string  `json:"name"`
-	// Parts are the runs of each phase and judge, in that order, and after those of a
-	// judge whose verdicts take a second call the calls that write their JSON; Total
-	// sums them.
+	// Parts holds the work of each phase and judge, in that order. If a judge's verdicts take a second call, its part
+	// is followed by one for the calls that write JSON. Total is the sum.
 	Parts []Part `json:"parts"`
 	Total Part   `json:"total"`
-	// Prompts is how many prompts were built to count input tokens.
+	// Prompts is how many prompts were built to estimate input tokens.
 	Prompts int `json:"prompts_sampled"`
-	// CostUSD is what the calls cost by the prices in the settings; null when the
-	// price of any that are made is unknown, which is not 0.
+	// CostUSD is the cost of the calls at the prices in the settings; null if any price is unknown.
 	CostUSD *float64 `json:"cost_usd" jsonschema:"nullable"`
-	// PricesAsOf is the day of the list prices among them; empty: there are none.
+	// PricesAsOf is the day of the list prices among them; empty if there are none.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
-	// Seconds is the shortest possible duration, Latency the time assumed of one
-	// call in it.
+	// Seconds is the shortest possible duration, and Latency the assumed duration of a call.
 	Seconds float64 `json:"seconds"`
 	Latency float64 `json:"latency_seconds"`
-	// Bounds are the limits that the calls meet, the one that binds first.
+	// Bounds holds the limits that cover any calls, the slowest first.
 	Bounds []Bound `json:"bounds"`
-	// TooLarge are prompts that are larger than known context windows.
+	// TooLarge lists the prompts that exceed known context windows.
 	TooLarge []TooLarge `json:"too_large"`
-	// Savings are settings that ask fewer calls of the same documents.
+	// Savings lists settings that need fewer calls for the same documents.
 	Savings []Saving `json:"savings"`
-	// Until says when the evaluation may end before all its calls are made; absent: it does not.
+	// Until says when the evaluation may end early; nil if it cannot.
 	Until *Until `json:"until,omitempty"`
 }
 
-// Until is when it is checked first whether the best candidates are known.
+// Until describes the first check whether the best candidates are known.
 type Until struct {
 	Top        int     `json:"top"` // candidates
 	Confidence float64 `json:"confidence"`
 	Pairs      int     `json:"first_check_pairs"`
-	Runs       int     `json:"first_check_runs"` // until then
+	Runs       int     `json:"first_check_runs"` // runs before the first check
 }
 
 // Part is one judge's work in one phase.
@@ -81,17 +75,16 @@ type Part struct {
 	Kind  eval.Kind `json:"kind,omitempty"`
 	Judge string    `json:"judge,omitempty"`
 	Runs  int       `json:"runs"`
-	// Identical are the runs on two equal texts, which are ties without a call.
+	// Identical counts the runs on two equal texts, which are ties without a call.
 	Identical int   `json:"identical"`
-	Calls     int   `json:"calls"` // the least: one for each other run
+	Calls     int   `json:"calls"` // the minimum: one for each other run
 	Input     int64 `json:"input_tokens"`
 	Output    int64 `json:"output_tokens"`
-	// OutputBound is what the answers cannot pass, by max_completion_tokens; 0: no
-	// bound is set.
+	// OutputBound is the maximum number of output tokens according to max_completion_tokens; 0 if that is not set.
 	OutputBound int64 `json:"output_tokens_bound,omitempty"`
 }
 
-// Saving is a setting and how many calls are left with it.
+// Saving is a setting, with the number of calls that remain with it.
 type Saving struct {
 	Setting string `json:"setting"`
 	Calls   int    `json:"calls"`
@@ -103,7 +96,7 @@ const (
 	OneInFive = "pairs: sample:0.2"
 )
 
-// Of makes an estimate. Its error is one of a prompt that cannot be built.
+// Of computes an estimate. It returns an error if a prompt cannot be built.
 func Of(q Question) (Estimate, error) {
 	e := q.Evaluation
 	estimate := Estimate{Evaluation: e.ID(), Name: e.Name, Latency: q.Latency.Seconds(), TooLarge: []TooLarge{}}
@@ -111,7 +104,7 @@ func Of(q Question) (Estimate, error) {
 	if len(q.Plans) > 1 {
 		perPhase /= len(q.Plans)
 	}
-	var asked []demand // beside estimate.Parts
+	var asked []demand // parallel to estimate.Parts
 	for _, p := range q.Plans {
 		prompts, err := samplePrompts(q, p, perPhase)
 		if err != nil {
@@ -175,12 +168,12 @@ func until(q Question) *Until {
 	return u
 }
 
-// together reports whether an agent is asked for all dimensions in one call.
+// together reports whether an agent scores all dimensions in one call.
 func together(q Question, kind eval.Kind, judge eval.Judge) bool {
 	return kind == eval.KindPanel && slices.Contains(q.Settings.Batching, judge.Name)
 }
 
-// cost is what the calls cost that are asked for; nil where a price is not known.
+// cost returns the cost of the calls in USD; nil if a price is unknown.
 func cost(q Question, asked []demand) *float64 {
 	var nano int64
 	for _, d := range asked {
@@ -199,7 +192,7 @@ func (p Part) plus(other Part) Part {
 		Runs: p.Runs + other.Runs, Identical: p.Identical + other.Identical, Calls: p.Calls + other.Calls,
 		Input: p.Input + other.Input, Output: p.Output + other.Output,
 	}
-	if other.OutputBound > 0 && (p.Runs == 0 || p.OutputBound > 0) { // a bound on all or none
+	if other.OutputBound > 0 && (p.Runs == 0 || p.OutputBound > 0) { // only if all have a bound
 		total.OutputBound = p.OutputBound + other.OutputBound
 	}
 	return total
@@ -219,8 +212,8 @@ func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
 	return counts
 }
 
-// turnsByModel counts the calls that prompts take, one a turn, by position of the model;
-// nil where none are asked. One that cannot be read takes none.
+// turnsByModel counts the calls of prompts, one for each turn, by position of the model. It returns nil for other
+// kinds. A prompt that cannot be read needs no calls.
 func turnsByModel(q Question, p *plan.Plan) []int {
 	if p.Kind() != eval.KindPrompts {
 		return nil
@@ -230,7 +223,7 @@ func turnsByModel(q Question, p *plan.Plan) []int {
 	for index := range p.Runs() {
 		run := p.Run(index)
 		if _, known := turns[run.First]; !known {
-			written, _ := prompt.ReadRow(prompts.Format, q.Texts[prompts.Rows[run.First].Hash]) // its error: no turns
+			written, _ := prompt.ReadRow(prompts.Format, q.Texts[prompts.Rows[run.First].Hash]) // no turns on an error
 			turns[run.First] = len(written.Turns)
 		}
 		counts[run.Judge] += turns[run.First]
@@ -238,8 +231,8 @@ func turnsByModel(q Question, p *plan.Plan) []int {
 	return counts
 }
 
-// anyIdentical reports whether any two documents of an item have one text, which
-// spares most evaluations the walk through their plan.
+// anyIdentical reports whether any two documents of an item have the same text. For most evaluations this avoids
+// iterating over the plan.
 func anyIdentical(documents []eval.Document) bool {
 	type text struct {
 		item int
@@ -261,7 +254,7 @@ func same(e *eval.Evaluation, kind eval.Kind, run plan.Run) bool {
 	return kind == eval.KindPairwise && e.Documents[run.First].Hash == e.Documents[run.Second].Hash
 }
 
-// savings are the settings that ask less, with the calls left under each.
+// savings returns the settings that need fewer calls, with the number of calls that remain.
 func savings(e *eval.Evaluation, estimate Estimate) []Saving {
 	all := []Saving{}
 	if e.Pairwise == nil {

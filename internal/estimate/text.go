@@ -41,15 +41,15 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	return t.Flush()
 }
 
-// sheet is an estimate being written.
+// sheet is an estimate that is being written.
 type sheet struct{ *lines.Writer }
 
-// entry is a labelled text; without a label, it belongs to the entry above.
+// entry writes a labelled text. Without a label, it belongs to the entry above.
 func (t sheet) entry(label, format string, args ...any) {
 	t.Wrap(fmt.Sprintf("%-10s", label), fmt.Sprintf(format, args...))
 }
 
-// table lists the parts and their sum.
+// table writes the parts and their sum.
 func (t sheet) table(e Estimate) {
 	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical", "calls", "tokens in", "tokens out")...)
 	part := func(phase, judge string, p Part) {
@@ -62,7 +62,7 @@ func (t sheet) table(e Estimate) {
 	rows.WriteStacked(t.Writer, func(int) {})
 }
 
-// assumptions say where the numbers of tokens come from.
+// assumptions writes how tokens were estimated.
 func (t sheet) assumptions(e Estimate, answersFrom string) {
 	t.entry("tokens", "in: one per %.1f bytes of prompt, measured on %s of the plan", BytesPerToken, wording.Counted(e.Prompts, "prompt"))
 	from := "typical of short verdicts"
@@ -82,7 +82,7 @@ func (t sheet) assumptions(e Estimate, answersFrom string) {
 	}
 }
 
-// until says when the evaluation may end early.
+// until writes when the evaluation may end early.
 func (t sheet) until(u *Until, runs int) {
 	switch {
 	case u == nil:
@@ -94,7 +94,7 @@ func (t sheet) until(u *Until, runs int) {
 	}
 }
 
-// savings name the settings that ask less.
+// savings writes the settings that need fewer calls.
 func (t sheet) savings(e Estimate) {
 	name := "fewer"
 	for _, saving := range e.Savings {
@@ -107,7 +107,7 @@ func (t sheet) savings(e Estimate) {
 	}
 }
 
-// duration names the shortest time, the limit that binds, and the next ones.
+// duration writes the shortest duration, the limit that causes it, and the next limits.
 func (t sheet) duration(e Estimate, source string) {
 	if e.Total.Calls == 0 {
 		t.entry("duration", "none: no calls are needed")
@@ -127,7 +127,7 @@ func (t sheet) duration(e Estimate, source string) {
 	}
 }
 
-// roundTime is a number of seconds as people read it: "820ms", "9.6s", "1h2m0s".
+// roundTime formats a number of seconds: "820ms", "9.6s", "1h2m0s", "3 days".
 func roundTime(seconds float64) string {
 	d := time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
 	switch {

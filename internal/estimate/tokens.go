@@ -8,30 +8,30 @@ import (
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
-// promptsSampled is how many prompts are built at most, over all phases.
+// promptsSampled is the maximum number of prompts that are built, over all phases.
 const promptsSampled = 200
 
-// BytesPerToken is how many bytes of a prompt are taken for one token. English
-// prose has about 4, code and JSON about 3: the estimate is high rather than low.
+// BytesPerToken is the assumed number of bytes of a prompt per token. English prose has about 4, code and JSON about
+// 3, so the estimate is rather high.
 const BytesPerToken = 3.2
 
-// Tokens of an answer without a configured assumption: a winner with one to three sentences of
-// reason, the same for each criterion of a score, and a page or two of prose.
+// Assumed tokens of an answer, if no number is configured. These are a winner with one to three sentences of reason,
+// the same for each criterion of a score, and a page or two of prose.
 const (
 	TokensPerComparison = 90
 	TokensPerCriterion  = 70
 	TokensPerListedRun  = 1000
 )
 
-// prompts are statistics of the prompts that were built.
+// prompts holds statistics of the prompts that were built.
 type prompts struct {
 	count  int
 	bytes  int64
-	shown  int64 // of those, the documents
-	frames int64 // of what asks for the JSON of an answer, without the answer
+	shown  int64 // bytes of the documents in them
+	frames int64 // bytes of the prompts that ask for the JSON of an answer, without the answer
 }
 
-// tokens is the input of a number of calls.
+// tokens returns the estimated input tokens of a number of calls.
 func (p prompts) tokens(calls int) int64 { return p.share(p.bytes, calls) }
 
 func (p prompts) share(bytes int64, calls int) int64 {
@@ -41,8 +41,8 @@ func (p prompts) share(bytes int64, calls int) int64 {
 	return int64(math.Ceil(float64(bytes) / float64(p.count) / BytesPerToken * float64(calls)))
 }
 
-// second are the calls that write the JSON of a judge's answers: they read the answer and its
-// requirements, and write as much.
+// second returns the calls that write the JSON of a judge's answers, and the model that they go to. They read the
+// answer and the requirements, and write as much as the answer has.
 func second(q Question, first Part, p prompts) (eval.Judge, Part) {
 	j := q.Evaluation.Jsonify
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
@@ -55,8 +55,7 @@ func second(q Question, first Part, p prompts) (eval.Judge, Part) {
 	return writer, part
 }
 
-// samplePrompts builds the prompts of at most n runs that are spread over the
-// plan, or of all where there are no more. Runs without a call are passed over.
+// samplePrompts builds the prompts of at most n runs that are spread over the plan. It skips runs without a call.
 func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 	var found prompts
 	shown := q.Evaluation.Shown(p.Kind())
@@ -67,7 +66,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		}
 		built, err := prompt.Build(q.Evaluation, p.Kind(), prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts)
 		switch {
-		case err != nil && p.Kind() == eval.KindPrompts: // no model is asked
+		case err != nil && p.Kind() == eval.KindPrompts: // this run makes no call
 			continue
 		case err != nil:
 			return prompts{}, err
@@ -78,7 +77,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 			found.shown += int64(shown[run.Second].Bytes)
 		}
 		if q.Evaluation.JSONOf(p.Kind()) != eval.JSONFalse {
-			found.bytes += int64(len(built.Schema)) // sent once more beside the messages
+			found.bytes += int64(len(built.Schema)) // sent again beside the messages
 		}
 		if built.Schema != nil {
 			found.frames += length(built.Jsonify("")) + int64(len(built.Schema))
@@ -95,9 +94,8 @@ func length(messages []eval.Message) (bytes int64) {
 	return bytes
 }
 
-// spread is the i-th of n positions in [0, runs). The golden ratio keeps them
-// even without a period that could meet the plan's own: every second run, say,
-// shows the same pair the other way round.
+// spread returns the i-th of n positions in [0, runs). The golden ratio spaces them evenly, without a period that
+// could coincide with one of the plan. For example, every second run shows the same pair in the other order.
 func spread(i, n, runs int) int {
 	if runs <= n {
 		return i
@@ -106,7 +104,7 @@ func spread(i, n, runs int) int {
 	return int(share * float64(runs))
 }
 
-// output is the expected output of a judge's answers, and its maximum; 0 if it is unbounded.
+// output returns the expected output tokens of a judge's answers, and their maximum; 0 if there is none.
 func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, bound int64) {
 	each := q.TokensOut
 	if each == 0 {

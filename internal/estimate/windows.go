@@ -10,25 +10,24 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// TooLarge are prompts of a phase that are larger than the context window of the model that is
-// asked.
+// TooLarge counts a judge's prompts in a phase that exceed the context window of its model.
 type TooLarge struct {
 	Kind    eval.Kind `json:"kind"`
 	Judge   string    `json:"judge"`
 	Window  int       `json:"context_window"` // tokens
 	Runs    int       `json:"runs"`
-	Prompts int       `json:"prompts"` // of all of the judge, those that are larger; estimated like input tokens
+	Prompts int       `json:"prompts"` // prompts that exceed the window; estimated like input tokens
 	Largest int       `json:"largest_tokens"`
 }
 
-// String says so in a sentence.
+// String returns a sentence about them.
 func (t TooLarge) String() string {
 	return fmt.Sprintf("%s of %s to %s are larger than its context window of %s tokens, the largest has about %s",
 		wording.Count(t.Prompts), wording.Counted(t.Runs, string(t.Kind)+" prompt"), harmless.OneLine(t.Judge), wording.Count(t.Window), wording.Count(t.Largest))
 }
 
-// OverWindows counts the prompts that are larger than their models' known context windows.
-// Its error is Of's.
+// OverWindows counts the prompts that exceed their models' known context windows. It returns an error if a prompt
+// cannot be built.
 func OverWindows(q Question) ([]TooLarge, error) {
 	all := []TooLarge{}
 	if q.Window == nil {
@@ -44,8 +43,8 @@ func OverWindows(q Question) ([]TooLarge, error) {
 	return all, nil
 }
 
-// overWindows counts for one phase. The text around the documents is that of the prompts that
-// were sampled.
+// overWindows counts the prompts of one phase. It takes the size of the text around the documents from the sampled
+// prompts.
 func overWindows(q Question, p *plan.Plan, sampled prompts) []TooLarge {
 	judges, shown := q.Evaluation.Asked(p.Kind()), q.Evaluation.Shown(p.Kind())
 	if sampled.count == 0 || len(shown) == 0 {
@@ -58,7 +57,7 @@ func overWindows(q Question, p *plan.Plan, sampled prompts) []TooLarge {
 		sizes[i] = int64(document.Bytes)
 	}
 
-	// Nearly always, not even the two largest documents are too large: then no run is looked at.
+	// Usually, not even the two largest documents are too large. Then no run needs to be checked.
 	largest := tokens(2 * slices.Max(sizes))
 	counts := make([]TooLarge, len(judges))
 	any := false
