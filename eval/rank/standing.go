@@ -70,9 +70,9 @@ func between(covariance *mat.SymDense, i, j int) float64 {
 // Elo returns the rating for an ability (Elo 1978, "The Rating of Chessplayers"): 1000 + 400/ln 10 · ability. The
 // mean of a component is 1000, and 400 points are odds of ten to one.
 //
-// Ratings that are updated game by game depend on the order of the games and on a factor K, and workers finish in no
-// particular order. They fluctuate around the ratings returned here, whose expected scores 1/(1+10^((Rj−Ri)/400)) add
-// up to the observed scores. Elo has no draws, only half points, so pass abilities fitted with HalfWins.
+// Ratings that are updated game by game depend on the order of the games and on a factor K. Workers finish in no
+// particular order. Such ratings fluctuate around those returned here, whose expected scores 1/(1+10^((Rj−Ri)/400))
+// add up to the observed scores. Elo has no draws, only half points, so pass abilities fitted with HalfWins.
 func Elo(ability float64) float64 {
 	return 1000 + 400/math.Ln10*ability
 }

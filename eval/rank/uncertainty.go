@@ -39,7 +39,7 @@ type Uncertainty struct {
 	Clusters, Draws int
 	// Abilities holds the limits of each candidate's ability.
 	Abilities []Limits
-	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once: in 95 of 100
+	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once. In 95 of 100
 	// evaluations every true rank is within its bounds. They follow from simultaneous tests of all differences. See
 	// Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks with Applications to Mobility across
 	// Neighbourhoods and Academic Achievement across Countries".
@@ -48,9 +48,9 @@ type Uncertainty struct {
 	// simultaneous tests of its differences to all others.
 	MarginalLow, MarginalHigh []int
 	// Best is the probability that a candidate is the best of its component. It assumes that the abilities of such
-	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be luck
-	// (Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons"). Best is NaN
-	// if candidates and positions are confounded, or if the component has verdicts of only one cluster.
+	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be
+	// luck. See Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons". Best
+	// is NaN if candidates and positions are confounded, or if the component has verdicts of only one cluster.
 	Best []float64
 	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect.
 	Orders []Limits

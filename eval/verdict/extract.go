@@ -13,13 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// answer finds the object that a judge answered with: the whole text, or else the
-// last JSON object in it that has key, in a code fence or in prose. An object
-// within another one is no answer. Different values of key in one answer are
-// none either: one may be a draft, or what a document was found to say, and
-// nothing tells which.
+// answer finds the object with which a judge answered. It is the whole text or, in a code fence or in prose, the last
+// JSON object that has key. An object within another one does not count. Different values of key in one answer are an
+// error: one may be a draft or a quotation from a document, and nothing tells which.
 //
-// A text is read as JSON and as JSON with repairs. Where both find an answer, they must agree.
+// A text is read as JSON, and as JSON with repairs. If both find an answer, they must agree.
 func answer(text, key string) (map[string]json.RawMessage, error) {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if text == "" {

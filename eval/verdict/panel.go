@@ -16,8 +16,8 @@ func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score,
 
 // Batch reads the usable parts of an answer about several dimensions. scores holds the valid scores of dimensions
 // that occur exactly once, in the order of dimensions. corrupt holds the text of everything else: entries of unknown
-// dimensions, all entries of a repeated dimension, the end of a truncated list, and the whole of an answer without a
-// list. A dimension that the answer does not mention is in neither.
+// dimensions, and all entries of a repeated one. It also holds the end of a truncated list, and the whole of an
+// answer without a list. A dimension that the answer does not mention is in neither.
 func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
 	s := panelSheet(dimensions, scale)
 	entries, rest := entriesIn(text)
@@ -56,7 +56,7 @@ func panelSheet(dimensions []eval.Dimension, scale eval.Scale) sheet {
 	return sheet{criterion: "criterion_id", reason: "argument", names: names, scale: scale}
 }
 
-// entriesIn finds the list of scores in an answer. rest is the text that should be an entry but is not: the broken
+// entriesIn finds the list of scores in an answer. rest is text that should be an entry but is not. It is the broken
 // end of a truncated list, or the whole of an answer without a list.
 func entriesIn(text string) (entries []json.RawMessage, rest string) {
 	fields, err := answer(text, listKey)

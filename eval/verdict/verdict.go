@@ -1,4 +1,4 @@
-// Package verdict reads a judge's answer: it finds the JSON object in it, checks it against the question, and
+// Package verdict reads a judge's answer. It finds the JSON object in it, checks it against the question, and
 // describes errors in words that can be sent to the judge.
 //
 // It never guesses. An answer with two possible readings is a Problem, never a tie, a lowest score or a win. Asking

@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Write writes an estimate for people, in lines of at most so many columns. latencyFrom is the
-// origin of its latency. answersFrom is the origin of the length of answers; empty: it is assumed.
+// Write writes an estimate as text, in lines of at most `columns` characters. latencyFrom says where the latency
+// comes from. answersFrom says where the length of answers comes from; empty if it is assumed.
 func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom string) error {
 	t := sheet{lines.New(to, columns, false)}
 	t.Line(fmt.Sprintf("%s (%s): %s, at least %s, plus retries and repairs", harmless.Short(e.Name, 29), e.Evaluation,

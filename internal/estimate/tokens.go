@@ -15,8 +15,8 @@ const promptsSampled = 200
 // 3, so the estimate is rather high.
 const BytesPerToken = 3.2
 
-// Assumed tokens of an answer, if no number is configured. These are a winner with one to three sentences of reason,
-// the same for each criterion of a score, and a page or two of prose.
+// Assumed tokens of an answer, if no number is configured. They allow for a winner with one to three sentences of
+// reason, the same for each criterion, and a page or two of prose.
 const (
 	TokensPerComparison = 90
 	TokensPerCriterion  = 70

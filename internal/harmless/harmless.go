@@ -1,6 +1,6 @@
-// Package harmless makes texts of others harmless to show: answers, documents, names and
-// error messages can contain escape sequences that steer a terminal, and characters
-// that hide text or reverse its direction. It does not escape for HTML, CSV or JSON.
+// Package harmless makes text from others safe to show. Answers, documents, names and error messages can contain
+// escape sequences that control a terminal. They can also contain characters that hide text or reverse its direction.
+// The package does not escape for HTML, CSV or JSON.
 package harmless
 
 import (
@@ -11,18 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// Joiners that some scripts need, and that do nothing else.
+// Characters that some scripts need to join or separate letters, and that do nothing else.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
 )
 
-// OneLine is harmless text in one line, without repeated spaces.
+// OneLine returns a text as one line that is safe to print, without repeated spaces.
 func OneLine(text string) string { return strings.Join(strings.Fields(Line(text)), " ") }
 
-// Line returns a text as part of one line: white space becomes spaces, and characters
-// that print nothing become U+FFFD, among them C0 and C1 controls, DEL, and marks of
-// direction. Letters of all scripts stay.
+// Line returns a text that is safe to print as part of one line. White space becomes spaces. Characters that print
+// nothing become U+FFFD, such as C0 and C1 controls, DEL, and direction marks. Letters of all scripts are kept.
 func Line(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -32,7 +31,7 @@ func Line(text string) string {
 	}, text)
 }
 
-// Text is like Line, and keeps line feeds and tabs.
+// Text does the same as Line, but keeps line feeds and tabs.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -49,25 +48,23 @@ func shown(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// IsName reports whether a text can be a name: it is valid UTF-8, and Line returns it as it is,
-// but for spaces of other widths.
+// IsName reports whether a text can be a name: it is valid UTF-8, and Line changes nothing but the width of spaces.
 func IsName(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.Is(unicode.Zs, r) && shown(r) != r })
 }
 
-// Writer passes on its input as Text does, which also keeps JSON valid. It is safe for
-// concurrent use.
+// Writer passes its input through Text and writes it. JSON stays valid. It is safe for concurrent use.
 type Writer struct {
 	out io.Writer
 
-	mu   sync.Mutex // guards rest, and keeps writes apart
-	rest []byte     // the beginning of a character that was split between two writes
+	mu   sync.Mutex // guards rest, and keeps writes from interleaving
+	rest []byte     // the beginning of a character that two writes split
 }
 
-// NewWriter returns a Writer to out.
+// NewWriter returns a Writer that writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Raw returns what the writer writes to. Escape sequences of our own go there.
+// Raw returns the underlying writer, for our own escape sequences.
 func (w *Writer) Raw() io.Writer { return w.out }
 
 func (w *Writer) Write(p []byte) (int, error) {
@@ -93,8 +90,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// plain reports whether Text would return p as it is because p is printable ASCII, as nearly
-// every line of a log is.
+// plain reports whether p is printable ASCII, which Text does not change. Nearly all log lines are.
 func plain(p []byte) bool {
 	for _, c := range p {
 		if (c < ' ' || c > '~') && c != '\n' && c != '\t' {

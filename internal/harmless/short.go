@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Short shortens a name to a number of columns and keeps both its ends, because ids and
-// models differ at the end as often as at the beginning.
+// Short shortens a name to a number of columns. It keeps both ends, because ids and models differ at the end as often
+// as at the beginning.
 func Short(name string, columns int) string {
 	if wording.Columns.StringWidth(name) <= columns || columns < 3 {
 		return name

@@ -1,5 +1,5 @@
-// Package lines writes text for a terminal in lines of at most a number of columns: paragraphs,
-// labelled entries and tables. It knows nothing of terminals, and not what is said.
+// Package lines writes text for a terminal in lines of at most a number of columns: paragraphs, labelled entries and
+// tables. It knows nothing about terminals, and does not interpret the text.
 package lines
 
 import (
@@ -23,16 +23,16 @@ const (
 	Yellow = "33"
 )
 
-// LabelWidth is that of the labels of entries.
+// LabelWidth is the width of the labels of entries, in columns.
 const LabelWidth = 9
 
-// Writer writes lines of at most Width columns. It keeps the first error until Flush.
+// Writer writes lines of at most Width columns. It remembers the first error, which Flush returns.
 type Writer struct {
 	Width  int
 	Colour bool
 
 	w      *bufio.Writer
-	styled string // style of lines that are wrapped
+	styled string // style of wrapped lines
 }
 
 // New returns a writer to w.
@@ -40,16 +40,16 @@ func New(w io.Writer, width int, colour bool) *Writer {
 	return &Writer{Width: width, Colour: colour, w: bufio.NewWriter(w)}
 }
 
-// Flush passes on what was written, and returns the first error.
+// Flush writes what is buffered, and returns the first error.
 func (o *Writer) Flush() error { return o.w.Flush() }
 
-// Print writes one line; a longer one is cut.
+// Print writes one line, cut to the width.
 func (o *Writer) Print(style, text string) {
 	text = wording.Columns.Truncate(harmless.Line(text), o.Width, "…")
 	if o.Colour && style != Plain {
 		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
-	_, _ = o.w.WriteString(text + "\n") // kept until Flush
+	_, _ = o.w.WriteString(text + "\n") // Flush returns the error
 }
 
 // Blank writes an empty line.
@@ -58,7 +58,7 @@ func (o *Writer) Blank() { o.Print(Plain, "") }
 // Heading writes a line in bold.
 func (o *Writer) Heading(text string) { o.Print(Bold, text) }
 
-// Entry writes a labelled text, broken between words.
+// Entry writes a labelled text, wrapped between words.
 func (o *Writer) Entry(label, text, style string) {
 	before := o.styled
 	o.styled = style
@@ -66,8 +66,8 @@ func (o *Writer) Entry(label, text, style string) {
 	o.styled = before
 }
 
-// Path writes a labelled text to copy: it is not broken, and has a line of its own, of any
-// width, where it does not fit beside its label.
+// Path writes a labelled text that can be copied, so it is not wrapped. If it does not fit beside its label, it gets
+// its own line, of any width.
 func (o *Writer) Path(label, text string) {
 	if LabelWidth+wording.Columns.StringWidth(text) <= o.Width {
 		o.Entry(label, text, Plain)
@@ -77,17 +77,17 @@ func (o *Writer) Path(label, text string) {
 	_, _ = o.w.WriteString(harmless.Line(text) + "\n")
 }
 
-// Line writes a text, broken between words where it is too long.
+// Line writes a text, wrapped between words.
 func (o *Writer) Line(text string) { o.Wrap("", text) }
 
-// Item writes a line of a list.
+// Item writes an entry of a list.
 func (o *Writer) Item(text string) { o.Wrap("- ", text) }
 
-// Wrap writes a text behind a mark, and indents the lines that follow as far. A word wider than
-// a line is shortened in its middle.
+// Wrap writes a text after a mark, and indents the following lines by the width of the mark. A word that is wider
+// than a line is shortened in its middle.
 func (o *Writer) Wrap(mark, text string) { o.flow(mark, " ", wordsOf(text)) }
 
-// wordsOf splits a text at spaces. "95 %" is one word.
+// wordsOf splits a text at spaces. "95 %" stays one word.
 func wordsOf(text string) []string {
 	var words []string
 	for word := range strings.SplitSeq(text, " ") {
@@ -100,13 +100,12 @@ func wordsOf(text string) []string {
 	return words
 }
 
-// Cells writes the cells that are not empty behind a mark, with dots between them. A cell that
-// does not fit begins the next line.
+// Cells writes the non-empty cells after a mark, separated by dots. A cell that does not fit begins the next line.
 func (o *Writer) Cells(mark string, cells ...string) {
 	o.flow(mark, " · ", slices.DeleteFunc(slices.Clone(cells), func(cell string) bool { return cell == "" }))
 }
 
-// flow writes parts behind a mark, as many on a line as fit.
+// flow writes parts after a mark, as many on each line as fit.
 func (o *Writer) flow(mark, between string, parts []string) {
 	indent := strings.Repeat(" ", wording.Columns.StringWidth(mark))
 	current, begun := mark, false
@@ -124,8 +123,8 @@ func (o *Writer) flow(mark, between string, parts []string) {
 	o.Print(o.styled, current)
 }
 
-// Fold breaks the lines of a text that are wider than so many columns, between words where it
-// can. It loses nothing, and indents what follows a break as its line is.
+// Fold wraps the lines of a text that are wider than the given number of columns, between words if possible. It loses
+// no text, and indents the rest of a line as much as the line.
 func Fold(text string, columns int) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -149,9 +148,9 @@ func Fold(text string, columns int) string {
 	return out.String()
 }
 
-// Message breaks the lines of a message that are wider than so many columns between words, and
-// indents what follows a break. What a reader may copy stays whole, and wider than a line if need
-// be: a path, and a command in backquotes or behind ": evalfleet".
+// Message wraps the lines of a message that are wider than the given number of columns, between words, and indents
+// the rest. Texts to copy are not wrapped, even if they are wider than a line. These are paths, and commands in
+// backquotes or after ": evalfleet".
 func Message(text string, columns int) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -176,7 +175,7 @@ func Message(text string, columns int) string {
 	return out.String()
 }
 
-// messageWords is wordsOf, with each command as one word.
+// messageWords splits a line as wordsOf does, but keeps each command as one word.
 func messageWords(line string) []string {
 	line, command, ends := strings.Cut(line, ": evalfleet ")
 	var words []string

@@ -8,15 +8,15 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Separator is between columns.
+// Separator is the text between two columns.
 const Separator = "  "
 
-// Column of a table; texts are harmless already.
+// Column is a column of a table. Its texts must be safe to print.
 type Column struct {
 	Head     string
 	Cells    []string
 	Right    bool   // aligned right
-	Flexible bool   // of names, which are shortened where the table is too wide
+	Flexible bool   // names, which are shortened if the table is too wide
 	Bad      []bool // cells that a page shows as a warning; nil: none
 }
 
@@ -28,10 +28,10 @@ func (c Column) width() int {
 	return width
 }
 
-// Table is its columns, of equally many cells.
+// Table is a list of columns with the same number of cells.
 type Table []Column
 
-// Heads are columns of numbers.
+// Heads returns columns of numbers, which are aligned right.
 func Heads(names ...string) Table {
 	var t Table
 	for _, name := range names {
@@ -40,15 +40,15 @@ func Heads(names ...string) Table {
 	return t
 }
 
-// Add adds a row.
+// Add appends a row.
 func (t Table) Add(cells ...string) {
 	for k := range t {
 		t[k].Cells = append(t[k].Cells, cells[k])
 	}
 }
 
-// Widened has as many of the columns more, from the first on, as leave its flexible
-// column readable, and says how many are left.
+// Widened returns the table with as many of the columns as leave its flexible column readable, from the first on.
+// left is how many do not fit.
 func (t Table) Widened(columns []Column, width int) (wide Table, left int) {
 	const readable = 24
 	for k, next := range columns {
@@ -60,7 +60,7 @@ func (t Table) Widened(columns []Column, width int) (wide Table, left int) {
 	return t, 0
 }
 
-// FixedWidth is the width without the flexible columns' texts.
+// FixedWidth returns the width of the table without the texts of its flexible columns.
 func (t Table) FixedWidth() int {
 	width := len(Separator) * (len(t) - 1)
 	for _, c := range t {
@@ -71,8 +71,7 @@ func (t Table) FixedWidth() int {
 	return width
 }
 
-// fits reports whether the table has room for so many columns of each flexible column's
-// texts.
+// fits reports whether the table has room for `readable` columns of text in each flexible column.
 func (t Table) fits(width, readable int) bool {
 	names := 0
 	for _, c := range t {
@@ -83,8 +82,8 @@ func (t Table) fits(width, readable int) bool {
 	return t.FixedWidth()+names <= width
 }
 
-// fitted is the table without the columns, from the last on, that leave its flexible
-// column unreadable. Their heads are left.
+// fitted returns the table without the last columns, if they would make its flexible column unreadable. left holds
+// the heads of the removed columns.
 func (t Table) fitted(width int) (fits Table, left []string) {
 	const readable = 16
 	for len(t) > 2 && !t.fits(width, readable) {
@@ -97,7 +96,7 @@ func (t Table) fitted(width int) (fits Table, left []string) {
 	return t, left
 }
 
-// rows are the heads and each row in columns, the flexible ones shortened to the width.
+// rows returns the head and the rows as lines. Texts of flexible columns are shortened to fit the width.
 func (t Table) rows(width int) (head string, rows []string) {
 	t, widths := slices.Clone(t), make([]int, len(t))
 	left, names := width-t.FixedWidth(), 0
@@ -107,7 +106,7 @@ func (t Table) rows(width int) (head string, rows []string) {
 			names++
 		}
 	}
-	for k, c := range t { // names share what is left, and leave what they do not need to the next
+	for k, c := range t { // names share the remaining width; what one does not need is left to the next
 		if c.Flexible {
 			widths[k] = max(min(widths[k], left/names), 1)
 			left, names = left-widths[k], names-1
@@ -136,8 +135,7 @@ func (t Table) rows(width int) (head string, rows []string) {
 	return row(func(c Column) string { return c.Head }), rows
 }
 
-// Write writes the table. Columns that do not fit are left out, from the last on, and named
-// below.
+// Write writes the table. It omits the last columns if they do not fit, and names them below the table.
 func (t Table) Write(out *Writer) {
 	t, left := t.fitted(out.Width)
 	head, rows := t.rows(out.Width)
@@ -150,9 +148,9 @@ func (t Table) Write(out *Writer) {
 	}
 }
 
-// WriteStacked writes the table without leaving columns out: where it does not fit, each row
-// becomes its name, which is the first cell, and below it a line of the other cells with their
-// heads, but for those that are empty or a dash. below is called after each row.
+// WriteStacked writes the table without omitting columns. If it does not fit, each row becomes a line with its first
+// cell, followed by a line with the other cells and their heads. Empty cells and dashes are left out there. below is
+// called after each row.
 func (t Table) WriteStacked(out *Writer, below func(row int)) {
 	const readable = 30
 	if !t.fits(out.Width, readable) {

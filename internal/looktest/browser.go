@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// Browser is a Chromium that shows pages as they are served, which may go on and
-// on. It is told what to do over a pipe, in the words of its
-// DevTools protocol: messages of JSON, each ended by a zero byte.
+// Browser is a Chromium that shows pages as they are served, even if they never stop loading. It is controlled
+// through a pipe with its DevTools protocol: JSON messages, each ended by a zero byte.
 type Browser struct {
 	t       *testing.T
 	to      *os.File
@@ -29,7 +28,7 @@ type Browser struct {
 	mu       sync.Mutex // guards all below
 	last     int
 	waiting  map[int]chan reply
-	problems []string // of the pages' scripts and policies
+	problems []string // from the pages' scripts and security policies
 	loaded   chan struct{}
 }
 
@@ -38,7 +37,7 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// NewBrowser starts one, which ends with the test.
+// NewBrowser starts a browser that ends with the test.
 func NewBrowser(t *testing.T) *Browser {
 	t.Helper()
 	theirIn, to, err := os.Pipe()
@@ -60,7 +59,7 @@ func NewBrowser(t *testing.T) *Browser {
 	b := &Browser{t: t, to: to, waiting: map[int]chan reply{}, loaded: make(chan struct{}, 8)}
 	go b.listen(from)
 	t.Cleanup(func() {
-		// Closing the pipe ends Chromium and its helpers. Killed, its helpers would still write to
+		// Closing the pipe ends Chromium and its helpers. If Chromium were killed, its helpers would still write to
 		// the folder that the test removes.
 		to.Close()
 		stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
@@ -78,7 +77,7 @@ func NewBrowser(t *testing.T) *Browser {
 	return b
 }
 
-// listen passes answers on and keeps what goes wrong on the pages.
+// listen passes on answers, and records problems on the pages.
 func (b *Browser) listen(from *os.File) {
 	defer from.Close()
 	messages := bufio.NewReader(from)
@@ -148,8 +147,8 @@ func (b *Browser) ask(method string, params, into any) {
 	}
 }
 
-// Show has a page shown at two widths and in both themes, kept as pictures in the folder, and
-// judged. expected is as for Quiet.
+// Show opens a page at two widths and in both themes. It saves a screenshot of each in the folder, and checks each
+// with Judge and Quiet. expected is the argument of Quiet.
 func (b *Browser) Show(t *testing.T, dir, name, url, expected string) {
 	t.Helper()
 	defer b.For(t)
@@ -177,7 +176,7 @@ func (b *Browser) Open(url string, width int, dark bool) {
 	b.Loaded(url)
 }
 
-// Loaded waits for the next page, which something has led to.
+// Loaded waits until the next page has loaded. what names the cause, for the failure message.
 func (b *Browser) Loaded(what string) {
 	b.t.Helper()
 	select {
@@ -187,7 +186,7 @@ func (b *Browser) Loaded(what string) {
 	}
 }
 
-// Enter presses the key where the focus is.
+// Enter presses the Enter key in the focused element.
 func (b *Browser) Enter() {
 	b.t.Helper()
 	for _, key := range []map[string]any{{"type": "keyDown", "text": "\r"}, {"type": "keyUp"}} {
@@ -196,10 +195,11 @@ func (b *Browser) Enter() {
 	}
 }
 
-// For has a part of the test be told what goes wrong.
+// For makes the browser report failures to t, a part of the test, from now on.
 func (b *Browser) For(t *testing.T) { b.t = t }
 
-// Run evaluates a script, which may promise its value.
+// Run evaluates a script and stores its value in into, unless that is nil. If the value is a promise, Run waits for
+// it.
 func (b *Browser) Run(script string, into any) {
 	b.t.Helper()
 	var got struct {
@@ -217,8 +217,8 @@ func (b *Browser) Run(script string, into any) {
 	}
 }
 
-// Shoot keeps a picture of the whole page. Neither the page nor a table's caption may be wider
-// than the window.
+// Shoot saves a screenshot of the whole page. It fails the test if the page, or a table's caption, is wider than the
+// window.
 func (b *Browser) Shoot(path string) {
 	b.t.Helper()
 	var width, whole, height int
@@ -244,7 +244,7 @@ func (b *Browser) Shoot(path string) {
 	}
 }
 
-// Judge has axe-core look at the page that is open.
+// Judge checks the open page with axe-core.
 func (b *Browser) Judge() {
 	b.t.Helper()
 	script, err := os.ReadFile(*axe)
@@ -257,8 +257,7 @@ func (b *Browser) Judge() {
 	tell(b.t, found)
 }
 
-// Quiet wants that nothing went wrong since it was asked last, but for what has
-// expected in it.
+// Quiet fails the test if the browser has reported a problem since the last call, except those that contain expected.
 func (b *Browser) Quiet(expected string) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -1,7 +1,7 @@
 //go:build look
 
-// Package looktest has a browser show pages, and axe-core judge them. It is for
-// tests that `make look` alone runs.
+// Package looktest shows pages in a browser and checks them with axe-core. It is for tests that only `make look`
+// runs.
 package looktest
 
 import (
@@ -19,7 +19,7 @@ var (
 	axe      = flag.String("axe", "", "axe.min.js of axe-core, which TestLook has judge the pages")
 )
 
-// Folder is where pictures go.
+// Folder returns the folder for screenshots.
 func Folder(t *testing.T) string {
 	t.Helper()
 	if *lookInto == "" {
@@ -37,7 +37,7 @@ type violation struct {
 	Nodes            []struct{ HTML string }
 }
 
-// tell says what axe-core found; only what is serious fails a test.
+// tell reports what axe-core found. Only serious and critical violations fail the test.
 func tell(t *testing.T, found []violation) {
 	t.Helper()
 	for _, v := range found {
@@ -50,7 +50,7 @@ func tell(t *testing.T, found []violation) {
 	}
 }
 
-// Print has a Chromium print a page as PDF.
+// Print prints a page as PDF with Chromium.
 func Print(t *testing.T, url, into string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(), "--headless", "--no-sandbox", "--disable-gpu", "--print-to-pdf="+into, "--no-pdf-header-footer", url)
@@ -59,5 +59,5 @@ func Print(t *testing.T, url, into string) {
 	}
 }
 
-// program is the Chromium to start.
+// program returns the name of the Chromium to start.
 func program() string { return cmp.Or(os.Getenv("CHROMIUM"), "chromium") }

@@ -2,10 +2,9 @@
 
 // Package pgtest gives tests databases of a private PostgreSQL server.
 //
-// It runs the real server, found on the PATH or where Debian and Homebrew put it,
-// on a socket in a directory of its own: one for all tests of a package, started by
-// the first that asks, and one database for each test. It does not install
-// PostgreSQL; `make test` does.
+// It runs the real server, found on the PATH or where Debian and Homebrew install it, on a socket in its own
+// directory. The tests of a package share one server, which the first of them starts, and each test has its own
+// database. The package does not install PostgreSQL; `make test` does.
 package pgtest
 
 import (
@@ -30,30 +29,29 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// superuser is the cluster's first role. Every role is let in without a password,
-// but for Locked.
+// superuser is the first role of the cluster. Every role except Locked can connect without a password.
 const superuser = "postgres"
 
-// Locked is a role, to be made by a test, that needs its password.
+// Locked is the name of a role that needs its password. A test that uses it creates it.
 const Locked = "locked"
 
 // Server is a running PostgreSQL.
 type Server struct {
-	dir   string // of the socket, the data and the log
+	dir   string // holds the socket, the data and the log
 	bin   string
-	as    *syscall.Credential // user to run it as; nil: as this process
+	as    *syscall.Credential // user that runs the server; nil: the one of this process
 	cmd   *exec.Cmd
-	alive *os.File // the server ends when this is closed, however this process ends
+	alive *os.File // the server ends when this is closed, even if this process is killed
 }
 
-// shared is the package's server.
+// shared starts the package's server once, and returns it.
 var shared = sync.OnceValues(start)
 
-// databases counts those made on every server.
+// databases counts the databases created on all servers.
 var databases atomic.Int64
 
-// New makes an empty database on the package's server and returns its URL. The
-// database goes when the test ends. options are added to CREATE DATABASE.
+// New creates an empty database on the package's server and returns its URL. The database is removed when the server
+// ends. options are added to CREATE DATABASE.
 func New(t testing.TB, options ...string) string {
 	t.Helper()
 	s, err := shared()
@@ -63,7 +61,7 @@ func New(t testing.TB, options ...string) string {
 	return s.database(t, options)
 }
 
-// Own starts a server for one test, which may Kill it and Start it again.
+// Own starts a server for one test, which may call Kill and Start.
 func Own(t testing.TB) *Server {
 	t.Helper()
 	s, err := start()
@@ -77,7 +75,7 @@ func Own(t testing.TB) *Server {
 	return s
 }
 
-// Kill ends the server at once, and every connection with it.
+// Kill ends the server immediately, with all connections.
 func (s *Server) Kill() {
 	if s.alive == nil {
 		return
@@ -96,7 +94,7 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// New makes an empty database on this server.
+// New creates an empty database on this server and returns its URL.
 func (s *Server) New(t testing.TB) string {
 	t.Helper()
 	return s.database(t, nil)
@@ -120,7 +118,7 @@ func (s *Server) url(role, database string) string {
 	}).String()
 }
 
-// As is the URL of the same database for another role.
+// As returns the URL of the same database for another role.
 func As(t testing.TB, database, role string) string {
 	t.Helper()
 	parsed, err := url.Parse(database)
@@ -131,10 +129,10 @@ func As(t testing.TB, database, role string) string {
 	return parsed.String()
 }
 
-// Exec carries statements out in a database.
+// Exec executes statements in a database.
 func Exec(t testing.TB, database, statements string) {
 	t.Helper()
-	ctx := context.Background() // also when the test ends
+	ctx := context.Background() // also valid when the test ends
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		t.Fatal(err)
@@ -145,20 +143,19 @@ func Exec(t testing.TB, database, statements string) {
 	}
 }
 
-// start makes a cluster and starts it.
+// start initialises a cluster and starts its server.
 func start() (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
 	}
-	// Not t.TempDir: its path can be longer than a socket's name may be, and closed
-	// to others.
+	// Not t.TempDir: its path can be too long for a socket, and other users cannot enter it.
 	dir, err := os.MkdirTemp(inMemory(), "ef")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir, bin: bin}
-	if os.Getuid() == 0 { // a user that PostgreSQL refuses to run as
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		if s.as, err = otherUser(); err != nil {
 			return nil, err
 		}
@@ -178,11 +175,11 @@ func start() (*Server, error) {
 	return s, s.start()
 }
 
-// inMemory is a folder in memory with room for the databases of a package, or "" if there is
-// none. A database is 300 files: made and deleted within seconds, they slow down every later
-// file on ext4, which leaves out what has just been deleted one by one.
+// inMemory returns a folder in memory with room for the databases of a package, or "" if there is none. A database
+// has 300 files. Creating and deleting many of them within seconds slows down every later file on ext4, which then
+// skips recently deleted inodes one by one.
 func inMemory() string {
-	const shared, enough = "/dev/shm", 2 << 30 // a container's own is 64 MB
+	const shared, enough = "/dev/shm", 2 << 30 // the default size in a container is 64 MB
 	var room syscall.Statfs_t
 	if syscall.Statfs(shared, &room) != nil || float64(room.Bavail)*float64(room.Bsize) < enough {
 		return ""
@@ -200,12 +197,12 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// watch starts the server, waits until its input ends, and ends the server. Its
-// files go, too, unless it is to be started again.
+// watch starts the server, waits until its input ends, and stops the server. It also removes the files, unless the
+// server is to be started again.
 const watch = `"$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server; [ -e kept ] || rm -rf "$PWD"`
 
-// start starts the server and returns once it accepts connections. A shell holds the other end
-// of a pipe, so that the server ends with this process even when that is killed.
+// start starts the server and returns once it accepts connections. The server's shell reads from a pipe whose other
+// end this process holds. The server therefore ends with this process, even if that is killed.
 func (s *Server) start() error {
 	log, err := os.Create(s.log())
 	if err != nil {
@@ -219,8 +216,7 @@ func (s *Server) start() error {
 	defer input.Close()
 	cmd := s.command("sh", "-c", watch, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir,
 		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=32MB",
-		// Commits do not wait for the disk. A commit that does not ask for more may be lost
-		// when the server is killed.
+		// Commits do not wait for the disk. A commit that does not request more may be lost if the server is killed.
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "autovacuum=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=fatal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, log, log
@@ -242,7 +238,7 @@ func (s *Server) start() error {
 	}
 }
 
-// binaries is the directory of initdb and postgres.
+// binaries returns the directory of initdb and postgres.
 func binaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if _, err := exec.LookPath(filepath.Join(filepath.Dir(path), "postgres")); err == nil {
@@ -251,7 +247,7 @@ func binaries() (string, error) {
 	}
 	var found []string
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"} {
-		for _, name := range []string{"1?", "2?"} { // versions
+		for _, name := range []string{"1?", "2?"} { // version numbers
 			newest, _ := filepath.Glob(strings.Replace(pattern, "*", name, 1))
 			found = append(found, newest...)
 		}
@@ -264,7 +260,7 @@ func binaries() (string, error) {
 	return "", errors.New("PostgreSQL is not installed: `make test` installs it; by hand: apt-get install postgresql, or brew install postgresql@17")
 }
 
-// otherUser is a user other than root.
+// otherUser returns a user other than root.
 func otherUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		found, err := user.Lookup(name)

@@ -18,8 +18,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// success: an answer is read whole, the request stays as it was, one call is one
-// request, and the next goes over the same connection.
+// success checks that an answer is read completely, and that the request is not changed. One call is one request, and
+// the next uses the same connection.
 func success(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	req, untouched := d.verdict(), d.verdict()
@@ -45,7 +45,7 @@ func success(t *testing.T, d Dialect) {
 	}
 }
 
-// manyAtOnce: a provider is safe for concurrent use, and no answer goes astray.
+// manyAtOnce checks that a provider is safe for concurrent use, and that each call gets its own answer.
 func manyAtOnce(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	const calls = 16
@@ -53,7 +53,7 @@ func manyAtOnce(t *testing.T, d Dialect) {
 	for i := range calls {
 		wg.Go(func() {
 			req := d.request()
-			words := 10 + 7*i // the simulator says how many it was shown
+			words := 10 + 7*i // the simulator answers how many words it was shown
 			req.Messages = []providers.Message{{Role: providers.User, Content: strings.Repeat("word ", words)}}
 			result, err := s.provider.Call(t.Context(), req)
 			if want := fmt.Sprintf("shown %d words", words); err != nil || !strings.Contains(result.Text, want) {
@@ -67,7 +67,7 @@ func manyAtOnce(t *testing.T, d Dialect) {
 	}
 }
 
-// prompts: what the system and the user say arrives, every turn of it.
+// prompts checks that all messages arrive, of every role and turn.
 func prompts(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	req := d.request()
@@ -83,7 +83,7 @@ func prompts(t *testing.T, d Dialect) {
 	}
 }
 
-// scalars are the texts, numbers and truths of a JSON body.
+// scalars returns the strings, numbers and booleans in a JSON body.
 func scalars(t *testing.T, body string) (found []any) {
 	t.Helper()
 	var root any
@@ -109,7 +109,7 @@ func scalars(t *testing.T, body string) (found []any) {
 	return found
 }
 
-// extra: further fields are passed through, and win over none of the request's.
+// extra checks that further fields are passed through, and that they replace none of the request's fields.
 func extra(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	req := d.request()
@@ -126,7 +126,7 @@ func extra(t *testing.T, d Dialect) {
 	}
 }
 
-// limits: what the headers say of limits is read, of answers and of failures.
+// limits checks that limits in the headers of answers and of failures are read.
 func limits(t *testing.T, d Dialect) {
 	if d.WithoutLimits {
 		t.Skip("this dialect's providers say nothing of limits")
@@ -153,7 +153,7 @@ func checkLimit(t *testing.T, states []providers.LimitState, left int64) {
 	}
 }
 
-// temperature: it is either sent or listed as dropped.
+// temperature checks that the temperature is either sent, or listed as dropped.
 func temperature(t *testing.T, d Dialect) {
 	const cool = 0.25
 	for sampling, sent := range map[providers.Sampling]bool{providers.SamplingAlways: true, providers.SamplingNever: false} {
@@ -168,7 +168,7 @@ func temperature(t *testing.T, d Dialect) {
 	}
 }
 
-// effort: one that the model does not take is not sent, and named.
+// effort checks that an effort which the model does not accept is not sent, and listed as dropped.
 func effort(t *testing.T, d Dialect) {
 	d.Capabilities.Efforts = []string{"low"}
 	s := d.start(t, simulator.Config{})
@@ -182,7 +182,7 @@ func effort(t *testing.T, d Dialect) {
 	}
 }
 
-// reasoning: it appears if asked for, and only if there was some.
+// reasoning checks that reasoning is reported if it was requested, and only if there was some.
 func reasoning(t *testing.T, d Dialect) {
 	if d.Capabilities.Reasoning == providers.ReasoningNone {
 		t.Skip("this dialect's models do not reason")
@@ -201,7 +201,7 @@ func reasoning(t *testing.T, d Dialect) {
 	}
 }
 
-// schema: the answer's JSON is told apart from prose.
+// schema checks that the answer's JSON is recognised, and that prose is not taken for JSON.
 func schema(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	result := s.answer(t, d.verdict())
@@ -216,8 +216,8 @@ func schema(t *testing.T, d Dialect) {
 	}
 }
 
-// schemaRefused: an endpoint that takes no schema is found out in a few calls, and
-// asked in another way from then on.
+// schemaRefused checks that a provider adapts within a few calls if its endpoint accepts no schema, and uses another
+// way from then on.
 func schemaRefused(t *testing.T, d Dialect) {
 	d.Capabilities.JSON = providers.JSONAuto
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{WithoutSchemas: true}})
@@ -231,8 +231,8 @@ func schemaRefused(t *testing.T, d Dialect) {
 	}
 }
 
-// systemRefused: a model that takes no system messages is found out in one call, and gets the
-// instructions in the user's turn from then on.
+// systemRefused checks that a provider adapts within one call if its model accepts no system messages. It then adds
+// the instructions to the user's message.
 func systemRefused(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{WithoutSystem: true}})
 	req, untouched := d.request(), d.request()
@@ -256,7 +256,7 @@ func systemRefused(t *testing.T, d Dialect) {
 	}
 }
 
-// search: a search and its sources show, and none shows where there was none.
+// search checks that a search and its sources are reported, and only if there was a search.
 func search(t *testing.T, d Dialect) {
 	if d.Capabilities.Search == "" {
 		t.Skip("this dialect's models do not search")
@@ -280,7 +280,7 @@ func search(t *testing.T, d Dialect) {
 	}
 }
 
-// impossible: what the model is known not to do is not sent.
+// impossible checks that nothing is sent if the model is known not to support a request.
 func impossible(t *testing.T, d Dialect) {
 	searching := d.verdict()
 	searching.Search = true
@@ -297,10 +297,10 @@ func impossible(t *testing.T, d Dialect) {
 	}
 }
 
-// truncation: an answer that ends halfway says so.
+// truncation checks that a truncated answer is reported as such.
 func truncation(t *testing.T, d Dialect) {
 	bounded := d.request()
-	bounded.MaxOutputTokens = 16 // the least that OpenAI takes
+	bounded.MaxOutputTokens = 16 // the minimum of OpenAI
 	for name, test := range map[string]struct {
 		behaviour simulator.Behaviour
 		req       *providers.Request
@@ -315,7 +315,7 @@ func truncation(t *testing.T, d Dialect) {
 	}
 }
 
-// refusal: an answer that declines is a result.
+// refusal checks that an answer which declines is a result.
 func refusal(t *testing.T, d Dialect) {
 	if slices.Contains(d.Unknown, simulator.Refused) {
 		t.Skip("this dialect's providers have no word for it")
@@ -329,7 +329,7 @@ func refusal(t *testing.T, d Dialect) {
 	}
 }
 
-// slowBody: a body that comes drop by drop is waited for, within the call's time.
+// slowBody checks that a body which arrives slowly is read, within the time of the call.
 func slowBody(t *testing.T, d Dialect) {
 	const drip = 200 * time.Millisecond
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{Trickle: simulator.Span{Min: drip, Max: drip}}})
@@ -339,8 +339,8 @@ func slowBody(t *testing.T, d Dialect) {
 	}
 }
 
-// longAnswers: ten megabytes are an answer if the limit allows it; more is a failure, and only
-// a part is kept.
+// longAnswers checks that an answer of ten megabytes is read if the limit allows it. A longer one must be a failure,
+// of which only a part is kept.
 func longAnswers(t *testing.T, d Dialect) {
 	if d.Vendor != "" && d.Vendor != simulator.OpenAI {
 		t.Skip("vendors do not differ in it, and it takes its time")

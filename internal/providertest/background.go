@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// RunBackground runs the suite of jobs, for a dialect whose provider is a
-// providers.Background, as parallel tests of t.
+// RunBackground runs the suite for jobs as parallel subtests of t. The dialect's provider must be a
+// providers.Background.
 func RunBackground(t *testing.T, d Dialect) {
 	if d.Model == "" {
 		d.Model = "careful"
@@ -47,7 +47,7 @@ func (s *site) background(t *testing.T) providers.Background {
 	return b
 }
 
-// submit starts a job that must be taken.
+// submit starts a job, which must be accepted.
 func (s *site) submit(t *testing.T, req *providers.Request) (id string) {
 	t.Helper()
 	id, err := s.background(t).Submit(outliving(t), req)
@@ -57,7 +57,7 @@ func (s *site) submit(t *testing.T, req *providers.Request) (id string) {
 	return id
 }
 
-// wait asks for a job until it has ended.
+// wait polls a job until it has ended.
 func (s *site) wait(t *testing.T, id string) (*providers.Result, error) {
 	t.Helper()
 	var result *providers.Result
@@ -72,8 +72,8 @@ func (s *site) wait(t *testing.T, id string) (*providers.Result, error) {
 	return result, err
 }
 
-// submission: a job is submitted once and has the result of a call; any process that has its ID
-// may poll, repeatedly.
+// submission checks that a job is submitted once, and that its result is that of a call. Any process that has its id
+// may poll it, repeatedly.
 func submission(t *testing.T, d Dialect) {
 	const lasts = 50 * time.Millisecond
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: lasts, Max: lasts}}})
@@ -100,7 +100,7 @@ func submission(t *testing.T, d Dialect) {
 	}
 }
 
-// ends: a job ends as a call does.
+// ends checks that a job can end in the same ways as a call.
 func ends(t *testing.T, d Dialect) {
 	for want, behaviour := range map[providers.Finish]simulator.Behaviour{
 		providers.FinishTruncated: {TruncateRate: 1},
@@ -113,7 +113,7 @@ func ends(t *testing.T, d Dialect) {
 	}
 }
 
-// failedJob: a job that fails has ended, and may have been charged.
+// failedJob checks that a failed job has ended, and that it may be billed.
 func failedJob(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailAs: simulator.FailedIn200}})
 	_, err := s.wait(t, s.submit(t, d.request()))
@@ -123,7 +123,7 @@ func failedJob(t *testing.T, d Dialect) {
 	}
 }
 
-// lostJob: a job that the provider does not know has ended.
+// lostJob checks that a job which the provider does not know has ended.
 func lostJob(t *testing.T, d Dialect) {
 	for name, behaviour := range map[string]simulator.Behaviour{"forgotten": {LoseRate: 1}, "never there": {}} {
 		s := d.start(t, simulator.Config{Behaviour: behaviour})
@@ -139,8 +139,8 @@ func lostJob(t *testing.T, d Dialect) {
 	}
 }
 
-// longJob: a job whose answer is longer than allowed has ended. Polled again, it would have the
-// same answer.
+// longJob checks that a job whose answer is too long has ended, because polling it again would return the same
+// answer.
 func longJob(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{AnswerBytes: providers.DefaultAnswer}})
 	_, err := s.wait(t, s.submit(t, d.request()))
@@ -150,8 +150,8 @@ func longJob(t *testing.T, d Dialect) {
 	}
 }
 
-// cancellation: a job under way has no result; cancelling it is idempotent, and a job that has
-// ended is unchanged.
+// cancellation checks that a running job has no result, and that cancelling it is idempotent. Cancelling a job that
+// has ended must not change it.
 func cancellation(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}})
 	id := s.submit(t, d.request())
@@ -187,8 +187,7 @@ func cancellation(t *testing.T, d Dialect) {
 	}
 }
 
-// failedSubmissions: there is no ID of a job that was not begun, nor of one whose submission's
-// answer was lost; the latter may be billed.
+// failedSubmissions checks that a failed submission returns no id. If its answer was lost, it may be billed.
 func failedSubmissions(t *testing.T, d Dialect) {
 	for _, test := range []struct {
 		behaviour simulator.Behaviour
@@ -215,7 +214,7 @@ func failedSubmissions(t *testing.T, d Dialect) {
 	}
 }
 
-// questions: a question that fails says nothing of its job, and is not billed.
+// questions checks that a failed poll does not end the job, and is not billed.
 func questions(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Keys: []string{key}, Behaviour: simulator.Behaviour{HangRate: 1}})
 	id := s.submit(t, d.request())

@@ -13,15 +13,15 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// hint is when failures tell to come back.
+// hint is the delay after which failures ask to retry.
 const hint = 7 * time.Second
 
-// failures: what providers tell is of its class, with the hint where it is worth
-// waiting, and billed where it may be.
+// failures checks the class of each kind of failure, and whether it may be billed. Failures that are worth waiting
+// for must have the delay.
 func failures(t *testing.T, d Dialect) {
 	for _, test := range []struct {
 		failure simulator.Failure
-		classes []providers.Class // any of these
+		classes []providers.Class // any of these is right
 		hinted  bool
 		billed  bool
 	}{
@@ -45,7 +45,7 @@ func failures(t *testing.T, d Dialect) {
 		t.Run(string(test.failure), func(t *testing.T) {
 			t.Parallel()
 			behaviour := simulator.Behaviour{FailRate: 1, FailAs: test.failure, Hints: simulator.HintSeconds}
-			if test.failure != simulator.QuotaBilling { // with one, OpenRouter's 402 is about something else
+			if test.failure != simulator.QuotaBilling { // with one, OpenRouter's 402 means something else
 				behaviour.RetryAfter = simulator.Span{Min: hint, Max: hint}
 			}
 			s := d.start(t, simulator.Config{Behaviour: behaviour})
@@ -83,7 +83,7 @@ func failures(t *testing.T, d Dialect) {
 	})
 }
 
-// notReady: nothing is sent when the caller says so at the last moment.
+// notReady checks that nothing is sent if the caller's Ready returns an error just before.
 func notReady(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{})
 	gone := errors.New("the lease is gone")
@@ -101,7 +101,7 @@ func notReady(t *testing.T, d Dialect) {
 	}
 }
 
-// cancelled: a call ends with its context, at both sides.
+// cancelled checks that a call ends with its context, at both ends of the connection.
 func cancelled(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}})
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -136,8 +136,7 @@ func (e expiring) Err() error {
 	}
 }
 
-// outOfTime: a call that takes too long ends, whether nothing has come of its
-// answer or a part.
+// outOfTime checks that a call ends at its deadline, whether nothing has arrived or only a part of the answer.
 func outOfTime(t *testing.T, d Dialect) {
 	endless := simulator.Span{Min: time.Hour, Max: time.Hour}
 	for name, behaviour := range map[string]simulator.Behaviour{
@@ -160,7 +159,7 @@ func outOfTime(t *testing.T, d Dialect) {
 	}
 }
 
-// cutBody: half an answer is none.
+// cutBody checks that a truncated body is a failure.
 func cutBody(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}})
 	failed := s.fails(t, d.request())
@@ -169,8 +168,7 @@ func cutBody(t *testing.T, d Dialect) {
 	}
 }
 
-// keys: a key is sent in its header and nowhere else; a wrong or missing one is reported as
-// such.
+// keys checks that a key is sent in its header and nowhere else. A wrong or missing key must be reported as such.
 func keys(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Keys: []string{key}})
 	req := d.request()

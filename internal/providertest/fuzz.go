@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Serve starts a server for a test, and returns where it is and a client for it.
+// Serve starts a server for a test, and returns its URL and a client for it.
 func Serve(t testing.TB, handler http.HandlerFunc) (url string, client *http.Client) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -20,8 +20,8 @@ func Serve(t testing.TB, handler http.HandlerFunc) (url string, client *http.Cli
 	return server.URL, client
 }
 
-// Fuzz checks that read, which reads the body of a good answer, returns for every body either a
-// result with an end and no negative counts, or a *providers.Error with a class, never both.
+// Fuzz checks the function that reads the body of a successful response. For every body it must return either a
+// result or a *providers.Error with a class, never both. A result must have a finish and no negative counts.
 func Fuzz(f *testing.F, seeds []string, read func(t *testing.T, body []byte) (*providers.Result, error)) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))

@@ -1,6 +1,5 @@
-// Package providertest is the one suite that every wire dialect passes against the simulated
-// provider, which shares no code with them. Each dialect's own tests run it and cover its
-// peculiarities.
+// Package providertest is the suite that every wire dialect must pass against the simulated provider, which shares no
+// code with the dialects. Each dialect's own tests run it, and cover the dialect's peculiarities.
 package providertest
 
 import (
@@ -24,33 +23,31 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Dialect is what the suite has to know of one.
+// Dialect describes a dialect to the suite.
 type Dialect struct {
-	// New makes the provider of the endpoint at url ("http://127.0.0.1:41234").
+	// New returns a provider for the endpoint at url ("http://127.0.0.1:41234").
 	New func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error)
-	// Model is the name of a model that the simulator knows; "careful" when empty.
+	// Model is the name of a model that the simulator knows; "careful" if empty.
 	Model string
-	// Vendor selects the vendor that the simulator imitates, if several speak the dialect.
+	// Vendor selects the vendor that the simulator imitates, if several vendors use the dialect.
 	Vendor simulator.Vendor
-	// Capabilities are the model's. Without Search, or with ReasoningNone, what
-	// needs them is not tested.
+	// Capabilities are those of the model. Tests of search and reasoning are skipped if it does not support them.
 	Capabilities providers.Capabilities
-	KeyHeader    string // the header of the key
-	// Extra is a Request.Extra of fields that the dialect writes itself, which must
-	// win nothing, and of a further one with the value Mark, which must arrive.
+	KeyHeader    string // name of the header that contains the key
+	// Extra is a Request.Extra with fields that the dialect writes itself, which must have no effect. It also has a
+	// further field with the value Mark, which must arrive.
 	Extra map[string]any
-	// WithoutLimits: answers have no headers about limits.
+	// WithoutLimits says that answers have no headers about limits.
 	WithoutLimits bool
-	// WithoutHints: failures do not say when to come back.
+	// WithoutHints says that failures do not contain a delay after which to retry.
 	WithoutHints bool
-	// Unknown are failures that providers of the dialect do not have.
+	// Unknown are the failures that providers of the dialect do not have.
 	Unknown []simulator.Failure
 
-	http2 bool // requests travel over HTTPS and HTTP/2, as to the large providers
+	http2 bool // use HTTPS and HTTP/2, as the large providers do
 }
 
-// Run runs the whole suite as parallel tests of t. The caller's TestMain looks for
-// goroutines left behind.
+// Run runs the whole suite as parallel subtests of t. The caller's TestMain checks for leaked goroutines.
 func Run(t *testing.T, d Dialect) {
 	if d.Model == "" {
 		d.Model = "careful"
@@ -58,7 +55,7 @@ func Run(t *testing.T, d Dialect) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Dialect)
-		wire bool // whether it depends on how requests travel
+		wire bool // it depends on the transport, so it also runs over HTTP/2
 	}{
 		{"success", success, true},
 		{"many at once", manyAtOnce, true},
@@ -109,9 +106,9 @@ type site struct {
 
 	mu       sync.Mutex
 	received []received
-	protocol int // the latest request's, of HTTP
+	protocol int // HTTP version of the latest request
 	open     int // connections
-	opened   int // connections, ever
+	opened   int // connections so far
 }
 
 type received struct {
@@ -120,8 +117,8 @@ type received struct {
 	body   string
 }
 
-// start serves a simulator and makes d's provider for it. When the test ends, its
-// connections must be gone as soon as idle ones are closed.
+// start serves a simulator and creates d's provider for it. When the test ends, closing idle connections must leave
+// none open.
 func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	t.Helper()
 	config.Vendor = d.Vendor
@@ -134,7 +131,7 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(s.receive))
 	server.Config.ConnState = s.count
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients open connections that they do not need
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients open connections that they do not use
 	s.client = transport.NewClient(transport.Connections{Slots: 16})
 	if server.EnableHTTP2 = d.http2; d.http2 {
 		server.StartTLS()
@@ -151,7 +148,7 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	return s
 }
 
-// make is a new provider for the site.
+// make returns a new provider for the site.
 func (s *site) make(t *testing.T, d Dialect) providers.Provider {
 	t.Helper()
 	provider, err := d.New(s.url, s.client, func(model string) providers.Capabilities {
@@ -180,7 +177,7 @@ func (s *site) receive(w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-// count follows the connections of the server.
+// count counts the connections of the server.
 func (s *site) count(_ net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	switch state {
@@ -193,8 +190,8 @@ func (s *site) count(_ net.Conn, state http.ConnState) {
 	s.mu.Unlock()
 }
 
-// waitForNoConnection closes idle connections until none is open. One look would not
-// do: the stream of a call that was cancelled ends a little later than the call.
+// waitForNoConnection closes idle connections until none is open. It repeats this, because the stream of a cancelled
+// call ends a little later than the call.
 func (s *site) waitForNoConnection(t *testing.T) {
 	t.Helper()
 	testrun.EventuallyGot(t, "no connection is left", func() (string, bool) {
@@ -205,7 +202,7 @@ func (s *site) waitForNoConnection(t *testing.T) {
 	})
 }
 
-// waitForEnd waits until the simulator has noticed that no call is in flight.
+// waitForEnd waits until the simulator has no call in flight.
 func (s *site) waitForEnd(t *testing.T) simulator.Counts {
 	t.Helper()
 	var all simulator.Counts
@@ -216,7 +213,7 @@ func (s *site) waitForEnd(t *testing.T) simulator.Counts {
 	return all
 }
 
-// last is the latest request; there must be one.
+// last returns the latest request; there must be one.
 func (s *site) last(t *testing.T) received {
 	t.Helper()
 	s.mu.Lock()
@@ -227,14 +224,14 @@ func (s *site) last(t *testing.T) received {
 	return s.received[len(s.received)-1]
 }
 
-// calls is how many requests arrived, over how many connections.
+// calls returns how many requests arrived, over how many connections.
 func (s *site) calls() (requests, connections int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.received), s.opened
 }
 
-// answer makes a call that must succeed, and repeats it where the provider learns.
+// answer makes a call that must succeed. It repeats the call while the provider adapts to its endpoint.
 func (s *site) answer(t *testing.T, req *providers.Request) *providers.Result {
 	t.Helper()
 	for range 4 {
@@ -251,18 +248,16 @@ func (s *site) answer(t *testing.T, req *providers.Request) *providers.Result {
 	return nil
 }
 
-// outliving is a context that does not end with the test, which would tidy up what
-// a call leaves behind.
+// outliving returns a context that does not end with the test. Its end would hide what a call leaves behind.
 func outliving(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
 
-// fails is failure in a context that does not end.
+// fails makes a call that must fail, in a context that does not end; see failure.
 func (s *site) fails(t *testing.T, req *providers.Request) *providers.Error {
 	t.Helper()
 	return s.failure(outliving(t), t, req)
 }
 
-// failure makes a call that must fail, with a *providers.Error and nothing else,
-// in which the key is not to be found.
+// failure makes a call that must fail, with only a *providers.Error. The error must not contain the key.
 func (s *site) failure(ctx context.Context, t *testing.T, req *providers.Request) *providers.Error {
 	t.Helper()
 	result, err := s.provider.Call(ctx, req)
@@ -279,7 +274,7 @@ func (s *site) failure(ctx context.Context, t *testing.T, req *providers.Request
 	return failed
 }
 
-// brief is a result without its body, for messages.
+// brief formats a result without its body, for messages.
 func brief(result *providers.Result) string {
 	if result == nil {
 		return "no result"
@@ -299,7 +294,7 @@ func told(err error) string {
 	return fmt.Sprintf("%v, may be billed: %v", failed, failed.MayBeBilled)
 }
 
-// Mark is the value of a field that is to be passed through.
+// Mark is the value of the field that must be passed through.
 const Mark = "passed through"
 
 const (
@@ -310,7 +305,7 @@ const (
 	better = `"winner_doc_id":"a"`
 )
 
-// request asks which of two documents is the better one; it is a.
+// request returns a request that asks which of two documents is better; a is.
 func (d Dialect) request() *providers.Request {
 	question := strings.Join([]string{
 		"Which document is better?",
@@ -325,7 +320,7 @@ func (d Dialect) request() *providers.Request {
 	}
 }
 
-// verdict is request, under a schema.
+// verdict returns the same request with a schema.
 func (d Dialect) verdict() *providers.Request {
 	req := d.request()
 	req.Schema = &providers.Schema{Name: "verdict", Schema: json.RawMessage(schemaText)}

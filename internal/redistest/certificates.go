@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Certificates are PEM files of an authority of the test's own, and of one
-// certificate that it has signed, for 127.0.0.1, to serve and to ask with.
+// Certificates are the paths of PEM files: the test's own certificate authority, and one certificate that it signed,
+// with its key. The certificate is for 127.0.0.1, and for servers as well as clients.
 type Certificates struct{ CA, Cert, Key string }
 
-// NewCertificates writes them.
+// NewCertificates creates the files in a folder of the test.
 func NewCertificates(t testing.TB) Certificates {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,8 +46,8 @@ func NewCertificates(t testing.TB) Certificates {
 	return c
 }
 
-// Args are the options of a server that uses TLS for all connections: clients, its master and
-// its Cluster; verify is whether it requires a client's certificate.
+// Args returns the options of a server that uses TLS for all connections: with clients, its master and its Cluster.
+// verify says whether it requires a client certificate.
 func (c Certificates) Args(verify bool) []string {
 	wants := "no"
 	if verify {

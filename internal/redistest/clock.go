@@ -14,15 +14,14 @@ import (
 //go:embed shim/clock.c
 var clockSource []byte
 
-// CanSetClock reports whether NewClocked can start servers whose clock a test sets: on Linux, with
-// a C compiler.
+// CanSetClock reports whether NewClocked works: it needs Linux and a C compiler.
 func CanSetClock() bool {
 	_, err := exec.LookPath("cc")
 	return runtime.GOOS == "linux" && err == nil
 }
 
-// NewClocked is NewTCP with a wall clock that SetClock sets. Several servers can share the clock
-// of one, as servers of one machine do: clock is another server that NewClocked started, or nil.
+// NewClocked starts a server as NewTCP does, whose wall clock SetClock sets. Several servers can share one clock, as
+// servers on one machine do. clock is another server that NewClocked started and whose clock to share, or nil.
 func NewClocked(t testing.TB, clock *Server, args ...string) *Server {
 	t.Helper()
 	s := prepare(t, freePort(t), args)
@@ -45,8 +44,8 @@ func NewClocked(t testing.TB, clock *Server, args ...string) *Server {
 	return s
 }
 
-// SetClock sets the wall clock of a server of NewClocked, and of those that share it: it is ahead
-// of the machine's by so much, or behind if that is negative.
+// SetClock sets the wall clock of a server of NewClocked, and of those that share it. ahead is the difference to the
+// machine's clock; a negative one sets it behind.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.t.Helper()
 	if s.clock == "" {

@@ -11,15 +11,15 @@ import (
 	"strconv"
 )
 
-// Copy is what a server's files held at a moment.
+// Copy holds a server's data at one moment.
 type Copy struct {
-	dump string // an RDB file, for a server without an append-only file
+	dump string // an RDB file, if the server has no append-only file
 	log  string // the append-only file
-	size int64  // of it, by then
+	size int64  // length of the append-only file at that moment
 }
 
-// Copy returns a copy of what the server holds now, to start it from again. The server must not
-// rewrite its append-only file meanwhile, or the copy cannot be used.
+// Copy returns a copy of the server's current data, for Revert. The copy is useless if the server rewrites its
+// append-only file before that.
 func (s *Server) Copy() Copy {
 	s.t.Helper()
 	if log := s.appendOnlyFile(); log != "" {
@@ -31,7 +31,7 @@ func (s *Server) Copy() Copy {
 	}
 	s.copies++
 	c := Copy{dump: filepath.Join(s.dir, "copy-"+strconv.Itoa(s.copies)+".rdb")}
-	// What the test had the server save before remains what it starts from.
+	// Keep the file that the test saved before: the server starts from it.
 	dump, kept := filepath.Join(s.dir, dumpName), filepath.Join(s.dir, "kept.rdb")
 	if err := os.Rename(dump, kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.t.Fatal(err)
@@ -51,8 +51,8 @@ func (s *Server) Copy() Copy {
 	return c
 }
 
-// Revert makes a server that was killed start from a copy the next time; false: its append-only
-// file is another one since the copy was made.
+// Revert makes a killed server start from a copy the next time. It returns false if the server has rewritten its
+// append-only file since the copy was made.
 func (s *Server) Revert(c Copy) bool {
 	s.t.Helper()
 	if c.log != "" {
@@ -74,7 +74,7 @@ func (s *Server) Revert(c Copy) bool {
 	return true
 }
 
-// dumpName is the name of the file that a server without an append-only file starts from.
+// dumpName is the name of the file from which a server without an append-only file starts.
 const dumpName = "dump.rdb"
 
 // appendOnlyFile returns the path of the file that the server appends to; empty if there is none.

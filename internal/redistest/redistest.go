@@ -1,9 +1,8 @@
-// Package redistest starts a private redis-server for one test, or several that
-// are a Cluster, or that Sentinels watch.
+// Package redistest starts a private redis-server for one test. It can also start several that form a Cluster, or
+// that Sentinels watch.
 //
-// It runs the real server, found on the PATH or named by REDIS_SERVER, on a socket in a directory of its
-// own: tests share nothing and run in parallel. It does not install Redis;
-// `make test` does.
+// It runs the real server, found on the PATH or named by REDIS_SERVER, on a socket in its own directory. Tests share
+// nothing and run in parallel. The package does not install Redis; `make test` does.
 package redistest
 
 import (
@@ -26,17 +25,16 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// What go-redis logs of servers that a test killed would bury the test's failure:
-// the errors that commands return say the same.
+// Silence go-redis. Its log lines about servers that a test killed would hide the test's failure, and commands return
+// the same errors.
 func init() { redis.SetLogger(discard{}) }
 
 type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}
 
-// Dialler is a function whose goroutine a test may leave behind for a second. After a server was
-// killed, go-redis tries once a second whether it is back, and sees only then that its pool is
-// closed.
+// Dialler is a function whose goroutine a test may leave behind for a second. After a server was killed, go-redis
+// tries once a second to reconnect. Only then does it notice that its pool is closed.
 const Dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
 // Server is a running redis-server.
@@ -47,29 +45,28 @@ type Server struct {
 	socket string
 	port   int
 	tls    bool
-	env    []string // besides this process's
-	clock  string   // file of the offset of its clock; empty: it has the machine's
-	copies int      // that were made
+	env    []string // in addition to this process's environment
+	clock  string   // file with the offset of its clock; empty: it has the machine's clock
+	copies int      // number of copies made
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has ended
 }
 
-// New starts a server without persistence, reachable over a Unix socket, and
-// stops it when the test ends. args are further redis-server options, such as
-// "--appendonly", "yes".
+// New starts a server without persistence, reachable over a Unix socket. The server ends with the test. args are
+// further redis-server options, such as "--appendonly", "yes".
 func New(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, 0, args)
 }
 
-// NewTCP is New with a loopback port besides, for programs that take a URL.
+// NewTCP starts a server as New does, with a loopback port in addition, for programs that take a URL.
 func NewTCP(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, freePort(t), args)
 }
 
-// Program returns the name or path of the redis-server that tests start: the
-// value of REDIS_SERVER, by default redis-server on the PATH.
+// Program returns the name or path of the redis-server that tests start: the value of REDIS_SERVER, by default
+// redis-server on the PATH.
 func Program() string { return cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server") }
 
 func start(t testing.TB, port int, args []string) *Server {
@@ -79,13 +76,13 @@ func start(t testing.TB, port int, args []string) *Server {
 	return s
 }
 
-// prepare makes the folder of a server that begin starts.
+// prepare creates the folder of a server, which begin starts.
 func prepare(t testing.TB, port int, args []string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(Program()); err != nil {
 		t.Fatalf("%s is not a program: `make redis` installs redis-server; by hand: apt-get install redis-server, or brew install redis", Program())
 	}
-	// Not t.TempDir: its path can be longer than a socket's name may be.
+	// Not t.TempDir: its path can be too long for a socket.
 	dir, err := os.MkdirTemp("", "ef")
 	if err != nil {
 		t.Fatal(err)
@@ -105,14 +102,14 @@ func (s *Server) begin() {
 	s.remember()
 }
 
-// look connects to the server, and expects an answer within patience.
+// look connects to the server, with the timeouts of Patient.
 func (s *Server) look() *redis.Client {
 	return redis.NewClient(Patient(&redis.Options{Network: "unix", Addr: s.socket}))
 }
 
-// remember makes the server appear to have been up for long: the limiter's grace period after a
-// start (ratelimit, memory.go) holds back all calls until earlier leases must have expired.
-// After FlushAll, and after Kill and Start, the grace period applies.
+// remember makes the server look as if it had been running for a long time. Otherwise the limiter's grace period
+// after a start (ratelimit, memory.go) holds back all calls until earlier leases must have expired. The grace period
+// applies after FlushAll, and after Kill and Start.
 func (s *Server) remember() {
 	s.t.Helper()
 	client := s.look()
@@ -122,14 +119,14 @@ func (s *Server) remember() {
 	if err == nil {
 		err = client.HSet(ctx, "{ef}:limits", "epoch", "long", "run", info["Server"]["run_id"], "since", 0, "blind", 0).Err()
 	}
-	// One of several that are yet to meet, a replica, a Sentinel.
+	// These errors are expected of servers that have not formed a Cluster yet, of replicas, and of Sentinels.
 	if err != nil && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.IsReadOnlyError(err) && !slices.Contains(s.args, "--sentinel") {
 		s.t.Fatalf("prepare redis-server: %v", err)
 	}
 }
 
-// Start starts the server again after Kill or Shutdown, on the same socket and
-// port, and returns once it answers.
+// Start starts the server again after Kill or Shutdown, on the same socket and port. It returns once the server
+// answers.
 func (s *Server) Start() {
 	s.t.Helper()
 	plain, secure := s.port, 0
@@ -140,7 +137,7 @@ func (s *Server) Start() {
 		"--port", strconv.Itoa(plain), "--bind", "127.0.0.1", "--unixsocket", s.socket,
 		"--dir", s.dir, "--save", "", "--loglevel", "warning", "--tls-port", strconv.Itoa(secure),
 	}
-	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "--") { // a file of settings comes first
+	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "--") { // a configuration file must come first
 		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
 	} else {
 		args = append(args, s.args...)
@@ -177,8 +174,8 @@ func (s *Server) Start() {
 	})
 }
 
-// watch has a shell end the server when this process ends without doing so, as when
-// it is killed. The shell goes when release is called.
+// watch starts a shell that ends the server if this process ends without doing so, for example because it is killed.
+// release ends the shell.
 func (s *Server) watch() (release func()) {
 	s.t.Helper()
 	shell := exec.Command("sh", "-c", `read -r word || kill -9 "$0"`, strconv.Itoa(s.cmd.Process.Pid))
@@ -197,13 +194,13 @@ func (s *Server) watch() (release func()) {
 	}
 }
 
-// log returns what the server has logged.
+// log returns the server's log.
 func (s *Server) log() []byte {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 	return text
 }
 
-// Kill ends the server at once, as kill -9 does. It may be started again.
+// Kill ends the server immediately, as kill -9 does. It can be started again.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -213,18 +210,17 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// patience bounds a client's wait for one answer. go-redis gives up after 3 s, which
-// a busy machine can take for a script, and then sends the command again.
+// patience is the timeout of a client for one answer. The default of go-redis is 3 s, which a script can take on a
+// busy machine; go-redis then sends the command again.
 const patience = 2 * time.Minute
 
-// Patient sets the timeouts of a client that a test makes itself, and returns its options.
+// Patient sets the timeouts of a client that a test creates itself, and returns its options.
 func Patient(options *redis.Options) *redis.Options {
 	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience
 	return options
 }
 
-// Client connects to the server; it is closed when the test ends. change, if
-// any, alters the options before.
+// Client connects to the server. The client is closed when the test ends. The functions in change modify its options.
 func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
 	s.t.Helper()
 	options := Patient(&redis.Options{Network: "unix", Addr: s.socket})
@@ -236,7 +232,7 @@ func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
 	return client
 }
 
-// URL is the server's address for programs; only of a server made by NewTCP.
+// URL returns the server's address for programs. The server must have been started with a port, as by NewTCP.
 func (s *Server) URL() string {
 	if s.port == 0 {
 		s.t.Fatal("redistest: this server has no port; use NewTCP")
@@ -247,7 +243,7 @@ func (s *Server) URL() string {
 	return "redis://" + s.Address()
 }
 
-// Address is the server's host and port.
+// Address returns the server's host and port.
 func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 func freePort(t testing.TB) int {

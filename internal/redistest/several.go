@@ -15,15 +15,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// Watched is a master with a replica, and three Sentinels that watch them under
-// the name mymaster.
+// Watched is a master with a replica, and three Sentinels that watch them under the name mymaster.
 type Watched struct {
 	Master, Replica *Server
 	Sentinels       []*Server
 }
 
-// NewWatched starts them. args are further options of the master and the replica,
-// and those about TLS of the Sentinels, too.
+// NewWatched starts a master, a replica and three Sentinels. args are further options of the master and the replica.
+// Those about TLS apply to the Sentinels too.
 func NewWatched(t testing.TB, args ...string) *Watched {
 	t.Helper()
 	w := &Watched{Master: NewTCP(t, args...)}
@@ -38,7 +37,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	}
 	var sentinels []*redis.Client
 	for range 3 {
-		// A Sentinel writes its state into the file that it was started with.
+		// A Sentinel writes its state to the configuration file that it was started with.
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
 		settings := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n", w.Master.port)
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
@@ -60,19 +59,17 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	return w
 }
 
-// URL is the address for programs; user is put in front of the hosts, such as
-// "user:password@".
+// URL returns the address for programs. user is inserted before the hosts, such as "user:password@".
 func (w *Watched) URL(user string) string {
 	return addressOf("sentinel", user, w.Sentinels) + "/mymaster"
 }
 
-// Cluster is three masters, each with a third of the slots, and a replica of each
-// where that was asked for.
+// Cluster consists of three masters, each with a third of the slots, and optionally a replica of each.
 type Cluster struct {
 	Masters, Replicas []*Server
 }
 
-// NewCluster starts them; args are further options of each.
+// NewCluster starts a Cluster; args are further options of each server.
 func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 	t.Helper()
 	c := new(Cluster)
@@ -126,12 +123,12 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		}
 		return !slices.ContainsFunc(c.Replicas, func(s *Server) bool { return !follows(clients[s]) })
 	})
-	for _, s := range c.Masters { // each remembers the contents of its slots
+	for _, s := range c.Masters { // each stores the limits of its own slots
 		if err := clients[s].HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
 			s.remember()
 		}
 	}
-	// A replica is named once its master has written something.
+	// A replica is listed once its master has written something.
 	testrun.Eventually(t, "everybody names everybody", func() bool {
 		for _, s := range all {
 			ranges, err := clients[s].Do(ctx, "CLUSTER", "SLOTS").Slice() // what clients ask
@@ -148,12 +145,12 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 	return c
 }
 
-// URL is as of Watched.
+// URL returns the address for programs, as that of Watched.
 func (c *Cluster) URL(user string) string {
 	return addressOf("cluster", user, c.Masters)
 }
 
-// Owner is the master, and its replica if there is one, that has a key.
+// Owner returns the master that stores a key, and its replica if there is one.
 func (c *Cluster) Owner(t testing.TB, key string) (master, replica *Server) {
 	t.Helper()
 	for i, s := range c.Masters {
@@ -172,7 +169,7 @@ func (c *Cluster) Owner(t testing.TB, key string) (master, replica *Server) {
 	return nil, nil
 }
 
-// addressOf is the address of servers that belong together in a form.
+// addressOf returns the address of a Cluster ("cluster") or of Sentinels ("sentinel").
 func addressOf(form, user string, servers []*Server) string {
 	var hosts []string
 	for _, s := range servers {
@@ -182,7 +179,7 @@ func addressOf(form, user string, servers []*Server) string {
 	return scheme + "+" + form + "://" + user + strings.Join(hosts, ",")
 }
 
-// follows reports whether a replica has its master's data, and receives new data.
+// follows reports whether a replica has its master's data and receives new data.
 func follows(replica *redis.Client) bool {
 	info, err := replica.InfoMap(context.Background(), "replication").Result()
 	return err == nil && info["Replication"]["master_link_status"] == "up"

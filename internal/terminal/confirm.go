@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Confirm asks a question on a terminal. asked is false where stdin is none. The error
-// is that of a context that ended before the answer came.
+// Confirm asks a yes-or-no question on a terminal. asked is false if stdin is not a terminal. err is the error of ctx
+// if it ended before the answer.
 func Confirm(ctx context.Context, stdin io.Reader, console io.Writer, question string) (yes, asked bool, err error) {
 	keyboard, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(keyboard.Fd())) {
@@ -20,7 +20,7 @@ func Confirm(ctx context.Context, stdin io.Reader, console io.Writer, question s
 	}
 	fmt.Fprint(console, question+" [y/N] ")
 	answered := make(chan string, 1)
-	go func() { // which a Ctrl-C leaves behind: reading from a terminal cannot be given up
+	go func() { // Ctrl-C leaves it behind: reading from a terminal cannot be interrupted
 		line, err := bufio.NewReader(keyboard).ReadString('\n')
 		if err != nil {
 			line = ""

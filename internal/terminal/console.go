@@ -1,6 +1,5 @@
-// Package terminal writes to a person's terminal, or to whatever is in its place: lines above one
-// that is redrawn, and log lines. What others wrote is made harmless on its way. The package
-// decides nothing about what is said.
+// Package terminal writes to a terminal, or to what replaces it: permanent lines above one that is redrawn, and log
+// lines. It makes text from others safe to print. It does not decide what is written.
 package terminal
 
 import (
@@ -18,15 +17,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Console shares stderr between permanent lines, such as logs, and one line at its foot that is
-// redrawn, such as progress. Its input is made harmless; logs, which have colours, go to its
-// raw side.
+// Console shares stderr between permanent lines, such as logs, and one line at the bottom that is redrawn, such as
+// progress. It makes its input safe to print. Logs, which have colours, go to the writer returned by Raw.
 type Console struct {
 	io.Writer
 	raw *shared
 }
 
-// New returns a console on a writer. On Messages its lines stay messages.
+// New returns a console on a writer. If the writer is Messages, lines are still written as messages.
 func New(out io.Writer) *Console {
 	messages, logged := out.(*Messages)
 	out = Raw(out)
@@ -37,17 +35,17 @@ func New(out io.Writer) *Console {
 	return &Console{folding(harmless.NewWriter(raw), Of(out)), raw}
 }
 
-// How much output waits while standard error takes none, and how long the end of a command may wait
-// for it.
+// mostWaiting is how much output is buffered while standard error accepts none, and lastOutput how long a command
+// waits for it at its end.
 const (
 	mostWaiting = 1 << 20 // bytes
 	lastOutput  = time.Second
 )
 
-// Unblocked returns a writer to standard error that delays no other part of the program while
-// standard error takes nothing: a full pipe that is not read, or a terminal after Ctrl-S. Lines that do not
-// fit are dropped, and their number is said, as a message or in a JSON log, when it takes lines
-// again. end must be called before the process ends.
+// Unblocked returns a writer to standard error that never delays the program. Standard error may accept nothing
+// because a full pipe is not read, or a terminal was stopped with Ctrl-S. Lines that do not fit in the buffer are
+// dropped. Their number is reported, as a message or in a JSON log, once standard error accepts lines again. Call end
+// before the process ends.
 func Unblocked(stderr io.Writer) (out *lossy.Writer, end func()) {
 	out = lossy.New(stderr, mostWaiting, func(n int) []byte { return []byte("evalfleet: " + lostLines(n) + "\n") })
 	return out, func() { _, _ = out.Close(lastOutput) }
@@ -57,11 +55,11 @@ func lostLines(n int) string {
 	return wording.Counted(n, "line") + " of this log were dropped because standard error was not read"
 }
 
-// Stderr is standard error as messages are written to it: they are made harmless, and broken
-// between words on a terminal.
+// Stderr returns a writer for messages to standard error. It makes them safe to print and, on a terminal, wraps them
+// between words.
 func Stderr(out io.Writer) io.Writer { return folding(harmless.NewWriter(out), Of(out)) }
 
-// folding breaks the lines of messages to a terminal; nil: it is none.
+// folding returns a writer that wraps the lines of messages on a terminal; without one (nil) it returns to.
 func folding(to *harmless.Writer, terminal *os.File) io.Writer {
 	if terminal == nil {
 		return to
@@ -69,8 +67,8 @@ func folding(to *harmless.Writer, terminal *os.File) io.Writer {
 	return folded{to, terminal}
 }
 
-// folded breaks messages for its terminal's width at the moment. A prompt, which ends without a
-// line feed, is passed on as it is.
+// folded wraps messages at the current width of its terminal. A prompt, which ends without a line feed, is not
+// changed.
 type folded struct {
 	*harmless.Writer
 	terminal *os.File
@@ -88,10 +86,11 @@ func (f folded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Raw is the side that takes logs.
+// Raw returns the writer for logs.
 func (c *Console) Raw() io.Writer { return c.raw }
 
-// Raw is where escape sequences of our own go, of a writer that lets none pass.
+// Raw returns the writer under one that makes its input safe to print, for our own escape sequences. It returns any
+// other writer unchanged.
 func Raw(out io.Writer) io.Writer {
 	if safe, ok := out.(interface{ Raw() io.Writer }); ok {
 		return safe.Raw()
@@ -99,7 +98,7 @@ func Raw(out io.Writer) io.Writer {
 	return out
 }
 
-// Of is the terminal that a writer writes to; nil: none.
+// Of returns the terminal that a writer writes to; nil if it is none.
 func Of(out io.Writer) *os.File {
 	if c, ok := out.(*Console); ok {
 		out = c.raw.out
@@ -114,15 +113,15 @@ func Of(out io.Writer) *os.File {
 	return nil
 }
 
-// IsTerminal reports whether the console is on a terminal.
+// IsTerminal reports whether the console writes to a terminal.
 func (c *Console) IsTerminal() bool { return c.raw.terminal }
 
-// shared is what a console writes to.
+// shared is the writer under a console.
 type shared struct {
 	out      io.Writer
 	terminal bool
 
-	mu   sync.Mutex // guards foot, and keeps writes apart
+	mu   sync.Mutex // guards foot, and keeps writes from interleaving
 	foot string
 }
 
@@ -145,7 +144,7 @@ func (c *shared) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetFoot redraws the foot; an empty one removes it. Without a terminal it does nothing.
+// SetFoot redraws the foot; an empty line removes it. Without a terminal it does nothing.
 func (c *Console) SetFoot(line string) {
 	if c.IsTerminal() {
 		c.raw.setFoot(harmless.Line(line))
@@ -162,10 +161,10 @@ func (c *shared) setFoot(line string) {
 	_, _ = io.WriteString(c.out, clearLine+line)
 }
 
-// unknownWidth is taken for that of a terminal which does not tell it, in columns.
+// unknownWidth is the assumed width, in columns, of a terminal that does not report it.
 const unknownWidth = 100
 
-// Width is the number of columns of the terminal, 100 if unknown.
+// Width returns the number of columns of the terminal; 100 if unknown.
 func (c *Console) Width() int {
 	if file := Of(c); file != nil {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// ErrLevel and ErrFormat mean that a log was asked for that there is not.
+// ErrLevel and ErrFormat report an unknown level or format of a log.
 var (
 	ErrLevel  = errors.New("want debug, info, warn or error")
 	ErrFormat = errors.New("want json or console")
@@ -21,17 +21,17 @@ var (
 
 // The formats of a log.
 const (
-	JSON  = "json"    // an object a line
-	Plain = "console" // lines to be read; one about a run begins with its id
+	JSON  = "json"    // one object per line
+	Plain = "console" // text; a line about a run begins with its id
 )
 
-// Log is a command's log on the console, in a format: from warn up for a person at a terminal,
-// elsewhere from info up, unless a level is named.
+// Log returns a command's log on the console. An empty level means warn on a terminal, and info elsewhere. format is
+// JSON or Plain.
 func (c *Console) Log(level, format string) (zerolog.Logger, error) {
 	return NewLogger(c.raw, c.IsTerminal(), level, format)
 }
 
-// NewLogger is Log for another writer.
+// NewLogger returns a log on any writer, as Log does. terminal says whether it is a terminal.
 func NewLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if terminal {
@@ -55,7 +55,7 @@ func NewLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 	return zerolog.New(to).Level(level).With().Timestamp().Logger(), nil
 }
 
-// forPerson writes log lines to be read.
+// forPerson returns a writer that formats log lines as text.
 func forPerson(to io.Writer, colour bool) io.Writer {
 	const run = "run_id"
 	return zerolog.ConsoleWriter{
@@ -69,7 +69,7 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 			return nil
 		},
 		FormatPartValueByName: func(value any, _ string) string {
-			if value == nil { // about no run
+			if value == nil { // not about a run
 				return ""
 			}
 			return "[" + harmless.OneLine(fmt.Sprint(value)) + "]"
@@ -77,7 +77,7 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 	}
 }
 
-// harmlessValue is a value of a log event with its texts made harmless.
+// harmlessValue returns a value of a log event with all texts made safe to print.
 func harmlessValue(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -94,14 +94,13 @@ func harmlessValue(value any) any {
 	return value
 }
 
-// RedisLog takes what go-redis logs: connections that failed, mostly, which the errors of
-// commands say as well. It goes to a command's log at level debug, and nowhere before there is
-// one.
+// RedisLog receives the log of go-redis. Most of it is about failed connections, which the errors of commands report
+// as well. It goes to a command's log at level debug; before SetLog it is discarded.
 type RedisLog struct {
 	to atomic.Pointer[zerolog.Logger]
 }
 
-// SetLog is where lines go from now on.
+// SetLog sets the log that receives lines from now on.
 func (l *RedisLog) SetLog(log *zerolog.Logger) { l.to.Store(log) }
 
 // Printf logs a line of go-redis.

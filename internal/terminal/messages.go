@@ -12,19 +12,19 @@ import (
 	"github.com/evalfleet/evalfleet/internal/lossy"
 )
 
-// Messages turns lines that are written for people into lines of a JSON log, so that a program
-// finds nothing else among the log's. It is safe for concurrent use.
+// Messages turns lines that are written for people into lines of a JSON log, so that a program reads nothing else
+// there. It is safe for concurrent use.
 type Messages struct {
 	out io.Writer
 	log zerolog.Logger
 
-	mu   sync.Mutex // guards rest, and keeps lines apart
-	rest []byte     // the beginning of a line
+	mu   sync.Mutex // guards rest, and keeps lines from interleaving
+	rest []byte     // a line that is not complete yet
 }
 
-// NewMessages returns messages to out.
+// NewMessages returns a Messages that writes to out.
 func NewMessages(out io.Writer) *Messages {
-	raw := &shared{out: Raw(out)} // which keeps writes of the log and of messages apart
+	raw := &shared{out: Raw(out)} // keeps writes of the log and of messages from interleaving
 	if buffered, ok := raw.out.(*lossy.Writer); ok {
 		buffered.SetLost(func(n int) []byte {
 			var line bytes.Buffer
@@ -36,7 +36,7 @@ func NewMessages(out io.Writer) *Messages {
 	return &Messages{out: raw, log: zerolog.New(harmless.NewWriter(raw)).With().Timestamp().Logger()}
 }
 
-// Raw is where the log itself goes.
+// Raw returns the writer for the log itself.
 func (m *Messages) Raw() io.Writer { return m.out }
 
 // Write logs every complete line.
@@ -57,5 +57,5 @@ func (m *Messages) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Error logs an error's text, of one line or several.
+// Error logs the text of an error as one entry, even if it has several lines.
 func (m *Messages) Error(text string) { m.log.Error().Msg(text) }

@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// openTime is how long an opener may take before it counts as one that stays until its window is
-// closed.
+// openTime is how long Open waits for a command. One that takes longer probably runs until its window is closed.
 const openTime = 5 * time.Second
 
-// Open has the system open a file for its user, in a browser for example. The error says why
-// there is no way to do it.
+// Open opens a file with the user's default program, for example a browser. The error says why that is not possible.
 func Open(ctx context.Context, path string, env func(string) (string, bool)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -24,7 +22,8 @@ func Open(ctx context.Context, path string, env func(string) (string, bool)) err
 	if err != nil {
 		return err
 	}
-	opening := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], path)...) // its window stays
+	// The window outlives this program, so its command does not end with ctx.
+	opening := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], path)...)
 	if err := opening.Start(); err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func Open(ctx context.Context, path string, env func(string) (string, bool)) err
 	return nil
 }
 
-// opener is the command that opens a file on a system.
+// opener returns the command that opens a file on a system.
 func opener(system string, env func(string) (string, bool)) ([]string, error) {
 	switch system {
 	case "darwin":
@@ -52,7 +51,7 @@ func opener(system string, env func(string) (string, bool)) ([]string, error) {
 		value, _ := env(name)
 		shows = shows || value != ""
 	}
-	if !shows { // xdg-open would take over the terminal with a text browser
+	if !shows { // xdg-open would start a text browser in this terminal
 		return nil, errors.New("this machine has no display")
 	}
 	for _, name := range []string{"xdg-open", "wslview"} {

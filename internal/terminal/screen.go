@@ -15,28 +15,28 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Frame is one look at something. last: there is nothing more to watch.
+// Frame returns one view of something that changes. last says that there is nothing more to watch.
 type Frame func(ctx context.Context, now time.Time) (text string, last bool, err error)
 
 // Screen shows frames: in place on a terminal, elsewhere one after the other.
 type Screen struct {
 	Out      io.Writer
-	Notices  io.Writer // where there is no terminal
+	Notices  io.Writer // for failures, if there is no terminal
 	Terminal *os.File  // nil: there is none
 	Every    time.Duration
-	Passes   func(error) bool // reports whether a failed look may work again by itself
+	Passes   func(error) bool // reports whether a failed frame may succeed again without action
 }
 
 const (
-	screenEnter = "\x1b[?1049h\x1b[?25l" // another screen, without a cursor
+	screenEnter = "\x1b[?1049h\x1b[?25l" // alternate screen, without a cursor
 	screenLeave = "\x1b[?25h\x1b[?1049l"
 	screenHome  = "\x1b[H"
 	screenRest  = "\x1b[J" // clears the lines below
 	lineRest    = "\x1b[K" // clears the rest of the line
 )
 
-// Watch shows the first frame and those that follow, until ctx ends or the last one was shown,
-// which stays on the terminal. A failure that passes is said once and waited for.
+// Watch shows the frame text and those that follow, until ctx ends or the last frame was shown. The last one stays on
+// the terminal. A failure that Passes accepts is shown once, and Watch continues.
 func (s *Screen) Watch(ctx context.Context, text string, look Frame) (err error) {
 	if s.Terminal != nil {
 		if _, err := io.WriteString(s.Out, screenEnter); err != nil {
@@ -82,8 +82,8 @@ func (s *Screen) Watch(ctx context.Context, text string, look Frame) (err error)
 	}
 }
 
-// show draws a frame over the one before, or prints it where nothing can be
-// drawn. With a notice the frame is an old one.
+// show draws a frame over the previous one, or prints it if there is no terminal. With a notice, the frame is not the
+// current one.
 func (s *Screen) show(text, notice string) error {
 	if s.Terminal == nil {
 		if notice != "" {
@@ -100,8 +100,7 @@ func (s *Screen) show(text, notice string) error {
 	return err
 }
 
-// drawn is a frame as a terminal of so many columns and rows takes it: no line
-// wraps, and it does not scroll.
+// drawn returns a frame as text for a terminal of that size. No line wraps, and the terminal does not scroll.
 func drawn(text, notice string, columns, rows int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if notice != "" {

@@ -1,4 +1,4 @@
-// Package testproxy is an HTTP proxy for tests.
+// Package testproxy provides an HTTP proxy for tests.
 package testproxy
 
 import (
@@ -13,10 +13,10 @@ import (
 
 // Config says how a Proxy behaves. The zero value opens every tunnel.
 type Config struct {
-	Secure bool                     // it is called over TLS itself
-	Status int                      // its answer to CONNECT; 0: it opens the tunnel
-	Pass   func()                   // called before a tunnel opens; nil: nothing is
-	Route  func(host string) string // where a tunnel to host leads; nil: to host
+	Secure bool                     // clients connect to the proxy over TLS
+	Status int                      // status of the answer to CONNECT; 0: open the tunnel
+	Pass   func()                   // called before a tunnel opens; may be nil
+	Route  func(host string) string // destination of a tunnel to host; nil: host
 }
 
 // Proxy opens tunnels for CONNECT and forwards other requests.
@@ -41,14 +41,14 @@ func New(t testing.TB, config Config) *Proxy {
 	return p
 }
 
-// Seen returns the requests that it was sent, tunnels among them.
+// Seen returns the requests that the proxy received, including those for tunnels.
 func (p *Proxy) Seen() []*http.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.seen)
 }
 
-// ServeHTTP is the proxy's part of one connection.
+// ServeHTTP records a request, and forwards it or opens a tunnel.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.seen = append(p.seen, r.Clone(r.Context()))
@@ -82,7 +82,7 @@ func forward(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
-// tunnel passes bytes both ways until both sides end.
+// tunnel copies bytes in both directions until both sides end.
 func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	host := r.Host
 	if p.config.Route != nil {

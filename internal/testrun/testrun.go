@@ -1,9 +1,9 @@
-// Package testrun contains helpers for the tests of every package: the two levels of the suite,
-// how a test waits, and a free address to listen on.
+// Package testrun contains helpers for the tests of every package. They mark slow tests, wait for events, and find a
+// free address to listen on.
 //
-// A test waits for an event and never for a length of time, because a busy machine can make any
-// step slow. The only bound is the deadline of the whole test binary (go test -timeout), so
-// that a test that hangs still reports the event it was waiting for.
+// Tests wait for an event, never for a length of time, because any step can be slow on a busy machine. The only bound
+// is the deadline of the whole test binary (go test -timeout). A test that hangs therefore still reports the event
+// that it was waiting for.
 package testrun
 
 import (
@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// margin is left before the test binary's own deadline, so that a test can
-// report its failure and stop the servers that it started.
+// margin is the time left before the deadline of the test binary. In it, a test can report its failure and stop the
+// servers that it started.
 const margin = 30 * time.Second
 
-// fallback bounds a wait where go test runs without a timeout (-timeout 0).
+// fallback is the maximum wait if go test runs without a timeout (-timeout 0).
 const fallback = 10 * time.Minute
 
-// Slow marks a test that proves a promise by killing, freezing or interrupting
-// processes, or that runs at full size. `make test` (go test -short) skips it
-// and `make check` runs it.
+// Slow marks a test that kills, freezes or interrupts processes, or that runs at full size. `make test` (go test
+// -short) skips it, and `make check` runs it.
 func Slow(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -33,18 +32,16 @@ func Slow(t testing.TB) {
 	}
 }
 
-// Parallel lets n parallel tests run at once unless go test -parallel says
-// otherwise; its default, one for each core, leaves the cores idle where tests
-// wait for servers. Call it first in TestMain.
+// Parallel lets n parallel tests run at once, unless go test -parallel is set. The default is one for each core,
+// which leaves the cores idle while tests wait for servers. Call it first in TestMain.
 func Parallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
 	}
 }
 
-// Deadline returns the time by which every wait of the test must have ended:
-// a little before the test binary's own deadline. The margin shrinks where the
-// timeout itself is short.
+// Deadline returns the time by which every wait of the test must have ended: a little before the deadline of the test
+// binary. If the timeout is short, the margin is smaller.
 func Deadline(t testing.TB) time.Time {
 	t.Helper()
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
@@ -63,15 +60,15 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Eventually calls reached until it returns true, and fails the test at once
-// with what at Deadline. It must be called from the test's own goroutine.
+// Eventually calls reached until it returns true. At Deadline it ends the test with a failure that names what. Call
+// it from the test's own goroutine.
 func Eventually(t testing.TB, what string, reached func() bool) {
 	t.Helper()
 	EventuallyGot(t, what, func() (string, bool) { return "", reached() })
 }
 
-// EventuallyGot is Eventually for a condition that also returns the last value seen; the
-// failure prints it.
+// EventuallyGot waits as Eventually does, for a condition that also returns the last value seen, which the failure
+// prints.
 func EventuallyGot(t testing.TB, what string, look func() (got string, reached bool)) {
 	t.Helper()
 	deadline, begun := Deadline(t), time.Now()
@@ -89,13 +86,12 @@ func EventuallyGot(t testing.TB, what string, look func() (got string, reached b
 	}
 }
 
-// handedOut is the first port that a system chooses for a program by itself: on Linux, and on
-// others a greater one.
+// handedOut is the first port that Linux assigns to programs on its own; other systems have a larger one.
 const handedOut = 32768
 
-// FreeAddress returns a host and port of this machine that nothing listens on. The port is not
-// one that systems hand out by themselves, so no other program comes to listen on it by chance
-// before the test's own does, or while the test wants it to refuse connections.
+// FreeAddress returns a host and port of this machine that nothing listens on. Systems do not assign ports of this
+// range on their own. No other program will therefore listen on it by chance, before the test does or while the test
+// needs it to refuse connections.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

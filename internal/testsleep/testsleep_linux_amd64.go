@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// program takes the place of clock_gettime in the vDSO. It asks the kernel, and subtracts from
-// CLOCK_MONOTONIC the seconds and nanoseconds that follow it.
+// program replaces clock_gettime in the vDSO. It calls the kernel, and subtracts the seconds and nanoseconds that
+// follow it from CLOCK_MONOTONIC.
 var program = []byte{
 	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov $228, %eax: clock_gettime
 	0x0f, 0x05, // syscall
@@ -31,14 +31,14 @@ var program = []byte{
 	0xc3, // done: ret
 }
 
-// asleep records for how long each process has been suspended.
+// asleep records how long each process has been suspended.
 var asleep struct {
 	sync.Mutex
 	by map[int]time.Duration
 }
 
-// Suspend stops a child of the test and returns the function that lets it continue. The child's
-// CLOCK_MONOTONIC stands still in between.
+// Suspend stops a child of the test, and returns a function that lets it continue. The child's CLOCK_MONOTONIC does
+// not advance in between.
 func Suspend(pid int) (wake func() error, err error) {
 	base, clock, err := vdso(pid)
 	if err != nil {
@@ -79,8 +79,7 @@ func stop(pid int, vdso uint64) error {
 	return errors.New("it reads its clock all the time")
 }
 
-// readsClock waits until every thread of a process is stopped, and reports whether one was
-// executing the vDSO.
+// readsClock waits until every thread of a process is stopped, and reports whether one was executing the vDSO.
 func readsClock(pid int, vdso uint64) (bool, error) {
 	for {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -116,10 +115,10 @@ func readsClock(pid int, vdso uint64) (bool, error) {
 	}
 }
 
-// vdsoSize is more than a vDSO takes.
+// vdsoSize is larger than any vDSO.
 const vdsoSize = 16 << 10
 
-// vdso returns where a process has its vDSO, and in it clock_gettime.
+// vdso returns the addresses of a process's vDSO and of clock_gettime in it.
 func vdso(pid int) (base, clock uint64, err error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -161,7 +160,7 @@ func vdso(pid int) (base, clock uint64, err error) {
 	return 0, 0, errors.New("its vDSO has no clock_gettime, or a short one")
 }
 
-// setBack sets CLOCK_MONOTONIC of a process that is stopped back.
+// setBack sets back CLOCK_MONOTONIC of a stopped process.
 func setBack(pid int, clock uint64, by time.Duration) error {
 	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_WRONLY, 0)
 	if err != nil {

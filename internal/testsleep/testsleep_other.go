@@ -4,7 +4,7 @@ package testsleep
 
 import "errors"
 
-// Suspend is not available here.
+// Suspend returns errors.ErrUnsupported on this platform.
 func Suspend(int) (wake func() error, err error) {
 	return nil, errors.ErrUnsupported
 }

@@ -7,8 +7,7 @@ import (
 
 var spacedPercent = regexp.MustCompile(`(\d) %`)
 
-// TiedPercents escapes a text for HTML, and ties percent signs to their numbers, so that no line
-// ends between them.
+// TiedPercents escapes a text for HTML, and replaces the space before a percent sign by one at which no line breaks.
 func TiedPercents(s string) template.HTML {
 	return template.HTML(spacedPercent.ReplaceAllString(template.HTMLEscapeString(s), "$1&nbsp;%"))
 }

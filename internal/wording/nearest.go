@@ -7,10 +7,9 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Nearest is the known word that word was probably meant to be, or "" when none
-// is near.
+// Nearest returns the known word that was probably meant, or "" if none is similar enough.
 func Nearest(word string, known []string) string {
-	const longest = 100 // comparing takes the third power of the length
+	const longest = 100 // comparing takes time in the third power of the length
 	if len(word) > longest {
 		return ""
 	}
@@ -26,8 +25,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// edits counts the letters to add, drop or replace that make one word of the
-// other. Two neighbours that changed places once are one edit.
+// edits returns the number of letters to insert, delete or replace to turn one word into the other. Swapping two
+// neighbouring letters counts as one edit, once.
 func edits(word, other string) int {
 	least := smetrics.WagnerFischer(word, other, 1, 1, 1)
 	for i := 1; i < len(word); i++ {

@@ -1,5 +1,5 @@
-// Package wording writes numbers and names as people read them: with thousands apart, with their
-// noun, clipped to a length, measured in terminal columns. It does not make texts harmless.
+// Package wording formats numbers and names for people: with thousands separators, with their noun, clipped to a
+// length, or measured in terminal columns. It does not make texts safe to print.
 package wording
 
 import (
@@ -14,7 +14,7 @@ var Columns = &runewidth.Condition{StrictEmojiNeutral: true}
 
 type integer interface{ ~int | ~int64 | ~uint64 }
 
-// Count is a number with its thousands apart: "1,234,567".
+// Count formats a number with thousands separators: "1,234,567".
 func Count[I integer](n I) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -23,7 +23,7 @@ func Count[I integer](n I) string {
 	return digits
 }
 
-// Short is a number that changes too fast for its last digits to matter: "12,345", "1.23 M".
+// Short formats a number that changes too fast for its last digits to matter: "12,345", "1.23 M".
 func Short(n int64) string {
 	if n < 1_000_000 {
 		return Count(n)
@@ -31,10 +31,10 @@ func Short(n int64) string {
 	return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + " M"
 }
 
-// Counted is a number of things: "1 run", "2,000 runs".
+// Counted formats a number of things: "1 run", "2,000 runs".
 func Counted[I integer](n I, one string) string { return Either(n, one, one+"s") }
 
-// Either is a number with the words for one, or for several: "1 line is", "2 lines are".
+// Either formats a number with the words for one thing, or for several: "1 line is", "2 lines are".
 func Either[I integer](n I, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -42,7 +42,7 @@ func Either[I integer](n I, one, several string) string {
 	return Count(n) + " " + several
 }
 
-// Clip cuts a text after some characters, and ends it with "…" if it was longer.
+// Clip cuts a text after a number of characters, and appends "…" if it was longer.
 func Clip(s string, characters int) string {
 	n := 0
 	for i := range s {
@@ -54,7 +54,7 @@ func Clip(s string, characters int) string {
 	return s
 }
 
-// ShellWord makes a word safe to paste into a shell.
+// ShellWord quotes a word if necessary, so that it is safe to paste into a shell.
 func ShellWord(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
 		return word
