@@ -74,7 +74,7 @@ func (r *Report) pairCost() float64 {
 	return all.CostUSD / float64(max(1, r.Pairs))
 }
 
-// mostMore is the largest number of further pairs that is shown; above, the number reads "> 1 000 000".
+// mostMore is the largest number of further pairs that is shown; above, the number reads "> 1,000,000".
 const mostMore = 1_000_000
 
 // about rounds a number up to two significant digits. NaN is "–", and numbers above mostMore read "> " and mostMore.

@@ -1,10 +1,9 @@
-// Package report reads an evaluation's results, ranks its candidates and presents the outcome:
-// as a table for the terminal, as one self-contained page, and as the rows of the CSVs that
-// package results writes.
+// Package report reads an evaluation's results, ranks its candidates and presents the outcome. Its forms are a table
+// for the terminal, one self-contained page, Markdown, JSON, and the rows of the CSVs that package results writes.
 //
-// Build streams the rows once and keeps counts, so its memory grows with candidates and pairs
-// of candidates, not with verdicts. It decides which verdicts count; the mathematics is
-// eval/rank's. It opens no file and no connection, and asks no model.
+// Build streams the rows once and keeps only counts. Its memory grows with the number of candidates and of pairs of
+// candidates, not of verdicts. It decides which verdicts count; package eval/rank does the mathematics. The package
+// opens no file and no connection, and calls no model.
 package report
 
 import (

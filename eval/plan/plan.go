@@ -1,5 +1,5 @@
-// Package plan defines the runs of an evaluation's phase without ever listing them: any run is
-// computed from its index, so ten million pairs take no more memory than ten.
+// Package plan defines the runs of an evaluation's phase without ever listing them. It computes any run from its
+// index, so ten million pairs take no more memory than ten.
 //
 // A run's index belongs to its phase alone. It counts, from the outside in, the subject (a
 // document, or a pair in one order), the trial and the judge:

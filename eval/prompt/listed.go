@@ -10,9 +10,9 @@ import (
 // anyObject asks for an answer in JSON, in the form that the instructions define.
 const anyObject = "\n\nAnswer with one JSON object and nothing before or after it."
 
-// Listed returns the prompt of a listed run: one user message with the text of the instructions, an empty line and
-// the text of the input. Both texts are included byte for byte; if one is empty, the message is the other. If inJSON
-// is set, a last paragraph asks for one JSON object in the form that the instructions define.
+// Listed returns the prompt of a listed run. It is one user message with the text of the instructions, an empty line
+// and the text of the input. Both texts are included byte for byte; if one is empty, the message is the other. If
+// inJSON is set, a last paragraph asks for one JSON object in the form that the instructions define.
 //
 // The texts have no tags around them, unlike judged documents. The instructions may say themselves how to read the
 // input, and the author of the list wrote or chose both. The instructions come first, so that all runs that share

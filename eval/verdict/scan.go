@@ -14,7 +14,7 @@ import (
 // length of the text read. On an error it is that of the tokens read before, at least 1.
 type reader func(text string) (value string, length int, err error)
 
-// strictly is a reader that accepts only JSON.
+// strictly reads only valid JSON; see reader.
 func strictly(text string) (value string, length int, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	for depth := 0; ; {
@@ -38,7 +38,7 @@ func strictly(text string) (value string, length int, err error) {
 	}
 }
 
-// leniently is a reader that accepts JSON, and faults that have only one meaning. Within a string, a control
+// leniently reads JSON, and accepts faults that have only one meaning; see reader. Within a string, a control
 // character, or a backslash without an escape, represents itself. Between tokens, any Unicode space is a blank. A
 // comma before a closing bracket is dropped. Strings end, and objects and arrays nest, as in JSON.
 func leniently(text string) (value string, length int, err error) {
