@@ -20,13 +20,11 @@ type Request struct {
 	// Holders must be registered: while one is not, because its limits were lost or it
 	// has ended, the call waits.
 	Holders []string
-	// MaxWait is the longest wait that the caller takes: when it is known that
-	// the call cannot start within it, it is refused at once. The waits of
-	// rates, windows, quotas and cooldowns are known; that for a lease of
-	// another call never is. 0: as long as it takes.
+	// MaxWait is the longest wait that the caller accepts: a call that is known not to be able to start within it is
+	// refused at once. The waits of rates, windows, quotas and cooldowns are known; the wait for another call's lease
+	// never is. 0: as long as it takes.
 	MaxWait time.Duration
-	// MaxCooldown takes the place of MaxWait where what the call would wait for is a
-	// cooldown. 0: MaxWait holds for cooldowns too.
+	// MaxCooldown replaces MaxWait for calls that wait for a cooldown. 0: MaxWait applies to cooldowns too.
 	MaxCooldown time.Duration
 	// Consent, when set, is asked before the call waits because of its own limits: own is how
 	// long a rate, a window, a quota or a cooldown would delay it if no other call were waiting
@@ -54,7 +52,7 @@ type Request struct {
 	Cost int64
 }
 
-// counts is how long a lease counts that is not renewed; 0: for a lease's time.
+// counts returns how long the call's lease counts without being renewed; 0: the limiter's lease time.
 func (r Request) counts() time.Duration {
 	if !r.Hold {
 		return 0
@@ -64,8 +62,7 @@ func (r Request) counts() time.Duration {
 
 func (r Request) reserves() Used { return Used{r.Input, r.Output, r.Cost} }
 
-// longest is the longest wait for a limit, or for a cooldown, that the caller takes;
-// 0: any.
+// longest returns the longest wait that the caller accepts, for a cooldown or for a limit; 0: any wait.
 func (r Request) longest(cooldown bool) time.Duration {
 	if cooldown && r.MaxCooldown > 0 {
 		return r.MaxCooldown
@@ -78,10 +75,10 @@ func (r Request) longest(cooldown bool) time.Duration {
 type Refusal struct {
 	Wait     time.Duration // until the call could start, exactly
 	Limit    string        // ID of the limit
-	Cooldown bool          // it is no limit, but a cooldown
+	Cooldown bool          // Limit is the ID of a cooldown
 	Declined bool          // the caller did not consent; Wait is then the call's own
-	// Exhausted: it is a budget that the call does not fit into, and no call is in
-	// flight that could leave it more. Only a higher budget admits the call.
+	// Exhausted: the limit is a budget with too little left for the call, and no call in flight could free more. Only a
+	// higher budget admits the call.
 	Exhausted bool
 }
 
@@ -92,8 +89,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("limit %s admits the call in %s", r.Limit, r.Wait.Round(time.Millisecond))
 }
 
-// call is a Request that waits. The pump owns it, but for the fields under the
-// Limiter's lock.
+// call is a Request that waits. The pump owns it, except for the fields that the Limiter's lock guards.
 type call struct {
 	Request
 	asked  time.Time
@@ -102,8 +98,7 @@ type call struct {
 	seq     uint64
 	queue   *queue        // where it waits; nil once decided
 	element *list.Element // its place there
-	// unclear says that a script asked for it and that its answer was lost: it
-	// may hold a lease.
+	// unclear is set when a script asked for the call and its answer was lost: the call may hold a lease.
 	unclear bool
 
 	// Guarded by Limiter.mu.
@@ -158,7 +153,7 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	return lease, err
 }
 
-// await waits for the answer and for the start.
+// await blocks until the pump has answered the call and the granted start has come.
 func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	var a answer
 	var err error

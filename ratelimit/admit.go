@@ -13,8 +13,8 @@ import (
 // lease in hand, which costs a slot that long and saves asking again.
 const (
 	horizon = 50 * time.Millisecond
-	// lead is how long before a rate is expected to admit a call that the script is asked: it
-	// covers the way to Redis and a late timer.
+	// lead is how long before a rate is expected to admit a call the script runs. It covers the network latency to
+	// Redis and a late timer.
 	lead = 25 * time.Millisecond
 	// patience is how long a call waits for a lease to end before it asks again, in case the
 	// waiter that was woken before it never came.
@@ -45,7 +45,7 @@ type batchRule struct {
 	held  int64 // leases of this worker beside those that the batch ends
 	waits bool  // calls that the batch does not ask for wait for it
 	aged  bool  // and have waited long
-	stays bool  // keeps the place in the wait queue although no call may wait
+	stays bool  // keeps its place in the wait queue even if no call waits any more
 	woken bool
 }
 
@@ -99,7 +99,7 @@ type outcome struct {
 type groupOutcome struct {
 	grants      []grant
 	wait, known time.Duration
-	own         time.Duration // the part of known that others must not have; 0: unknown
+	own         time.Duration // the call's wait if no other call were ahead of it; 0: unknown
 	first       bool          // no other call was ahead of the one refused
 	bound       *rule
 }
@@ -113,11 +113,11 @@ type grant struct {
 	bound *rule
 }
 
-// errStale means that the registry has changed since its limits were read.
+// errStale means that the registry has changed since the batch's limits were read.
 var errStale = errors.New("the registry has changed")
 
-// admit runs the admission script. After an error other than errStale it is
-// unknown whether the batch was done; sending it again is safe.
+// admit runs the admission script. After an error other than errStale, the script may or may not have run; sending the
+// batch again is safe.
 func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.request(l, l.now()).encode()).Slice())
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 	return o, nil
 }
 
-// keys are the script's, in the order of request's indices.
+// keys returns the script's keys, in the order that the indices in request refer to.
 func (b *batch) keys(l *Limiter) []string {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker), l.keys.cooldowns()}
 	for _, r := range b.rules {
@@ -217,17 +217,16 @@ type (
 	}
 )
 
-// encode returns the script's argument. It is JSON and not MessagePack, because the embedded
-// Redis has no library for that.
+// encode returns the script's argument as JSON: the embedded Redis has no MessagePack library.
 func (r admitRequest) encode() string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // no value in it can fail
+		panic(err) // all of its values can be encoded
 	}
 	return string(text)
 }
 
-// request returns what the script is asked at a moment.
+// request returns the script's argument for the batch at a moment.
 func (b *batch) request(l *Limiter, now instant) admitRequest {
 	l.mu.Lock()
 	clock := l.clock
@@ -237,7 +236,7 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 		Horizon: horizon.Microseconds(), Lead: lead.Microseconds(), Patience: patience.Microseconds(),
 	}
 	r.Earliest, r.Latest = clock.expects(now, l.cfg.tolerance())
-	key := 4 // the last of those that no limit has
+	key := 4 // the number of keys before the limits' own
 	for _, rule := range b.rules {
 		limit := rule.describe(clock.shows(now))
 		limit.State, limit.Waiters = key+1, key+2
@@ -305,7 +304,7 @@ func flag(b bool) int {
 	return 0
 }
 
-// decode reads the script's answer; ok is false when it is not one to b.
+// decode parses the script's answer; ok is false if it is not a valid answer to the batch.
 func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 	next := func() int64 {
 		if len(reply) == 0 {

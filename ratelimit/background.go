@@ -14,7 +14,7 @@ import (
 // provider while no process waits for them.
 const backgroundCalls = "background"
 
-// Background describes a background call well enough to count it and to end it.
+// Background holds what is needed to count a background call again and to end it.
 type Background struct {
 	Limits []Limit `json:"limits"`
 	Start  int64   `json:"start"` // on Redis's clock, µs
@@ -23,7 +23,8 @@ type Background struct {
 	Cost   int64   `json:"cost,omitempty"` // nano-USD
 }
 
-// Known is the information needed when the call continues in the background.
+// Known returns the description of the call that AssertBackground needs if Redis forgets it: its start, its
+// reservations and its limits.
 func (e *Lease) Known() Background {
 	known := Background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
 	for _, r := range e.rules {

@@ -15,17 +15,16 @@ import (
 // everything stored along with the clock and begins an epoch, in which every worker reports its
 // leases before anything is admitted.
 
-// clock is what Redis's clock shows beside our own one, as it was seen last. The
-// zero clock expects nothing.
+// clock relates Redis's clock, as it was seen last, to our own. The zero clock expects nothing.
 type clock struct {
 	from instant // 0 on our clock
 	at   instant // when it was seen
-	// Redis's clock shows what ours does, and between least and most more.
+	// Redis's clock is ahead of ours by at least least and at most most.
 	least, most time.Duration
 	set         string // how often Redis's clock had been set by then
-	// moved is by how much it was set since the limiter began.
+	// moved is the sum of the steps by which Redis's clock was set since the limiter started.
 	moved time.Duration
-	// ended says that nothing follows Redis's clock any more.
+	// ended means that no heartbeat follows Redis's clock any more.
 	ended bool
 }
 
@@ -33,9 +32,9 @@ type clock struct {
 // "@" and the name of the epoch that began with Redis's memory: see lua/epoch.lua.
 const clockEpoch = "clock-"
 
-// tolerance is what Redis's clock may be ahead or behind, as one that is slewed is. A script that
-// is on its way for longer than the one before, by more than this, is refused, because Redis cannot
-// tell it from one that comes in time after the clock was set.
+// tolerance returns how far Redis's clock may be ahead of or behind its expected time, for example because it is being
+// slewed. A script that takes longer to reach Redis than the one before, by more than this, is refused. Redis cannot
+// tell it from a script that arrives on time after the clock was set.
 func (c Config) tolerance() time.Duration { return min(c.Lease/leasesPerTolerance, mostTolerance) }
 
 const (
@@ -43,7 +42,7 @@ const (
 	mostTolerance      = 500 * time.Millisecond
 )
 
-// delays are the scripts that were refused because they were long on their way.
+// delays counts the scripts that were refused because they took long to reach Redis.
 type delays struct {
 	since   instant
 	scripts int
@@ -58,8 +57,8 @@ const (
 	delaysLeases = 10
 )
 
-// noteDelay notes a script that was sent at a time and reached Redis at another, later than expected.
-// The Limiter's lock is held.
+// noteDelay records that a script reached Redis later than expected. was is the clock as it was known at sent; reached
+// is when the script arrived, in Unix µs on Redis's clock. The caller holds the Limiter's lock.
 func (l *Limiter) noteDelay(was clock, sent instant, reached int64) {
 	tolerance := l.cfg.tolerance()
 	_, latest := was.expects(sent, 0)
@@ -77,8 +76,8 @@ func (l *Limiter) noteDelay(was clock, sent instant, reached int64) {
 	}
 }
 
-// tellDelay warns once if scripts were refused lately because they were long on their way: the lease
-// is too short for the network delay. The Limiter's lock is held.
+// tellDelay warns once if several scripts were refused lately because they took long to reach Redis: the lease is too
+// short for the network delay. The caller holds the Limiter's lock.
 func (l *Limiter) tellDelay(now instant) {
 	d := &l.delays
 	if d.scripts == 0 || d.told || now.sub(d.since) > delaysLeases*l.cfg.Lease {
@@ -91,8 +90,8 @@ func (l *Limiter) tellDelay(now instant) {
 		Msg("the network delay to redis varies by more than a twentieth of the lease: few calls start, or none; set concurrency.lease to least_lease or more")
 }
 
-// expects is the earliest and the latest time on Redis's clock, in Unix µs, at which a
-// script may be executed that is sent at a time.
+// expects returns the earliest and the latest time on Redis's clock, in Unix µs, at which a script sent at sent may
+// run. The bounds are 0 and 2^52 while Redis's clock is unknown or no longer followed.
 func (k clock) expects(sent instant, tolerance time.Duration) (earliest, latest int64) {
 	if k.from.isZero() || k.ended {
 		return 0, math.MaxInt64 >> 11 // Lua counts exactly up to 2^53
@@ -101,8 +100,8 @@ func (k clock) expects(sent instant, tolerance time.Duration) (earliest, latest 
 	return (ours + k.least - tolerance).Microseconds(), (ours + k.most + tolerance).Microseconds()
 }
 
-// shows returns the time that Redis's clock is expected to show when ours shows now; our own wall
-// clock's if Redis's was never seen.
+// shows returns the time that Redis's clock is expected to show at now on our clock. If Redis's clock was never seen,
+// it returns our own wall clock's time.
 func (k clock) shows(now instant) time.Time {
 	if k.from.isZero() {
 		return time.Unix(0, now.wall.Nanoseconds())
@@ -120,8 +119,8 @@ func (k *clock) see(before, after instant, redis int64) {
 	k.least, k.most = shown-after.sub(k.from), shown-before.sub(k.from)
 }
 
-// leapt is by how much Redis's clock was set, at least and at most, to show a time
-// between two instants; 0, 0 when it was not.
+// leapt returns by how much Redis's clock was set, at least and at most. redis is the time (Unix µs) that Redis's clock
+// showed between the instants before and after. It returns 0, 0 if the clock was not set.
 func (k clock) leapt(before, after instant, redis int64, tolerance time.Duration) (least, most time.Duration) {
 	if k.from.isZero() {
 		return 0, 0
@@ -136,12 +135,12 @@ func (k clock) leapt(before, after instant, redis int64, tolerance time.Duration
 	return least, most
 }
 
-// ErrClock means that Redis's clock did not show the expected time, and nothing was done: it was set, or the
-// command was long on its way. It passes.
+// ErrClock means that Redis's clock did not show the expected time, so the command did nothing. The clock was set, or
+// the command took long to reach Redis. The error is temporary.
 var ErrClock = errors.New("redis's clock shows an unexpected time")
 
-// disagree investigates a clock of Redis that showed an unexpected time between two instants.
-// It returns ErrFenced when it is our own clock that stopped.
+// disagree finds out why Redis's clock showed an unexpected time between two instants. It returns ErrFenced if our own
+// clock stopped.
 func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int64) error {
 	l.disagreeing.Lock()
 	defer l.disagreeing.Unlock()
@@ -226,8 +225,8 @@ func (k keys) clock(ledgers []string, rules []*rule, now time.Time) (keys []stri
 	return keys, args
 }
 
-// trusts returns an error while heartbeats may be those of another clock than Redis's,
-// which showed a time between two instants.
+// trusts returns an error while heartbeats may be times of a clock that has been set since. Redis's clock showed the
+// time shown (Unix µs) between the instants before and after.
 func (a *Admin) trusts(before, after instant, shown int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,9 +2,8 @@ package ratelimit
 
 import "time"
 
-// seekConsent sends away the calls of a queue that do not take the wait that its
-// limits demand. Where they demand the same of every call, those behind the first
-// are asked, too: none of them starts sooner.
+// seekConsent refuses the calls of a queue that do not accept the wait that their own limits impose. If the limits
+// impose the same wait on every call, the calls behind the first are asked too: none of them starts sooner.
 func (p *pump) seekConsent(g *queue, first bool, now time.Time) {
 	refusal := g.declined(now)
 	var gone []*call
@@ -12,7 +11,7 @@ func (p *pump) seekConsent(g *queue, first bool, now time.Time) {
 		switch {
 		case i > 0 && g.bound.Kind.tokens() || p.consents(c, g, i == 0 && first, now):
 		case i == 0:
-			g.due = now // a caller that is first has then not been asked as first
+			g.due = now // the new first caller has not yet been asked as first
 			fallthrough
 		default:
 			gone = append(gone, c)
@@ -24,7 +23,7 @@ func (p *pump) seekConsent(g *queue, first bool, now time.Time) {
 	}
 }
 
-// declined is the answer to a call that does not take its own wait.
+// declined returns the refusal of a call that does not consent to the wait that its own limits impose.
 func (g *queue) declined(now time.Time) *Refusal {
 	r := g.refusal(g.alone.Sub(now))
 	r.Declined = true

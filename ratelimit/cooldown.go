@@ -9,23 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cool starts no call of a scope for a while, in any process, after a provider has reported
-// too many requests. wait is the provider's own hint; without one (0) it is a second, doubled
-// up to a minute each time that the first call after it is refused too. When it is over one
-// call starts, and a second later, if none was refused, the others. Only the scope's Provider,
-// Model and Group count. Calls in flight continue. Of several cooldowns the latest end applies.
+// Cool stops calls of a scope from starting for a while, in any process, after a provider has reported too many
+// requests. wait is the provider's own hint. Without one (0) it is a second, doubled up to a minute each time the first
+// call after it is refused too. When the time is over one call starts, and a second later, if none was refused, the
+// others. Only the scope's Provider, Model and Group count. Calls in flight continue. Of several cooldowns the latest
+// end applies.
 func (l *Limiter) Cool(ctx context.Context, scope Scope, wait time.Duration) error {
 	return l.cool(ctx, scope, wait, coolWord)
 }
 
-// Park is Cool for wait, which is known, because a day's quota is used up:
-// Cooldowns tells the two apart.
+// Park starts a cooldown like Cool, for a known wait, because a day's quota is used up. Cooldowns lists it as Parked.
 func (l *Limiter) Park(ctx context.Context, scope Scope, wait time.Duration) error {
 	return l.cool(ctx, scope, max(wait, time.Microsecond), parkedWord)
 }
 
-// The words that mark how a cooldown ends: with a probe; likewise, begun by Park; at the pace of
-// the rates; with an answer to a probe.
+// The words that mark how a cooldown ends: with a probe; with a probe, after Park; at the pace of the rates; with an
+// answer to a probe.
 const (
 	coolWord   = "cool"
 	parkedWord = "parked"
@@ -33,13 +32,14 @@ const (
 	outWord    = "out"
 )
 
-// provingWord is outWord while a probe is in flight.
+// provingWord replaces outWord while a probe is in flight.
 const provingWord = "proving"
 
 // longestPaced is the longest cooldown after which calls resume without a probe.
 const longestPaced = 5 * time.Second
 
-// cool is the cooldown script; rates are those that a paced cooldown empties.
+// cool runs the cooldown script for the narrowest of the scope's cooldowns. word marks how the cooldown ends. rates are
+// the rates that a paced cooldown empties.
 func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word string, rates ...*rule) error {
 	names := cooldownsOf(scope)
 	if len(names) == 0 {
@@ -59,13 +59,12 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 	return nil
 }
 
-// Cool starts a cooldown, as the Limiter's does, for every call of the limit that the
-// lease's call was refused under: of the kind that the provider named, or any
-// ("") when it named none. Where no limit of that kind is in force it is the
-// call's model.
+// Cool starts a cooldown, as Limiter.Cool does, for all calls of the limit under which the provider refused this call.
+// kind is the kind of limit that the provider named; "" if it named none, which matches any kind. If no limit of that
+// kind is in force, the cooldown covers the call's model.
 //
-// After a wait of a few seconds, calls under a rate resume at its pace without a probe, unless a
-// call was refused shortly after they did so last.
+// After a wait of up to 5 s, calls under a rate resume at its pace without a probe. They need a probe if a call was
+// refused shortly after the last such resumption.
 func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
 	var found *rule
@@ -87,8 +86,8 @@ func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	return e.limiter.cool(ctx, scope, wait, pacedWord, rates...)
 }
 
-// paces are the rates at whose pace calls may resume after a refusal. There are none where the
-// provider named another kind of limit, or no short time.
+// paces returns the request rates at whose pace calls may resume after a refusal. It returns none if the provider named
+// another kind of limit, or gave no wait of up to longestPaced.
 func (e *Lease) paces(kind Kind, wait time.Duration) (rates []*rule) {
 	if wait <= 0 || wait > longestPaced || kind != "" && kind != Requests {
 		return nil
@@ -116,29 +115,29 @@ func cooldownsOf(call Scope) []string {
 	return names
 }
 
-// cooldownID is what a call that waits for a cooldown says bound it.
+// cooldownID returns the ID that the lease of a call that waited for the cooldown reports as its limit.
 func cooldownID(name string) string { return name + "/cooldown" }
 
 // MemoryID is the id of the time in which no call starts, because Redis has started or lost data
 // and may not know every call in flight.
 const MemoryID = "redis/memory"
 
-// Cooldown is a scope whose calls do not start for a while; that of MemoryID is every call.
+// Cooldown is a scope whose calls do not start for a while. The cooldown MemoryID holds back every call.
 type Cooldown struct {
 	ID     string        // "provider/openai/model/gpt-5/cooldown", or MemoryID; of a Worker's own trouble without "/cooldown"
 	Wait   time.Duration // until calls may start
-	Probe  bool          // one call was let through, and others wait for what becomes of it
+	Probe  bool          // one call was let through, and others wait for its result
 	Parked bool          // a day's quota is used up
 	Paced  bool          // calls resume without a probe, at the pace of their rates
 	Outage bool          // calls have no answer, see Suspend
-	// Trouble is what was reported of the calls; nil: nothing.
+	// Trouble is what was reported about the calls; nil: nothing.
 	Trouble *Trouble
-	// Worker has the trouble alone: it starts no calls of the provider, and others do. Empty: it
-	// is a cooldown of every process.
+	// Worker is the only worker with the trouble: it starts no calls of the provider, while others do. Empty: the
+	// cooldown applies to every process.
 	Worker string
 }
 
-// String says which calls are in cooldown, and whether for the rest of a day.
+// String names the calls in cooldown, and says whether they wait for the rest of the day.
 func (c Cooldown) String() string {
 	scope, ok := c.Scope()
 	switch {
@@ -152,7 +151,7 @@ func (c Cooldown) String() string {
 	return WaitedFor(c.ID)
 }
 
-// Scope returns whose calls wait; ok is false for those of every process and provider.
+// Scope returns the scope whose calls wait; ok is false if all calls of every process and provider wait.
 func (c Cooldown) Scope() (scope Scope, ok bool) {
 	if c.Worker != "" {
 		return CooldownScope(cooldownID(c.ID))
@@ -160,10 +159,10 @@ func (c Cooldown) Scope() (scope Scope, ok bool) {
 	return CooldownScope(c.ID)
 }
 
-// longWithout is how long a provider must answer no call before its message is shown.
+// longWithout is how long a provider must have answered no call before its message is shown.
 const longWithout = time.Minute
 
-// Notable reports whether people who wait should know of it: it is no pause of some seconds.
+// Notable reports whether to tell people who wait about the cooldown: it is more than a pause of some seconds.
 func (c Cooldown) Notable() bool {
 	switch {
 	case c.ID == MemoryID, c.Parked, c.Outage, c.Worker != "":
@@ -172,7 +171,7 @@ func (c Cooldown) Notable() bool {
 	return c.Trouble != nil && (c.Trouble.For >= longWithout || c.Wait >= longWithout)
 }
 
-// Why returns the cause: the provider's answer, and its consequence.
+// Why returns the cause of the cooldown, which is the provider's answer, and the consequence.
 func (c Cooldown) Why() string {
 	switch {
 	case c.ID == MemoryID:
@@ -213,7 +212,7 @@ func (a *Admin) Cooldowns(ctx context.Context) ([]Cooldown, error) {
 	return cooldowns, nil
 }
 
-// parseCooldown reads when a cooldown ends, in µs, and its state.
+// parseCooldown parses a stored cooldown: its end, in Unix µs on Redis's clock, and its state.
 func parseCooldown(value string) (ends int64, state string, ok bool) {
 	var step int64
 	n, _ := fmt.Sscanf(value, "%d %s %d", &ends, &state, &step)
@@ -232,7 +231,7 @@ func parseCooldowns(now int64, fields map[string]string, troubles map[string]Tro
 		if known {
 			c.Trouble = &trouble
 		}
-		// The next call of an outage may be due and not there yet.
+		// The outage's next call may be due but not made yet.
 		if ok && (c.Wait > 0 || c.Outage && known) {
 			cooldowns = append(cooldowns, c)
 		}

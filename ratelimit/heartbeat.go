@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// unknownEpoch is an epoch in which no lease was granted: Redis renews those that it holds, and
-// takes none on trust.
+// unknownEpoch is an epoch in which no lease was granted. Under it, Redis renews only the leases that it holds and
+// accepts no others.
 const unknownEpoch = "?"
 
 // leasesPerRenewal bounds how long one renewal may keep Redis busy.
 const leasesPerRenewal = 200
 
-// renewals keeps the heartbeat and the leases until ctx ends.
+// renewals renews the heartbeat and the leases at intervals until ctx ends.
 func (l *Limiter) renewals(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -33,7 +33,7 @@ func (l *Limiter) renewals(ctx context.Context) error {
 	}
 }
 
-// restUntilDoubt waits, or until watch doubts the leases, and reports whether ctx is still alive.
+// restUntilDoubt waits for d, or less if watch doubts the leases, and reports whether ctx is still alive.
 func (l *Limiter) restUntilDoubt(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -45,9 +45,8 @@ func (l *Limiter) restUntilDoubt(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// renew renews the heartbeat and every lease, and loses those that Redis does
-// not hold and those past their LatestEnd. Leases in doubt, see watch, are renewed
-// only if Redis holds them.
+// renew renews the heartbeat and every lease. It loses the leases that Redis does not hold and those past their
+// LatestEnd. Leases in doubt (see watch) are renewed only if Redis holds them.
 func (l *Limiter) renew(ctx context.Context) error {
 	if err := l.lookAtClock(ctx); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (l *Limiter) renew(ctx context.Context) error {
 	var leases []*Lease
 	l.mu.Lock()
 	if !l.until.isZero() && began.reached(l.until) {
-		// Too late: others may have noticed. watch ends it.
+		// Too late: others may have noticed the lapse. watch fences the worker.
 		l.mu.Unlock()
 		return ErrFenced
 	}
@@ -95,8 +94,8 @@ func (l *Limiter) renew(ctx context.Context) error {
 	return nil
 }
 
-// Memory names what Redis remembers, as Admin.Memory does, by the last renewal of all leases. ""
-// before the first, and while nothing was admitted yet.
+// Memory returns the name of what Redis remembered, as Admin.Memory does, at the last renewal of all leases. It returns
+// "" before the first renewal, and while nothing has been admitted yet.
 func (l *Limiter) Memory() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,13 +122,13 @@ func (l *Limiter) lookAtClock(ctx context.Context) error {
 	return nil
 }
 
-// renewSome runs the renew script for the heartbeat and some leases, granted in an epoch, and
-// tells Redis what it may have forgotten of quotas and budgets. It returns the epoch in force. Redis need not
-// believe leases that are doubtful.
+// renewSome runs the renew script for the heartbeat and some leases granted in an epoch. It also reports the usage of
+// quotas and budgets that Redis may have forgotten. It returns the epoch in force. If doubtful, Redis renews only the
+// leases that it holds.
 func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, leases []*Lease, uses []useNow) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
 	var renewed renewalArgs
-	// From before the script: Redis counts from later.
+	// Taken before the script runs: Redis counts from later.
 	began := l.now()
 	for _, e := range leases {
 		var counts time.Duration
@@ -171,9 +170,8 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, le
 	return inForce, nil
 }
 
-// endAgain ends a lease that was released while a script was on its way that told an
-// epoch of it: the script may have come later, and budgets reserve for it again. The
-// Limiter's lock is held.
+// endAgain ends a lease again if it was released while a script that renewed it was on its way: the script may have
+// arrived later, and budgets then reserve for the lease again. The caller holds the Limiter's lock.
 func (l *Limiter) endAgain(e *Lease) {
 	r := &release{id: e.id, rules: e.rules, keep: e.release.keep, written: make(chan struct{})}
 	if r.keep == 0 {
@@ -222,9 +220,9 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 
 // renewalArgs encodes leases for the renew script.
 type renewalArgs struct {
-	sets, counts []string // keys: of leases; of money and of quotas
+	sets, counts []string // keys: of the leases' limits; of the state of budgets and quotas
 	leases       []any    // arguments
-	uses         []any    // of quotas and budgets, likewise: five for each
+	uses         []any    // arguments, five for each quota or budget
 }
 
 // args returns the arguments that describe leases and uses.
@@ -232,15 +230,15 @@ func (r *renewalArgs) args() []any {
 	return append(append(slices.Clone(r.leases), len(r.uses)/5), r.uses...)
 }
 
-// addUses adds what this process was told of quotas and budgets.
+// addUses adds the usage of quotas and budgets that this process was told of.
 func (r *renewalArgs) addUses(uses []useNow) {
 	for _, u := range uses {
 		r.uses = append(r.uses, indexIn(&r.counts, u.key), u.epoch, u.used, u.began, u.reset)
 	}
 }
 
-// add adds a lease that ends after counts when it is not renewed (0: after a
-// lease's time), and reserves a cost of budgets.
+// add adds a lease that ends after counts unless it is renewed (0: after the limiter's lease time) and that reserves
+// cost (nano-USD) in its budgets.
 func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost int64) {
 	var sets, moneys, quotas []any
 	for _, rule := range rules {
@@ -259,7 +257,7 @@ func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost i
 	r.leases = append(append(r.leases, len(quotas)), quotas...)
 }
 
-// indexIn is the index of a key in a list, from 1, to which it is added once.
+// indexIn returns the index of a key in a list, counted from 1. It appends the key if the list lacks it.
 func indexIn(keys *[]string, key string) int {
 	i := slices.Index(*keys, key)
 	if i < 0 {
@@ -269,12 +267,12 @@ func indexIn(keys *[]string, key string) int {
 	return i + 1
 }
 
-// watch fences the worker when its heartbeat lapsed, and loses leases that
-// lapsed. It asks no Redis, so that nothing can hold it up.
+// watch fences the worker if its heartbeat has lapsed, and loses leases that have lapsed. It does not ask Redis, so
+// nothing can delay it.
 //
-// What lapsed by the wall clock alone is in doubt: either the machine was paused, or its wall clock
-// was set. Then nothing is sent (Lease.Check), and a renewal finds out: Redis's clock shows whether
-// time has passed, and Redis renews only the leases that it still holds.
+// A lease that has lapsed by the wall clock alone is in doubt: either the machine was paused, or its wall clock was
+// set. Then nothing is sent (Lease.Check) until a renewal finds out. Redis's clock shows whether time has passed, and
+// Redis renews only the leases that it still holds.
 func (l *Limiter) watch(ctx context.Context) error {
 	select {
 	case <-l.beating:

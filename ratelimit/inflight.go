@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// others are the leases of other workers under a limit, and when Redis told how many.
+// others counts the leases of other workers under a limit, and says when Redis reported the number.
 type others struct {
 	leases int64
 	told   time.Time
 }
 
-// InFlight is how many calls are in flight, in all processes, under the narrowest
-// bound on them that the lease's call keeps: its evaluation's, else the lowest; this
-// one counts until its release. What others have in flight is as of this worker's
-// last exchange with Redis. 0: there is no such bound.
+// InFlight returns how many calls are in flight, in all processes, under the narrowest concurrency limit of the lease's
+// call: the evaluation's own limit if there is one, else the one with the lowest bound. The lease's own call counts
+// until its release. The numbers of other workers are as of this worker's last exchange with Redis. 0: the call has no
+// such limit.
 func (e *Lease) InFlight() int64 {
 	var narrowest *rule
 	for _, r := range e.rules {
@@ -34,18 +34,18 @@ func (e *Lease) InFlight() int64 {
 	return l.others[narrowest.id].leases + l.held[narrowest.id]
 }
 
-// roomFor is how long what Redis told of a limit is taken to hold.
+// roomFor is how long the usage that Redis reported for a limit is considered current.
 const roomFor = time.Second
 
-// roomy reports whether less than half of a limit on calls in flight is used, by what Redis told
-// lately: no call waits for the next lease to end. The caller holds Limiter.mu.
+// roomy reports whether less than half of a concurrency limit is used, by what Redis reported lately: no call waits for
+// the next lease to end. The caller holds Limiter.mu.
 func (l *Limiter) roomy(r *rule, now time.Time) bool {
 	known, ok := l.others[r.id]
 	return ok && !r.Adaptive && now.Sub(known.told) < roomFor && 2*(known.leases+l.held[r.id]) < r.Max
 }
 
-// countOthers notes how many calls of other workers are in flight, and how much of quotas and budgets is used,
-// before callers of this one learn what became of their calls: they may ask at once.
+// countOthers records how many calls of other workers are in flight, and how much of quotas and budgets is used. It
+// runs before callers of this worker get their answers, because they may ask for these numbers at once.
 func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()

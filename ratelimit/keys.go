@@ -24,5 +24,5 @@ func (k keys) samples(model string) string { return k.tag + ":t:" + model }
 func (k keys) leases(limit string) string  { return k.tag + ":s:" + limit }
 func (k keys) wake(worker string) string   { return k.tag + ":wake:" + worker }
 
-// rate is the key that redis_rate uses for "{ef}:<limit>".
+// rate returns the key that redis_rate uses for the name "{ef}:<limit>".
 func (k keys) rate(limit string) string { return "rate:" + k.tag + ":" + limit }

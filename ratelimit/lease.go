@@ -19,17 +19,17 @@ type Lease struct {
 	waited  time.Duration
 
 	reserved Used
-	counts   time.Duration // how long it counts when not renewed; 0: a lease's time
+	counts   time.Duration // how long it counts unless renewed; 0: the limiter's lease time
 
 	start       instant       // when the call may start, on our clock
-	startMicros int64         // the same on Redis's
-	moved       time.Duration // of Redis's clock, by then
+	startMicros int64         // the same in Unix µs on Redis's clock
+	moved       time.Duration // how far Redis's clock had been set by then
 	sendBy      instant       // the latest start that the rates allow for; zero: any
 	latestEnd   instant       // zero: none
-	measured    bool          // how late it is sent counts for a margin
+	measured    bool          // a limit has a measured margin, so delays are recorded
 
 	// Guarded by Limiter.mu.
-	until     instant // when it is taken to have ended unless renewed
+	until     instant // when it counts as ended unless renewed
 	lost      error
 	release   *release
 	onLosing  []func(error)
@@ -40,40 +40,37 @@ type Lease struct {
 	refused   *rule // the limit that was too high for the call
 }
 
-// Used is what a call reserves, or used, under limits of units: tokens, and
-// nano-USD.
+// Used holds the amounts that a call reserves, or has used, under limits of units: tokens, and nano-USD.
 type Used struct{ Input, Output, Cost int64 }
 
 func (u Used) minus(other Used) Used {
 	return Used{u.Input - other.Input, u.Output - other.Output, u.Cost - other.Cost}
 }
 
-// remaining is what a provider said is left of a limit.
+// remaining is how much of a limit is left according to the provider.
 type remaining struct {
 	rule  *rule
 	units int64
 }
 
-// ID is the Request's.
 func (e *Lease) ID() string { return e.id }
 
-// BoundBy is the ID of the limit that the call waited for last, "" if none.
+// BoundBy returns the ID of the limit, or of the cooldown, that the call waited for last; "" if it did not wait.
 func (e *Lease) BoundBy() string { return e.boundBy }
 
-// Memory names what Redis remembered, as Admin.Memory does, when it last knew of the lease.
+// Memory returns the name of what Redis remembered, as Admin.Memory does, when it last knew of the lease.
 func (e *Lease) Memory() string {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
 	return e.epoch
 }
 
-// Now returns the time on Redis's clock, as it was when the lease was granted and has passed here
-// since.
+// Now returns the current time on Redis's clock: the time of the grant plus the time that has passed here since.
 func (e *Lease) Now() time.Time {
 	return time.UnixMicro(e.startMicros).Add(e.limiter.now().sub(e.start))
 }
 
-// Left returns how long it is until the call's LatestEnd; without one, the longest duration.
+// Left returns the time until the call's LatestEnd; without one, the longest time.Duration.
 func (e *Lease) Left() time.Duration {
 	if e.latestEnd.isZero() {
 		return math.MaxInt64
@@ -81,16 +78,15 @@ func (e *Lease) Left() time.Duration {
 	return e.latestEnd.sub(e.limiter.now())
 }
 
-// Waited is the time the call spent in Acquire.
+// Waited returns how long the call spent in Acquire.
 func (e *Lease) Waited() time.Duration { return e.waited }
 
-// Check says whether a request may be written now: call it right before. It
-// returns ErrLost when the lease ended, and when more time than the limits'
-// jitter has gone since the start that was granted; the lease is then to be
-// released and the call asked for again. It asks this machine's clocks, not
-// Redis: the time for which the machine was suspended counts. So does that by which
-// its wall clock was set forward, because a virtual machine that was paused shows
-// no more; see watch.
+// Check returns nil if a request may be written now: call it right before writing. It returns ErrLost if the lease has
+// ended, or if the call is later than the limits' jitter allows after its granted start. The caller then releases the
+// lease and asks for the call again.
+//
+// Check reads this machine's clocks, not Redis's. Time for which the machine was suspended counts. So does time by
+// which its wall clock was set forward, because a paused virtual machine shows nothing else; see watch.
 func (e *Lease) Check() error {
 	now := e.limiter.now()
 	tooLate := !e.sendBy.isZero() && now.mayHaveReached(e.sendBy)
@@ -112,7 +108,7 @@ func (e *Lease) Check() error {
 	return nil
 }
 
-// ended returns the reason that the lease has ended. The Limiter's lock is held.
+// ended returns why the lease has ended, or nil. The caller holds the Limiter's lock.
 func (e *Lease) ended(now instant) error {
 	switch {
 	case e.lost != nil:
@@ -151,56 +147,52 @@ func (e *Lease) Settle(used Used) {
 	e.more = used.minus(e.reserved)
 }
 
-// Reserved is what limits of units hold for the call until it is settled.
+// Reserved returns what limits of units reserve for the call until it is settled.
 func (e *Lease) Reserved() Used { return e.reserved }
 
-// Observe notes what the provider's headers say is left of a minute's calls or
-// tokens, before the lease's release: when that is less than this limiter would
-// give, because others use the account too or the provider counts otherwise, the
-// limit is tightened to it. It is never loosened: what the headers said is old.
+// Observe records what the provider's headers say is left of a minute's calls or tokens, before the lease's release. If
+// that is less than this limiter would give, the limit is tightened to it: others use the account too, or the provider
+// counts differently. It is never loosened, because headers are old when they arrive.
 func (e *Lease) Observe(kind Kind, left int64) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
 	for _, r := range e.rules {
 		said := r.Kind == kind && r.Provider != "" && r.Period == time.Minute
-		// Of a rate no count is known, only that nothing is saved up any more.
+		// The count of a rate is unknown; only 0 left says something: no burst is saved up.
 		if said && (r.way == byRate && left == 0 || r.way == byWindow && r.Window.Length == r.Period) {
 			e.remaining = append(e.remaining, remaining{rule: r, units: max(0, left)})
 		}
 	}
 }
 
-// Answered notes that the provider answered the call, before the lease's release.
-// Limits that were cut grow by it.
+// Answered records, before the lease's release, that the provider answered the call. Limits that were cut grow with
+// such answers.
 func (e *Lease) Answered() {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
 	e.answered = true
 }
 
-// Refused notes, before the lease's release, that the provider refused the call because of too
-// many requests or overload; of is the kind of limit that it named, "" if none. If of is a
-// limit of calls or tokens started, and the call has such a limit in force, that limit handles
-// it. Otherwise the narrowest of the call's adaptive limits is cut to seven tenths of the calls
-// in flight under it, or of the limit if that is less, and at least one.
+// Refused records, before the lease's release, that the provider refused the call because of too many requests or
+// overload. of is the kind of limit that the provider named, "" if none. If of is a kind that bounds calls or tokens
+// started, and the call has such a limit in force, that limit handles the refusal. Otherwise the narrowest of the
+// call's adaptive limits is cut to seven tenths of the calls in flight under it, or of the limit if that is less, and
+// at least one.
 //
-// All calls that started before a cut belong to one episode and cut no further, in any process:
-// their refusals say nothing about the limit as it is now. Provider hints do not affect this: a
-// long Retry-After starts a cooldown (Cool) and delays no cut. A call refused with no other
-// call beside it was not one too many and cuts nothing; neither does one under a limit that is
-// closed.
+// All calls that started before a cut belong to one episode and cut no further, in any process: their refusals say
+// nothing about the limit as it is now. Provider hints do not affect this: a long Retry-After starts a cooldown (Cool)
+// and delays no cut. If no other call was in flight, the refused call was not one too many and cuts nothing. A call
+// under a closed limit cuts nothing either.
 //
-// A limit grows again by one call, or a fiftieth of its cap, once as many calls as it allows
-// were answered that started since its cut and ended while every one of its leases was taken: a
-// limit that is not used up gives no evidence. It never grows beyond its cap. A cut is
-// forgotten an hour after the last call under the limit was answered or refused, so unused
-// limits leave nothing behind.
+// A limit grows again by one call, or a fiftieth of its cap, after as many answered calls as it allows. Only calls that
+// started since the cut, and ended while all of its leases were taken, count: a limit that is not used up gives no
+// evidence. It never grows beyond its cap. A cut is forgotten an hour after the last call under the limit was answered
+// or refused, so unused limits leave nothing behind.
 //
-// Additive increase and multiplicative decrease are those of D.-M. Chiu and R. Jain, Analysis
-// of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989.
-// The remaining choices follow congestion control: a cut of the calls in flight (RFC 5681,
-// 3.1), to 0.7 of them (RFC 9438, 4.6), once for everything sent before it (RFC 6582), and no
-// growth while the limit is not fully used (RFC 7661).
+// Additive increase and multiplicative decrease follow D.-M. Chiu and R. Jain, Analysis of the Increase and Decrease
+// Algorithms for Congestion Avoidance in Computer Networks, 1989. The other choices follow congestion control: a cut of
+// the calls in flight (RFC 5681, 3.1), to 0.7 of them (RFC 9438, 4.6), once for everything sent before it (RFC 6582),
+// and no growth while the limit is not fully used (RFC 7661).
 func (e *Lease) Refused(of Kind) {
 	var narrowest *rule
 	for _, r := range e.rules {
@@ -216,29 +208,27 @@ func (e *Lease) Refused(of Kind) {
 	e.refused = narrowest
 }
 
-// Restored reports whether the call is under a limit whose use is restored from recorded calls
-// when Redis loses it: a budget or a daily quota. Such a call is to be recorded after Release
-// returns.
+// Restored reports whether the call is under a limit whose usage is restored from recorded calls when Redis loses it: a
+// budget or a daily quota. Record such a call after Release returns.
 func (e *Lease) Restored() bool {
 	return slices.ContainsFunc(e.rules, func(r *rule) bool { return r.way == byBudget || r.way == byQuota })
 }
 
-// Release ends the lease and returns when Redis has recorded it, or with an error when ctx ends
-// first; the limiter then keeps trying. A second Release waits for the first. Use it in every
-// exit path, with a context that outlives the call's.
+// Release ends the lease and returns once Redis has recorded that, or with an error if ctx ends first; the limiter then
+// keeps trying. A second Release waits for the first. Call it on every exit path, with a context that outlives the
+// call's.
 func (e *Lease) Release(ctx context.Context) error {
 	return e.limiter.confirm(ctx, e.end(release{awaited: true}))
 }
 
-// End is Release without the wait: Redis learns of it with the next script, and the limiter
-// keeps trying until it does, or Run ends. keep is for a call that was given up while the
-// provider may still count its request: the lease lasts for another keep and then expires; 0:
-// it ends now.
+// End ends the lease as Release does, without waiting: Redis learns of it with the next script. The limiter keeps
+// trying until Redis has recorded it or Run ends. keep is for a call that was given up while the provider may still
+// count its request: the lease lasts for keep longer and then expires; 0: it ends now.
 func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
 
-// Cut ends the lease of a call whose connection was cut before the answer arrived. The provider
-// may not have noticed and may still be working on it, so the lease counts for another keep,
-// and under Request.Hold until the call's LatestEnd.
+// Cut ends the lease of a call whose connection was cut before the answer arrived. The provider may not have noticed
+// and may still be working on it, so the lease counts for keep longer, and under Request.Hold until the call's
+// LatestEnd.
 func (e *Lease) Cut(keep time.Duration) {
 	if e.counts > 0 {
 		keep = max(keep, e.latestEnd.sub(e.limiter.now()))
@@ -246,8 +236,8 @@ func (e *Lease) Cut(keep time.Duration) {
 	e.End(keep)
 }
 
-// Jitter returns the longest spread between a grant and its request's arrival that
-// the lease's limits assume; 0: none of them says one.
+// Jitter returns the longest time between a grant and the arrival of its request that the lease's limits assume; 0:
+// none of them sets one.
 func (e *Lease) Jitter() time.Duration {
 	var longest time.Duration
 	for _, r := range e.rules {
@@ -256,13 +246,13 @@ func (e *Lease) Jitter() time.Duration {
 	return longest
 }
 
-// abandon releases a lease whose call never started, and returns its place in the rates unless
-// another call was admitted after it. It does not wait.
+// abandon releases a lease whose call never started. It returns the call's share of the rates unless another call was
+// admitted after it. It does not block.
 func (e *Lease) abandon() {
 	e.end(release{unused: true})
 }
 
-// end posts the release of the lease, once.
+// end posts the release of the lease to the pump. Further calls return the first release.
 func (e *Lease) end(r release) *release {
 	l := e.limiter
 	l.mu.Lock()
@@ -284,22 +274,22 @@ type release struct {
 	id             string
 	rules          []*rule
 	keep           time.Duration
-	unused         bool          // its call never was
+	unused         bool          // its call never started
 	awaited        bool          // its caller waits until Redis has it
-	start          int64         // on Redis's clock
-	moved          time.Duration // by which that had been set
+	start          int64         // in Unix µs on Redis's clock
+	moved          time.Duration // how far Redis's clock had been set by then
 	written        chan struct{} // closed when Redis has it
-	reserved, more Used          // more: used beyond the reservation
+	reserved, more Used          // more: used beyond the reservation, negative if less
 	remaining      []remaining
 	answered       bool  // by the provider
 	refused        *rule // the limit that was too high for its call; nil: none
-	// epoch is the one in which Redis last knew the lease: where that has passed, budgets
-	// may have forgotten it and count it now. Empty: they do not.
+	// epoch is the one in which Redis last knew the lease. If another is in force, budgets may have forgotten the lease
+	// and count it now. Empty: no budget needs that.
 	epoch string
 }
 
-// counts reports whether anyone may wait for a release: its caller, or a call that the limits
-// may let start when it is written.
+// counts reports whether anything may wait for a release: its caller, or a call that the limits may let start once the
+// release is written.
 func (l *Limiter) counts(r *release, now time.Time) bool {
 	if r.awaited || r.unused || r.keep > 0 || r.refused != nil || len(r.remaining) > 0 {
 		return true
@@ -317,14 +307,12 @@ func (l *Limiter) counts(r *release, now time.Time) bool {
 	})
 }
 
-// plain reports whether nothing but the worker's ledger knows the lease, which ends
-// now.
+// plain reports whether only the worker's ledger knows the lease, and the lease ends now.
 func (r *release) plain() bool {
 	return len(r.rules) == 0 && r.keep == 0 && len(r.remaining) == 0
 }
 
-// confirm waits until a release is written, and writes it itself when the pump
-// has ended.
+// confirm waits until a release is written, and writes it itself if the pump has ended.
 func (l *Limiter) confirm(ctx context.Context, r *release) error {
 	select {
 	case <-r.written:
@@ -344,7 +332,7 @@ func (l *Limiter) confirm(ctx context.Context, r *release) error {
 	return nil
 }
 
-// track notes a lease that was granted. The Limiter's lock is held.
+// track adds a granted lease to the limiter's bookkeeping. The caller holds the Limiter's lock.
 func (l *Limiter) track(e *Lease) {
 	l.leases[e.id] = e
 	for _, rule := range e.rules {
@@ -352,7 +340,7 @@ func (l *Limiter) track(e *Lease) {
 	}
 }
 
-// untrack forgets a lease. The Limiter's lock is held.
+// untrack removes a lease from the limiter's bookkeeping. The caller holds the Limiter's lock.
 func (l *Limiter) untrack(e *Lease) {
 	if l.leases[e.id] != e {
 		return
@@ -365,7 +353,7 @@ func (l *Limiter) untrack(e *Lease) {
 	}
 }
 
-// lose ends a lease that is ours no more. The Limiter's lock is held.
+// lose ends a lease that this worker no longer holds, for the reason why. The caller holds the Limiter's lock.
 func (l *Limiter) lose(e *Lease, why error) {
 	e.lost = why
 	l.health.Lost++
@@ -376,7 +364,7 @@ func (l *Limiter) lose(e *Lease, why error) {
 	e.onLosing = nil
 }
 
-// loseAll ends every lease. The Limiter's lock is held.
+// loseAll ends every lease for the reason why. The caller holds the Limiter's lock.
 func (l *Limiter) loseAll(why error) {
 	for _, e := range l.leases {
 		l.lose(e, fmt.Errorf("%w: %w", ErrLost, why))

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// LeastTime is the shortest time an unused limit needs from the start of the first of calls,
-// now, to the start of the last. It is 0 for calls that may start at once, for limits of calls
-// in flight and for budgets. It is capped at the longest time.Duration.
+// LeastTime returns the shortest time that an unused limit needs between the starts of the first and the last of calls.
+// The first starts at now; tokens is the total of all calls. LeastTime returns 0 for calls that may start at once, for
+// concurrency limits and for budgets, and at most the longest time.Duration.
 //
-// Requests begin with the burst; then one starts in each interval to which the limit's window
-// and jitter trim the rate. Tokens, which all calls cost equally, fill a window at once, and
-// again whenever it has passed; from a bucket they come at its rate. A quota resets at midnight
-// in its zone.
+// Requests begin with the burst; then one starts in each interval to which the limit's window and jitter trim the rate.
+// Tokens, of which all calls use equally many, fill a window at once, and again whenever it has passed; from a bucket
+// they come at its rate. A quota resets at midnight in its zone.
 func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
 	if l.Kind == Concurrency || l.Kind == Cost || calls < 1 || l.Max < 1 {
 		return 0
@@ -43,7 +42,7 @@ func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
 	}
 }
 
-// times is n times so many microseconds.
+// times returns n × micros microseconds, at most the longest time.Duration.
 func times(n int64, micros float64) time.Duration {
 	if d := float64(n) * micros * 1e3; d < math.MaxInt64 {
 		return time.Duration(d)

@@ -1,18 +1,17 @@
 // Package ratelimit admits calls under limits shared by all processes.
 //
-// A limit bounds the calls in flight or the calls started in a period, of the whole fleet, a
-// provider, a model, a group or an evaluation. Limits are kept in a registry in Redis. One
-// script admits a call under every limit that matches its scope, or under none. The call holds
-// a lease until it is released. Leases live on Redis's clock and are renewed together. A
-// process that could not renew in time knows it by its machine's clocks before any other process
-// may use its leases, also when the machine was suspended.
+// A limit bounds the calls in flight or the calls started in a period. It applies to the whole fleet, a provider, a
+// model, a group or an evaluation. Limits are kept in a registry in Redis. One script admits a call under every limit
+// that matches its scope, or under none. The call holds a lease until it is released. Leases live on Redis's clock and
+// are renewed together. A process that could not renew in time notices by its machine's clocks before any other process
+// may use its leases, even if the machine was suspended.
 //
-// There is no polling. The calls of one process that wait under the same limits share one wait
-// queue, for which one script asks. Across processes, a lease that ends wakes the process that
-// has waited longest, and a process that waits for a rate is told its exact time.
+// There is no polling. The calls of one process that wait under the same limits share one wait queue, for which one
+// script asks. Across processes, a lease that ends wakes the process that has waited longest, and a process that waits
+// for a rate is told its exact time.
 //
-// The package does not know providers, runs or queues. It keeps no limit of its own while Redis
-// is unreachable (no call starts then), and never decides whether a failed call is retried.
+// The package does not know providers, runs or queues. It keeps no limit of its own while Redis is unreachable (no call
+// starts then), and never decides whether a failed call is retried.
 package ratelimit
 
 import (
@@ -29,35 +28,33 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// DefaultLease is how long leases and heartbeats last when not renewed.
+// DefaultLease is how long leases and heartbeats last unless they are renewed.
 const DefaultLease = 10 * time.Second
 
-// ErrFenced means that the heartbeat of this worker lapsed: its leases may be
-// used by others. Nothing may be sent on them; a new Limiter under a new worker
-// id takes over.
+// ErrFenced means that the heartbeat of this worker lapsed: others may use its leases. Nothing may be sent under them;
+// a new Limiter with a new worker ID takes over.
 var ErrFenced = errors.New("the worker's heartbeat lapsed")
 
 // ErrStopped means that Run has ended, or was told to.
 var ErrStopped = errors.New("the limiter has stopped")
 
-// ErrLost means that a lease is no longer valid for the call: it was not renewed, or the call
-// is too late for the time it was granted for. The call may ask again, under a new ID.
+// ErrLost means that a lease is no longer valid for the call: it was not renewed, or the call is too late for its
+// granted start. The call may ask again, under a new ID.
 var ErrLost = errors.New("the lease is lost")
 
 // Config of a Limiter, and of an Admin. The zero Config is valid.
 type Config struct {
 	// Namespace is the hash tag of all keys. Default "ef".
 	Namespace string
-	// Worker identifies this incarnation of the process and is never used
-	// again by another. Default: a random name.
+	// Worker identifies this incarnation of the process; no other may ever use the same name. Default: a random name.
 	Worker string
 	// Lease is how long leases and the heartbeat last unless renewed, which
 	// happens every third of it. The process fences itself after four fifths.
 	// Default DefaultLease.
 	Lease time.Duration
-	// Memory outlives a Limiter that was fenced. Default: one of its own.
+	// Memory holds what a new Limiter takes over from one that was fenced. Default: a Memory of its own.
 	Memory *Memory
-	// Log hears once about each outage of Redis. The zero Logger is silent.
+	// Log receives one message about each outage of Redis. The zero Logger is silent.
 	Log zerolog.Logger
 }
 
@@ -65,7 +62,7 @@ type Config struct {
 // of goroutines.
 type Limiter struct {
 	access
-	holder string // whose limits every call needs; "" for none
+	holder string // whose limits must be in force for every call; "" for none
 
 	kick     chan struct{} // there is mail, or a lease ended; holds one
 	late     chan struct{} // a call was too late to be sent; holds one
@@ -81,7 +78,7 @@ type Limiter struct {
 	leases  map[string]*Lease
 	held    map[string]int64  // leases by limit ID
 	others  map[string]others // likewise those of other workers
-	until   instant           // when the heartbeat is taken to have lapsed
+	until   instant           // when the heartbeat counts as lapsed
 	epoch   string            // of Redis's memory, in which it was last told of the leases
 	waiting int
 	spreads map[string]*spread // by provider
@@ -89,10 +86,10 @@ type Limiter struct {
 	clock   clock
 	delays  delays
 
-	disagreeing sync.Mutex // one at a time finds out what became of Redis's clock
+	disagreeing sync.Mutex // held while finding out whether Redis's clock was set
 }
 
-// mail is what others tell the pump.
+// mail is what other goroutines post to the pump.
 type mail struct {
 	calls     []*call
 	withdrawn []*call
@@ -100,7 +97,7 @@ type mail struct {
 	wakes     []wake
 }
 
-// New returns a Limiter that uses client, which stays the caller's to close.
+// New returns a Limiter that uses client. The caller closes client.
 func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
 	cfg.Memory = cmp.Or(cfg.Memory, &Memory{})
@@ -112,14 +109,13 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 	}
 }
 
-// margin is how long before its leases end in Redis a worker gives them up. It
-// covers what two clocks may drift apart in a lease, and the time to stop.
+// margin returns how long before its leases end in Redis a worker gives them up. It covers the drift of two clocks
+// during a lease, and the time to stop.
 func (c Config) margin() time.Duration { return c.Lease / 5 }
 
-// Run keeps the heartbeat and the leases, and admits the calls that wait in Acquire. It runs
-// once. When ctx ends it writes pending releases, leaves all wait queues, removes the heartbeat
-// and returns nil. End it after the calls, because leases still held are then lost. When the
-// heartbeat lapsed it returns ErrFenced.
+// Run keeps the heartbeat and the leases, and admits the calls that wait in Acquire. It runs once. When ctx ends, it
+// writes pending releases, leaves all wait queues, removes the heartbeat and returns nil. Leases that are still held
+// are then lost, so end the calls first. If the heartbeat lapses, it returns ErrFenced.
 func (l *Limiter) Run(ctx context.Context) error {
 	l.mu.Lock()
 	if l.running {
@@ -159,7 +155,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	return nil
 }
 
-// bury ends the heartbeat, when nothing renews it any more.
+// bury ends the heartbeat once nothing renews it any more.
 func (l *Limiter) bury(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Lease/2)
 	defer cancel()
@@ -168,33 +164,32 @@ func (l *Limiter) bury(ctx context.Context) {
 	}
 }
 
-// Fenced is closed when the worker's heartbeat lapsed by its own clock, before other
-// processes may use its leases. Every handler must then end, whether it waits or has a call in
-// flight.
+// Fenced returns a channel that is closed when the worker's heartbeat has lapsed by its own clock, before other
+// processes may use its leases. Every handler must then end, whether it waits or has a call in flight.
 func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }
 
-// Beating is closed at the first heartbeat: from then on others know that the
-// worker lives. Take nothing over before.
+// Beating returns a channel that is closed after the first heartbeat: from then on others know that the worker is
+// alive. Take over no work of other workers before.
 func (l *Limiter) Beating() <-chan struct{} { return l.beating }
 
-// Ended is closed when Run has returned: what it had to write is written.
+// Ended returns a channel that is closed when Run has returned and has written its pending releases.
 func (l *Limiter) Ended() <-chan struct{} { return l.ended }
 
-// Waiting is the number of calls that are in Acquire.
+// Waiting returns the number of calls that are in Acquire.
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting
 }
 
-// Health is how a Limiter has fared since it was made.
+// Health describes the state of a Limiter and its history since it was created.
 type Health struct {
 	Away    bool // Redis did not answer when it was asked last
 	Outages int  // how often it stopped answering
 	Lost    int  // leases that ended before they were released
 }
 
-// Health may be asked at any time.
+// Health returns the limiter's health. It may be called at any time.
 func (l *Limiter) Health() Health {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +204,7 @@ func (l *Limiter) wakePump() {
 	}
 }
 
-// outage notes that Redis does not answer; see Health.
+// outage records that Redis does not answer; see Health.
 func (l *Limiter) outage(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -223,7 +218,7 @@ func (l *Limiter) outage(ctx context.Context, err error) {
 	}
 }
 
-// answered notes that Redis is there.
+// answered records that Redis answers.
 func (l *Limiter) answered() {
 	l.mu.Lock()
 	l.health.Away = false

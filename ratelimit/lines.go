@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// follow has a queue that was empty wait for a full limit for which another queue
-// of this worker waits, without asking: its place is kept for every call.
+// follow lets a queue that was empty wait for a full concurrency limit, without asking, if another queue of this worker
+// waits for that limit already: the worker's place in the wait queue serves all of its calls.
 func (p *pump) follow(g *queue, now time.Time) {
 	for _, other := range p.queues {
 		if other.bound != nil && other.bound.way == byLeases && other.due.After(now) &&
@@ -17,8 +17,7 @@ func (p *pump) follow(g *queue, now time.Time) {
 	}
 }
 
-// hurry makes the calls due that wait for one of these limits, when the end of a
-// lease may free it.
+// hurry makes the calls that wait for one of the limits due now, because the end of a lease may admit one of them.
 func (p *pump) hurry(rules []*rule) {
 	for _, g := range p.queues {
 		if g.bound != nil && (g.bound.leased() || g.bound.way == byWindow) && includes(rules, g.bound.id) {
@@ -31,8 +30,8 @@ func includes(rules []*rule, id string) bool {
 	return slices.ContainsFunc(rules, func(r *rule) bool { return r.id == id })
 }
 
-// leaveQueues adds the limits for which no call waits here any more: this worker
-// leaves their wait queues, and the next is called in its place.
+// leaveQueues adds to the batch the limits that no call waits for any more here. This worker leaves their wait queues,
+// and the next worker is woken instead.
 func (p *pump) leaveQueues(b *batch) {
 	for _, of := range []map[string]*rule{p.queued, p.woken} {
 		for id, r := range of {
@@ -56,8 +55,8 @@ func (p *pump) anyBefore(id string, such func(*queue) bool) bool {
 
 func anyone(*queue) bool { return true }
 
-// stay notes for empty queues before a limit whether their place was kept: what
-// fell free meanwhile went to others, or the next call need not wait.
+// stay updates the empty queues at a limit according to whether the worker kept its place in the wait queue. If it did
+// not, free leases went to others, or the next call need not wait.
 func (p *pump) stay(id string, kept bool, now time.Time) {
 	for _, g := range p.queues {
 		switch {

@@ -10,31 +10,29 @@ import (
 	"time"
 )
 
-// Measured is a Jitter for limits on requests. It is replaced by the margin that its
-// provider's calls need, which the limiter measures and all processes share. A program that
-// does not know it takes it for what it is: half a second.
+// Measured is a Jitter for limits on requests. The limiter replaces it by the margin that the provider's calls need,
+// which it measures and shares with all processes. A program that does not know Measured reads it as its value: half a
+// second.
 const Measured = 500*time.Millisecond - 1
 
-// Margin is the spread of a provider's calls between the start that was granted and the
-// arrival.
+// Margin is the spread between the granted start of a provider's calls and their arrival.
 //
-// Send is how late a call may be written. It is measured exactly (Lease.Check), and kept: a call
-// that is later is void, and raises the margin. Path is how much longer than at its best the
-// network takes, by the times in which connections open. Before anything was measured the
-// margin is half a second. It falls to the greatest spread of the last minute, and rises as soon
-// as a process has seen more.
+// Send is how late a call may be written. It is measured exactly (Lease.Check) and enforced: a call that is later is
+// void, and raises the margin. Path is how much longer than at its best the network takes, judged by how long
+// connections take to open. Before anything was measured the margin is half a second. It falls to the greatest spread
+// of the last minute, and rises as soon as a process has seen more.
 //
-// A change never lets a window have too many arrivals. Rates are paced so that within a window
-// and the margin, no more calls start than the limit allows. While a margin falls by d, a call that
-// started before may still be as late as the old margin allowed: starts of a time that is longer
-// by d could arrive in one window, so none starts for d of it. When the path is found to vary by d
-// more, it may have done so before: a pause of d takes back what the old pace let start. A longer
-// time to send needs no pause, because no call was sent later than was allowed; only what is saved
-// up is worth more then (rule.pauses).
-// FuzzMarginsKeepTheWindow tries it.
+// A change never lets a window have too many arrivals. Rates are paced so that within a window and the margin, no more
+// calls start than the limit allows.
+//
+// While a margin falls by d, a call that started before may still be as late as the old margin allowed. The starts of a
+// time longer by d could then arrive in one window, so none starts for d of it. When the path is found to vary by d
+// more, it may have done so before: a pause of d takes back what the old pace let start. A longer time to send needs no
+// pause, because no call was sent later than was allowed; only what is saved up is worth more then (rule.pauses).
+// FuzzMarginsKeepTheWindow tests this.
 type Margin struct{ Send, Path time.Duration }
 
-// Total is the spread that rates are paced for.
+// Total returns the spread that rates are paced for.
 func (m Margin) Total() time.Duration { return m.Send + m.Path }
 
 // The bounds of a margin. The least path covers what opening a connection does not show.
@@ -44,18 +42,18 @@ const (
 	leastPath = 50 * time.Millisecond
 	mostPath  = 250 * time.Millisecond
 
-	// firstWatch is how long calls are watched at least before the margin falls; the time grows
-	// to marginWatch, because connections that are opened now and then need more.
+	// firstWatch is how long calls are watched at least before the margin falls. The time grows to marginWatch, because
+	// connections that are rarely opened need more.
 	firstWatch  = 5 * time.Second
 	marginWatch = time.Minute
-	// marginEvery is how often a process tells what it has seen.
+	// marginEvery is how often a process publishes what it has seen.
 	marginEvery = 2 * time.Second
 )
 
 var unmeasured = Margin{Send: mostSend, Path: leastPath}
 
-// spare is the margin for what was seen: a quarter more for sending, because the next call
-// may be later.
+// spare returns the margin for the greatest spreads seen, within the bounds. Sending gets a quarter more, because the
+// next call may be later.
 func spare(late, path time.Duration) Margin {
 	return Margin{
 		Send: min(max(late*5/4, leastSend), mostSend).Round(time.Millisecond),
@@ -63,7 +61,7 @@ func spare(late, path time.Duration) Margin {
 	}
 }
 
-// margins are those of providers, by name.
+// margins holds the margin of each provider, by name.
 type margins map[string]Margin
 
 func parseMargins(fields map[string]string) (margins, error) {
@@ -78,7 +76,7 @@ func parseMargins(fields map[string]string) (margins, error) {
 	return all, nil
 }
 
-// of is the margin of a limit's provider; of a limit without one, the greatest of all.
+// of returns the margin of a provider, or the greatest of all for a limit without a provider.
 func (m margins) of(provider string) Margin {
 	if provider != "" {
 		return cmp.Or(m[provider], unmeasured)
@@ -90,17 +88,17 @@ func (m margins) of(provider string) Margin {
 	return cmp.Or(greatest, unmeasured)
 }
 
-// spread is what a process saw of a provider's calls since it told that last.
+// spread is what a process saw of a provider's calls since it last published that.
 type spread struct {
 	calls int
-	late  time.Duration // the latest that a call was written
+	late  time.Duration // the longest delay of a call's sending
 	path  time.Duration // the longest that a connection took to open
-	best  time.Duration // and the shortest ever; 0: unknown
+	best  time.Duration // the shortest time ever; 0: unknown
 	told  time.Time
 }
 
-// note notes how late the lease's call is, which is about to be written, and whether that is too
-// late. The lock is held.
+// note records how late the lease's call is about to be written, and whether that is too late. The caller holds the
+// Limiter's lock.
 func (l *Limiter) note(e *Lease, late time.Duration, tooLate bool) {
 	if !e.measured {
 		return
@@ -116,7 +114,7 @@ func (l *Limiter) note(e *Lease, late time.Duration, tooLate bool) {
 	}
 }
 
-// Connected notes how long a connection to the call's provider took to open.
+// Connected records how long a connection to the call's provider took to open.
 func (e *Lease) Connected(took time.Duration) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
@@ -136,7 +134,7 @@ func (l *Limiter) spreadOf(provider string) *spread {
 	return s
 }
 
-// measure tells what was seen until ctx ends.
+// measure publishes the spreads seen, at intervals, until ctx ends.
 func (l *Limiter) measure(ctx context.Context) error {
 	every := time.NewTicker(marginEvery)
 	defer every.Stop()
@@ -153,8 +151,8 @@ func (l *Limiter) measure(ctx context.Context) error {
 	}
 }
 
-// tellMargins tells what was seen of each provider, where it may change a margin. After an error
-// it is told again.
+// tellMargins publishes the spread seen of each provider if it may change a margin. After an error, the next call
+// publishes it again.
 func (l *Limiter) tellMargins(ctx context.Context) error {
 	seen := map[string]Margin{}
 	l.mu.Lock()
@@ -215,7 +213,7 @@ type marginRate struct {
 	Step    float64 `json:"step"`
 }
 
-// tellMargin is the margin script; done is false where the registry has changed.
+// tellMargin runs the margin script for a provider; done is false if the registry has changed.
 func (a access) tellMargin(ctx context.Context, in *registry, provider string, wanted Margin) (done bool, err error) {
 	keys, arg := a.keys.margin(in, provider, wanted)
 	reply, err := integers(marginScript.Run(ctx, a.client, keys, arg).Slice())
@@ -236,7 +234,7 @@ func (k keys) margin(in *registry, provider string, wanted Margin) (keys []strin
 		Most: mostSend.Microseconds(), First: firstWatch.Microseconds(), Watch: marginWatch.Microseconds(),
 	})
 	if err != nil {
-		panic(err) // no value in it can fail
+		panic(err) // all of its values can be encoded
 	}
 	return keys, string(text)
 }
@@ -250,10 +248,10 @@ func (r *registry) keeping(provider string) (rates []*rule) {
 	return rates
 }
 
-// pauses is how the pause of a rate depends on the change of its margin. A burst b of N a
-// window goes on while the rate pauses; when the margin rises, b-1 calls are worth longer
-// intervals than those by which they were counted. A bucket's burst is a whole number; one that
-// holds a single call is paced alike at every margin, and does not pause.
+// pauses returns how the pause of a rate depends on the change of its margin. A window's burst b of N continues while
+// the rate pauses. When the margin rises, b-1 calls are worth longer intervals than those by which they were counted. A
+// bucket's burst is a whole number; a bucket that holds a single call is paced alike at every margin, and does not
+// pause.
 func (r *rule) pauses() marginRate {
 	switch {
 	case r.Window.Length == 0 && r.Burst == 1:
@@ -265,20 +263,19 @@ func (r *rule) pauses() marginRate {
 	return marginRate{Stretch: max(1, n/max(1, n-b+1)), Gain: (b - 1) / max(1, n-b+1)}
 }
 
-// shift is by how much the rate pauses, in µs.
+// shift returns for how long the rate pauses when its margin changes from was to is, in µs.
 func (p marginRate) shift(was, is Margin) int64 {
 	pause := max(0, was.Total()-is.Total()) + max(0, is.Path-was.Path)
 	rise := max(0, is.Total()-was.Total())
 	return int64(math.Ceil(float64(pause.Microseconds())*p.Stretch + float64(rise.Microseconds())*p.Gain + p.Step))
 }
 
-// settled returns a limit with the margin of its provider as its jitter, and whether it keeps
-// that margin.
+// settled returns a limit with the margin of its provider as its jitter, and whether the limit's jitter is Measured.
 func (m margins) settled(l Limit) (Limit, bool) {
 	if l.Jitter != Measured || l.Kind != Requests {
 		return l, false
 	}
-	if l.Window.Length == 0 && l.Burst == 0 { // the bucket is taken for larger than what is saved up
+	if l.Window.Length == 0 && l.Burst == 0 { // without a Burst, the bucket counts as larger than what is saved up
 		l.Jitter = 0
 		return l, false
 	}
@@ -286,7 +283,7 @@ func (m margins) settled(l Limit) (Limit, bool) {
 	return l, true
 }
 
-// sendWithin is how late a call may be written by a rule; 0: any.
+// sendWithin returns how late after its granted start a call under the rule may be written; 0: any time.
 func (r *rule) sendWithin() time.Duration {
 	switch {
 	case r.leased():
@@ -299,8 +296,8 @@ func (r *rule) sendWithin() time.Duration {
 	return r.Jitter
 }
 
-// leastJitter returns the time that a call may take from its start until it is
-// written, by the rates that say one, and by quotas; 0: any.
+// leastJitter returns the time that a call may take from its start until it is written: the least that its rates and
+// quotas allow; 0: any.
 func leastJitter(rules []*rule) time.Duration {
 	var least time.Duration
 	for _, r := range rules {

@@ -13,29 +13,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis's memory has epochs. A new one begins when the registry is empty (the first use,
-// FLUSHALL, a restart without persistence) and when the server is not the one that began the
-// epoch in force (a restart with its memory, a failover), since it may lack the last writes.
+// Redis's memory has epochs. A new one begins when the registry is empty (the first use, FLUSHALL, a restart without
+// persistence). It also begins when the server is not the one that began the epoch in force (a restart with its memory,
+// a failover), since it may lack the last writes.
 //
-// A new epoch trusts nothing: for one lease time, the grace period, no call is admitted, while
-// every worker reports the leases it holds; rates begin used up, windows of tokens full, and
-// quotas and budgets closed until they are told what was used (Seed, TellSpent). The grace period of an epoch that began
-// with the server's own start, or with its last flush, counts from there: a Redis that has been
-// up for long, and was never a replica, delays no call. A process that remembers an earlier
-// epoch in which the server had as much memory does not rely on this: then the limiter's keys
-// were deleted.
+// A new epoch trusts nothing: for one lease time, the grace period, no call is admitted, while every worker reports the
+// leases it holds. Rates begin used up and windows of tokens full. Quotas and budgets are closed until they are told
+// what was used (Seed, TellSpent).
+//
+// If an epoch began with the server's own start, or with its last flush, the grace period counts from there: a Redis
+// that has been up for long, and was never a replica, delays no call. A process does not rely on this if it remembers
+// an earlier epoch in which the server had as much memory: then the limiter's keys were deleted.
 
-// forgotten is what calls wait for while Redis may not know every lease.
+// forgotten is the rule that calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: MemoryID, way: byMemory}
 
-// unregistered is the set of waiting calls that have an unregistered holder.
+// unregistered is the rule that calls wait for while one of their holders is not registered.
 var unregistered = &rule{id: "registration", way: byRegistration}
 
-// OnConnect returns a function for redis.Options.OnConnect. It asks the server of a new
-// connection whether it began the epoch in force, and begins another epoch if not, before the
-// connection carries any other command. A connection to a server that cannot answer yet,
-// because it is loading or its Cluster is down, is refused with the server's answer. namespace
-// and lease are as in Config. A Cluster client needs WatchNodes as well.
+// OnConnect returns a function for redis.Options.OnConnect. Before a new connection carries any other command, the
+// function asks the server whether it began the epoch in force, and begins another epoch if not. A connection to a
+// server that cannot answer yet, because it is loading or its Cluster is down, fails with the server's answer.
+// namespace and lease are as in Config. A Cluster client needs WatchNodes as well.
 func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
 	a := newAccess(nil, Config{Namespace: namespace, Lease: lease})
 	return func(ctx context.Context, conn *redis.Conn) error {
@@ -46,10 +45,9 @@ func OnConnect(namespace string, lease time.Duration) func(context.Context, *red
 	}
 }
 
-// refusesScripts reports whether an answer about the registry means that the server
-// refuses every script on it too, for as long as the connection lasts or until a
-// person changes its settings: a Sentinel knows no such command. LOADING and
-// CLUSTERDOWN pass by themselves.
+// refusesScripts reports whether an error on reading the registry means that the server refuses every script too. A
+// Sentinel, for example, has no such command. The refusal lasts as long as the connection, or until a person changes
+// the server's settings. LOADING and CLUSTERDOWN pass by themselves.
 func refusesScripts(err error) bool {
 	for _, prefix := range []string{"MOVED", "ASK", "NOPERM", "WRONGTYPE", "unknown command"} {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -69,8 +67,7 @@ type askable interface {
 	ZRangeWithScores(ctx context.Context, key string, start, stop int64) *redis.ZSliceCmd
 }
 
-// recognise begins an epoch when a server is another than the one that began the
-// one in force.
+// recognise begins an epoch if the server is not the one that began the epoch in force.
 func (a access) recognise(ctx context.Context, c askable) error {
 	ctx = context.WithValue(ctx, looking{}, true)
 	known, err := c.HMGet(ctx, a.keys.registry(), epochField, runField).Result()
@@ -91,8 +88,8 @@ func (a access) recognise(ctx context.Context, c askable) error {
 	return a.correctClock(ctx, c)
 }
 
-// sums returns the limits in a registry that count all calls of a day or an evaluation. It passes
-// over what this program does not know.
+// sums returns the limits in a registry that count all calls of a day or an evaluation. It skips limits that this
+// program does not know.
 func (k keys) sums(registry map[string]string) (sums []*rule) {
 	seen := map[string]bool{}
 	for holder, text := range registry {
@@ -110,27 +107,27 @@ func (k keys) sums(registry map[string]string) (sums []*rule) {
 	return sums
 }
 
-// What the names of epochs begin with, beside clockEpoch.
+// Prefixes of the names of epochs, beside clockEpoch.
 const (
-	// firstEpoch is that of a server that has never been flushed and that no known process has
-	// used before: no call can have been made under limits that it has forgotten, unless it was
-	// restarted without its data together with every process. lua/seed.lua knows it.
+	// firstEpoch begins the epoch of a server that has never been flushed and that no known process has used before. No
+	// call can have been made under limits that it has forgotten, unless it was restarted without its data together
+	// with every process. lua/seed.lua tests for it.
 	firstEpoch = "first-"
 	laterEpoch = ""
 )
 
-// deletedWithin allows for a server's uptime being reported in whole seconds.
+// deletedWithin is the tolerance for uptimes, which servers report in whole seconds.
 const deletedWithin = 2 * time.Second
 
-// deleted reports whether the limiter's keys have been deleted between two epochs, nil
-// for none: Redis remembers no less in the second than it did in the first.
+// deleted reports whether the limiter's keys were deleted between two epochs: Redis remembers no less in the second
+// than in the first. before is nil if no earlier epoch is known.
 func deleted(before, now *registry) bool {
 	return before != nil && before.epoch != "" && now.epoch != before.epoch && !strings.HasPrefix(now.epoch, clockEpoch) &&
 		now.since <= before.since+deletedWithin.Microseconds()
 }
 
-// begin replaces the epoch of a registry that is empty or cannot be trusted. known: this
-// process has seen an epoch before.
+// begin replaces the epoch of a registry that is empty or cannot be trusted. known means that this process has seen an
+// epoch before.
 func (a access) begin(ctx context.Context, in *registry, known bool) error {
 	var asked infoer = a.client
 	if cluster, ok := a.client.(*redis.ClusterClient); ok {
@@ -162,10 +159,9 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 	return a.beginWith(ctx, a.client, name, run, up, a.cfg.Lease, in.epoch)
 }
 
-// beginWith runs the begin script. name is what the epoch's name begins with, memory how far back
-// Redis remembers, unknown for how long from there it may not know every lease. instead is an
-// epoch of the same server that gives way; "": none does. sums are the budgets and quotas whose calls it may not know
-// all.
+// beginWith runs the begin script. name is the prefix of the epoch's name; memory is how far back Redis remembers; for
+// unknown after that, it may not know every lease. instead is an epoch of the same server to replace; "": none. sums
+// are the budgets and quotas some of whose calls Redis may not know.
 func (a access) beginWith(ctx context.Context, c redis.Scripter, name, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
 	keys, budgets := a.keys.begin(sums)
 	err := beginScript.Run(ctx, c, keys,
@@ -197,11 +193,10 @@ type infoer interface {
 	Info(ctx context.Context, section ...string) *redis.StringCmd
 }
 
-// longAgo is the age of a server that does not tell it.
+// longAgo is the assumed age of a server that does not report it.
 const longAgo = 10 * 365 * 24 * time.Hour
 
-// server asks a server for its run id, "" when it does not tell, and for the time
-// that it has been up, at least.
+// server asks a server for its run ID, "" if it does not report one, and for the least time that it has been up.
 func server(ctx context.Context, c infoer) (run string, up time.Duration, err error) {
 	info, err := c.Info(ctx, "server").Result()
 	var answered redis.Error
@@ -219,7 +214,7 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 			run = value
 		case "uptime_in_seconds":
 			if seconds, err := strconv.Atoi(value); err == nil {
-				// From the second of its start to that of now: up to one too many.
+				// Uptimes count whole seconds from the second of the start, so they may be one too long.
 				up = time.Duration(max(0, seconds-1)) * time.Second
 			}
 		}
@@ -227,9 +222,8 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 	return run, up, nil
 }
 
-// Since is from when on Redis remembers what limits admitted: where its epoch begins.
-// It changes whenever Redis may have forgotten. ok is false while no epoch is in
-// force.
+// Since returns the time from which Redis remembers what limits admitted: the start of its epoch. It changes whenever
+// Redis may have forgotten something. ok is false while no epoch is in force.
 func (a *Admin) Since(ctx context.Context) (since time.Time, ok bool, err error) {
 	registry, err := a.load(ctx)
 	if err != nil {
@@ -251,9 +245,9 @@ func (a *Admin) Remember(ctx context.Context) error {
 	return a.begin(ctx, &registry{}, false)
 }
 
-// Begin begins an epoch in an empty registry, for a Redis whose memory reaches back that far
-// and that no earlier process still uses: an embedded one, whose folder records when the last
-// call was made. It does nothing when an epoch is in force.
+// Begin begins an epoch in an empty registry, for a Redis that remembers everything for the last memory and that no
+// earlier process still uses. An embedded Redis is one: its folder records when the last call was made. Begin does
+// nothing if an epoch is in force.
 func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
 	if err := a.beginWith(ctx, a.client, firstEpoch, "", memory, 0, ""); err != nil {
 		return fmt.Errorf("begin limits: %w", err)
@@ -261,12 +255,13 @@ func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
 	return nil
 }
 
-// Reseed seeds the quotas in force whose usage Redis does not remember, in the name of who, a
-// results store. used counts the calls that a quota's scope matches and that began between two
-// times on Redis's clock, without those that the quota counts itself, named by the IDs of their
-// leases; the calls that have ended must be recorded: see Grace. used also reports whether who has
-// any call from before to. One that has none opens no quota whose calls Redis may have forgotten:
-// it may have been created after they were made. memory is as in TellSpent.
+// Reseed seeds the quotas in force whose usage Redis does not remember. who names the results store that seeds.
+//
+// used counts the calls that a quota's scope matches and that began between two times on Redis's clock. It leaves out
+// the calls that the quota counts itself, named by the IDs of their leases. Calls that have ended must be recorded: see
+// Grace. used also reports whether the store has any call from before the end of that time. A store without one opens
+// no quota whose calls Redis may have forgotten: it may have been created after they were made. memory is as in
+// TellSpent.
 func (a *Admin) Reseed(
 	ctx context.Context, who, memory string,
 	used func(quota Scope, from, to time.Time, without []string) (calls int64, knows bool, err error),
@@ -299,7 +294,7 @@ func (a *Admin) Reseed(
 	return nil
 }
 
-// Unsure reports whether a quota is in force of whose day Redis may not know every call.
+// Unsure reports whether a quota is in force for whose current day Redis may not know every call.
 func (a *Admin) Unsure(ctx context.Context) (bool, error) {
 	registry, now, err := a.loadAt(ctx)
 	if err != nil {
@@ -321,7 +316,7 @@ func (a *Admin) loadAt(ctx context.Context) (*registry, time.Time, error) {
 	return registry, now, nil
 }
 
-// unsure returns the quotas whose day, at a time on Redis's clock, began before Redis's memory.
+// unsure returns the quotas whose current day, at a time on Redis's clock, began before Redis's memory.
 func (r *registry) unsure(now time.Time) (quotas []*rule) {
 	for _, rule := range r.rules {
 		if rule.way != byQuota {
@@ -334,15 +329,15 @@ func (r *registry) unsure(now time.Time) (quotas []*rule) {
 	return quotas
 }
 
-// Seed tells a quota in force how much of it was used today, by calls from before Redis's
-// memory; a second call with the same who replaces the first. A quota that Redis does not
-// remember is closed until it is seeded. Of one that it remembers in part, after a failover for
-// example, the greater of both amounts counts.
+// Seed tells a quota in force how much of it was used today by calls from before Redis's memory began. A second call
+// with the same who replaces the first. A quota whose usage Redis does not remember is closed until it is seeded. If
+// Redis remembers a part, for example after a failover, the greater of both amounts counts.
 func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) error {
 	return a.seed(ctx, who, "", quota, used, true)
 }
 
-// seed is Seed by one that may not know: see Reseed.
+// seed runs the seed script for a quota as Seed does. knows is false if who may not know all calls of the day: see
+// Reseed. It returns ErrMemory if Redis's memory is no longer the one named memory.
 func (a *Admin) seed(ctx context.Context, who, memory string, quota Limit, used int64, knows bool) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is not a quota", quota.ID())

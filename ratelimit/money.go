@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Dollar is a US dollar in nano-USD, the unit that money is counted in: prices of
-// whole thousandths of a dollar for a million tokens are whole numbers of it.
+// Dollar is a US dollar in nano-USD, the unit of all amounts of money. Prices in whole thousandths of a dollar per
+// million tokens are whole numbers of it.
 const Dollar = 1_000_000_000
 
-// Dollars is an amount of nano-USD for people, in whole cents, with commas between thousands.
-// Below a dollar it has up to four significant digits, and six decimals.
+// Dollars formats an amount of nano-USD for people, in whole cents, with commas between thousands. Below a dollar it
+// has up to four significant digits, and at most six decimals.
 func Dollars(nano int64) string { return USD(float64(nano) / Dollar) }
 
-// USD is an amount of US dollars, written as Dollars writes it.
+// USD formats an amount of US dollars as Dollars does.
 func USD(dollars float64) string {
 	decimals := 6
 	switch size := math.Abs(dollars); {
@@ -48,14 +48,14 @@ func Budget(evaluation string, nano int64) Limit {
 	return Limit{Scope: Scope{Evaluation: evaluation}, Kind: Cost, Max: nano}
 }
 
-// ErrMemory means that Redis remembers less than it did when a number was read: nothing was done.
-// Read it again.
+// ErrMemory means that Redis may have forgotten something since a number was read, so nothing was done. Read the number
+// again.
 var ErrMemory = errors.New("redis may have lost more of the limits meanwhile")
 
-// TellSpent says what an evaluation had spent of its budget, in nano-USD, before Redis began to
-// count, which opens the budget. If Redis remembers more, that counts. memory is the name that
-// Memory gave when the amount was read, "" for any: in another memory TellSpent does nothing and
-// returns ErrMemory. TellSpent does nothing if the budget is open, and may be repeated.
+// TellSpent opens the budget of an evaluation by telling Redis the amount, in nano-USD, that was spent before Redis
+// began to count. If Redis remembers more, the greater amount counts. memory is the name that Memory gave when the
+// amount was read, "" for any: in another memory TellSpent does nothing and returns ErrMemory. TellSpent does nothing
+// if the budget is open, and may be repeated.
 func (a *Admin) TellSpent(ctx context.Context, evaluation, memory string, nano int64) error {
 	err := a.Remember(ctx) // an amount recorded without an epoch would count in every later epoch
 	told := int64(0)
@@ -72,8 +72,8 @@ func (a *Admin) TellSpent(ctx context.Context, evaluation, memory string, nano i
 	return nil
 }
 
-// Untold reports whether the budget of an evaluation is closed until TellSpent. counted are the
-// IDs of the leases that it counts itself, so that their calls are not told.
+// Untold reports whether the budget of an evaluation is closed until TellSpent. counted are the IDs of the leases that
+// the budget counts itself: leave their calls out of the amount told.
 func (a *Admin) Untold(ctx context.Context, evaluation string) (untold bool, counted []string, err error) {
 	id := Budget(evaluation, 0).ID()
 	told, err := a.client.HExists(ctx, a.keys.money(id), "told").Result()

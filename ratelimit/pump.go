@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pump is the one goroutine of a Limiter that asks for calls. It takes what
-// others post, makes one script of all that is due, and tells the callers.
+// pump is the one goroutine of a Limiter that runs the admission script. It takes what others post, asks for all that
+// is due with one script, and answers the callers.
 type pump struct {
 	limiter  *Limiter
 	registry *registry // nil before it was read
@@ -21,12 +21,12 @@ type pump struct {
 	queued   map[string]*rule  // the limits in whose wait queues this worker is, by ID
 	woken    map[string]*rule  // the limits whose wait queue called this worker, by ID
 	releases []*release
-	// releaseBy is when pending releases are written, if no call is asked for before.
+	// releaseBy is when pending releases are written, if no call is asked for earlier.
 	releaseBy time.Time
 
 	toldEpoch  string            // IDs already logged as making calls wait
-	toldClosed map[string]string // epoch by quota, in which was looked whether it is closed
-	calls      uint64            // that came, to number them
+	toldClosed map[string]string // by quota, the epoch for which it was checked whether the quota is closed
+	calls      uint64            // number of calls so far, to number them
 	admissions uint64
 }
 
@@ -44,8 +44,7 @@ const (
 	longestPause  = time.Second
 )
 
-// run serves until the Limiter is told to stop, and writes what is pending; or until ctx ends,
-// and drops everything.
+// run serves until the Limiter is told to stop, and then writes what is pending. If ctx ends, it drops everything.
 func (p *pump) run(ctx context.Context) error {
 	select {
 	case <-p.limiter.beating:
@@ -92,7 +91,7 @@ func (p *pump) rest(ctx context.Context, until time.Time, kick <-chan struct{}) 
 	}
 }
 
-// step does all due work and returns when more is due; the zero time when nothing is scheduled.
+// step does all due work and returns when more is due; the zero time if nothing is scheduled.
 func (p *pump) step(ctx context.Context) (time.Time, error) {
 	for {
 		p.collect()
@@ -178,11 +177,11 @@ func (p *pump) place(c *call) {
 	g.gather()
 }
 
-// readAgain is how often the registry is read while calls wait for the registration of
-// a holder: the message that announces it may be lost.
+// readAgain is how often the registry is read while calls wait for the registration of a holder: the message that
+// announces the registration may be lost.
 const readAgain = time.Second
 
-// setAside has a call wait until its holders are registered.
+// setAside makes a call wait until its holders are registered.
 func (p *pump) setAside(c *call) {
 	g := p.queues[unregistered.id]
 	if g == nil {
@@ -204,7 +203,7 @@ func (p *pump) discard(c *call) {
 	c.queue.remove(c)
 }
 
-// undo releases what a call may hold without our knowing.
+// undo releases the lease that a call may hold without our knowledge.
 func (p *pump) undo(c *call) {
 	if c.unclear {
 		c.unclear = false
@@ -265,7 +264,7 @@ func (p *pump) load(ctx context.Context) error {
 	return nil
 }
 
-// plan builds a batch of the due work, or returns nil and when the next will be due.
+// plan builds a batch of the work that is due. If none is, it returns nil and the time when the next work is due.
 func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	var due, riding []*queue
 	var next time.Time
@@ -307,7 +306,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	} else if len(p.releases) > 0 {
 		next = sooner(next, p.releaseBy)
 	}
-	// While releases are left over none may be overtaken by a call of its id.
+	// While releases are left over, no call with the ID of one may overtake it.
 	if len(due) == 0 || len(b.releases) == len(p.releases) {
 		p.ask(b, due, now)
 		p.leaveQueues(b)
@@ -319,7 +318,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	return b, time.Time{}
 }
 
-// sooner is the earlier of two times, the zero time being never.
+// sooner returns the earlier of two times; the zero time means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
@@ -341,7 +340,7 @@ func (p *pump) ask(b *batch, due []*queue, now time.Time) {
 	}
 }
 
-// describe fills in what the script wants to know about each limit.
+// describe fills in what the script needs to know about each limit.
 func (p *pump) describe(b *batch, now time.Time) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
@@ -353,16 +352,16 @@ func (p *pump) describe(b *batch, now time.Time) {
 		}
 		r.held = p.limiter.held[r.id]
 		r.woken = p.woken[r.id] != nil
-		// Calls that b does not ask for wait on, whatever it comes to.
+		// Calls that b does not ask for continue to wait, whatever the script answers.
 		r.waits = p.anyBefore(r.id, func(g *queue) bool { return g.calls.Len() > 0 && !b.asksFor(g) })
 		r.aged = r.waits && p.anyBefore(r.id, func(g *queue) bool { return g.aged(now) })
-		// The place is kept though no call may be left that waits for it.
+		// The place is kept even if no waiting call may be left.
 		r.stays = r.way == byLeases && p.anyBefore(r.id, func(g *queue) bool { return g.calls.Len() == 0 || b.asksFor(g) })
 	}
 }
 
-// leave writes down the last releases and leaves all wait queues. When Redis does not
-// answer, expiry does the same a lease later.
+// leave writes the last releases and leaves all wait queues. If Redis does not answer, the worker's leases and places
+// expire one lease time later.
 func (p *pump) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.limiter.cfg.Lease/2)
 	defer cancel()

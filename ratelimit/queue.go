@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// queue holds the calls of this process that must keep one set of limits. The pump owns
-// it.
+// queue holds the calls of this process that wait under one set of limits. The pump owns it.
 type queue struct {
 	rules     []*rule
 	cooldowns []string  // names of those that hold its calls back
@@ -14,13 +13,13 @@ type queue struct {
 
 	due     time.Time // when to ask for the first of them
 	asked   time.Time // when a script asked for it last
-	lingers time.Time // while no call waits: until when bound holds
+	lingers time.Time // while no call waits: until when it waits for bound
 	bound   *rule     // the limit that refused it last; nil: none since it was admitted
 	start   time.Time // when it could start, when bound is a rate
-	alone   time.Time // likewise, if no call were ahead of it; not after now: unknown
+	alone   time.Time // when it could start if no call were ahead of it; unknown unless after now
 	ask     int       // how many calls the next script asks for
 	last    uint64    // when a call was admitted last, counted in admissions
-	limited int       // calls that do not take every wait
+	limited int       // calls that do not accept every wait
 	asking  int       // calls that have a Consent
 
 	refusedBy   *rule  // the limit that refused last
@@ -57,8 +56,7 @@ const (
 	gatherEnough = 8
 )
 
-// gather has calls that no limit holds back wait for others, unless enough are
-// there.
+// gather makes calls that no limit holds back wait briefly for others, unless there are enough.
 func (g *queue) gather() {
 	if len(g.rules) > 0 || g.bound != nil {
 		return
@@ -83,7 +81,7 @@ func (g *queue) remove(c *call) {
 	}
 }
 
-// open notes that the queue waits for no limit.
+// open records that the queue waits for no limit.
 func (g *queue) open() {
 	g.bound, g.due, g.alone = nil, time.Time{}, time.Time{}
 }
@@ -91,8 +89,8 @@ func (g *queue) open() {
 // standsFor reports whether the queue is in a limit's wait queue.
 func (g *queue) standsFor(id string) bool { return g.bound != nil && g.bound.id == id }
 
-// keep notes that the queue, though empty, keeps its place at a limit: a call that arrives
-// before it leaves waits for that limit.
+// keep records that the queue, though empty, keeps its place at a limit: a call that arrives before it leaves waits for
+// that limit.
 func (g *queue) keep(bound *rule, now time.Time) {
 	g.bound, g.due, g.lingers = bound, now.Add(patience), now.Add(linger)
 }
@@ -106,7 +104,7 @@ func (g *queue) first(n int) []*call {
 	return calls
 }
 
-// admittedUpTo notes that a script admitted n of the calls it was asked for.
+// admittedUpTo records that a script admitted n of the asked calls.
 func (g *queue) admittedUpTo(n, asked int) {
 	if n == asked {
 		g.open()
@@ -116,15 +114,14 @@ func (g *queue) admittedUpTo(n, asked int) {
 	}
 }
 
-// refused notes what the queue waits for, and when to ask again.
+// refused records which limit the queue waits for, and when to ask again.
 func (g *queue) refused(o groupOutcome, now time.Time) {
 	g.bound, g.due, g.start, g.alone = o.bound, now.Add(o.wait), now.Add(o.known), now.Add(o.own)
 	g.refusedBy = o.bound
 	g.refusedUpTo = g.calls.Back().Value.(*call).seq
 }
 
-// waitOf is the known wait of the call that n others of the queue precede; 0:
-// unknown.
+// waitOf returns the known wait of the call that has n others of the queue ahead of it; 0: unknown.
 func (g *queue) waitOf(n int, now time.Time) time.Duration {
 	if g.bound == nil || g.bound.leased() {
 		return 0
@@ -132,23 +129,22 @@ func (g *queue) waitOf(n int, now time.Time) time.Duration {
 	return g.start.Sub(now) + g.bound.wait(n)
 }
 
-// tooLong reports whether a wait for what bounds the queue is longer than a call takes.
+// tooLong reports whether the wait for the queue's limit or cooldown is longer than the call accepts.
 func (g *queue) tooLong(c *call, wait time.Duration) bool {
 	longest := c.longest(g.bound != nil && g.bound.way == byCooldown)
 	return longest > 0 && wait > longest
 }
 
-// refusal is the answer to a call that would have to wait too long for what bounds
-// the queue.
+// refusal returns the answer to a call that would have to wait too long for the queue's limit or cooldown.
 func (g *queue) refusal(wait time.Duration) *Refusal {
 	return &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
 }
 
-// agedAfter is how long a call waits before those that come later may not pass
-// it any more under limits of units: a large one would else never fit.
+// agedAfter is how long a call waits before later calls may no longer pass it under limits of units: otherwise a large
+// call might never fit.
 const agedAfter = 5 * time.Second
 
-// aged reports whether the first call of the queue has waited long.
+// aged reports whether the first call of the queue has waited for agedAfter.
 func (g *queue) aged(now time.Time) bool {
 	first := g.calls.Front()
 	return first != nil && now.Sub(first.Value.(*call).asked) > agedAfter

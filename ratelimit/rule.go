@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// rule is a limit in force with what admission needs to know of it.
+// rule is a limit in force together with what admission needs to know of it.
 type rule struct {
 	Limit
 	id      string
@@ -15,17 +15,17 @@ type rule struct {
 	cut     string   // of an adaptive limit: key of its current cut
 	waiters string   // key of the workers that wait for it
 	way     way
-	// Of a rate: microseconds a unit, and units. Requests have whole intervals.
+	// For a rate: microseconds per unit, and units. The interval of requests is whole.
 	interval float64
 	burst    int64
-	// Of a window: units, and microseconds.
+	// For a window: units, and microseconds.
 	most, span, slot int64
 	zone             *time.Location // of a quota
 	measured         bool           // its jitter, or a part of it, is the measured margin
 	margin           Margin
 }
 
-// way is how a limit is kept.
+// way is the method by which a limit is kept.
 type way string
 
 const (
@@ -34,7 +34,7 @@ const (
 	byWindow way = "window" // units in slots of a sliding window
 	byQuota  way = "quota"  // units until a reset
 	byBudget way = "budget" // money, reserved by a set of leases and spent
-	// No limits, but calls wait for them too.
+	// Not limits, but calls wait for them too.
 	byMemory       way = "memory"       // until Redis knows every lease again
 	byCooldown     way = "cooldown"     // a scope that is held back
 	byRegistration way = "registration" // until their holders are registered
@@ -43,16 +43,13 @@ const (
 // leased reports whether the limit keeps a set of the leases under it.
 func (r *rule) leased() bool { return r.way == byLeases || r.way == byBudget }
 
-// windowSlots is how many slots a window has. A slot that is only partly in the
-// window counts in full, so of each window a slot's share is not used:
-// D/(D + jitter + D/windowSlots), 97.6 % of a minute with half a second's
-// jitter.
+// windowSlots is how many slots a window has. A slot that is only partly in the window counts in full, so one slot's
+// share of each window is not used: D/(D + jitter + D/windowSlots), 97.6 % of a minute with half a second's jitter.
 const windowSlots = 60
 
-// windowed reports whether the limit is kept by counting in a window: tokens
-// where the provider counts so. Rates of requests on windows are paced instead
-// (pace), because a burst of a whole window is what many providers refuse;
-// tokens cannot be, because an even pace loses one greatest cost a window.
+// windowed reports whether the limit is kept by counting in a window: limits of tokens whose provider counts in
+// windows. Rates of requests on windows are paced instead (pace), because many providers refuse a burst of a whole
+// window. Tokens cannot be paced, because an even pace loses the cost of one largest call in each window.
 func (l Limit) windowed() bool {
 	return l.Kind.tokens() && (l.Window.Shape == Sliding || l.Window.Shape == Fixed)
 }
@@ -71,12 +68,11 @@ func newRule(k keys, id string, limit Limit) *rule {
 		r.way, r.state = byQuota, k.quota(id)
 		zone, err := time.LoadLocation(limit.Resets)
 		if err != nil {
-			zone = time.UTC // Validate has refused it before
+			zone = time.UTC // Validate has refused invalid zones
 		}
 		r.zone = zone
 	case limit.windowed():
-		// Whatever arrives within one window of the provider was started within
-		// the window and the jitter.
+		// Calls that arrive within one window of the provider started within the window and the jitter.
 		r.way, r.state = byWindow, k.window(id)
 		r.most = scaled(limit.Max, limit.Window.Length, limit.Period)
 		r.slot = max(1, limit.Window.Length.Microseconds()/windowSlots)
@@ -93,8 +89,8 @@ func newRule(k keys, id string, limit Limit) *rule {
 	return r
 }
 
-// extra is the second key of a limit's state: the money of a budget, or the cut of a limit that
-// adapts; "": it has none.
+// extra returns the second key of a limit's state: the amount of a budget, or the cut of an adaptive limit; "": it has
+// none.
 func (r *rule) extra() string {
 	if r.way == byBudget {
 		return r.money
@@ -102,8 +98,8 @@ func (r *rule) extra() string {
 	return r.cut
 }
 
-// describe returns the limit as the admission script reads it. now is what Redis's clock is
-// expected to show.
+// describe returns the limit in the form that the admission script reads. now is what Redis's clock is expected to
+// show.
 func (r *rule) describe(now time.Time) admitLimit {
 	limit := admitLimit{
 		Kind: r.way, Max: r.Max, Charged: r.Charged, Adapts: r.Adaptive, Interval: r.interval, Burst: r.burst, Span: r.span, Slot: r.slot,
@@ -123,8 +119,7 @@ func (r *rule) describe(now time.Time) admitLimit {
 	return limit
 }
 
-// wait is how much longer a call waits for each that precedes it, where that is
-// known.
+// wait returns how much longer a call waits because n others are ahead of it; 0 if that is unknown.
 func (r *rule) wait(n int) time.Duration {
 	if r.way != byRate || r.Kind != Requests {
 		return 0
@@ -132,15 +127,13 @@ func (r *rule) wait(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n)*r.interval)) * time.Microsecond
 }
 
-// resets are the midnights around now in a zone: the last, the next, and the one after. Days
-// may have 23 or 25 hours.
+// resets returns the last midnight before now in a zone and the two next ones. Days may have 23 or 25 hours.
 func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
 	year, month, day := now.In(zone).Date()
 	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, zone) }
 	return midnight(0), midnight(1), midnight(2)
 }
 
-// quotaSpread is the time that a call under a quota may take from its start until it
-// has arrived at the provider. In the last of it before a reset no call starts, because
-// it could arrive on the next day, for which it was not counted.
+// quotaSpread is the time that a call under a quota may take from its start until it arrives at the provider. No call
+// starts within that time before a reset, because it could arrive on the next day, for which it was not counted.
 const quotaSpread = 500 * time.Millisecond

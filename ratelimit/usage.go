@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Alive tells of every worker known to Redis whether its heartbeat holds, by
-// Redis's clock. A worker that is not in the answer is not alive.
+// Alive reports for every worker known to Redis whether its heartbeat is valid, by Redis's clock. A worker that is not
+// in the map is not alive.
 func (a *Admin) Alive(ctx context.Context) (map[string]bool, error) {
 	beats, err := a.Beats(ctx)
 	if err != nil {
@@ -26,11 +26,11 @@ func (a *Admin) Alive(ctx context.Context) (map[string]bool, error) {
 	return alive, nil
 }
 
-// Beats is how long the heartbeat of every worker known to Redis remains valid, by Redis's
-// clock: 0 or less if it has lapsed.
+// Beats returns how long the heartbeat of every worker known to Redis remains valid, by Redis's clock: 0 or less if it
+// has lapsed.
 //
-// Right after Redis's clock was set heartbeats are meaningless, and Beats returns an error
-// until every worker has renewed its own.
+// Right after Redis's clock was set, heartbeats are meaningless, and Beats returns an error until every worker has
+// renewed its own.
 func (a *Admin) Beats(ctx context.Context) (map[string]time.Duration, error) {
 	before := a.now()
 	now, workers, err := a.heartbeats(ctx)
@@ -62,16 +62,15 @@ func (a access) heartbeats(ctx context.Context) (now float64, ends map[string]fl
 	return float64(clock.Val().UnixMicro()), ends, nil
 }
 
-// Grace is how long heartbeats and leases may still be unknown, because Redis may have
-// forgotten them: until then, a worker without a heartbeat may be alive. 0 or less:
-// they are known.
+// Grace returns what is left of the grace period, in which Redis may have forgotten heartbeats and leases: a worker
+// without a heartbeat may be alive. 0 or less: Redis knows them all.
 func (a *Admin) Grace(ctx context.Context) (time.Duration, error) {
 	_, grace, err := a.Memory(ctx)
 	return grace, err
 }
 
-// Memory names what Redis remembers: it may have forgotten something when the name changes. ""
-// is the name while nothing was admitted yet. grace is as in Grace.
+// Memory returns a name for what Redis remembers: it changes when Redis may have forgotten something. The name is ""
+// while nothing has been admitted yet. grace is as in Grace.
 func (a *Admin) Memory(ctx context.Context) (name string, grace time.Duration, err error) {
 	pipe := a.client.Pipeline()
 	clock := pipe.Time(ctx)
@@ -90,9 +89,8 @@ func (a *Admin) Memory(ctx context.Context) (name string, grace time.Duration, e
 	return known.Epoch, time.UnixMicro(known.Blind).Sub(clock.Val()), nil
 }
 
-// Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait
-// queue, and takes the limits that it pinned out of force. It leaves a worker with a valid
-// heartbeat alone.
+// Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait queue, and removes the limits
+// that it pinned. It leaves a worker with a valid heartbeat alone.
 func (a *Admin) Forget(ctx context.Context, worker string) error {
 	if err := a.remove(ctx, worker, false); err != nil {
 		return fmt.Errorf("forget worker %s: %w", worker, err)
@@ -100,7 +98,8 @@ func (a *Admin) Forget(ctx context.Context, worker string) error {
 	return nil
 }
 
-// remove is the forget script; leaving is the worker's own wish.
+// remove runs the forget script for a worker. leaving means that the worker itself asks for it, with its heartbeat
+// still valid.
 func (a access) remove(ctx context.Context, worker string, leaving bool) error {
 	registry, err := a.load(ctx)
 	if err != nil {
@@ -127,16 +126,16 @@ func (k keys) forget(worker string, leaving bool, limits []string) (keys []strin
 type Usage struct {
 	Limit   Limit
 	Holders []string // who pinned it, with this value or another
-	// InUse counts, for a concurrency limit, leases; for tokens in a window, the tokens started
-	// in the window, above Allowed where calls used more than they reserved; for a quota, calls
-	// since the last reset, or Max when Redis does not remember them.
+	// InUse depends on the kind of limit. For a concurrency limit it counts leases. For tokens in a window it counts
+	// the tokens started in the window, above Allowed if calls used more than they reserved. For a quota it counts
+	// calls since the last reset, or is Max if Redis does not remember them.
 	InUse int
-	// Cut is, for an adaptive limit, the time since which Limit.Max is less than Cap, the value
-	// its holders pinned. Both are zero for other limits and for one that is not cut.
+	// Cut is, for an adaptive limit, the time since which Limit.Max is less than Cap, the value that its holders
+	// pinned. Both are zero for other limits and for a limit that is not cut.
 	Cut time.Time
 	Cap int64
-	// Spent is, of a budget, the nano-USD that are spent and reserved; Closed: it is
-	// not known, and no call is admitted. InUse are leases then, too.
+	// Spent is, for a budget, the nano-USD spent and reserved. Closed means that the amount is unknown, so no call is
+	// admitted. InUse counts leases then, too.
 	Spent  int64
 	Closed bool
 	// Margin is the measured margin that a rate keeps; zero: its jitter was set.
@@ -242,11 +241,11 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 	return usage, nil
 }
 
-// rateEpoch is where redis_rate's times begin: 2017, in Unix seconds.
+// rateEpoch is the zero of redis_rate's times: the start of 2017, in Unix seconds.
 const rateEpoch = 1483228800
 
-// freeIn is the time from now (Unix microseconds) until a rate with this
-// theoretical arrival time (seconds since rateEpoch) admits a call.
+// freeIn returns the time from now (Unix microseconds) until a rate with this theoretical arrival time (seconds since
+// rateEpoch) admits a call.
 func (r *rule) freeIn(now int64, arrival float64) time.Duration {
 	tat := max(int64(math.Round((arrival+rateEpoch)*1e6)), now)
 	return time.Duration(max(0, tat-int64(float64(r.burst-1)*r.interval)-now)) * time.Microsecond
@@ -258,7 +257,7 @@ func (r *rule) inWindow(now int64, slots map[string]string) (units int64) {
 	for name, text := range slots {
 		slot, err := strconv.ParseInt(name, 10, 64)
 		if err != nil || slot < oldest {
-			continue // a field that is no slot, or has left
+			continue // not a slot, or outside the window
 		}
 		n, _ := strconv.ParseInt(text, 10, 64)
 		units += n

@@ -11,8 +11,7 @@ import (
 
 // wake is a message to this worker.
 type wake struct {
-	// waiters is the key of the wait queue that calls, "" for every one: calls may
-	// have been missed.
+	// waiters is the key of the wait queue whose turn it is; "" for every queue, because calls may have been missed.
 	waiters string
 	at      time.Time // when its turn comes
 	limits  bool      // the registry has changed; nothing else is set
@@ -66,7 +65,7 @@ func parseWake(message any, now time.Time) (w wake, ok bool) {
 	return wake{}, false
 }
 
-// rouse sets when the calls that a message is about are asked for.
+// rouse sets the time to ask again for the calls that a message is about.
 func (p *pump) rouse(w wake) {
 	if w.limits {
 		p.reload = true
@@ -89,7 +88,7 @@ func (p *pump) rouse(w wake) {
 	}
 }
 
-// ruleIn is the ID of the limit with this wait queue.
+// ruleIn returns the ID of the limit with this wait queue; "": none.
 func ruleIn(queued map[string]*rule, waiters string) string {
 	for id, r := range queued {
 		if r.waiters == waiters {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// String says whose calls the scope holds: "provider openai", or "fleet".
+// String names the calls that the scope contains: "provider openai", or "fleet".
 func (s Scope) String() string {
 	switch {
 	case s.Evaluation != "" && s.Provider != "":
@@ -23,9 +23,8 @@ func (s Scope) String() string {
 	return "fleet"
 }
 
-// WaitedFor says in words what a lease waited for (Lease.BoundBy), where it is not
-// one of the caller's limits: a cooldown, or Redis's memory. The ID of a limit is
-// returned as it is.
+// WaitedFor describes what a lease waited for (Lease.BoundBy) if it is not one of the caller's limits: a cooldown, or
+// Redis's memory. It returns the ID of a limit unchanged.
 func WaitedFor(id string) string {
 	if scope, ok := CooldownScope(id); ok {
 		return scope.String() + ": cooldown"
@@ -36,7 +35,8 @@ func WaitedFor(id string) string {
 	return id
 }
 
-// CooldownScope is whose calls a cooldown holds back, by its ID.
+// CooldownScope returns the scope whose calls a cooldown holds back, by the cooldown's ID; ok is false if the ID is not
+// a cooldown's.
 func CooldownScope(id string) (scope Scope, ok bool) {
 	name, ok := strings.CutSuffix(id, cooldownID(""))
 	if !ok {
@@ -50,7 +50,7 @@ func CooldownScope(id string) (scope Scope, ok bool) {
 	return scope, ok
 }
 
-// Amount writes what a limit allows, exactly: "600", "12,500", "1.5 M".
+// Amount formats the bound of a limit exactly: "600", "12,500", "1.5 M".
 func Amount(n int64) string {
 	const million, hundredth = 1_000_000, 10_000
 	if n >= million && n%hundredth == 0 {
@@ -63,7 +63,7 @@ func Amount(n int64) string {
 	return digits
 }
 
-// Per writes the period behind what a rate allows: "/min", or " per 10s".
+// Per formats the period of a rate, to follow its amount: "/min", or " per 10s".
 func Per(period time.Duration) string {
 	switch period {
 	case time.Second:
