@@ -1,5 +1,5 @@
-// Package ask asks models for the answer of a run: in one call or two, in turns, again after
-// failures and unusable answers, and another model once one gives up.
+// Package ask asks models for the answer of a run: in one call or two, or in turns. It asks again after failures and
+// unusable answers, and asks another model once one gives up.
 //
 // Package call makes the calls, and package task records the answer.
 package ask
@@ -31,13 +31,13 @@ type Asker struct {
 	chain  *fallback.Chain
 }
 
-// New returns the asker of a run, which makes these calls and asks along this chain.
+// New returns an Asker for a run. It makes its calls with calls and takes fallback models from chain.
 func New(on *run.Worker, learnt *tokens.Learnt, r *run.Run, calls *call.Calls, chain *fallback.Chain) *Asker {
 	return &Asker{on: on, tokens: learnt, run: r, calls: calls, chain: chain}
 }
 
-// Ask asks for the run's answer. Its error is a *run.GaveUp when there will be none, and another
-// one when the run is interrupted.
+// Ask asks for the run's answer. Its error is a *run.GaveUp if there will be no answer; any other error means that the
+// run was interrupted.
 func (a *Asker) Ask(ctx context.Context) (*record.Run, error) {
 	q, err := a.question(ctx, a.run.Place.Dimension)
 	if err != nil {
@@ -46,8 +46,8 @@ func (a *Asker) Ask(ctx context.Context) (*record.Run, error) {
 	return a.askAny(ctx, q)
 }
 
-// AskTogether asks for the scores of a panel's dimensions at several positions. Its answer has
-// those that could be used. Its error is as Ask's.
+// AskTogether asks for the scores of a panel's dimensions at several positions. The result contains the scores that
+// could be used. Errors are as in Ask.
 func (a *Asker) AskTogether(ctx context.Context, positions []int) (*record.Run, error) {
 	q, err := a.question(ctx, positions...)
 	if err != nil {
@@ -57,8 +57,7 @@ func (a *Asker) AskTogether(ctx context.Context, positions []int) (*record.Run, 
 	return a.askAny(ctx, q)
 }
 
-// askOne asks one model until its answer can be used. Its errors are those of
-// answered.
+// askOne asks one model until its answer can be used. Its errors are those of answered.
 func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*record.Run, error) {
 	if q.Written != nil {
 		return a.converse(ctx, target, q)
@@ -93,13 +92,13 @@ func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*re
 			return nil, &run.GaveUp{Class: providers.Malformed, Message: err.Error(), Status: 200}
 		}
 		s.Stage = call.StageRepair
-		if a.run.Task.Kind != eval.KindRuns { // its prompt must not be extended: it is asked once more
+		if a.run.Task.Kind != eval.KindRuns { // its prompt must not be extended: the same question is asked again
 			s.Request.Messages = append(slices.Clip(asked), messages(prompt.Repair(result.Text, err.Error()))...)
 		}
 	}
 }
 
-// taken is the outcome found in an answer.
+// taken returns the outcome that an answer contains, or an error that says what is wrong with the answer.
 func (a *Asker) taken(q *question, from eval.Judge, result *providers.Result) (*record.Run, error) {
 	outcome, err := q.read(result.Text)
 	if err != nil {
@@ -112,13 +111,13 @@ func (a *Asker) taken(q *question, from eval.Judge, result *providers.Result) (*
 	return &outcome, nil
 }
 
-// request is the call that asks a model a question.
+// request returns the request that puts a question to a model.
 func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
 	asked := a.run.Evaluation.Asked
 	request := &providers.Request{
 		Key: a.on.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
 		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: a.mustReason(target),
-		BoundSearches: a.run.Settings().Budget() > 0, // which reserves as many
+		BoundSearches: a.run.Settings().Budget() > 0, // a budget reserves the cost of the bound
 	}
 	if asked.JSONOf(a.run.Task.Kind) != eval.JSONFalse && q.Schema != nil {
 		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open, Enforced: q.enforced}
@@ -132,8 +131,8 @@ func (a *Asker) mustReason(target eval.Judge) bool {
 	return a.run.Evaluation.Asked.Reasoned(a.run.Task.Kind) && !slices.Contains(a.run.Settings().Unreasoning, target.Target())
 }
 
-// settings puts a judge's overrides into its calls: the common ones into their
-// fields, the rest into the body as they are.
+// settings copies a judge's overrides into a request: the common ones into its fields, the rest into the body
+// unchanged.
 func settings(request *providers.Request, overrides map[string]any) {
 	for key, value := range overrides {
 		number, isNumber := asFloat(value)

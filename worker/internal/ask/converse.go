@@ -41,7 +41,7 @@ func (a *Asker) converse(ctx context.Context, target eval.Judge, q *question) (*
 	}
 }
 
-// said is the outcome of a prompt with the answer to its last turn.
+// said returns the outcome of a prompt: the answers to its earlier turns and result, the answer to the last.
 func (a *Asker) said(target eval.Judge, result *providers.Result) *record.Run {
 	outcome := &record.Run{AnsweredBy: target.Target(), Finish: string(result.Finish)}
 	all := append(append(a.run.Progress.Said, result.Text), result.Others...)

@@ -11,13 +11,12 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// windowMargin is by how much a request may be estimated to be larger than a
-// model's context window and is sent nevertheless: estimates err, and an answer
-// that it is too large costs nothing.
+// windowMargin is the factor by which a request's estimated size may exceed a model's context window before the request
+// is not sent. Estimates err, and a refusal of a request that is too large costs nothing.
 const windowMargin = 1.3
 
-// askAny asks the run's model and, while one after the other gives up, those in
-// its place. Its error is that of the last one asked.
+// askAny asks the run's model and, when it gives up, its fallback models in order. Its error is that of the last model
+// asked.
 func (a *Asker) askAny(ctx context.Context, q *question) (*record.Run, error) {
 	for {
 		targets, at := a.chain.Targets()
@@ -28,7 +27,7 @@ func (a *Asker) askAny(ctx context.Context, q *question) (*record.Run, error) {
 		}
 		var over *run.GaveUp
 		if err == nil || !errors.As(err, &over) || over.NoJSON || a.run.Progress.AnswerBy == targets[at].Target() {
-			return outcome, err // in the last case the model answered, and the JSON of it failed
+			return outcome, err // AnswerBy: the model answered in prose, and only its JSON failed
 		}
 		next := a.chain.Next(targets, at, over)
 		if next == len(targets) {
@@ -40,8 +39,8 @@ func (a *Asker) askAny(ctx context.Context, q *question) (*record.Run, error) {
 	}
 }
 
-// unfit is a *run.GaveUp for a model that is not asked although another could answer: its
-// provider refuses calls, or the request is surely too large for it. nil: the model is asked.
+// unfit returns a *run.GaveUp if a model is not to be asked because another could answer: its provider refuses calls,
+// or the request is surely too large for its context window. nil: ask the model.
 func (a *Asker) unfit(targets []eval.Judge, at int, q *question) error {
 	target := targets[at]
 	if over := a.chain.Refused(target); over != nil {

@@ -18,15 +18,14 @@ import (
 // question is the content of a run's request, independent of the model.
 type question struct {
 	prompt.Prompt
-	// read takes the outcome out of an answer. Its error tells the model that gave the answer
-	// what is wrong with it.
+	// read extracts the outcome from an answer. Its error tells the model that gave the answer what is wrong with it.
 	read func(text string) (record.Run, error)
-	// enforced: the question is not asked of a model without a JSON mode.
+	// enforced: models without a JSON mode are not asked.
 	enforced bool
 }
 
-// question is the run's, by its kind, of a panel for the dimensions at some positions. Its error
-// is a *run.GaveUp when the run cannot be asked at all.
+// question builds the run's question according to its kind. For a panel, dimensions are the positions of the dimensions
+// to ask for. Its error is a *run.GaveUp if the run cannot be asked at all.
 func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, error) {
 	asked := a.run.Evaluation.Asked
 	texts, err := a.on.Evaluations.Texts(ctx, a.run.Task.Evaluation, a.run.Documents...)
@@ -84,7 +83,7 @@ func scoresOf(scores []verdict.Score) []record.Score {
 	return recorded
 }
 
-// readListed takes the answer of a listed run as it is.
+// readListed accepts the answer of a listed run as it is.
 func readListed(text string) (record.Run, error) {
 	if strings.TrimSpace(text) == "" {
 		return record.Run{}, errors.New("the answer is empty")
@@ -92,7 +91,7 @@ func readListed(text string) (record.Run, error) {
 	return record.Run{Answer: text}, nil
 }
 
-// readListedJSON takes the JSON of a listed run's answer.
+// readListedJSON extracts the JSON from a listed run's answer.
 func readListedJSON(text string) (record.Run, error) {
 	object, err := verdict.Object(text)
 	return record.Run{Answer: string(object)}, err
@@ -104,8 +103,8 @@ func (a *Asker) readPanel(text string) (record.Run, error) {
 	return record.Run{Scores: scoresOf(scores)}, err
 }
 
-// readTogether takes the scores of several dimensions that an answer has. Unusable parts are
-// asked for singly, not repaired.
+// readTogether extracts the scores of several dimensions from an answer. Dimensions with unusable scores are asked for
+// one by one, not repaired.
 func (a *Asker) readTogether(positions []int) func(text string) (record.Run, error) {
 	panel := a.run.Evaluation.Asked.Panel
 	dimensions := make([]eval.Dimension, len(positions))

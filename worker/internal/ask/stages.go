@@ -15,19 +15,18 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// unableDelay is how long a run stays in its queue for another worker after one that cannot
-// call its provider had it.
+// unableDelay is how long a run stays in its queue after a worker that cannot call its provider has returned it.
 const unableDelay = 15 * time.Second
 
-// inTwo reports whether the JSON that a step wants takes a call of its own.
+// inTwo reports whether a step needs two calls: one for the answer in prose and one for its JSON.
 func (a *Asker) inTwo(s call.Step) bool {
 	of := a.on.Endpoints[s.Target.Provider].Capabilities
 	return s.Request.Schema != nil && of != nil &&
 		of(s.Target.Model).TwoCalls(s.Request.Search, a.run.Evaluation.Asked.JSONOf(a.run.Task.Kind) == eval.JSONTrue)
 }
 
-// firstOfTwo gets the answer in prose, unless it is there from before, and returns
-// the step that asks for its JSON. Its errors are those of answered.
+// firstOfTwo gets the answer in prose, unless it was stored earlier, and returns the step that asks for its JSON. Its
+// errors are those of answered.
 func (a *Asker) firstOfTwo(ctx context.Context, s call.Step, q *question) (call.Step, error) {
 	schema := s.Request.Schema
 	jsonify := a.run.Evaluation.Asked.Jsonify
@@ -52,8 +51,8 @@ func (a *Asker) firstOfTwo(ctx context.Context, s call.Step, q *question) (call.
 	}}, nil
 }
 
-// inProse gets an answer in prose and keeps it where a failing second call, another
-// worker or a crash finds it: it is paid for once.
+// inProse gets an answer in prose and stores it in the run's progress. If the second call fails, or the worker crashes,
+// the answer is not paid for again.
 func (a *Asker) inProse(ctx context.Context, s call.Step) error {
 	result, err := a.answered(ctx, s)
 	if err != nil {
@@ -72,15 +71,14 @@ func (a *Asker) inProse(ctx context.Context, s call.Step) error {
 	return a.run.Save(ctx)
 }
 
-// Unable gives the run back to be done by a worker that can call a model, and says
-// once that this one cannot.
+// Unable returns the run to its queue for a worker that can call the model, and logs once that this worker cannot.
 func (a *Asker) Unable(ctx context.Context, target eval.Judge) error {
 	a.on.SayUnserved(target, "runs that need this provider are returned to their queue")
 	return a.run.GoBack(ctx, unableDelay, "this worker cannot call "+target.Target())
 }
 
-// insist is what a step asks, and asks more firmly once an answer has lacked the
-// evidence that is required.
+// insist returns the messages that a step sends. If an earlier answer lacked required evidence of a search or of
+// reasoning, the last message asks for it more firmly.
 func (a *Asker) insist(s call.Step, asked []providers.Message) []providers.Message {
 	if a.run.Progress.Lacked == "" || !s.Request.Search && !s.Request.Reason {
 		return asked

@@ -8,27 +8,26 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// yieldTime is how much longer than a cooldown runs wait whose kind the provider refused last.
-// The one call that starts after the cooldown is then one of others in the same queue, if there
-// are any.
+// yieldTime is how much longer than a cooldown runs wait if the provider refused the last call of their kind. The one
+// call that starts after the cooldown is then one of others in the same queue, if there are any.
 const yieldTime = 2 * time.Second
 
-// Asides know which runs step aside in a cooldown. A queue that serves one model for one
-// evaluation needs none: all its runs wait for the same. In any other, a run that waits
-// for a cooldown in front would hold up those that the cooldown does not concern.
+// Asides decides which runs step aside in a cooldown. A queue that serves one model for one evaluation needs this for
+// none of its runs, because all wait for the same. In any other queue, a run at the front that waits for a cooldown
+// would hold up runs that the cooldown does not concern.
 //
-// A run that steps aside waits with the worker, without a slot and not before admission.
-// Where too many do, it goes back to its queue. It is safe for concurrent use.
+// A run that steps aside waits in the worker, without a slot and outside the limiter's wait queues. If too many do, it
+// goes back to its queue. Asides is safe for concurrent use.
 type Asides struct {
 	slots int // of the worker
 
 	mu      sync.Mutex // guards all below
 	shared  map[string]bool
 	resting map[resters]int
-	refused map[Asker]bool // its last call was refused as one too many
+	refused map[Asker]bool // its last call was refused because of too many requests
 }
 
-// Asker identifies the runs that a provider can tell apart, as far as we know.
+// Asker identifies runs that a provider treats alike, as far as we know.
 type Asker struct {
 	Evaluation eval.ID
 	Model      string // provider:model
@@ -39,12 +38,12 @@ type resters struct {
 	Asker
 }
 
-// NewAsides returns the asides of a worker with a number of slots.
+// NewAsides returns an Asides for a worker with a number of slots.
 func NewAsides(slots int) *Asides {
 	return &Asides{slots: slots, shared: map[string]bool{}, resting: map[resters]int{}, refused: map[Asker]bool{}}
 }
 
-// Share says which queues have the runs of several askers, and who asks at all.
+// Share sets which askers have runs in each queue. A queue with several is shared.
 func (a *Asides) Share(askers map[string]map[Asker]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +69,7 @@ func (a *Asides) stepsAside(queue string) bool {
 	return a.shared[queue]
 }
 
-// told notes what a provider made of a call.
+// told records whether a provider refused the last call of an asker.
 func (a *Asides) told(who Asker, refused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +80,7 @@ func (a *Asides) told(who Asker, refused bool) {
 	}
 }
 
-// yields is how much longer than a cooldown a run waits.
+// yields returns how much longer than a cooldown a run waits, so that others are tried first.
 func (a *Asides) yields(queue string, who Asker) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,8 +90,8 @@ func (a *Asides) yields(queue string, who Asker) time.Duration {
 	return 0
 }
 
-// rest lets a run wait with the worker, unless half of the worker's slots, or an eighth
-// with runs of the same asker, would wait in this way.
+// rest lets a run wait in the worker and returns leave, to call after the wait. ok is false if half of the worker's
+// slots, or an eighth with runs of the same asker, would wait in this way.
 func (a *Asides) rest(queue string, who Asker) (leave func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,12 +113,12 @@ func (a *Asides) rest(queue string, who Asker) (leave func(), ok bool) {
 	}, true
 }
 
-// cooled says that a call waits for a cooldown that may not concern others of its queue.
+// cooled is the error of a call that would wait for a cooldown which may not concern others of its queue.
 type cooled struct{ wait time.Duration }
 
 func (*cooled) Error() string { return "a cooldown delays the call" }
 
-// stepAside waits for the end of a cooldown, or sends the run back for so long.
+// stepAside waits for the end of a cooldown, or returns the run to its queue for that long.
 func (c *Calls) stepAside(ctx context.Context, s Step, wait time.Duration) error {
 	who := Asker{c.run.Task.Evaluation, s.Target.Target()}
 	yields := c.by.Asides.yields(c.run.Queue, who)
@@ -135,7 +134,7 @@ func (c *Calls) stepAside(ctx context.Context, s Step, wait time.Duration) error
 	return c.run.GoBack(ctx, wait, why)
 }
 
-// Yields is how much longer than a cooldown the run waits for others to be tried first.
+// Yields returns how much longer than a cooldown the run waits so that others are tried first.
 func (c *Calls) Yields(target eval.Judge) time.Duration {
 	return c.by.Asides.yields(c.run.Queue, Asker{c.run.Task.Evaluation, target.Target()})
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Answers returns earlier answers; a results.Reader is one. It is used by many goroutines at
-// once.
+// Answers looks up earlier answers; a results.Reader is one. It must be safe for concurrent use.
 type Answers interface {
 	// Answered returns the call with that record.Call.Key whose answer was usable.
 	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)
 }
 
-// cacheVersion is that of keyed, and part of every key.
+// cacheVersion is the version of keyed. It is part of every key.
 const cacheVersion = 1
 
-// keyed holds everything that makes two calls the same. Trials, and an evaluation that is asked
-// again, exist to ask once more, so their calls differ.
+// keyed holds everything that makes two calls the same. Trials, and an evaluation that is asked again, exist to ask
+// once more, so their calls differ.
 type keyed struct {
 	Version         int                 `json:"v"`
 	Provider        string              `json:"provider"`
@@ -43,7 +42,7 @@ type keyed struct {
 	Extra           map[string]any      `json:"extra"` // encoded with its keys sorted
 }
 
-// key is the call's record.Call.Key, empty where answers are not to be used again.
+// key returns the record.Call.Key of a step's call, or "" if the evaluation does not use earlier answers.
 func (c *Calls) key(s Step) (string, error) {
 	if !c.run.Settings().Cache {
 		return "", nil
@@ -63,8 +62,8 @@ func (c *Calls) key(s Step) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// fromCache answers a call with an earlier answer and keeps its record; nil: the call must be
-// made. Runs retried after a failure are always asked.
+// fromCache returns an earlier answer to the call and keeps a record of it; nil: the call must be made. Runs retried
+// after a failure are always asked.
 func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Result {
 	if key == "" || c.run.Task.Generation > 0 || !c.by.Cache.has(c) {
 		return nil
@@ -98,17 +97,15 @@ func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Re
 	return result
 }
 
-// Cache is a process's use of earlier answers. What it warns of applies to all calls and is
-// logged once.
+// Cache looks up earlier answers for all calls of a process. Its warnings concern all calls, so each is logged once.
 type Cache struct {
 	answers      Answers // nil: there are none
 	none, cannot sync.Once
 }
 
-// NewCache returns a Cache of answers; nil: of none.
+// NewCache returns a Cache that looks up earlier answers in answers; nil: there are none.
 func NewCache(answers Answers) *Cache { return &Cache{answers: answers} }
 
-// has reports whether there are earlier answers at all.
 func (c *Cache) has(of *Calls) bool {
 	if c.answers != nil {
 		return true

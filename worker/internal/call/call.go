@@ -25,16 +25,16 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// What a call is made for.
+// Purposes of a call.
 const (
 	StageAnswer   = "answer"   // in prose, of a listed run
-	StageVerdict  = "verdict"  // the whole of it
+	StageVerdict  = "verdict"  // the whole verdict
 	StageGrounded = "grounded" // the verdict in prose
-	StageJSON     = "json"     // and its JSON
-	StageRepair   = "repair"   // of an answer that was no verdict
+	StageJSON     = "json"     // the JSON of a verdict in prose
+	StageRepair   = "repair"   // repairs an answer that was not a verdict
 )
 
-// Config is what a Caller needs.
+// Config holds what a Caller needs.
 type Config struct {
 	Worker    *run.Worker
 	Slots     int               // calls in flight in this process
@@ -61,7 +61,7 @@ func NewCaller(cfg Config) *Caller {
 	return &Caller{Config: cfg, slots: semaphore.NewWeighted(int64(cfg.Slots)), rooms: semaphore.NewWeighted(LongAnswers)}
 }
 
-// holders are those without whose limits no call of an evaluation begins here.
+// holders returns the holders that must be registered before a call of the evaluation may begin here.
 func (c *Caller) holders(id eval.ID) []string {
 	if len(c.Limits) == 0 {
 		return []string{string(id)}
@@ -69,42 +69,41 @@ func (c *Caller) holders(id eval.ID) []string {
 	return []string{string(id), c.Holder}
 }
 
-// Calls are those of one run while one worker has it. It is used by one goroutine.
+// Calls makes the calls of one run while one worker has it. It is used by one goroutine.
 type Calls struct {
 	by       *Caller
 	run      *run.Run
 	chain    *fallback.Chain
-	attempt  int             // number of the call made last; one that the run is not charged for has that of the next
+	attempt  int             // see Attempt
 	restored bool            // a call was under a budget or daily quota
 	made     bool            // a call, or its lease taken
 	found    trouble.Finding // whose fault the last call's failure was
-	slot     bool            // of this process, is the run's
-	room     int64           // for a long answer, is the run's
-	flight   *flight         // the call in flight; nil: none is
-	alone    bool            // only this run has met why the last call was refused
+	slot     bool            // the run holds one of this process's slots
+	room     int64           // bytes that the run holds for a long answer
+	flight   *flight         // the call in flight; nil: none
+	alone    bool            // the cause of the last refusal concerns this run alone
 }
 
-// Of returns the calls of a run.
+// Of returns a Calls for a run.
 func (c *Caller) Of(r *run.Run, chain *fallback.Chain) *Calls {
 	return &Calls{by: c, run: r, chain: chain}
 }
 
-// Made reports whether a call was made, or its lease taken.
+// Made reports whether a call was made or its lease was acquired.
 func (c *Calls) Made() bool { return c.made }
 
-// Attempt is the number of the call made last. One that the run is not charged for has that of
-// the next.
+// Attempt returns the number of the last call, from 1. A call that the run is not charged for has the same number as
+// the next one.
 func (c *Calls) Attempt() int { return c.attempt }
 
-// Step is one answer wanted of one model, for which any number of calls may be
-// made.
+// Step is one answer wanted from one model. It may take several calls.
 type Step struct {
 	Target  eval.Judge // who is called
 	Stage   string     // what for
 	Request *providers.Request
 }
 
-// Event is one about a call of the step.
+// Event returns an event about a call of the step.
 func (s Step) Event(name string) observe.Event {
 	return observe.Event{Event: name, Provider: s.Target.Provider, Model: s.Target.Model}
 }
@@ -142,7 +141,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	}
 	c.run.Calls(timeout)
 	held, letGo := lease.Context(ctx)
-	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // the lease counts no longer
+	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // a lease counts no longer than Left
 	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
 	ended()
@@ -155,7 +154,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	return result, c.end(ctx, s, call, lease, result, err, timeout)
 }
 
-// newCall is the record of a call that is about to be asked for.
+// newCall returns the record of a call that is about to be asked for.
 func (c *Calls) newCall(s Step, key string) *record.Call {
 	c.attempt, c.found, c.alone = c.run.Progress.Attempts+1, trouble.Finding{}, false
 	return &record.Call{
@@ -166,14 +165,14 @@ func (c *Calls) newCall(s Step, key string) *record.Call {
 	}
 }
 
-// nextCallID names a call, or another try to have a lease for it. No name is used
-// twice: where Redis has forgotten that a run was pulled, the same worker may have it
-// in hand a second time, and two calls under one lease count as one.
+// nextCallID names a call, or another attempt to acquire a lease for it. No name is used twice. After Redis has
+// forgotten that a run was pulled, the same worker may have it a second time, and two calls under one lease would count
+// as one.
 func (c *Calls) nextCallID() string {
 	return fmt.Sprintf("%s.%d-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, c.by.Worker.Name())
 }
 
-// provider is who is sent what the run asks of a model.
+// provider returns the provider that takes the run's requests to a model.
 func (c *Calls) provider(target eval.Judge) providers.Provider {
 	endpoint := c.by.Worker.Endpoints[target.Provider]
 	if c.run.Task.Kind == eval.KindPrompts && endpoint.Prompts != nil {
@@ -217,7 +216,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 	return lease, nil
 }
 
-// end gives a call's lease back and keeps its record.
+// end releases a call's lease and keeps the call's record.
 func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
 	c.run.Steps()
 	defer c.by.Worker.Ledger.Ending()()

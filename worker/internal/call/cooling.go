@@ -16,25 +16,25 @@ import (
 // they count as attempts.
 const MaxCooled = 20
 
-// TooMany reports whether a provider refused a call because of too many requests, now or today:
-// all its callers must then wait, including this run's next call.
+// TooMany reports whether a provider refused a call because of too many requests, now or today. All its callers must
+// then wait, including this run's next call.
 func TooMany(failed *providers.Error) bool {
 	return failed.Class == providers.RateLimited || failed.Class == providers.QuotaDaily
 }
 
-// costsNothing reports whether a refused call is no attempt of the run. One of a panel
-// is, unless another model may answer in its model's place.
+// costsNothing reports whether a refused call does not count as an attempt of the run. A refused call of a panel
+// counts, unless a fallback model may answer.
 func (c *Calls) costsNothing(failed *providers.Error) bool {
 	counts := c.run.Task.Kind == eval.KindPanel && failed.Class == providers.RateLimited
 	return TooMany(failed) && (c.chain.In() || !counts && c.run.Progress.Cooled < MaxCooled)
 }
 
-// LongestHint is the longest hint of a provider that is followed, unless it names a day: some
-// report a limit per minute as over in 24 hours. Then one call is made.
+// LongestHint is the longest hint of a provider that is followed, unless a day's quota is used up: some providers say
+// that a limit per minute resets in 24 hours. After that time one call is made.
 const LongestHint = 10 * time.Minute
 
-// Hint is how long a provider wants not to be asked again; 0: it does not say. A
-// day's quota without a hint is over when the provider's day is.
+// Hint returns how long the provider wants no more calls; 0: it did not say. A day's quota without a hint resets at the
+// end of the provider's day.
 func (c *Calls) Hint(s Step, failed *providers.Error) time.Duration {
 	switch {
 	case failed.Class == providers.RateLimited:
@@ -47,8 +47,8 @@ func (c *Calls) Hint(s Step, failed *providers.Error) time.Duration {
 	return failed.RetryAfter
 }
 
-// zone is where a provider's days end: as the user's quotas of it have it, else as
-// its endpoint does.
+// zone returns the time zone in which a provider's days end: that of a configured quota on the call, else the
+// endpoint's, else UTC.
 func (c *Calls) zone(s Step) *time.Location {
 	call := c.run.Scope(s.Target)
 	for _, limits := range [][]ratelimit.Limit{c.run.Settings().Limits, c.by.Limits} {
@@ -67,9 +67,8 @@ func (c *Calls) zone(s Step) *time.Location {
 	return time.UTC
 }
 
-// holdBack keeps every worker from the limit that a provider says is exceeded, and
-// from all of the provider where a day's quota is used up, unless it names the
-// model.
+// holdBack starts a cooldown for every worker's calls under the limit that a provider says is exceeded. If a day's
+// quota is used up, the cooldown covers all of the provider unless it named the model.
 func (c *Calls) holdBack(ctx context.Context, lease *ratelimit.Lease, s Step, failed *providers.Error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.PauseTime)
 	defer cancel()

@@ -12,13 +12,12 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// unknownCost is the cost of a call whose cost cannot be known.
+// unknownCost marks a call whose cost cannot be known.
 const unknownCost = -1
 
-// mostCost is the maximum cost of a request to a "provider:model", in nano-USD: its bounds of
-// tokens and searches at the model's price, and 0 if the price is not known. Budgets reserve
-// it: an estimate that is enough for most calls is not enough for a bound that must never be
-// exceeded.
+// mostCost returns the maximum cost of a request to model ("provider:model"), in nano-USD: the bounds on its tokens and
+// searches at the model's price; 0 if the price is not known. Budgets reserve this maximum, because an estimate that
+// usually suffices cannot guarantee that the budget is never exceeded.
 func (c *Calls) mostCost(model string, request *providers.Request) int64 {
 	price, ok := c.run.Settings().Prices[model]
 	if !ok {
@@ -28,9 +27,8 @@ func (c *Calls) mostCost(model string, request *providers.Request) int64 {
 	return price.Bound(input, output, request.MostSearches())
 }
 
-// price determines the cost of a call, in nano-USD or unknownCost, and stores it in the call
-// and its result: the cost the provider reported, or else the usage at the model's price. most
-// is the call's reservation.
+// price determines the cost of a call, in nano-USD or unknownCost, and stores it in the call and its result. The cost
+// is what the provider reported, or else the usage at the model's price. most is the call's reservation.
 func (c *Calls) price(call *record.Call, most int64, result *providers.Result, err error) int64 {
 	price, priced := c.run.Settings().Prices[call.Model]
 	inTier, known := price, priced
@@ -65,17 +63,16 @@ func dollars(nano int64) *float64 {
 	return &usd
 }
 
-// counted waits until budgets and daily quotas have counted an ended call: were it recorded
-// before, one that Redis has lost meanwhile could be told too little, or count it twice.
+// counted waits until budgets and daily quotas have counted an ended call. If the call were recorded earlier, a limit
+// that Redis has lost meanwhile could miss the call or count it twice.
 func (c *Calls) counted(ctx context.Context, lease *ratelimit.Lease) {
 	if lease.Restored() {
 		_ = c.run.Persist(ctx, lease.Release) // a number too large to count is too large to record
 	}
 }
 
-// OutOfBudget stops the run's evaluation, whose budget has no room for another call, and gives
-// the run back. If the budget has changed, because the evaluation was submitted again with a
-// new one, the new budget is asked first.
+// OutOfBudget stops the run's evaluation, because its budget has no room for another call, and returns the run to its
+// queue. If the evaluation was submitted again with another budget, the run first tries under that.
 func (c *Calls) OutOfBudget(ctx context.Context) error {
 	id := c.run.Task.Evaluation
 	if now, err := c.by.Worker.Store.Evaluation(ctx, id); err == nil && now.Settings.Budget() != c.run.Settings().Budget() {

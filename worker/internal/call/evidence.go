@@ -4,8 +4,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// lacking is what an answer does not show although it must; nil: nothing. A refusal
-// is none.
+// lacking returns an error if an answer lacks the required evidence of a search or of reasoning; nil: it lacks none. A
+// refusal by the model needs no evidence.
 func (c *Calls) lacking(s Step, result *providers.Result) *providers.Error {
 	asked := c.run.Evaluation.Asked
 	lacking := func(class providers.Class, message string) *providers.Error {

@@ -25,17 +25,18 @@ const (
 	lastPoll  = 30 * time.Second
 )
 
-// A job that may not begin gives its place to the others of its queue, among them
-// those that ask for jobs under way, which alone can make room for it.
+// A job that may not begin gives its turn to the other runs of its queue. Some of these poll jobs that are under way,
+// and only the end of such a job makes room.
 const (
 	jobWait = 100 * time.Millisecond
 	jobBack = 5 * time.Second
 )
 
-// AskTime bounds a request about a job: to begin it, to ask for it, to cancel it.
+// AskTime bounds a request that submits, polls or cancels a job.
 const AskTime = 2 * time.Minute
 
-// background is who does a model's calls as jobs; nil: they are calls.
+// background returns the provider's interface for jobs if a model's calls are made as jobs; nil: they are ordinary
+// calls.
 func (c *Calls) background(target eval.Judge) providers.Background {
 	endpoint := c.by.Worker.Endpoints[target.Provider]
 	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Background {
@@ -45,12 +46,11 @@ func (c *Calls) background(target eval.Judge) providers.Background {
 	return jobs
 }
 
-// InBackground reports whether a model's calls are done as jobs.
+// InBackground reports whether a model's calls are made as jobs.
 func (c *Calls) InBackground(target eval.Judge) bool { return c.background(target) != nil }
 
-// job begins a job, or polls once the job that this or another worker began. While the job
-// runs, the run is back in its queue without a slot of a worker, and the job's lease counts
-// under its own name.
+// job submits a job, or polls once the job that this or another worker submitted. While the job runs, the run is in its
+// queue and takes no slot of a worker, and the job's lease counts under the job's own name.
 func (c *Calls) job(ctx context.Context, s Step, key string) (*providers.Result, error) {
 	if job := c.run.Progress.Job; job != nil && job.Call.Model == s.Target.Target() {
 		return c.poll(ctx, s, *job)
@@ -67,11 +67,10 @@ func (c *Calls) job(ctx context.Context, s Step, key string) (*providers.Result,
 	return nil, c.run.GoBack(ctx, firstPoll, "its job is running at the provider")
 }
 
-// awaitSubmission leaves the run alone while another worker may be submitting its job, so that
-// a worker that was frozen meanwhile can still record the job's name at the provider. After
-// that the submission counts as an attempt and is recorded as a lost call: the job may be
-// running, and cannot be found, because no provider lists jobs by a name that evalfleet gave
-// them. So max_attempts bounds how many jobs a run can lose.
+// awaitSubmission leaves the run alone while another worker may be submitting its job, so that a worker that was frozen
+// meanwhile can still record the provider's name for the job. After that the submission counts as an attempt and is
+// recorded as a lost call. The job may be running, and cannot be found, because no provider lists jobs by a name that
+// evalfleet gave them. So max_attempts bounds how many jobs a run can lose.
 func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	begun := c.run.Progress.Submitting
 	if begun.IsZero() {
@@ -100,11 +99,10 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	return nil
 }
 
-// submit begins a job. Before, it says so in the run's progress, which no other
-// pull can save from then on without knowing. The job's name is saved the moment it
-// is known, also by a worker that lost its lease or stops meanwhile. A worker that
-// dies in between leaves a job that nothing can find, whose place under the limits
-// stays taken until its latest end.
+// submit submits a job. It first records that in the run's progress, so that no other pull can save its progress
+// without knowing. The job's name is saved as soon as it is known, even by a worker that has lost its lease or is
+// stopping. A worker that dies in between leaves a job that cannot be found. The job's place under the limits stays
+// taken until its latest end.
 func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	call, timeout := c.newCall(s, key), c.run.Settings().JobTimeout(s.Target.Provider, s.Target.Model)
 	lease, err := c.begin(ctx, call, s, timeout, true)
@@ -145,7 +143,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	return err
 }
 
-// handOver has the job counted under its own name instead of the lease's.
+// handOver makes the limits count the job under its own name instead of the lease's.
 func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record.Job) error {
 	left := job.Left(c.run.Now())
 	err := lease.Background(ctx, job.ID, left)
@@ -159,8 +157,7 @@ func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record
 	return lease.Release(ctx)
 }
 
-// disown ends a job that was just submitted, because the run is another worker's by
-// now, or is gone.
+// disown cancels a job that was just submitted, because another worker has the run by now, or the run is gone.
 func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 	err := c.run.Persist(ctx, c.Withdraw) // nothing else knows it
 	if err != nil {
@@ -174,9 +171,8 @@ func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 	})
 }
 
-// poll asks once for a job. One that has not ended in its time is given up. Before,
-// it makes sure that the run is this worker's, and that the limits count the job: they
-// may have forgotten it.
+// poll asks once for the result of a job, and gives up a job that has not ended in its time. First it makes sure that
+// the run is still this worker's, and that the limits count the job: they may have forgotten it.
 func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Result, error) {
 	c.run.Progress.NotBefore = time.Time{}
 	if err := c.run.Save(ctx); err != nil {
@@ -209,8 +205,8 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 	return c.endJob(ctx, s, job, result, err)
 }
 
-// endJob returns a job's lease and keeps its record, as end does for a call. If this worker
-// dies before the result is written, the job is polled again.
+// endJob releases a job's lease and keeps its record, as end does for a call. If this worker dies before the result is
+// written, the job is polled again.
 func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *providers.Result, err error) (*providers.Result, error) {
 	defer c.by.Worker.Ledger.Ending()()
 	call := job.Call
@@ -226,9 +222,8 @@ func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *prov
 	return result, c.note(ctx, s, &call, result, err, job.Timeout())
 }
 
-// Withdraw cancels the run's job, if it has one, at its provider and under the
-// limits. Where the provider cannot be asked it is tried again, until the job is
-// over anyhow.
+// Withdraw cancels the run's job, if it has one, at its provider and under the limits. While the provider is
+// unreachable it tries again, until the job's time is over.
 func (c *Calls) Withdraw(ctx context.Context) error {
 	job := c.run.Progress.Job
 	if job == nil {

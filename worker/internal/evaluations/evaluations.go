@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// textCacheBytes bounds the document texts that a worker remembers. Plans are
-// tiled, so that neighbouring runs share documents.
+// textCacheBytes bounds the document texts that a worker keeps in memory. Neighbouring runs of a plan share documents,
+// because plans are tiled.
 const textCacheBytes = 64 << 20
 
 // Evaluation is everything a worker needs to process an evaluation's runs.
@@ -28,13 +28,13 @@ type Evaluation struct {
 	Record record.Evaluation
 	Asked  *eval.Evaluation
 	Plans  []*plan.Plan
-	Read   time.Time // on this process's clock: since its last change, or later
+	Read   time.Time // when it was read, on this process's clock; not before its last change
 }
 
-// Cache remembers what it reads of evaluations from Redis. It is safe for concurrent use.
+// Cache keeps the evaluations that it reads from Redis. It is safe for concurrent use.
 type Cache struct {
 	store   *store.Store
-	reading singleflight.Group // one reader of each evaluation
+	reading singleflight.Group // at most one read of each evaluation at a time
 
 	mu    sync.Mutex // guards all below; not held during I/O with Redis
 	known map[eval.ID]*Evaluation
@@ -42,12 +42,12 @@ type Cache struct {
 	bytes int
 }
 
-// New returns a cache of what is in a store.
+// New returns an empty cache that reads from a store.
 func New(s *store.Store) *Cache {
 	return &Cache{store: s, known: map[eval.ID]*Evaluation{}, texts: map[string]string{}}
 }
 
-// Load reads an evaluation, or remembers it. store.ErrNoEvaluation when it was
+// Load returns an evaluation, from memory or from Redis. The error is store.ErrNoEvaluation if the evaluation was
 // deleted.
 func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
 	if e := c.remembered(id); e != nil {
@@ -56,8 +56,8 @@ func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
 	return c.readOnce(ctx, id, "")
 }
 
-// at is Load for an evaluation whose revision was just read: a cached entry of another revision
-// is read again.
+// at returns an evaluation whose revision was just read, as Load does. If the cached entry has another revision, at
+// reads the evaluation again.
 func (c *Cache) at(ctx context.Context, id eval.ID, revision record.Revision) (*Evaluation, error) {
 	if e := c.remembered(id); e != nil && e.Record.Revision == revision {
 		return e, nil
@@ -92,8 +92,8 @@ func (c *Cache) remembered(id eval.ID) *Evaluation {
 	return c.known[id]
 }
 
-// readOnce shares a reading among handlers, which all come at once with an evaluation's
-// first tasks. Those that saw a revision share none that may have begun before it.
+// readOnce reads an evaluation once for all handlers that ask at the same time, as they do for an evaluation's first
+// tasks. A handler that saw a revision never shares a read that may have begun before it.
 func (c *Cache) readOnce(ctx context.Context, id eval.ID, seen record.Revision) (*Evaluation, error) {
 	read, err, _ := c.reading.Do(string(id)+" "+string(seen), func() (any, error) { return c.read(ctx, id) })
 	if err != nil {
@@ -114,15 +114,14 @@ func (c *Cache) read(ctx context.Context, id eval.ID) (*Evaluation, error) {
 	return e, nil
 }
 
-// Forget makes the next load read the evaluation again; its settings may have
-// changed.
+// Forget makes the next Load read the evaluation again, because its settings may have changed.
 func (c *Cache) Forget(id eval.ID) {
 	c.mu.Lock()
 	delete(c.known, id)
 	c.mu.Unlock()
 }
 
-// Created says when the records were made of those of ids that are remembered.
+// Created returns when the records of the cached evaluations among ids were made.
 func (c *Cache) Created(ids []eval.ID) map[eval.ID]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +134,7 @@ func (c *Cache) Created(ids []eval.ID) map[eval.ID]time.Time {
 	return times
 }
 
-// Keep forgets every evaluation that is not among ids.
+// Keep drops every evaluation that is not among ids.
 func (c *Cache) Keep(ids []eval.ID) {
 	wanted := make(map[eval.ID]bool, len(ids))
 	for _, id := range ids {
@@ -150,7 +149,7 @@ func (c *Cache) Keep(ids []eval.ID) {
 	}
 }
 
-// Texts reads the texts of documents, from memory where it can.
+// Texts returns the texts of documents, from memory if possible.
 func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Document) (map[string]string, error) {
 	texts := make(map[string]string, len(documents))
 	var missing []string

@@ -1,5 +1,5 @@
-// Package fallback decides which model may answer in place of a run's own, how long a run waits
-// before it asks that model, and which models refuse calls meanwhile.
+// Package fallback decides which model may answer instead of a run's own, and how long a run waits before it asks that
+// model. It remembers which providers refuse calls meanwhile.
 package fallback
 
 import (
@@ -19,20 +19,19 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// aboutTurns is by how much a wait for a limit may end later than it was said and
-// still be the same wait: workers take turns at a limit, and the next is called
-// after half a second where one does not come.
+// aboutTurns is how much later than announced a wait for a limit may end and still count as the same wait. Workers take
+// turns at a limit, and if one does not come the next is called after half a second.
 const aboutTurns = 500 * time.Millisecond
 
-// probeTime is for how long others wait once a call has started after a cooldown.
+// probeTime is how long others wait once a call has started after a cooldown.
 const probeTime = time.Second
 
-// Chain is that of one run. It is used by one goroutine.
+// Chain holds the fallback models of one run. It is used by one goroutine.
 type Chain struct {
 	on       *run.Worker
 	refusals *Refusals
 	run      *run.Run
-	tooLong  time.Duration // the wait at a limit that was declined last
+	tooLong  time.Duration // the last wait for a limit that the run declined
 }
 
 // New returns a run's chain.
@@ -40,10 +39,10 @@ func New(on *run.Worker, refusals *Refusals, r *run.Run) *Chain {
 	return &Chain{on: on, refusals: refusals, run: r}
 }
 
-// settings is nil where no other model answers in the run's model's place.
+// settings returns the evaluation's fallback settings; nil if no other model may answer.
 func (c *Chain) settings() *record.Fallback { return c.run.Settings().Fallback }
 
-// MaxWait is how long the run waits before another model answers; 0: it is not bounded.
+// MaxWait returns how long the run waits before another model answers; 0: any time.
 func (c *Chain) MaxWait() time.Duration {
 	if !c.In() {
 		return 0
@@ -51,15 +50,14 @@ func (c *Chain) MaxWait() time.Duration {
 	return c.settings().MaxWait
 }
 
-// Targets returns the models that may answer, the run's own first, and which of them is asked
-// now.
+// Targets returns the models that may answer, the run's own first, and the index of the one to ask now.
 func (c *Chain) Targets() (targets []eval.Judge, at int) {
 	targets = c.settings().Targets(c.run.Judge)
 	// The models may have become fewer while the run was in its queue.
 	return targets, min(c.run.Progress.Fallen.Asked, len(targets)-1)
 }
 
-// Window is a model's context window in tokens; 0: unknown.
+// Window returns a model's context window in tokens; 0: unknown.
 func (c *Chain) Window(target eval.Judge) int {
 	of := c.on.Endpoints[target.Provider].Capabilities
 	if of == nil {
@@ -68,10 +66,9 @@ func (c *Chain) Window(target eval.Judge) int {
 	return of(target.Model).ContextWindow
 }
 
-// Next returns the position of the model to ask after one that gave up; len(targets): there is
-// none. After a text too long for it, that is a model known to take more, or otherwise the
-// first whose window is unknown; after a refused key or account, a model of another provider.
-// Models whose provider cannot be called from here are skipped.
+// Next returns the index of the model to ask after the one at at gave up; len(targets): there is none. If a text was
+// too long, that is a model known to accept more, or otherwise the first whose window is unknown. If a key or account
+// was refused, it is a model of another provider. Models whose provider cannot be called from here are skipped.
 func (c *Chain) Next(targets []eval.Judge, at int, over *run.GaveUp) int {
 	unknown := len(targets)
 	for next := at + 1; next < len(targets); next++ {
@@ -94,15 +91,14 @@ func (c *Chain) Next(targets []eval.Judge, at int, over *run.GaveUp) int {
 	return unknown
 }
 
-// refusedTime is how long runs that can ask another provider do not ask one that has
-// Refused the key or the account.
+// refusedTime is how long runs do not ask a provider that has refused the key or the account, if they can ask another.
 const refusedTime = time.Minute
 
-// Refusals are providers that refuse the calls of evaluations, as a worker has met them. It is
-// safe for concurrent use.
+// Refusals holds the providers that refuse calls of evaluations, as a worker has met them. It is safe for concurrent
+// use.
 type Refusals struct{ by sync.Map } // refusedProvider by refuser
 
-// Keep forgets those of all evaluations but some.
+// Keep drops the refusals of all evaluations that are not active.
 func (r *Refusals) Keep(active map[eval.ID]bool) {
 	r.by.Range(func(key, _ any) bool {
 		if !active[key.(refuser).evaluation] {
@@ -112,7 +108,7 @@ func (r *Refusals) Keep(active map[eval.ID]bool) {
 	})
 }
 
-// note notes a refusal, unless the one before still holds, and reports whether it is the first.
+// note records a refusal unless an earlier one is still valid, and reports whether it is new.
 func (r *Refusals) note(by refuser, over *run.GaveUp, now time.Time) (first bool) {
 	before, known := r.by.Load(by)
 	if !known || !now.Before(before.(refusedProvider).until) {
@@ -121,20 +117,20 @@ func (r *Refusals) note(by refuser, over *run.GaveUp, now time.Time) (first bool
 	return !known
 }
 
-// refuser is a provider that refuses an evaluation's calls.
+// refuser identifies a provider that refuses an evaluation's calls.
 type refuser struct {
 	evaluation eval.ID
 	provider   string
 }
 
-// refusedProvider is how a provider refused an evaluation's calls.
+// refusedProvider describes how a provider refused an evaluation's calls.
 type refusedProvider struct {
 	over  *run.GaveUp
 	until time.Time
 }
 
-// NoteRefusal notes that a provider refuses the evaluation's calls, if that is how a call
-// failed and another provider can be asked instead. It warns once.
+// NoteRefusal records that a provider refuses the evaluation's calls, if failure says so and another provider can be
+// asked instead. It warns once.
 func (c *Chain) NoteRefusal(target eval.Judge, failure error) {
 	var failed *providers.Error
 	if !errors.As(failure, &failed) || !record.PausesProvider(failed.Class) || !c.StandIn(target) {
@@ -148,7 +144,7 @@ func (c *Chain) NoteRefusal(target eval.Judge, failure error) {
 	}
 }
 
-// Refused returns why a provider is not asked now because another can be; nil: it is.
+// Refused returns why a provider is not asked now because another can be; nil: ask it.
 func (c *Chain) Refused(target eval.Judge) *run.GaveUp {
 	noted, known := c.refusals.by.Load(refuser{c.run.Task.Evaluation, target.Provider})
 	if !known || time.Now().After(noted.(refusedProvider).until) || !c.StandIn(target) {
@@ -157,8 +153,7 @@ func (c *Chain) Refused(target eval.Judge) *run.GaveUp {
 	return noted.(refusedProvider).over
 }
 
-// StandIn reports whether a model of another provider may still answer instead of the current
-// one.
+// StandIn reports whether a model of another provider may still answer instead of the current one.
 func (c *Chain) StandIn(target eval.Judge) bool {
 	if !c.In() {
 		return false
@@ -198,8 +193,8 @@ func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run
 	return c.run.Save(ctx)
 }
 
-// sayOver logs that the run does not wait for a rate limit any more: the wait would be too long,
-// or all of its retries are used up.
+// sayOver logs that the run no longer waits for a rate limit: the wait would be too long, or all of its retries are
+// used up.
 func (c *Chain) sayOver(target eval.Judge, wait time.Duration, retries int) {
 	level, message := zerolog.ErrorLevel, run.WaitsUsedUp
 	if c.settings().TooLong(wait) {
@@ -210,16 +205,15 @@ func (c *Chain) sayOver(target eval.Judge, wait time.Duration, retries int) {
 	})
 }
 
-// In reports whether other models may answer instead of the current one. Once one has
-// answered in prose, they may not.
+// In reports whether other models may answer instead of the current one. Once the current one has answered in prose, no
+// other may.
 func (c *Chain) In() bool {
 	return c.settings() != nil && c.run.Progress.AnswerBy == ""
 }
 
-// Consent decides about the waits that its limits demand of a call to target: as long
-// as the evaluation says, and not longer. nil: any. aside: the run steps aside in a
-// cooldown; then it may also meet the moment in which one call has started after it and
-// the others wait for what becomes of that.
+// Consent returns the function that decides whether a call to target accepts the waits that its limits impose: up to
+// the evaluation's max_wait. nil: it accepts any wait. aside means that the run steps aside in a cooldown. Such a run
+// may also find that one call has just started after the cooldown, and the others wait for its result.
 func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, first bool) bool {
 	if !c.In() {
 		return nil
@@ -252,7 +246,7 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 	}
 }
 
-// Declined is how a call ends for which the run does not wait.
+// Declined returns the error of a call whose wait the run does not accept.
 func (c *Chain) Declined(refusal *ratelimit.Refusal) *run.GaveUp {
 	over := &run.GaveUp{
 		Class: providers.RateLimited, Wait: max(c.tooLong, refusal.Wait),
@@ -262,9 +256,8 @@ func (c *Chain) Declined(refusal *ratelimit.Refusal) *run.GaveUp {
 	return over
 }
 
-// AfterRefusal decides about a call that failed where another model may answer
-// instead. handled is false for what the rules of retry decide; else the run has
-// waited for its next call (nil), or err says why there is none.
+// AfterRefusal handles a failed call if another model may answer instead. handled is false if the usual retry rules
+// apply. Otherwise the run has waited for its next call (nil), or err says why there is none.
 func (c *Chain) AfterRefusal(ctx context.Context, target eval.Judge, attempt int, failed *providers.Error) (handled bool, err error) {
 	f, state := c.settings(), &c.run.Progress.Fallen
 	over := &run.GaveUp{Class: failed.Class, Message: failed.Message, Status: failed.Status}

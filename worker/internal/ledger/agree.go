@@ -12,17 +12,16 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// agreement says which record of an evaluation had everything that the ledger keeps of it, and
-// what the limits remembered then.
+// agreement names the record of an evaluation that had everything the ledger keeps of it, and the memory of the limits
+// at that time.
 type agreement struct {
 	created int64 // Unix ms
 	memory  string
 }
 
-// Agrees reports whether an evaluation's record is still the one made at created and has
-// everything that the ledger keeps of it, so that a call of a run cannot be for an answer that is
-// known here. memory is that of the limits under which the call begins; "": the last one will do.
-// Redis is asked once for each record and memory.
+// Agrees reports whether an evaluation's record is still the one made at created and has everything that the ledger
+// keeps of it. Only then a call of a run cannot be for an answer that is already known here. memory names the memory of
+// the limits under which the call begins; "": the last one seen. Redis is asked once for each record and memory.
 func (k *Ledger) Agrees(ctx context.Context, id eval.ID, created time.Time, memory string) (bool, error) {
 	asked := agreement{created.UnixMilli(), memory}
 	k.mu.Lock()
@@ -50,7 +49,7 @@ func (k *Ledger) Agrees(ctx context.Context, id eval.ID, created time.Time, memo
 	return true, nil
 }
 
-// keepAgreed forgets the agreements about evaluations of which no run is held.
+// keepAgreed drops the agreements about evaluations of which no run is held.
 func (k *Ledger) keepAgreed(held map[eval.ID]time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,8 +60,7 @@ func (k *Ledger) keepAgreed(held map[eval.ID]time.Time) {
 	}
 }
 
-// Lost are the evaluations of which something is kept that Redis did not have when the last look
-// ended.
+// Lost returns the evaluations for which the ledger keeps something that Redis lacked at the end of the last Look.
 func (k *Ledger) Lost() []eval.ID {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// jobs are the jobs that this worker submitted or asked for lately. When Redis
-// loses its memory, their runs get them back, and the limits count them again, before
-// another can be submitted in their place. The zero value keeps none; it is safe for
-// concurrent use.
+// jobs holds the jobs that this worker submitted or polled lately. When Redis loses its memory, their runs get them
+// back, and the limits count them again, before another can be submitted in their place. The zero value is empty; jobs
+// is safe for concurrent use.
 type jobs struct {
 	mu sync.Mutex // guards by
 	by map[string]keptJob
@@ -24,10 +23,10 @@ type jobs struct {
 type keptJob struct {
 	record.Job
 	evaluation eval.ID
-	created    time.Time     // of the record in which its run has it
-	memory     store.Memory  // that was last seen to have it; empty: none yet
+	created    time.Time     // when the record was made in which the run has the job
+	memory     store.Memory  // the memory last seen to have the job; empty: none yet
 	at         time.Time     // when it was last known to be running
-	left       time.Duration // of its time, by then
+	left       time.Duration // what was left of its time then
 }
 
 func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Duration) {
@@ -45,7 +44,8 @@ func (k *jobs) drop(job string) {
 	delete(k.by, job)
 }
 
-// all are those kept, without those that another worker must have asked for since.
+// all returns the jobs kept. It drops jobs whose time is over, and jobs so old that another worker must have polled
+// them since.
 func (k *jobs) all() []keptJob {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +60,8 @@ func (k *jobs) all() []keptJob {
 	return kept
 }
 
-// restore gives runs of an evaluation the jobs back that may be missing from its record, or of
-// which the record is gone, and makes the limits count jobs that they had forgotten.
+// restore gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
+// count jobs that they have forgotten.
 func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, held store.Held) error {
 	created, memory := held.Created, held.Oldest.Memory
 	for _, job := range k.all() {

@@ -1,5 +1,5 @@
-// Package ledger writes to Redis what must not be lost, and keeps it until a results store has
-// it: outcomes, calls that were paid for, and jobs that run at a provider.
+// Package ledger writes to Redis what must not be lost, and keeps it until a results store has it: outcomes, calls that
+// were paid for, and jobs that run at a provider.
 package ledger
 
 import (
@@ -20,27 +20,26 @@ import (
 )
 
 const (
-	// keptBytes bounds the outcomes that a worker keeps; the oldest go first.
+	// keptBytes bounds the outcomes that a worker keeps; the oldest are dropped first.
 	keptBytes = 16 << 20
-	// goneFor is how long outcomes are kept of an evaluation that Redis does not
-	// know any more: it may have been lost, and be submitted again.
+	// goneFor is how long outcomes are kept for an evaluation that Redis no longer knows: Redis may have lost it, and
+	// it may be submitted again.
 	goneFor = 10 * time.Minute
-	// owedFor is how long a call that has ended waits for its run's next record before it is
-	// stored without it.
+	// owedFor is how long an ended call waits to be stored together with its run's next record. After that it is stored
+	// without one.
 	owedFor = time.Second
-	// owedBytes is about how much one entry of such calls takes.
+	// owedBytes is about the size of one stored entry of such calls.
 	owedBytes = 1 << 20
 )
 
-// Ledger has outcomes and calls that only Redis has, because no collector has moved them to a
-// results store yet, calls that not even Redis has, and running jobs. When Redis loses its memory
-// they are recorded again, so that answered calls are not repeated and paid calls stay known. It
-// outlasts the sessions of a worker. It is safe for concurrent use, but for Look, which is for one
-// goroutine.
+// Ledger keeps what would be lost with Redis's memory: outcomes and calls that no collector has moved to a results
+// store yet, calls that Redis does not have yet, and running jobs. When Redis loses its memory the ledger records them
+// again, so that answered calls are not repeated and paid calls stay known. It outlasts the sessions of a worker. It is
+// safe for concurrent use, except for Look, which one goroutine may call.
 type Ledger struct {
 	store   *store.Store
 	limiter *ratelimit.Admin
-	over    *stop.Signal // nothing can be written any more
+	over    *stop.Signal // given when the ledger is closed
 	jobs    jobs
 
 	confirmed chan struct{} // holds one
@@ -59,8 +58,8 @@ type keptOutcome struct {
 	store.Outcome
 	calls   *keptCalls // nil: it is an outcome
 	created time.Time  // when the record that contains it was made; zero: none does
-	// entry of the results stream is at or after the one that contains it; none: unknown. Its
-	// memory is that of the server that acknowledged it.
+	// entry is the entry of the results stream that contains it, or an earlier one; none: unknown. Its memory is that
+	// of the server that acknowledged it.
 	entry store.Entry
 	at    time.Time // when it was found there, on this process's clock
 }
@@ -78,7 +77,7 @@ func (o *keptOutcome) evaluation() eval.ID {
 	return o.Run().Evaluation
 }
 
-// Size is about how many bytes it takes.
+// Size returns about how many bytes the kept item takes.
 func (o *keptOutcome) Size() int {
 	if o.calls != nil {
 		return o.calls.size
@@ -86,7 +85,7 @@ func (o *keptOutcome) Size() int {
 	return o.Outcome.Size()
 }
 
-// again records it once more. entry is as in keptOutcome.
+// again records the item once more. entry is as in keptOutcome.
 func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.Entry, err error) {
 	if o.calls != nil {
 		return s.AppendCalls(ctx, o.calls.evaluation, o.calls.calls)
@@ -103,10 +102,10 @@ func New(s *store.Store, limiter *ratelimit.Admin) *Ledger {
 	}
 }
 
-// ErrClosed is the cause with which writes end that could not be made until the ledger closed.
+// ErrClosed is the cause with which pending writes end when the ledger closes.
 var ErrClosed = errors.New("the worker has ended")
 
-// Close ends all writes, those under way, too.
+// Close ends all writes, including those under way.
 func (k *Ledger) Close() { k.over.Give(ErrClosed) }
 
 // Lasting returns a context with the values of ctx that ends when the ledger closes, and not
@@ -115,11 +114,11 @@ func (k *Ledger) Lasting(ctx context.Context) (context.Context, func()) {
 	return stop.Context(context.WithoutCancel(ctx), k.over)
 }
 
-// Closed is closed when the ledger is.
+// Closed returns a channel that is closed when the ledger is.
 func (k *Ledger) Closed() <-chan struct{} { return k.over.Done() }
 
-// Persist writes data to Redis that must not be lost, and waits while Redis is unreachable or
-// full: until the ledger closes, also when ctx has ended.
+// Persist makes a write to Redis that must not be lost. It retries while Redis is unreachable or full, until the ledger
+// closes, even if ctx has ended.
 func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error) error {
 	ctx, release := k.Lasting(ctx)
 	defer release()
@@ -135,8 +134,8 @@ func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error)
 	}
 }
 
-// PutJob keeps a job that runs at a provider for at most as long as is left, of a run in the
-// record made at a time.
+// PutJob keeps a job that runs at a provider for at most as long as left. It belongs to a run in the record made at
+// created.
 func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time, left time.Duration) {
 	k.jobs.put(id, job, created, left)
 }
@@ -144,7 +143,7 @@ func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time, left time
 // DropJob forgets a job that has ended.
 func (k *Ledger) DropJob(id string) { k.jobs.drop(id) }
 
-// PutCalls keeps calls of an unfinished run, which an entry has in the record made at a time.
+// PutCalls keeps calls of an unfinished run. entry contains them, in the record made at created.
 func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time, entry store.Entry) {
 	if len(calls) == 0 {
 		return
@@ -169,7 +168,7 @@ func (k *Ledger) Kept() (outcomes, bytes int) {
 	return len(k.outcomes), k.bytes
 }
 
-// Put keeps an outcome that an entry has in the record made at a time; zero: in none.
+// Put keeps an outcome. entry contains it, in the record made at created; zero: no record has it.
 func (k *Ledger) Put(o store.Outcome, created time.Time, entry store.Entry) {
 	k.put(keptOutcome{Outcome: o, created: created, entry: entry})
 }
@@ -188,13 +187,15 @@ func (k *Ledger) put(o keptOutcome) {
 		k.bytes -= k.outcomes[drop].Size()
 	}
 	clear(k.outcomes[:drop])
-	k.outcomes = k.outcomes[drop:] // append moves the rest, when it must
+	k.outcomes = k.outcomes[drop:] // append frees the dropped part when it grows the slice
 }
 
-// Look records again what Redis has lost, stores the calls that have waited for long, and drops
-// what the results store has. It calls lost for an evaluation whose record is gone, or is not the
-// record of an outcome, or not the one made at the time that held gives for it, and for one that it
-// has recorded runs of again. memory is that of the limits which the worker has reported its leases to: see Recorded.
+// Look records again what Redis has lost, stores calls that have waited too long, and drops what the results store has.
+// held gives, by evaluation, when the record was made whose runs are held here.
+//
+// Look calls lost for an evaluation whose record is gone, is not the record of an outcome, or is not the one made at
+// the time in held. It also does so for an evaluation whose runs it has recorded again. memory names the memory of the
+// limits that the worker has reported its leases to: see Recorded.
 func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.Time, lost func(eval.ID)) error {
 	all, seen := k.recordFor(memory)
 	kept := k.evaluations()
@@ -228,8 +229,8 @@ func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.
 	return failed
 }
 
-// lookAt is Look at one evaluation. all: the calls that have just ended are stored as well. is:
-// Redis has everything that is kept of it.
+// lookAt does the work of Look for one evaluation. all: calls that have just ended are stored as well. before is the
+// time that Look's held gives. is reports whether Redis has everything that is kept of the evaluation.
 func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.Time, lost func(eval.ID)) (is bool, err error) {
 	asked := time.Now()
 	held, err := k.store.Held(ctx, id)
@@ -278,7 +279,7 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 	return true, nil
 }
 
-// evaluations lists those with kept outcomes and calls.
+// evaluations returns the evaluations of which outcomes or calls are kept.
 func (k *Ledger) evaluations() []eval.ID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -296,8 +297,8 @@ func (k *Ledger) evaluations() []eval.ID {
 	return ids
 }
 
-// missing returns the outcomes that may be missing from an evaluation: another record or another
-// memory has acknowledged them. replaced: some were in another record. The caller has mu.
+// missing returns the outcomes that may be missing from an evaluation: they were acknowledged in another record or
+// memory. replaced: some were in another record. The caller has mu.
 func (k *Ledger) missing(id eval.ID, held store.Held) (outcomes []*keptOutcome, replaced bool) {
 	for _, o := range k.outcomes {
 		other := !o.created.Equal(held.Created)
@@ -309,17 +310,17 @@ func (k *Ledger) missing(id eval.ID, held store.Held) (outcomes []*keptOutcome, 
 	return outcomes, replaced
 }
 
-// confirm notes that an entry of the evaluation made at created has the outcome.
+// confirm records that entry, in the evaluation's record made at created, contains the outcome.
 func (k *Ledger) confirm(o *keptOutcome, created time.Time, entry store.Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	o.created, o.entry, o.at = created, entry, time.Now()
 }
 
-// stored reports whether a results store has the outcome, as oldest is the first entry that
-// waits for one; none: no entry does. Entries leave their stream only once a store has them. Only
-// the memory that has acknowledged the outcome proves this: another may never have had its entry.
-// Its age tells nothing: Redis's clock may have been set in between.
+// stored reports whether a results store has the outcome. oldest is the first entry that waits to be moved there; none:
+// no entry waits. Entries leave their stream only once a store has them. Only the memory that acknowledged the outcome
+// proves this: another may never have had its entry. Its age proves nothing: Redis's clock may have been set in
+// between.
 func (o *keptOutcome) stored(oldest store.Entry) bool {
 	return o.entry.Memory == oldest.Memory && (oldest.None() || !o.entry.None() && o.entry.Before(oldest))
 }
