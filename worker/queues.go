@@ -77,7 +77,7 @@ func (q *queues) met(timeouts map[string]time.Duration) {
 	}
 }
 
-// longestCall is the longest call timeout seen.
+// longestCall returns the longest call timeout seen.
 func (q *queues) longestCall() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

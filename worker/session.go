@@ -217,7 +217,7 @@ func (s *session) notGivenBack(err error) {
 	s.worker.Log.WithLevel(outage.Level(err)).Err(err).Msg("cannot return pulled tasks; they return when this worker's heartbeat expires")
 }
 
-// grace is how long calls in flight may continue after a stop.
+// grace returns how long calls in flight may continue after a stop.
 func (s *session) grace() time.Duration {
 	if s.cfg.Grace > 0 {
 		return s.cfg.Grace

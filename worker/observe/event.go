@@ -13,15 +13,15 @@ import (
 const (
 	EventQueued    = "queued"    // a run was put into its queue
 	EventStarted   = "started"   // a pulled run begins
-	EventQueueing  = "queueing"  // a call waits for admission, however shortly
-	EventAcquired  = "acquired"  // it has its lease
+	EventQueueing  = "queueing"  // a call waits for admission, however briefly
+	EventAcquired  = "acquired"  // the call has its lease
 	EventReleased  = "released"  // the lease is given back
 	EventRetry     = "retry"     // another call will be made
 	EventTimeout   = "timeout"   // a call took too long
-	EventSucceeded = "succeeded" // the run ended well
-	EventFailed    = "failed"    // the run ended
-	EventPaused    = "paused"    // the run's provider is paused for its evaluation, after what the run met
-	EventStopped   = "stopped"   // the evaluation is, because its budget leaves no room for another call
+	EventSucceeded = "succeeded" // the run succeeded
+	EventFailed    = "failed"    // the run failed
+	EventPaused    = "paused"    // the run's provider is paused for its evaluation, after a failure of the run
+	EventStopped   = "stopped"   // the evaluation is stopped: its budget has no room for another call
 )
 
 // Event is one line of the event log.
@@ -33,15 +33,13 @@ type Event struct {
 	Provider   string    `json:"provider"`
 	Model      string    `json:"model"`
 	Agent      string    `json:"agent,omitempty"`     // of a panel
-	Dimension  string    `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
-	Worker     string    `json:"worker,omitempty"`    // none where a submission has queued the run
-	// QueueDepth, for queueing, is how many pushed runs of the run's queue are waiting,
-	// including this one: in the queue, for all workers, at this one's last pull, and with this
-	// worker.
+	Dimension  string    `json:"dimension,omitempty"` // of a panel; several are separated by commas
+	Worker     string    `json:"worker,omitempty"`    // empty if a submission has queued the run
+	// QueueDepth, for queueing, is how many pushed runs of the run's queue are waiting, including this one. It counts
+	// the runs of all workers that were in the queue at this worker's last pull, and those in this worker.
 	QueueDepth int `json:"queue_depth,omitempty"`
-	// ActiveSlots, of acquired and released, is how many calls are in flight in all
-	// workers under the narrowest bound on them (ratelimit.Lease.InFlight), this one
-	// included or no more; 0 without a bound.
+	// ActiveSlots, of acquired and released, is how many calls are in flight in all workers under the narrowest bound
+	// on them (ratelimit.Lease.InFlight). An acquired call is included, a released one is not. 0 without a bound.
 	ActiveSlots  *int64          `json:"active_slots,omitempty"`
 	Attempt      int             `json:"attempt,omitempty"`
 	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
@@ -49,11 +47,11 @@ type Event struct {
 	TimeoutS     float64         `json:"timeout_s,omitempty"`
 	ElapsedS     float64         `json:"elapsed_s,omitempty"`
 	Class        providers.Class `json:"class,omitempty"`
-	Message      string          `json:"message,omitempty"` // why, of paused and stopped, and of released after a kill
+	Message      string          `json:"message,omitempty"` // why: of paused and stopped, and of released after a kill
 	*record.Fell                 // of a fallback
 }
 
-// Queued is the event of a run that was put into its queue.
+// Queued returns the event of a run that was put into its queue.
 func Queued(t record.Task, at time.Time) Event {
 	provider, model, _ := strings.Cut(t.Model, ":")
 	return Event{

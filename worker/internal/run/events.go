@@ -12,12 +12,12 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// hand gathers what a run's observe.Handled tells. A nil one gathers nothing.
+// hand gathers what to report as the run's observe.Handled. A nil hand gathers nothing.
 type hand struct {
 	began  time.Time
 	events []observe.Event
 	calls  []record.Call
-	run    *record.Run // as it was recorded, once and by this worker
+	run    *record.Run // the recorded outcome, if this worker recorded it
 }
 
 func (h *hand) event(e observe.Event) {
@@ -38,8 +38,8 @@ func (h *hand) recorded(outcome record.Run) {
 	}
 }
 
-// LetGo reports what was done for the run: why it was let go of, and for how long, unless it
-// was recorded. It reports nothing for a task that was dropped before anything began.
+// LetGo reports what was done for the run. If the run was not recorded, why is the reason and delay says how long it
+// waits in its queue. LetGo reports nothing for a task that was dropped before anything began.
 func (r *Run) LetGo(why string, delay time.Duration) {
 	h := r.hand
 	if h == nil || len(h.events)+len(h.calls) == 0 {
@@ -56,7 +56,7 @@ func (r *Run) LetGo(why string, delay time.Duration) {
 	r.on.Observer.Handled(told)
 }
 
-// Emit completes an event and hands it on.
+// Emit completes an event and passes it to the observers.
 func (r *Run) Emit(e observe.Event) {
 	if r.unheard() {
 		return
@@ -68,7 +68,7 @@ func (r *Run) Emit(e observe.Event) {
 	}
 }
 
-// EmitQueueing says that a call waits for admission.
+// EmitQueueing reports that a call waits for admission.
 func (r *Run) EmitQueueing(target eval.Judge) {
 	if r.unheard() {
 		return
@@ -78,7 +78,7 @@ func (r *Run) EmitQueueing(target eval.Judge) {
 	})
 }
 
-// EmitSlots is Emit of an event about a lease. ending calls are counted no more.
+// EmitSlots emits an event about a lease with the number of calls in flight, from which it subtracts the ending ones.
 func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
 	if r.unheard() {
 		return
@@ -88,7 +88,7 @@ func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
 	r.Emit(e)
 }
 
-// EmitWait counts a wait that the run makes instead of asking another model.
+// EmitWait counts a wait of the run for its own model that could have gone to another model.
 func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
 	r.Progress.Fallen.RateLimitWaits++
 	r.on.Observer.Wait(target)
@@ -100,10 +100,9 @@ func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
 	}
 }
 
-// unheard reports whether events have no listener.
 func (r *Run) unheard() bool { return r.on.Observer.Event == nil && r.hand == nil }
 
-// completed is an event with what all of the run's have in common.
+// completed returns an event with the fields that all events of the run have in common.
 func (r *Run) completed(e observe.Event) observe.Event {
 	e.Time = time.Now().UTC() // of this process, whose events are in order; Now differs a little from run to run
 	e.Evaluation, e.Worker = r.Task.Evaluation, r.on.ID
@@ -111,7 +110,7 @@ func (r *Run) completed(e observe.Event) observe.Event {
 	if r.Dimension != "" {
 		e.Agent, e.Dimension = r.Judge.Name, cmp.Or(e.Dimension, r.Dimension)
 	}
-	if e.Model == "" { // of no single call
+	if e.Model == "" { // not about a single call
 		e.Provider, e.Model = r.Judge.Provider, r.Judge.Model
 	}
 	return e

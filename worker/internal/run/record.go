@@ -13,9 +13,9 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Record writes outcomes in one step, with the calls not stored before; Index, Generation and
-// Dimension of others than the run's own are set. It continues when the worker is stopping or
-// was fenced: paid answers are kept, and the script records a run only once, from any worker.
+// Record writes outcomes in one step, with the calls not stored yet. Outcomes of other runs than this one have Index,
+// Generation and Dimension set. Record continues even if the worker is stopping or fenced: paid answers are kept, and
+// the script records a run only once, from any worker.
 func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Run) error {
 	encoded := make([]store.Outcome, len(outcomes))
 	calls := r.unsaved()
@@ -50,8 +50,7 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 	return nil
 }
 
-// recorded does what follows from a recorded outcome: the run's own, or that of a run that was
-// asked together with it.
+// recorded does what follows from a recorded outcome, of the run itself or of a run that was asked together with it.
 func (r *Run) recorded(ctx context.Context, outcome record.Run, as store.Recorded) {
 	e := observe.Event{Event: observe.EventSucceeded, ElapsedS: r.Elapsed().Seconds()}
 	if outcome.Index == r.Task.Index {
@@ -70,10 +69,10 @@ func (r *Run) recorded(ctx context.Context, outcome record.Run, as store.Recorde
 	}
 }
 
-// Ended returns the outcome that was recorded, or that the run was cancelled before.
+// Ended returns the recorded outcome, or reports that the run was cancelled first.
 func (r *Run) Ended() (outcome record.Run, cancelled bool) { return r.ended, r.cancelled }
 
-// complete adds what all outcomes of the run have in common.
+// complete adds the fields that all outcomes of the run have in common.
 func (r *Run) complete(outcome *record.Run) {
 	outcome.Phase, outcome.Kind, outcome.Queue, outcome.Name = r.Task.Phase, r.Task.Kind, r.Queue, r.Task.Name
 	outcome.Judge, outcome.Model = r.Judge.Name, r.Judge.Target()
@@ -90,7 +89,7 @@ func (r *Run) complete(outcome *record.Run) {
 	}
 }
 
-// put records outcomes in one step, and says what became of each.
+// put records outcomes in one step, and returns the result for each.
 func (r *Run) put(ctx context.Context, encoded []store.Outcome) (done []store.Recorded, err error) {
 	err = r.Persist(ctx, func(ctx context.Context) (err error) {
 		if len(encoded) > 1 {
@@ -104,7 +103,7 @@ func (r *Run) put(ctx context.Context, encoded []store.Outcome) (done []store.Re
 	return done, err
 }
 
-// Elapsed is the time since the run's first call was asked for.
+// Elapsed returns the time since the run's first call was asked for; 0 if none was.
 func (r *Run) Elapsed() time.Duration {
 	if r.Progress.Started.IsZero() {
 		return 0
@@ -112,11 +111,11 @@ func (r *Run) Elapsed() time.Duration {
 	return max(0, r.Now().Sub(r.Progress.Started))
 }
 
-// PauseTime bounds the time for telling the fleet, apart from a run's own commands.
+// PauseTime bounds the time for pausing or stopping something for the whole fleet.
 const PauseTime = 5 * time.Second
 
-// PauseProvider stops new calls to the run's provider for its evaluation, in every process, and
-// logs it the first time. If that fails, the next run that meets the same failure does it.
+// PauseProvider stops new calls to the run's provider for its evaluation, in every process, and logs that the first
+// time. If it fails, the next run with the same failure tries again.
 func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
 	ctx, release := r.on.Ledger.Lasting(ctx)
 	defer release()
@@ -136,7 +135,7 @@ func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
 	r.on.Halts.EndOf(evaluations.Halted{Evaluation: id, Provider: provider})
 }
 
-// Steering pauses and stops the run's evaluation for all workers.
+// Steering returns an Enqueuer, with which to pause and stop the run's evaluation for all workers.
 func (r *Run) Steering() *enqueue.Enqueuer {
 	return &enqueue.Enqueuer{Store: r.on.Store, Limits: r.on.Admin, Log: r.on.Log}
 }

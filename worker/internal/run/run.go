@@ -27,7 +27,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Worker is what all runs of a worker's session share.
+// Worker holds what all runs of a worker's session share.
 type Worker struct {
 	ID          string
 	Log         zerolog.Logger
@@ -40,18 +40,18 @@ type Worker struct {
 	Shares      *share.Shares
 	Endpoints   map[string]providers.Endpoint // that can be called, by provider
 	Observer    observe.Observer              // complete
-	Stopping    *stop.Signal                  // no more calls may begin
+	Stopping    *stop.Signal                  // given when no more calls may begin
 	Doubts      Doubts
 	Waits       Waits
 
 	names    atomic.Int64 // of calls and writers
-	unserved sync.Map     // providers that this worker cannot call, once that was logged
+	unserved sync.Map     // providers that this worker cannot call and that were logged
 }
 
 // Name returns a name that no other call or pull of a run has.
 func (w *Worker) Name() string { return fmt.Sprintf("%s-%d", w.ID, w.names.Add(1)) }
 
-// Queued makes an event of each task that this worker puts into its queue; nil without a
+// Queued returns a function that emits an event for each task that this worker puts into its queue; nil without a
 // listener.
 func (w *Worker) Queued() func(record.Task, time.Time) {
 	if w.Observer.Event == nil {
@@ -64,8 +64,7 @@ func (w *Worker) Queued() func(record.Task, time.Time) {
 	}
 }
 
-// SayUnserved logs the consequence for runs that need a provider which this worker cannot call,
-// once for each provider.
+// SayUnserved logs the consequence for runs that need a provider which this worker cannot call, once for each provider.
 func (w *Worker) SayUnserved(target eval.Judge, consequence string) {
 	if _, said := w.unserved.LoadOrStore(target.Provider, true); !said {
 		w.Log.Warn().Str("provider", target.Provider).Str("model", target.Model).
@@ -85,7 +84,7 @@ type Run struct {
 	Progress   store.Progress
 
 	on     *Worker
-	halted *stop.Signal // no more calls of its evaluation may begin
+	halted *stop.Signal // given when no more calls of its evaluation may begin
 	clock  struct {     // of Redis
 		shown time.Time // zero: not seen yet
 		at    time.Time // when it was seen, on this process's clock
@@ -95,29 +94,27 @@ type Run struct {
 	calls []record.Call // made and not yet recorded
 	hand  *hand         // nil: no listener
 
-	ended     record.Run // as it was recorded, here or by another worker
-	cancelled bool       // with its evaluation, before it could be recorded
+	ended     record.Run // as this or another worker recorded it
+	cancelled bool       // its evaluation was cancelled before it could be recorded
 }
 
-// New returns the run of a task that was pulled from a queue, by the handler of a context.
+// New returns the run of a task that was pulled from a queue. ctx is the task handler's.
 func New(ctx context.Context, on *Worker, queue string) *Run {
 	return &Run{Queue: queue, on: on, pulse: pulse.Of(ctx)}
 }
 
-// Calls says that the run makes a call with a timeout next. The handler counts as stuck some time
-// after that.
+// Calls notes that the run is about to make a call with a timeout. The handler counts as stuck pulse.Grace after the
+// timeout.
 func (r *Run) Calls(timeout time.Duration) { r.pulse.Expect(timeout + pulse.Grace) }
 
-// Waits says that the run waits for room under a limit next, however long that takes; Steps that
-// it does not.
+// Waits notes that the run is about to wait for room under a limit, which may take any time. Steps ends this.
 func (r *Run) Waits() { r.pulse.Waits() }
 
-// Steps says that the run takes another step, which has a bound.
+// Steps notes that the run is about to take a step of bounded length.
 func (r *Run) Steps() { r.pulse.Expect(pulse.Step) }
 
-// Take says whose run it is. Its waits end with the halt of its evaluation, from now on: before
-// its task is checked, so that a pause after the check is noticed. leave must be called when the
-// run is over.
+// Take sets the run's task. From then on, the run's waits end when its evaluation is halted. Call it before the task is
+// checked, so that a pause after the check is noticed, and call leave when the run is over.
 func (r *Run) Take(task record.Task) (leave func()) {
 	r.Task = task
 	if r.on.Observer.Handled != nil {
@@ -127,11 +124,11 @@ func (r *Run) Take(task record.Task) (leave func()) {
 	return leave
 }
 
-// See notes what Redis's clock shows.
+// See records the time that Redis's clock shows.
 func (r *Run) See(shown time.Time) { r.clock.shown, r.clock.at = shown, time.Now() }
 
-// Now returns the time on Redis's clock, which all times have that another process reads: clocks
-// of workers differ. Before See it is this process's.
+// Now returns the time on Redis's clock, used for all times that another process reads, because the clocks of workers
+// differ. Before See it is this process's time.
 func (r *Run) Now() time.Time {
 	if r.clock.shown.IsZero() {
 		return time.Now()
@@ -139,8 +136,8 @@ func (r *Run) Now() time.Time {
 	return r.clock.shown.Add(time.Since(r.clock.at))
 }
 
-// Find finds the run's question and model in its evaluation, as of the revision that was read.
-// Its error is evaluations.ErrNoRun if the evaluation has no such run.
+// Find sets the run's question and model from its evaluation, as of the given revision. The error is
+// evaluations.ErrNoRun if the evaluation has no such run.
 func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 	of, place, err := r.on.Evaluations.Find(ctx, r.Task, revision)
 	if err != nil {
@@ -159,25 +156,24 @@ func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 	return nil
 }
 
-// Plan is the plan that the run is part of.
+// Plan returns the plan that the run is part of.
 func (r *Run) Plan() *plan.Plan { return r.Evaluation.Plans[r.Task.Phase] }
 
-// Settings are the settings of the run's evaluation.
 func (r *Run) Settings() *record.Settings { return &r.Evaluation.Record.Settings }
 
-// Scope is the scope of a call that the run makes to a model: its own, one in its
-// place, or one that makes JSON of an answer.
+// Scope returns the scope of a call that the run makes to target: the run's own model, a fallback model, or a model
+// that makes JSON of an answer.
 func (r *Run) Scope(target eval.Judge) ratelimit.Scope {
 	return r.Evaluation.Record.Call(r.Task.Kind, r.Place.Judge, target)
 }
 
-// Failures counts the failed calls of the current model. Calls that were answered, with a
-// verdict or without, are no reason to give up.
+// Failures returns the number of failed calls of the current model. Answered calls, with a verdict or without, are not
+// failures.
 func (r *Run) Failures() int {
 	return r.Progress.Attempts - r.Progress.Answers - r.Progress.Fallen.Spent
 }
 
-// Move notes a new stage of the run.
+// Move records the run's new stage in its worker's shares.
 func (r *Run) Move(to share.Stage) {
 	if r.at != to {
 		r.on.Shares.Move(r.Queue, r.at, to)
@@ -185,13 +181,13 @@ func (r *Run) Move(to share.Stage) {
 	}
 }
 
-// Rest notes that the run needs no slot now.
+// Rest records that the run needs no slot now.
 func (r *Run) Rest() { r.Move(share.Resting) }
 
-// Leave gives back the run's share of its worker.
+// Leave returns the run's share of its worker's slots.
 func (r *Run) Leave() { r.on.Shares.Leave(r.Queue, r.at) }
 
-// Log is made where there is something to say, which for most runs is never.
+// Log returns a logger with the run's fields. It is built on demand, because most runs log nothing.
 func (r *Run) Log() *zerolog.Logger {
 	with := r.on.Log.With().Str("evaluation", string(r.Task.Evaluation)).Str("run_id", r.Task.Shown())
 	if r.Dimension != "" {

@@ -17,15 +17,15 @@ type Stage int
 const (
 	Ready   Stage = iota // pulled, and waiting for admission or about to
 	Flying               // its call is in flight
-	Resting              // wants no slot now: waiting for a retry, or being recorded
+	Resting              // needs no slot now: waiting for a retry, or being recorded
 	stages
 )
 
 const (
 	// Batch is the most tasks that one pull takes.
 	Batch = 16
-	// mostReady is the maximum number of tasks waiting for admission when nothing delays them:
-	// while some are asked for, the next are pulled.
+	// mostReady is the maximum number of tasks waiting for admission when nothing delays them: while some are asked
+	// for, the next are pulled.
 	mostReady = 4 * Batch
 	// mostAside is the maximum number of tasks pulled ahead while limits delay them, so that
 	// they are pulled and ask for admission several at a time.
@@ -34,30 +34,30 @@ const (
 	asideFor = 250 * time.Millisecond
 )
 
-// Shares decides when tasks may be pulled: only as many as may soon start, so that tasks stay
-// in their queue, where any worker can take them, and not with a worker that has no slot for
-// them.
+// Shares decides when tasks may be pulled: only as many as may soon start. The others stay in their queue, where any
+// worker can take them, and not with a worker that has no slot for them.
 //
-// Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in
-// flight, and at least one. Where limits delay them, as many may wait as are in flight or have
-// started in asideFor, up to mostAside and half of the idle slots. While runs are admitted without having to wait, and this process
-// has fewer in flight than their limits allow in all, the allowance doubles with each of them,
-// up to mostReady, so that queues are filled fast and unlimited ones are pulled in batches. A
-// pull is made once there is room for as many tasks as are ready, so that it takes several.
+// Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in flight, and at least one.
+// If limits delay them, as many may wait as are in flight or have started in asideFor, up to mostAside and half of the
+// idle slots.
+//
+// While runs are admitted without having to wait, and this process has fewer in flight than their limits allow in all,
+// the allowance doubles with each of them, up to mostReady. So queues fill fast and unlimited ones are pulled in
+// batches. A pull is made once there is room for as many tasks as are ready, so that it takes several.
 //
 // # Shares
 //
-// Queues share the slots of the process by max-min fairness: while n queues have work, each may
-// hold an n-th of the slots, and unused slots go to the others. A queue alone uses all. Without
-// shares, a queue whose calls take long takes every slot that another gives back, and keeps it.
+// Queues share the slots of the process by max-min fairness: while n queues have work, each may hold an n-th of the
+// slots, and unused slots go to the others. A queue alone uses all. Without shares, a queue whose calls take long takes
+// every slot that another gives back, and keeps it.
 //
-// A slot is not taken from a call that holds it, so shares alone would let a newcomer wait as
-// long as the longest call. So the part of its share that a queue does not hold at the moment
-// is kept for it, up to the share it used lately: its short calls end, and the next are pulled
-// a moment later. For a queue that has no work, one slot is kept for newcomerTime after it had
-// some or was first served, so that its next run starts at once and the others follow as slots
-// come free. That costs the busy queues one slot for each such queue, a tenth of all slots at
-// most. A queue that was alone, and holds every slot when another is first served, gives back a
+// A slot is not taken from a call that holds it, so shares alone would let a newcomer wait as long as the longest call.
+// So the part of its share that a queue does not hold at the moment is kept for it, up to the share it used lately: its
+// short calls end, and the next are pulled a moment later.
+//
+// For a queue that has no work, one slot is kept for newcomerTime after it had some or was first served. So its next
+// run starts at once and the others follow as slots come free. That costs the busy queues one slot for each such queue,
+// a tenth of all slots at most. A queue that was alone, and holds every slot when another is first served, gives back a
 // slot with each call that ends.
 type Shares struct {
 	slots int // calls of this process at once
@@ -74,8 +74,8 @@ type load struct {
 	at        [stages]int
 	allowance int
 	most      int // calls in flight that the limits allow in all
-	coming    int // of those ready, reserved for a pull that has not answered
-	pending   int // tasks in the queue, as the last pull left them
+	coming    int // those of the ready that are reserved for a pull under way
+	pending   int // tasks that the last pull left in the queue
 	asking    int // pulls that wait for room
 	hold      int // tasks that may be held, while held back; see Hold
 	heldBack  bool
@@ -88,22 +88,22 @@ type load struct {
 }
 
 const (
-	// usedTime is the time for which the use of a share is remembered, once or twice.
+	// usedTime is the length of the periods over which use of a share is measured; the last two are remembered.
 	usedTime = 5 * time.Second
 	// newcomerTime is the time for which a slot is kept for a queue without work.
 	newcomerTime = time.Minute
 )
 
-// New makes the shares of a process with a number of slots.
+// New returns the shares of a process with a number of slots.
 func New(slots int) *Shares {
 	return &Shares{slots: slots, most: slots + max(1, slots/10), now: time.Now, queues: map[string]*load{}}
 }
 
-// Most is how many tasks the process may hold in all.
+// Most returns how many tasks the process may hold in all.
 func (s *Shares) Most() int { return s.most }
 
-// Reserve blocks until at least one task of queue may be pulled and reserves
-// room for as many as may, up to limit. Each is given back by Leave or Cancel.
+// Reserve blocks until at least one task of queue may be pulled. It reserves room for as many as may be pulled, up to
+// limit, and returns that number. Leave or Cancel gives each back.
 func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, error) {
 	s.mu.Lock()
 	s.of(queue).asking++
@@ -117,7 +117,7 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 		s.mu.Lock()
 		l := s.of(queue)
 		waiting := l.at[Ready]
-		soon := min(l.allowance, l.most-l.at[Flying]) // may start at once, to this process's knowledge
+		soon := min(l.allowance, l.most-l.at[Flying]) // may start at once, as far as this process knows
 		room := max(soon, l.at[Flying]/10, 1) - waiting
 		if room >= waiting {
 			l.use(room, s.now())
@@ -129,7 +129,7 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 		if l.heldBack {
 			room = min(room, l.hold-l.held())
 		}
-		if room > 0 && room >= waiting { // else it is not worth a pull yet
+		if room > 0 && room >= waiting { // otherwise a pull is not worth it yet
 			allowed := min(room, limit)
 			l.at[Ready] += allowed
 			l.coming += allowed
@@ -168,7 +168,7 @@ func (s *Shares) share(queue string) int {
 			kept += max(0, min(fair, l.lately(now))-l.held())
 		}
 	}
-	all := s.slots // tasks that wait for a slot would be ahead of those of others
+	all := s.slots // tasks beyond that would wait for a slot ahead of other queues' tasks
 	if busy == 1 && newcomers == 0 {
 		all = s.most
 	}
@@ -176,10 +176,10 @@ func (s *Shares) share(queue string) int {
 	return max(own, all-s.held-kept-newcomers)
 }
 
-// held is how many tasks of the queue this process holds.
+// held returns how many tasks of the queue this process holds.
 func (l *load) held() int { return l.at[Ready] + l.at[Flying] + l.at[Resting] }
 
-// pace is how many calls start in asideFor, at the pace of the last ones.
+// pace returns how many calls start in asideFor, at the pace of the last mostAside calls; 0 if there were fewer.
 func (l *load) pace(now time.Time) int {
 	if l.started[0].IsZero() {
 		return 0
@@ -187,10 +187,10 @@ func (l *load) pace(now time.Time) int {
 	return int(mostAside * asideFor / max(now.Sub(l.started[0]), time.Millisecond))
 }
 
-// busy reports whether the queue has work, to this process's knowledge.
+// busy reports whether the queue has work, as far as this process knows.
 func (l *load) busy() bool { return l.asking > 0 || l.pending > 0 || l.held() > 0 }
 
-// use notes that the queue holds tasks and could do with more.
+// use records that the queue holds tasks and could use more of them.
 func (l *load) use(more int, now time.Time) {
 	l.worked = now
 	if gone := now.Sub(l.since); gone >= usedTime {
@@ -202,7 +202,7 @@ func (l *load) use(more int, now time.Time) {
 	l.used[1] = max(l.used[1], l.held()+more)
 }
 
-// lately is the most that the queue has used lately.
+// lately returns the most tasks that the queue has held and asked for in the last one or two usedTime.
 func (l *load) lately(now time.Time) int {
 	if now.Sub(l.since) >= 2*usedTime {
 		return l.held()
@@ -210,7 +210,7 @@ func (l *load) lately(now time.Time) int {
 	return max(l.used[0], l.used[1])
 }
 
-// Pulled notes how many tasks a pull left in queue.
+// Pulled records how many tasks a pull left in queue.
 func (s *Shares) Pulled(queue string, _ int, left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +218,8 @@ func (s *Shares) Pulled(queue string, _ int, left int64) {
 	l.coming, l.pending = 0, int(left)
 }
 
-// Depth is how many pushed tasks of queue are waiting: those in the queue at this process's
-// last pull, and those of this process that wait for admission.
+// Depth returns how many pushed tasks of queue are waiting: those in the queue at this process's last pull, and those
+// of this process that wait for admission.
 func (s *Shares) Depth(queue string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *Shares) Depth(queue string) int {
 	return l.pending + l.at[Ready] - l.coming
 }
 
-// Cancel gives n reservations back that no task came for.
+// Cancel gives back n reservations for which no task came.
 func (s *Shares) Cancel(queue string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *Shares) Cancel(queue string, n int) {
 	s.signal()
 }
 
-// Move notes that a task goes from one stage to another.
+// Move records that a task changes from one stage to another.
 func (s *Shares) Move(queue string, from, to Stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Shares) Move(queue string, from, to Stage) {
 	s.signal()
 }
 
-// Leave notes that a task is done with.
+// Leave records that the process no longer holds a task.
 func (s *Shares) Leave(queue string, from Stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ func (s *Shares) Leave(queue string, from Stage) {
 	s.signal()
 }
 
-// Admitted notes whether a run had to wait for its lease.
+// Admitted records whether a run had to wait for its lease.
 func (s *Shares) Admitted(queue string, waited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,14 +273,14 @@ func (s *Shares) Admitted(queue string, waited bool) {
 	}
 }
 
-// Allow notes how many calls of a queue may be in flight in all.
+// Allow sets how many calls of a queue may be in flight in all processes.
 func (s *Shares) Allow(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(queue).most = most
 }
 
-// Hold lets at most so many tasks of a queue be held; below 0: as usual.
+// Hold limits how many tasks of a queue may be held; below 0: as usual.
 func (s *Shares) Hold(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func (s *Shares) Hold(queue string, most int) {
 	}
 }
 
-// InFlight is how many calls are being made.
+// InFlight returns how many calls of this process are in flight.
 func (s *Shares) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

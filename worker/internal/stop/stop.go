@@ -23,7 +23,7 @@ func NewSignal() *Signal {
 	return &Signal{done: make(chan struct{}), waits: map[*wait]struct{}{}}
 }
 
-// Give gives the signal, whose cause must not be nil. The first cause stays.
+// Give gives the signal with a cause, which must not be nil. Only the first cause counts.
 func (s *Signal) Give(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,18 +38,18 @@ func (s *Signal) Give(cause error) {
 	s.waits = nil
 }
 
-// Given returns the signal's cause, nil before it is given.
+// Given returns the signal's cause, or nil before it is given.
 func (s *Signal) Given() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause
 }
 
-// Done is closed when the signal is given.
+// Done returns a channel that is closed when the signal is given.
 func (s *Signal) Done() <-chan struct{} { return s.done }
 
-// Context returns a child of ctx that also ends with the first of some signals. release must be
-// called when it is not needed any more.
+// Context returns a child of ctx that also ends when one of some signals is given. Call release when the context is no
+// longer needed.
 func Context(ctx context.Context, signals ...*Signal) (ended context.Context, release func()) {
 	ended, end := context.WithCancelCause(ctx)
 	w := &wait{end}

@@ -49,9 +49,9 @@ func survive(err *error) {
 	}
 }
 
-// faulted counts a failure of the program itself, caused by cause, and ends the run when it has
-// reached the maximum. Before that the run goes back to its queue. A task whose count cannot be
-// stored is archived: it would be retried without end.
+// faulted counts a failure of evalfleet itself, caused by cause, and ends the run when the count has reached the
+// maximum. Before that the run returns to its queue. A task whose count cannot be stored is archived: otherwise it
+// would be retried without end.
 func (p *pull) faulted(ctx context.Context, cause error) error {
 	p.calls.Land(cause)
 	p.run.Progress.Faults++
@@ -78,13 +78,13 @@ func (p *pull) faulted(ctx context.Context, cause error) error {
 	return &run.PutBack{Delay: time.Second, Cause: cause}
 }
 
-// usedUp reports whether failures of the program have used up what the run may have.
+// usedUp reports whether the run has reached the maximum number of failures of evalfleet itself.
 func (p *pull) usedUp() bool {
 	most := min(record.MaxFaults, p.run.Settings().Retry.MaxAttempts)
 	return p.run.Progress.Faults >= most || p.run.Failures() >= most
 }
 
-// lost is how a run ends at which the program failed.
+// lost returns the error of a run that evalfleet itself failed to handle too often.
 func (p *pull) lost(cause error) *run.GaveUp {
 	return &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("evalfleet failed %d times at this run: %v", p.run.Progress.Faults, cause)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// failedRun ends the task of a run that was recorded as failed: asynq archives it
-// under this error, where people look for what failed.
+// failedRun is the error that ends the task of a run recorded as failed. asynq archives the task under this error,
+// where people look for failures.
 type failedRun struct {
 	class    providers.Class
 	message  string
@@ -28,7 +28,7 @@ func (f *failedRun) Error() string {
 	return fmt.Sprintf("%s: %s (after %d %s)", f.class, f.message, f.attempts, calls)
 }
 
-// Unwrap makes asynq archive the task instead of trying it again.
+// Unwrap makes asynq archive the task instead of retrying it.
 func (*failedRun) Unwrap() error { return asynq.SkipRetry }
 
 // Summary is what asynq shows as the result of a task that it keeps.
@@ -40,7 +40,7 @@ type Summary struct {
 	Attempts int            `json:"attempts"`
 }
 
-// lastAnswer is the answer of a run in prose, or the last of several.
+// lastAnswer returns the answer of a run in prose, or the last of several answers.
 func lastAnswer(of record.Run) string {
 	if n := len(of.Answers); n > 0 {
 		return of.Answers[n-1]
@@ -48,9 +48,8 @@ func lastAnswer(of record.Run) string {
 	return of.Answer
 }
 
-// leave ends the task of a run that was recorded, so that people find it in
-// asynq: a failed one in the archive, a succeeded one with its verdict as long as
-// asynq keeps it. Of a cancelled evaluation no task is kept.
+// leave ends the task of a recorded run so that people find it in asynq: a failed one in the archive, a succeeded one
+// with its verdict as long as asynq keeps it. Tasks of cancelled evaluations are not kept.
 func (p *pull) leave(result *asynq.ResultWriter) error {
 	ended, cancelled := p.run.Ended()
 	if cancelled {

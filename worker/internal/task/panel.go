@@ -20,8 +20,8 @@ func (p *pull) leads() bool {
 	return p.run.Place.Dimension == 0 && enqueue.Together(p.run.Evaluation.Asked, *p.run.Settings(), p.run.Plan(), p.run.Place)
 }
 
-// others reads which runs of the leader's group have not ended. begun: some have, so their
-// answer came before, or they are being retried.
+// others returns the runs of the leader's group that have not ended. begun reports that some have ended, so their
+// answer came earlier, or they are being retried.
 func (p *pull) others(ctx context.Context) (open []enqueue.Pending, begun bool, err error) {
 	group := p.run.Plan().Group(p.run.Place.Index)
 	first, last := group[0], group[len(group)-1]
@@ -40,8 +40,8 @@ func (p *pull) others(ctx context.Context) (open []enqueue.Pending, begun bool, 
 	return open, begun, nil
 }
 
-// handOn pushes the runs that the leader leads and that have not ended, except
-// those that are about to be recorded. From then on they are runs like any.
+// handOn pushes the open runs of the leader's group, except those that are about to be recorded. From then on they are
+// ordinary runs.
 func (p *pull) handOn(ctx context.Context, except []record.Run) error {
 	if p.handedOn {
 		return nil
@@ -59,13 +59,13 @@ func (p *pull) handOn(ctx context.Context, except []record.Run) error {
 	return err
 }
 
-// askTogether makes the leader's call for all dimensions, takes the usable parts of the answer,
-// and leaves the rest to be asked for singly. over is false when the leader's own dimension is
-// part of the rest, or there was nothing to ask together.
+// askTogether makes the leader's call for all dimensions, takes the usable parts of the answer, and leaves the rest to
+// be asked for one by one. over is false if the leader's own dimension is part of the rest, or there was nothing to ask
+// together.
 //
-// Killed before the answer is recorded, the call is repeated, like any other. Its answers are
-// recorded in one step; after that it is never repeated: the leader is recorded, or other runs
-// of the group are, or its progress says so.
+// If the worker dies before the answer is recorded, the call is repeated, like any other. The outcomes are recorded in
+// one step. After that the call is never repeated: the leader is recorded, or other runs of the group are, or the
+// leader's progress says so.
 func (p *pull) askTogether(ctx context.Context) (over bool, err error) {
 	open, begun, err := p.others(ctx)
 	if err != nil || len(open) == 0 {
@@ -100,7 +100,7 @@ func (p *pull) askTogether(ctx context.Context) (over bool, err error) {
 	return false, err
 }
 
-// answerTo is the answer to several dimensions: a score of each that could be used.
+// answerTo asks for several dimensions together and returns the answer: a score for each dimension that could be used.
 func (p *pull) answerTo(ctx context.Context, together []enqueue.Pending) (*record.Run, error) {
 	positions, ids := make([]int, len(together)), make([]string, len(together))
 	for i, run := range together {
@@ -112,8 +112,8 @@ func (p *pull) answerTo(ctx context.Context, together []enqueue.Pending) (*recor
 	return p.asker.AskTogether(ctx, positions)
 }
 
-// sayWordsOnly notes that the agent's model has no JSON mode, so that no further leader
-// asks it for several dimensions, and says so once.
+// sayWordsOnly remembers that the agent's model has no JSON mode, so that no further leader asks it for several
+// dimensions together, and logs that once.
 func (p *pull) sayWordsOnly() {
 	if _, said := p.by.wordsOnly.LoadOrStore(p.run.Judge.Target(), true); !said {
 		p.by.Worker.Log.Warn().Str("provider", p.run.Judge.Provider).Str("model", p.run.Judge.Model).
@@ -121,8 +121,8 @@ func (p *pull) sayWordsOnly() {
 	}
 }
 
-// singly reports whether dimensions are asked for by themselves after a call for all of
-// them has failed for good: unless each of those calls would fail for the same reason.
+// singly reports whether to ask for each dimension by itself after a call for all of them has failed for good. That is
+// useless if each of those calls would fail for the same reason.
 func singly(class providers.Class) bool {
 	switch class {
 	case providers.Auth, providers.QuotaBilling, providers.QuotaDaily, providers.ModelUnavailable, providers.Lost, providers.Cancelled:
@@ -131,7 +131,7 @@ func singly(class providers.Class) bool {
 	return true
 }
 
-// outcomesOf are the outcomes of those runs that an answer has a score for.
+// outcomesOf returns the outcomes of those runs for which an answer has a score.
 func (p *pull) outcomesOf(together []enqueue.Pending, answer record.Run) []record.Run {
 	var outcomes []record.Run
 	for _, run := range together {
@@ -148,8 +148,7 @@ func (p *pull) outcomesOf(together []enqueue.Pending, answer record.Run) []recor
 	return outcomes
 }
 
-// take records outcomes of runs that the leader leads, without its own, or notes
-// that there are none.
+// take records outcomes of other runs of the leader's group, or notes that there are none.
 func (p *pull) take(ctx context.Context, outcomes []record.Run) error {
 	p.takenOnce()
 	if len(outcomes) > 0 {
@@ -158,8 +157,8 @@ func (p *pull) take(ctx context.Context, outcomes []record.Run) error {
 	return p.run.Save(ctx)
 }
 
-// takenOnce notes that the answer to all dimensions was taken: its kept parts are no answer to
-// the leader's own dimension, and failed calls for all dimensions are no attempts at it.
+// takenOnce records that the answer to all dimensions was taken. Its stored parts do not answer the leader's own
+// dimension, and failed calls for all dimensions do not count as attempts at it.
 func (p *pull) takenOnce() {
 	if !p.run.Progress.Taken {
 		p.run.Progress.Fallen.Spent += p.run.Failures()
@@ -167,11 +166,11 @@ func (p *pull) takenOnce() {
 	}
 }
 
-// argumentOf replaces the argument of a failed run.
+// argumentOf returns the text that replaces the argument of a failed run.
 func (p *pull) argumentOf(class providers.Class) string {
 	switch class {
 	case providers.RateLimited, providers.Overloaded, providers.Transient, providers.Timeout,
-		providers.Malformed, providers.Ungrounded, providers.Unreasoned: // asked as often as it may be
+		providers.Malformed, providers.Ungrounded, providers.Unreasoned: // asked as often as allowed
 		return fmt.Sprintf("Evaluation failed after %d retries", p.run.Settings().Retry.MaxAttempts)
 	}
 	return "Evaluation failed: " + string(class)

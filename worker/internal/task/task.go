@@ -28,8 +28,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// notOurs is how long a task stays away that this program cannot work on: another
-// worker may be of a version that can.
+// notOurs is how long a task that this program cannot process stays in its queue: another worker may run a version that
+// can.
 const notOurs = 15 * time.Second
 
 // ReasonIdentical is the reason of a tie between two identical texts.
@@ -42,28 +42,28 @@ type Handler struct {
 	Quarantine *quarantine.Quarantine
 
 	refusals  fallback.Refusals
-	newer     sync.Map // queues with tasks of a newer version, once that was said
-	wordsOnly sync.Map // models without a JSON mode, by provider:model, once that was said
+	newer     sync.Map // queues with tasks of a newer version, once logged
+	wordsOnly sync.Map // models without a JSON mode, by provider:model, once logged
 }
 
-// Keep forgets all evaluations that are not active.
+// Keep drops what the handler remembers of evaluations that are not active.
 func (h *Handler) Keep(active map[eval.ID]bool) {
 	h.refusals.Keep(active)
 	h.Caller.Keep(active)
 }
 
-// pull is one task from its pull until it is let go of.
+// pull is one task from its pull until the worker lets go of it.
 type pull struct {
 	by       *Handler
 	run      *run.Run
 	calls    *call.Calls
 	asker    *ask.Asker
-	handedOn bool // the runs of its group were pushed, unless recorded
+	handedOn bool // the open runs of its group were pushed
 }
 
-// Handle carries one task out. nil ends the task, which asynq then keeps for a
-// while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
-// *run.PutBack sends it back; a *failedRun puts it into asynq's archive.
+// Handle processes one task. nil ends the task, which asynq then keeps for a while or not, as enqueue asked;
+// asynq.RevokeTask ends it without a trace; a *run.PutBack returns it to its queue; a *failedRun puts it into asynq's
+// archive.
 func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 	grow()
 	queue, _ := asynq.GetQueueName(ctx)
@@ -94,8 +94,8 @@ func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 	return err
 }
 
-// whyOf says, in a few words that hold for many runs, why a task was let go of that was not
-// recorded, and for how long.
+// whyOf returns why a task was let go of without being recorded, and for how long. The reason is a few words that many
+// runs share.
 func whyOf(err error) (why string, delay time.Duration) {
 	var back *run.PutBack
 	switch {
@@ -107,8 +107,7 @@ func whyOf(err error) (why string, delay time.Duration) {
 	return "recorded before", 0
 }
 
-// released decides what happens to the task of a run whose handler returned err. nil: the run
-// is recorded.
+// released decides what happens to the task of a run whose handler returned err. nil means that the run is recorded.
 func (p *pull) released(ctx context.Context, err error) error {
 	var back *run.PutBack
 	var panicked *panicked
@@ -120,12 +119,12 @@ func (p *pull) released(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return asynq.RevokeTask // deleted
 	case errors.Is(err, store.ErrTaken):
-		return &run.PutBack{Why: "another worker has it"} // or had it: then read again
+		return &run.PutBack{Why: "another worker has it"} // or has had it since: then the task is read again
 	case errors.As(err, &panicked):
 		return p.faulted(ctx, err)
 	case ctx.Err() != nil || p.by.Worker.Stopping.Given() != nil || errors.Is(err, ratelimit.ErrFenced):
-		// Stopped, fenced, or asynq's lease is over. Where the task is still
-		// ours it goes back; where it is not, the gate changes nothing.
+		// Stopped, fenced, or asynq's lease is over. If the task is still ours it returns to its queue; otherwise the
+		// gate changes nothing.
 		if p.calls.Made() {
 			if err := p.run.Save(ctx); err != nil && !errors.Is(err, store.ErrTaken) {
 				p.run.Log().Warn().Err(err).Int("calls", p.run.Unsaved()).Msg("cannot record calls of a stopped run")
@@ -142,8 +141,8 @@ func (p *pull) released(ctx context.Context, err error) error {
 	return &run.PutBack{Delay: time.Second, Cause: err}
 }
 
-// carryOut takes the run to its record, or returns a *run.PutBack, or
-// asynq.RevokeTask for a task that is to be dropped. A panic is its error.
+// carryOut processes the run until it is recorded. It returns a *run.PutBack, or asynq.RevokeTask for a task to drop.
+// It returns a panic as an error.
 func (p *pull) carryOut(ctx context.Context) (err error) {
 	defer survive(&err)
 	if over, err := p.begun(ctx); over || err != nil {
@@ -165,8 +164,8 @@ func (p *pull) carryOut(ctx context.Context) (err error) {
 	return p.succeed(ctx, *outcome)
 }
 
-// begun determines the run's question and model, if the run is still wanted. over: it is
-// already recorded, and no call is needed.
+// begun determines the run's question and model, if the run is still wanted. over means that it is already recorded, so
+// no call is needed.
 func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	r, on := p.run, p.by.Worker
 	checked, err := on.Store.Check(ctx, r.Task)
@@ -191,8 +190,8 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	if r.Evaluation.Record.Phases[r.Task.Phase].JudgeQueues[r.Place.Judge] != r.Queue {
-		// Pushed for an evaluation that was deleted since, and submitted again with limits
-		// that give the run another queue. There it has a task, too.
+		// Pushed for an evaluation that was deleted since, and submitted again with limits that give the run another
+		// queue, which has a task for it, too.
 		r.Log().Debug().Str("why", "other queue").Msg("task dropped")
 		return false, asynq.RevokeTask
 	}
@@ -208,7 +207,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	if r.Task.Kind == eval.KindPairwise && r.Documents[0].Hash == r.Documents[1].Hash {
 		return true, p.succeed(ctx, record.Run{Winner: eval.Tie, Reason: ReasonIdentical})
 	}
-	if _, able := on.Endpoints[r.Judge.Provider]; !able { // of a group whose queue has others' runs besides
+	if _, able := on.Endpoints[r.Judge.Provider]; !able { // its queue also has runs of other providers
 		return false, p.asker.Unable(ctx, r.Judge)
 	}
 	if err := r.Pause(ctx, r.HeldBack(), "held back before"); err != nil {
@@ -220,8 +219,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// dropJob cancels the job of a run that is not to be made any more, and drops the
-// run's task.
+// dropJob cancels the job of a run that is no longer wanted, and drops the run's task.
 func (p *pull) dropJob(ctx context.Context) error {
 	if err := p.calls.Withdraw(ctx); err != nil {
 		return err
@@ -238,8 +236,7 @@ func (p *pull) dropJob(ctx context.Context) error {
 	return asynq.RevokeTask
 }
 
-// giveUp is fail of a run that may have a job under way, which is cancelled. A panic is its
-// error.
+// giveUp cancels the run's job, if there is one, and records the run as failed. It returns a panic as an error.
 func (p *pull) giveUp(ctx context.Context, why *run.GaveUp) (err error) {
 	defer survive(&err)
 	if err := p.calls.Withdraw(ctx); err != nil {
@@ -261,8 +258,7 @@ func (p *pull) fail(ctx context.Context, why *run.GaveUp) error {
 	return p.record(ctx, eval.StateFailed, outcome)
 }
 
-// succeed records the run's outcome, and those of others that were asked together
-// with it.
+// succeed records the run's outcome, and the outcomes of runs that were asked together with it.
 func (p *pull) succeed(ctx context.Context, outcome record.Run, others ...record.Run) error {
 	return p.record(ctx, eval.StateSucceeded, outcome, others...)
 }
@@ -271,7 +267,7 @@ func (p *pull) succeed(ctx context.Context, outcome record.Run, others ...record
 func (p *pull) record(ctx context.Context, state eval.State, outcome record.Run, others ...record.Run) error {
 	r := p.run
 	r.Rest()
-	if p.leads() { // once it is recorded, the others are not looked after
+	if p.leads() { // once the leader is recorded, nothing pushes the others
 		err := r.Persist(ctx, func(ctx context.Context) error { return p.handOn(ctx, others) })
 		if err != nil {
 			return err
@@ -281,8 +277,8 @@ func (p *pull) record(ctx context.Context, state eval.State, outcome record.Run,
 	return r.Record(ctx, state, append([]record.Run{outcome}, others...))
 }
 
-// grow makes room on the stack of a goroutine that asynq made for one task. It
-// would be copied four times on the way to what encoding needs.
+// grow makes room on the stack of a goroutine that asynq made for one task. Otherwise the stack would be copied four
+// times before it is large enough for encoding.
 //
 //go:noinline
 func grow() {

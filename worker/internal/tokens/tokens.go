@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// What a call's tokens are taken to be before any of its model were settled.
+// Assumptions about a call's tokens before calls of its model were settled.
 const (
 	// A token is at least one byte in every tokenizer of the field, so that the
 	// bytes of a request bound its input; messageTokens frame each message.
@@ -25,43 +25,43 @@ const (
 	assumedFound = 8000
 	// boundFor is how many calls of a model reserve the bound before samples are trusted.
 	boundFor = 20
-	// remembered is how many settled calls of a model the estimate looks back on.
+	// remembered is how many settled calls of a model the estimate uses.
 	remembered = 200
-	// quantile of the samples that is reserved.
+	// quantile is the quantile of the samples that is reserved.
 	quantile = 0.99
 )
 
-// Learnt is what settled calls, of all workers, tell of the tokens that the next of their model
-// will need. It is safe for concurrent use.
+// Learnt estimates the tokens that a model's next call will need from the settled calls of all workers. It is safe for
+// concurrent use.
 type Learnt struct {
 	mu     sync.Mutex         // guards all below
 	of     map[string]*seen   // by "provider:model"
 	shares map[string]*shared // likewise
 }
 
-// shared is how a model's samples are exchanged with other workers.
+// shared is the state of a model's exchange of samples with other workers.
 type shared struct {
 	first sync.Once
-	read  time.Time          // when the others' were read last
+	read  time.Time          // when the others' samples were read last
 	asked bool               // an estimate was asked for since
-	fresh []ratelimit.Sample // not told yet
+	fresh []ratelimit.Sample // not published yet
 }
 
 const (
-	// shareEvery is how often samples are told.
+	// shareEvery is how often samples are published.
 	shareEvery = time.Second
-	// readEvery is how often they are read by a worker that has none to tell.
+	// readEvery is how often a worker that has no samples to publish reads those of others.
 	readEvery = 5 * time.Second
 )
 
-// seen is what settled calls of a model used, the last ones in rings.
+// seen holds what the last settled calls of a model used, in rings.
 type seen struct {
 	settled int
-	perByte []float64 // input tokens for each byte asked
+	perByte []float64 // input tokens for each byte of the request
 	output  []float64
 }
 
-// New returns a Learnt that knows nothing yet.
+// New returns a Learnt without samples.
 func New() *Learnt { return &Learnt{of: map[string]*seen{}, shares: map[string]*shared{}} }
 
 // sharer exchanges samples with other workers. *ratelimit.Admin is one.
@@ -69,7 +69,7 @@ type sharer interface {
 	ShareSamples(ctx context.Context, model string, fresh []ratelimit.Sample) (last []ratelimit.Sample, ever int, err error)
 }
 
-// sharedOf is how a model's samples are exchanged. The lock is held.
+// sharedOf returns the state of a model's exchange of samples, which it creates if needed. The caller holds the lock.
 func (t *Learnt) sharedOf(model string) *shared {
 	s := t.shares[model]
 	if s == nil {
@@ -79,9 +79,8 @@ func (t *Learnt) sharedOf(model string) *shared {
 	return s
 }
 
-// Meet reads, before the first call of a model, what others have seen of it: a newcomer
-// that reserved the bound would wait behind all who know better. Where Redis does not
-// answer the bound is reserved.
+// Meet reads, before the first call of a model, what others have seen of it. Without that, a newcomer would reserve the
+// bound and wait behind all workers that know better. If Redis does not answer, the bound is reserved.
 func (t *Learnt) Meet(ctx context.Context, with sharer, model string) {
 	t.mu.Lock()
 	s := t.sharedOf(model)
@@ -90,7 +89,7 @@ func (t *Learnt) Meet(ctx context.Context, with sharer, model string) {
 	s.first.Do(func() { _ = t.share(ctx, with, model) })
 }
 
-// share tells a model's fresh samples, and takes those of all in place of its own.
+// share publishes a model's fresh samples, and replaces the model's samples by those of all workers.
 func (t *Learnt) share(ctx context.Context, with sharer, model string) error {
 	t.mu.Lock()
 	s := t.sharedOf(model)
@@ -124,13 +123,13 @@ func (t *Learnt) Exchange(ctx context.Context, with sharer) {
 	for outage.Pause(ctx, shareEvery) == nil {
 		for _, model := range t.due() {
 			if t.share(ctx, with, model) != nil {
-				break // the next time
+				break // continue at the next tick
 			}
 		}
 	}
 }
 
-// due are the models with fresh samples, and those asked about whose samples are old.
+// due returns the models with fresh samples, and those with recent estimates from old samples.
 func (t *Learnt) due() (models []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,10 +141,9 @@ func (t *Learnt) due() (models []string) {
 	return models
 }
 
-// Reserve returns the input and output to reserve for a request: the first calls of a model
-// reserve a bound, the later ones what 99 % of those seen would have needed, and never more
-// than the bound. For a provider that charges the bound on the output regardless of usage, that
-// bound is always reserved.
+// Reserve returns the input and output tokens to reserve for a request. The first calls of a model reserve a bound.
+// Later calls reserve what would have been enough for 99 % of the calls seen, and never more than the bound. charged
+// means that the provider charges the bound on the output regardless of usage; that bound is then always reserved.
 func (t *Learnt) Reserve(model string, request *providers.Request, charged bool) (input, output int64) {
 	size := sizeOf(request)
 	input, output = size, assumedOutput
@@ -169,11 +167,10 @@ func (t *Learnt) Reserve(model string, request *providers.Request, charged bool)
 	return input, min(output, learnt)
 }
 
-// bytesPerToken is about what a token of English or code has, where none of a
-// model's calls were settled yet.
+// bytesPerToken is about the length of a token of English or code. It is used until calls of the model are settled.
 const bytesPerToken = 4
 
-// Expect is how many tokens a request probably has.
+// Expect returns how many input tokens a request probably has, by the average of the model's settled calls.
 func (t *Learnt) Expect(model string, request *providers.Request) int64 {
 	size := float64(sizeOf(request))
 	t.mu.Lock()
@@ -189,8 +186,8 @@ func (t *Learnt) Expect(model string, request *providers.Request) int64 {
 	return int64(size * sum / float64(len(s.perByte)))
 }
 
-// Bound returns tokens that a request cannot exceed, if known: input without searches, output
-// bounded by the request. Otherwise it returns an estimate from recent samples and assumptions.
+// Bound returns tokens that a request cannot exceed, if known: input without searches, output bounded by the request.
+// Otherwise it returns an estimate from recent samples and assumptions.
 func (t *Learnt) Bound(model string, request *providers.Request) (input, output int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,7 +209,7 @@ func (t *Learnt) Bound(model string, request *providers.Request) (input, output 
 	return input, output
 }
 
-// Settled notes what a call really used.
+// Settled records what a call really used.
 func (t *Learnt) Settled(model string, request *providers.Request, used providers.Usage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,7 +230,7 @@ func (s *seen) add(sample ratelimit.Sample) {
 	s.settled++
 }
 
-// remember puts the n-th value into a ring.
+// remember stores the n-th value in a ring and returns the ring.
 func remember(ring []float64, n int, value float64) []float64 {
 	if len(ring) < remembered {
 		return append(ring, value)
@@ -242,11 +239,11 @@ func remember(ring []float64, n int, value float64) []float64 {
 	return ring
 }
 
-// high is the quantile of up to remembered values, by the nearest rank. Every call
-// asks for it, so the few values above it are found in one pass.
+// high returns the quantile of up to remembered values, by the nearest rank. Every call needs it, so the few values
+// above it are found in one pass.
 func high(values []float64) float64 {
 	k := len(values) - int(math.Ceil(quantile*float64(len(values)))) + 1 // the k-th from the top
-	top := make([]float64, 0, 8)                                         // falling
+	top := make([]float64, 0, 8)                                         // in falling order
 	for _, v := range values {
 		if len(top) == k && v <= top[k-1] {
 			continue
@@ -261,7 +258,7 @@ func high(values []float64) float64 {
 	return top[k-1]
 }
 
-// sizeOf is the bytes of a request that a model reads, and what frames them.
+// sizeOf returns how many bytes of a request the model reads, with an allowance for the frame of each message.
 func sizeOf(request *providers.Request) int64 {
 	size := int64(messageTokens)
 	for _, m := range request.Messages {
