@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Cooldown is a scope whose calls are in cooldown, because its provider reported too many
-// requests, or all calls while Redis may not know those in flight (ratelimit.MemoryID).
+// Cooldown is a scope whose calls are in cooldown, because its provider reported too many requests. The cooldown
+// ratelimit.MemoryID holds back all calls while Redis may not know those in flight.
 type Cooldown struct {
 	ID    string  `json:"limit"`
 	Words string  `json:"words"`
@@ -20,18 +20,18 @@ type Cooldown struct {
 	Probe bool    `json:"probe"`  // one call was let through, and the others wait for its outcome
 	// Parked: a day's quota is used up, and the calls wait until it is reset.
 	Parked bool `json:"parked,omitempty"`
-	// Outage: calls have no answers, and wait for one.
+	// Outage: the provider answers no calls; the next calls are probes.
 	Outage bool `json:"outage,omitempty"`
-	// Worker has the trouble alone; empty: every worker's calls wait.
+	// Worker is the only worker with the trouble; empty: every worker's calls wait.
 	Worker string `json:"worker,omitempty"`
-	// Class and Message are how the last call failed, and ForS for how long none has been
-	// answered. Empty: it was not reported.
+	// Class and Message say how the last call failed, and ForS for how long no call has been answered. Empty: that was
+	// not reported.
 	Class   string  `json:"class,omitempty"`
 	Message string  `json:"message,omitempty"`
 	ForS    float64 `json:"for_s,omitempty"`
 }
 
-// Trouble says how calls fail, in words; empty: it was not reported.
+// Trouble returns how calls fail, in words; empty: that was not reported.
 func (v Cooldown) Trouble() string {
 	if v.Class == "" {
 		return ""
@@ -40,7 +40,7 @@ func (v Cooldown) Trouble() string {
 		show.ShortDuration(Seconds(v.ForS)), v.Class, wording.Clip(v.Message, troubleRunes)))
 }
 
-// troubleRunes is how much of a provider's words fits into a line.
+// troubleRunes is how many characters of a provider's message fit into a line.
 const troubleRunes = 160
 
 func newCooldown(c ratelimit.Cooldown) Cooldown {
@@ -53,7 +53,7 @@ func newCooldown(c ratelimit.Cooldown) Cooldown {
 	return v
 }
 
-// Text is the cooldown on a line of its own.
+// Text returns the cooldown as one line of text.
 func (v Cooldown) Text(now time.Time) string {
 	switch {
 	case v.Class != "" && v.Parked:
@@ -70,8 +70,8 @@ func (v Cooldown) Text(now time.Time) string {
 	return v.Words
 }
 
-// Cooldowns returns those cooldowns that hold for calls which keep a limit of the same
-// scope, and that of ratelimit.MemoryID.
+// Cooldowns returns those cooldowns in all that hold back calls under a limit of the same scope for which kept returns
+// true, and the cooldown ratelimit.MemoryID.
 func Cooldowns(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []Cooldown {
 	var views []Cooldown
 	for _, c := range all {

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinkNumbers is what a results store knows of an evaluation besides its counts.
+// sinkNumbers is what a results store knows of an evaluation in addition to its counts.
 type sinkNumbers struct {
 	until    time.Time
 	underWay bool // when they were read
@@ -24,8 +24,8 @@ type sinkNumbers struct {
 	statistics *results.Statistics
 }
 
-// A results store that is looked at all the time is read again only after sinkRest times
-// as long as reading took; that of an evaluation that has ended not before endedRest.
+// A results store that is displayed continuously is read again only after sinkRest times as long as the last read took.
+// For an evaluation that has ended, endedRest is the minimum.
 const (
 	sinkRest  = 20
 	endedRest = 30 * time.Second
@@ -65,8 +65,8 @@ func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation,
 	}
 }
 
-// stillHolds reports whether the evaluation of a record in Redis, with some providers
-// paused, has not resumed since its results store noted why it stopped.
+// stillHolds reports whether the evaluation of a record in Redis, with some providers paused, has not been resumed
+// since its results store recorded why it stopped.
 func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.Pause) bool {
 	if why.Known != nil {
 		return r.Stopped == record.StoppedByUntil
@@ -77,8 +77,8 @@ func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.
 	return len(paused) > 0 && why.Same(results.Stop{Paused: paused})
 }
 
-// numbers reads the results store of an evaluation, unless it was read lately; nil: it
-// cannot be read.
+// numbers reads the results store of an evaluation, unless it was read lately. It returns nil if the store cannot be
+// read.
 func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) (*sinkNumbers, error) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -148,7 +148,7 @@ func readNumbers(ctx context.Context, reader results.Reader, e *Evaluation) (*si
 		return nil, err
 	}
 	numbers.statistics = &statistics
-	var since time.Time // after the end, and if it is unknown when it went on
+	var since time.Time // zero after the end: all runs count
 	if e.Active() {
 		since = e.Created
 	}
@@ -180,7 +180,7 @@ func used(u results.Usage) Used {
 	return s
 }
 
-// mostWaited names the limit that held most calls back, if most were.
+// mostWaited returns the limit that held back most calls; "" if most waited for none.
 func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string, error) {
 	stored, err := reader.Evaluation(ctx, id)
 	if err != nil {
@@ -206,7 +206,7 @@ func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string,
 	return fmt.Sprintf("%s, %s of calls", words, Percent(waits[0].Calls, calls)), nil
 }
 
-// setRate notes how fast so many runs ended, and the time left at that rate.
+// setRate sets the phase's rate from the number of runs that ended in a time, and the time left at that rate if goesOn.
 func (p *Phase) setRate(runs int, over time.Duration, goesOn bool) {
 	if over <= 0 {
 		runs, over = 0, time.Second
@@ -214,7 +214,7 @@ func (p *Phase) setRate(runs int, over time.Duration, goesOn bool) {
 	p.setPerSecond(float64(runs)/over.Seconds(), goesOn)
 }
 
-// setPerSecond is setRate by runs per second; none: the rate is unknown.
+// setPerSecond sets the phase's rate in runs per second, and the time left if goesOn. A rate of 0 or less is unknown.
 func (p *Phase) setPerSecond(rate float64, goesOn bool) {
 	p.RatePerS, p.LeftS = nil, nil
 	if rate <= 0 {
@@ -227,8 +227,8 @@ func (p *Phase) setPerSecond(rate float64, goesOn bool) {
 	}
 }
 
-// addWholeRate takes the pace from the whole time since the submission: all that is known
-// where the results store cannot be read.
+// addWholeRate computes the rate over the whole time since the submission, which is all that is known if the results
+// store cannot be read.
 func (e *Evaluation) addWholeRate(now time.Time) {
 	if !e.Active() {
 		return

@@ -22,70 +22,67 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Status of evaluations that only their folder knows, and of one in Redis whose record
-// this program cannot read.
+// Status of evaluations that only their folder knows, and of an evaluation in Redis whose record this program cannot
+// read.
 const (
 	StatusInterrupted record.Status = "interrupted"
-	// StatusStopped is that of one that ended early, because its best candidates are known, or,
-	// in a folder, because the fleet stopped it for any reason.
+	// StatusStopped is the status of an evaluation that ended early because its best candidates are known. In a folder,
+	// it also applies if the fleet stopped it for any other reason.
 	StatusStopped    record.Status = "stopped"
 	StatusRunning    record.Status = "running"
 	StatusUnreadable record.Status = "unreadable"
 )
 
-// Evaluation says how far an evaluation is.
+// Evaluation describes the progress of an evaluation.
 type Evaluation struct {
 	ID      eval.ID       `json:"evaluation"`
 	Name    string        `json:"name"`
 	Status  record.Status `json:"status"`
 	Created time.Time     `json:"created"`
 	Phases  []Phase       `json:"phases"`
-	// Unreadable is why the evaluation cannot be worked on by a program of this version.
+	// Unreadable is why a program of this version cannot process the evaluation.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Uncollected is how many results wait in Redis for a collector.
 	Uncollected int64          `json:"uncollected"`
-	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
+	Classes     map[string]int `json:"failed_by_class,omitempty"` // known if the results can be read
 	Used        *Used          `json:"used,omitempty"`            // likewise
-	// Statistics count runs by the model that answered, and Advice says what to change;
-	// known where the results are.
+	// Statistics count runs by the model that answered, and Advice lists recommended changes. Both are known if the
+	// results can be read.
 	Statistics *results.Statistics `json:"statistics,omitempty"`
 	Advice     []string            `json:"advice,omitempty"`
-	// Fallback is the one in its settings; nil: none.
+	// Fallback is the fallback in its settings; nil: none.
 	Fallback *record.Fallback `json:"-"`
-	// Budget is how far it is spent; absent without one.
+	// Budget says how much of the budget is spent; absent without a budget.
 	Budget *Budget `json:"budget,omitempty"`
-	// Paused are the providers that the fleet paused for it, until it is resumed.
+	// Paused are the providers that the fleet paused for the evaluation, until it is resumed.
 	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
-	// Stopped says why the fleet has stopped it, if that is known where the results are;
-	// nil: it has not.
+	// Stopped says why the fleet has stopped the evaluation, if the results can be read; nil: it was not stopped.
 	Stopped *results.Stop `json:"stopped,omitempty"`
-	// Result says how it ended; nil: it has not, or no process that collects its results
-	// said so.
+	// Result describes the final result. nil: the evaluation has not ended, or no process that collects its results
+	// reported one.
 	Result *Result `json:"result,omitempty"`
-	// BoundBy are the limits that calls wait for now; after the end, the one that most
-	// calls waited for.
+	// BoundBy are the limits that calls wait for now; after the end, the limit that most calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`
 	Queues  []Queue  `json:"queues,omitempty"`
 	Workers *int     `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
 }
 
-// Result says who won.
+// Result describes who won.
 type Result struct {
 	At       time.Time `json:"at"`
 	Headline string    `json:"headline"` // a sentence or two
-	// Elsewhere: the results are where `enqueue --wait` or `collect` put them, and not with a
-	// controller.
+	// Elsewhere means that the results are where `enqueue --wait` or `collect` stored them, not with a controller.
 	Elsewhere bool `json:"elsewhere,omitempty"`
-	// Reliance says whether its judges can be relied on; absent: no judge compared two texts.
+	// Reliance says whether its judges can be relied on; absent if no judge compared two texts.
 	Reliance *record.Reliance `json:"reliance,omitempty"`
 }
 
-// ResultOf is what an evaluation's record, or its report, says of it.
+// ResultOf converts the result in an evaluation's record or report.
 func ResultOf(r record.Result) *Result {
 	return &Result{At: r.At, Headline: r.Headline, Elsewhere: r.Elsewhere, Reliance: r.Reliance}
 }
 
-// Phase says how far a phase is, in runs.
+// Phase describes the progress of a phase, in runs.
 type Phase struct {
 	Kind      eval.Kind `json:"kind"`
 	Runs      int       `json:"runs"`
@@ -96,17 +93,16 @@ type Phase struct {
 	LeftS     *float64  `json:"left_s,omitempty"`     // at that rate; absent: unknown, or no runs end
 }
 
-// Used is what all calls together have used. Without a price from the provider the cost
-// is unknown, which is not 0.
+// Used is the total usage of all calls. If the provider reports no price, the cost is unknown, which is not 0.
 type Used struct {
 	Calls      int      `json:"calls"`
-	FromCache  int      `json:"answered_before"` // and not made
+	FromCache  int      `json:"answered_before"` // answers from the cache instead of calls
 	Input      int64    `json:"input_tokens"`
 	Output     int64    `json:"output_tokens"`
-	Unreported int      `json:"calls_without_tokens"`           // possibly charged, for an unknown number
-	CostUSD    *float64 `json:"cost_usd" jsonschema:"nullable"` // null: unknown; else of the calls that have a price
+	Unreported int      `json:"calls_without_tokens"`           // calls that may be charged; tokens unknown
+	CostUSD    *float64 `json:"cost_usd" jsonschema:"nullable"` // null: unknown; else of calls with a price
 	Unpriced   int      `json:"calls_without_price"`
-	// Stages are the same by model and stage.
+	// Stages are the same numbers by model and stage.
 	Stages []Stage `json:"by_stage,omitempty"`
 }
 
@@ -147,7 +143,7 @@ func (e Evaluation) Active() bool {
 	return e.Status == record.StatusActive || e.Status == StatusRunning
 }
 
-// Fleet is the Redis that is looked at.
+// Fleet is the Redis whose state is read.
 type Fleet struct {
 	Store  *store.Store
 	Limits *ratelimit.Admin
@@ -155,7 +151,7 @@ type Fleet struct {
 
 func (f Fleet) client() redis.UniversalClient { return f.Store.Client() }
 
-// WorkersAlive counts the workers whose heartbeat holds.
+// WorkersAlive returns the number of workers with a valid heartbeat.
 func (f Fleet) WorkersAlive(ctx context.Context) (int, error) {
 	workers, err := f.Limits.Alive(ctx)
 	n := 0
@@ -170,7 +166,7 @@ func (f Fleet) WorkersAlive(ctx context.Context) (int, error) {
 // USD converts nano-USD.
 func USD(nano int64) float64 { return float64(nano) / ratelimit.Dollar }
 
-// Cost says in words what calls have cost.
+// Cost returns the cost of the calls in words.
 func (u Used) Cost() string {
 	switch {
 	case u.CostUSD == nil:
@@ -202,13 +198,12 @@ func ClassesText(counts map[string]int) string {
 // Seconds converts the seconds of a JSON field.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Until says when a wait is over: "until 08:00 (in 5h0m)".
+// Until returns the end of a wait in words: "until 08:00 (in 5h0m)".
 func Until(now time.Time, wait time.Duration) string {
 	return fmt.Sprintf("until %s (in %s)", now.Add(wait).Format("15:04"), show.ShortDuration(wait))
 }
 
-// Percent is a share in words. It is 100 % only when it is all, and 0 % only when it is
-// none.
+// Percent returns a share as text. It is 100 % only for all, and 0 % only for none; "-" if whole is 0.
 func Percent(part, whole int) string {
 	switch {
 	case whole == 0:

@@ -1,6 +1,5 @@
-// Package plain writes what package view reads as plain text for a terminal: tables and lines of
-// at most a number of columns, and the progress of an evaluation on one line. It reads nothing
-// itself.
+// Package plain writes what package view reads as plain text for a terminal: tables and lines of at most a number of
+// columns, and the progress of an evaluation on one line. It reads nothing itself.
 package plain
 
 import (
@@ -11,17 +10,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Width is the number of columns of texts that go to no terminal.
+// Width is the number of columns of text that is not written to a terminal.
 const Width = 100
 
-// detailLines bounds what others wrote, such as a provider's message.
+// detailLines bounds the lines of text from others, such as a provider's message.
 const detailLines = 3
 
 func left(cell string, columns int) string { return wording.Columns.FillRight(cell, columns) }
 
 func right(cell string, columns int) string { return wording.Columns.FillLeft(cell, columns) }
 
-// written returns what a function writes in lines of so many columns.
+// written returns what write writes, in lines of at most columns.
 func written(columns int, write func(*lines.Writer)) string {
 	var text strings.Builder
 	out := lines.New(&text, columns, false)
@@ -30,8 +29,8 @@ func written(columns int, write func(*lines.Writer)) string {
 	return text.String()
 }
 
-// title is a name and what follows it on the same line; the name is shortened, or has a line of
-// its own where too little of it would be left.
+// title writes a name and behind after it on the same line. It shortens the name, or gives it a line of its own if too
+// little of it would be left.
 func title(out *lines.Writer, name, behind string) {
 	const readable = 20
 	name = harmless.OneLine(name)
@@ -44,7 +43,7 @@ func title(out *lines.Writer, name, behind string) {
 	out.Print(lines.Plain, harmless.Short(name, room)+lines.Separator+behind)
 }
 
-// detail is an indented text below another.
+// detail writes an indented text below another one.
 func detail(out *lines.Writer, text string) {
 	out.Wrap("  ", harmless.Short(harmless.OneLine(text), detailLines*(out.Width-2)))
 }

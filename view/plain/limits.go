@@ -14,7 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Limits are limits as a table in lines of at most so many columns.
+// Limits returns the limits as a table in lines of at most columns.
 func Limits(v view.Limits, now time.Time, columns int) string {
 	return written(columns, func(out *lines.Writer) {
 		switch {
@@ -74,7 +74,7 @@ func writeLimits(out *lines.Writer, v view.Limits, now time.Time) {
 	})
 }
 
-// useText is how much of a limit is in use, and how much it allows.
+// useText returns how much of a limit is in use, and how much it allows, both as text.
 func useText(l view.Limit) (inUse, allowed string) {
 	inUse, allowed = "-", ratelimit.Amount(l.Allowed)
 	if l.InUse != nil {
@@ -94,7 +94,7 @@ func useText(l view.Limit) (inUse, allowed string) {
 	return inUse, allowed
 }
 
-// nextOf is when the next call may start.
+// nextOf returns when the next call under the limit may start, as text; "-" if that cannot be known.
 func nextOf(l view.Limit) string {
 	switch {
 	case l.NextS != nil:
@@ -102,10 +102,10 @@ func nextOf(l view.Limit) string {
 	case l.Kind == ratelimit.Concurrency:
 		return "as 1 ends"
 	}
-	return "-" // as many tokens as a call needs must leave the window
+	return "-" // known only once as many tokens as the call needs leave the window
 }
 
-// about are the details of a limit in force.
+// about returns the details of a limit in force, one per line.
 func about(l view.Limit, now time.Time) []string {
 	var texts []string
 	if l.Debt > 0 && l.Kind != ratelimit.Cost {

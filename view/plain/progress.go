@@ -24,11 +24,11 @@ const (
 	redrawEvery = 200 * time.Millisecond // on a terminal
 	// ReportEvery is the time between lines that report progress elsewhere.
 	ReportEvery = 10 * time.Second
-	// boundOver is how many of the last calls say what limit binds.
+	// boundOver is how many of the last calls determine which limit binds.
 	boundOver = 200
 )
 
-// Screen is where progress is shown: lines, and on a terminal one below them that is redrawn.
+// Screen is the output for progress: lines, and on a terminal one line below them that is redrawn.
 type Screen interface {
 	io.Writer
 	IsTerminal() bool
@@ -36,7 +36,7 @@ type Screen interface {
 	Width() int // in columns
 }
 
-// Progress shows how far an evaluation is. It is a collect.Observer.
+// Progress shows the progress of an evaluation. It is a collect.Observer.
 type Progress struct {
 	name   string
 	bounds map[string]string // words for the ids of limits
@@ -47,18 +47,18 @@ type Progress struct {
 	begun  bool // counts are known
 	tokens int64
 	pace   view.Pace
-	bound  []string // limit that each of the last calls waited for, "" for none
+	bound  []string // the limit that each of the last calls waited for, "" for none
 	waits  string   // why the pace is unknown; empty: it is known
 	held   string   // what holds calls back, in words
 	halted bool     // no call starts because of it
 }
 
-// NewProgress shows the progress of an evaluation once Show runs.
+// NewProgress returns a Progress that shows an evaluation's progress on a screen while Show runs.
 func NewProgress(to Screen, r record.Evaluation) *Progress {
 	return &Progress{name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
 }
 
-// Counted is collect.Observer. The pace restarts when there are fewer than before.
+// Counted implements collect.Observer. The pace restarts if fewer runs have ended than before.
 func (p *Progress) Counted(now collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Progress) Counted(now collect.Counts) {
 	p.counts, p.begun = now, true
 }
 
-// Committed is collect.Observer.
+// Committed implements collect.Observer. It counts the tokens of new calls and the limits they waited for.
 func (p *Progress) Committed(entries []record.Entry, counts collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,8 @@ func (p *Progress) Committed(entries []record.Entry, counts collect.Counts) {
 	p.pace.Note(time.Now(), counts.Ended)
 }
 
-// Waiting is collect.Observer. The pace before it says nothing afterwards.
+// Waiting implements collect.Observer. It shows why results cannot be collected; nil: they can again, and the pace
+// restarts.
 func (p *Progress) Waiting(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,15 +133,14 @@ func (p *Progress) Held(hold collect.Hold) {
 	}
 	p.mu.Unlock()
 
-	if begins && !p.screen.IsTerminal() { // it may be over when the next line is due
+	if begins && !p.screen.IsTerminal() { // the hold may be over when the next line is due
 		if line := p.line(); line != "" {
 			fmt.Fprintln(p.screen, line)
 		}
 	}
 }
 
-// Show draws progress until ctx ends: over one line on a terminal, a line every
-// ten seconds elsewhere.
+// Show draws progress until ctx ends: over one line on a terminal, otherwise a line every ten seconds.
 func (p *Progress) Show(ctx context.Context) {
 	every := ReportEvery
 	if p.screen.IsTerminal() {
@@ -165,7 +165,7 @@ func (p *Progress) Show(ctx context.Context) {
 	}
 }
 
-// line says how far the evaluation is, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
+// line returns the progress on one line, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
 // bound by max_concurrency 5 · 0.8M tokens".
 func (p *Progress) line() string {
 	p.mu.Lock()
@@ -202,8 +202,7 @@ func (p *Progress) line() string {
 	return strings.Join(parts, " · ")
 }
 
-// binding is the limit that most of the last calls waited for, in words; ""
-// when most waited for none.
+// binding returns the limit that most of the last calls waited for, in words; "" if most waited for none.
 func (p *Progress) binding() string {
 	counts := map[string]int{}
 	for _, id := range p.bound {

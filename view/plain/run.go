@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Run is a run for reading. Texts of documents and judges are complete, with their own
-// line breaks; lines are folded at so many columns, with 0 not at all.
+// Run returns a run as text. Texts of documents and judges are complete, with their own line breaks. Lines are folded
+// at columns, or not at all if columns is 0.
 func Run(r *show.Run, now time.Time, columns int) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %s of %s\n", r.ID, harmless.OneLine(r.Name))
@@ -44,7 +44,7 @@ func writeTurns(out *strings.Builder, turns []show.Turn) {
 	}
 }
 
-// writeText indents text from others.
+// writeText writes text from others, indented.
 func writeText(out *strings.Builder, text string) {
 	for line := range strings.Lines(strings.TrimRight(harmless.Text(text), "\n") + "\n") {
 		out.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
@@ -70,7 +70,7 @@ func writeCall(out *strings.Builder, n int, c show.Call) {
 	}
 }
 
-// writeEvidence shows what an answer shows of searches and reasoning.
+// writeEvidence writes the evidence of searches and reasoning in an answer.
 func writeEvidence(out *strings.Builder, c show.Call) {
 	if g := c.Grounding; g != nil && g.Evident() {
 		fmt.Fprintf(out, "  searches: %d\n", g.Searches)
@@ -90,7 +90,7 @@ func writeEvidence(out *strings.Builder, c show.Call) {
 	}
 }
 
-// writeSent writes what a call was sent besides the run's prompt.
+// writeSent writes what a call was sent in addition to the run's prompt.
 func writeSent(out *strings.Builder, c show.Call) {
 	if len(c.Turns) > 0 {
 		out.WriteString("  sent " + c.Where() + " the prompt:\n")

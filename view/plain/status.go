@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Status is a list in lines of at most so many columns.
+// Status returns the list of evaluations as text in lines of at most columns.
 func Status(list []view.Evaluation, now time.Time, columns int) string {
 	return written(columns, func(out *lines.Writer) {
 		if len(list) == 0 {
@@ -97,8 +97,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	}
 }
 
-// writePhase writes a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left", in
-// columns where they fit.
+// writePhase writes a phase's line: "pairwise 412/1104 37 % 3 failed 56/s 0:12 left", in columns if they fit.
 func writePhase(out *lines.Writer, p view.Phase) {
 	failed, rate, rest := "", "", ""
 	if p.Failed > 0 {
@@ -127,7 +126,7 @@ func writePhase(out *lines.Writer, p view.Phase) {
 	}
 }
 
-// leftText is a time to wait: "0:12 left"; waits beyond some months are unknown.
+// leftText returns the time left as text: "0:12 left". Times beyond 100 days are not given exactly.
 func leftText(seconds float64) string {
 	const longest = 100 * 24 * 3600
 	if seconds > longest {
@@ -181,7 +180,7 @@ func writeFleet(out *lines.Writer, list []view.Evaluation) {
 	t.WriteStacked(out, func(int) {})
 }
 
-// ago is a past time to one digit or two: "12s", "3m", "5h", "9 days".
+// ago returns how long ago something was, in one or two digits: "12s", "3m", "5h", "9 days".
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -12,18 +12,17 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Fact is one thing to say of a run, in words.
+// Fact is one named fact about a run, in words.
 type Fact struct{ Name, Text string }
 
-// facts gathers them.
 type facts []Fact
 
 func (f *facts) add(name, format string, args ...any) {
 	*f = append(*f, Fact{name, fmt.Sprintf(format, args...)})
 }
 
-// Facts are what there is to say of a run besides its prompt and its calls. The
-// texts hold names and reasons as they were given.
+// Facts returns the facts about a run besides its prompt and its calls. Names and reasons in the texts are as they were
+// given, so they must be made harmless before they are shown.
 func (r *Run) Facts(now time.Time) []Fact {
 	var f facts
 	if r.RunID != "" {
@@ -59,7 +58,7 @@ func (r *Run) Facts(now time.Time) []Fact {
 	return f
 }
 
-// place is what the run has its i-th document for.
+// place returns the role of the run's i-th document.
 func (r *Run) place(i int) string {
 	switch {
 	case r.Kind == eval.KindPrompts:
@@ -150,8 +149,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
 
-// ShortDuration is a duration to two or three digits: "40ms", "1.5s", "1m0s",
-// "26h0m".
+// ShortDuration returns a duration in two or three digits: "40ms", "1.5s", "1m", "26h".
 func ShortDuration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -167,7 +165,7 @@ func ShortDuration(d time.Duration) string {
 	return trimmed(fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60), "h0m")
 }
 
-// trimmed is a time without the zero that it ends in: "5h0m" is "5h".
+// trimmed drops a unit that is zero from the end of a text: with zero "h0m", "5h0m" becomes "5h".
 func trimmed(text, zero string) string {
 	if strings.HasSuffix(text, zero) {
 		return strings.TrimSuffix(text, zero[1:])

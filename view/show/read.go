@@ -21,14 +21,14 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// reading gathers what there is to know of one run.
+// reading gathers everything known about one run.
 type reading struct {
 	*Evaluation
 	id    eval.RunID
 	place plan.Run
 }
 
-// OwnID is the ID that the author of a list gave a run of a kind; empty: it is not of a list.
+// OwnID returns the ID that the author of a list gave to a run; empty: runs of this kind are not listed.
 func OwnID(e *eval.Evaluation, kind eval.Kind, index int) string {
 	switch kind {
 	case eval.KindRuns:
@@ -39,7 +39,7 @@ func OwnID(e *eval.Evaluation, kind eval.Kind, index int) string {
 	return ""
 }
 
-// OwnIDs yields those of all runs of a kind, in the order of the list.
+// OwnIDs yields the authors' IDs of all runs of a kind, in the order of the list.
 func OwnIDs(e *eval.Evaluation, kind eval.Kind) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		n := 0
@@ -57,7 +57,8 @@ func OwnIDs(e *eval.Evaluation, kind eval.Kind) iter.Seq2[int, string] {
 	}
 }
 
-// planned is what the plan says of the run.
+// planned returns the run with everything that follows from its place in the plan. The error is ErrUnknown if the plan
+// has no such run, or its pairs are not chosen yet.
 func (f *reading) planned() (*Run, error) {
 	kinds := plan.Phases(f.Asked)
 	if f.id.Phase >= len(kinds) {
@@ -117,8 +118,7 @@ func (f *reading) documents() []eval.Document {
 	return documents
 }
 
-// recorded adds the outcome and the calls, from the results store and from Redis if they wait
-// there to be collected.
+// recorded adds the outcome and the calls, from the results store and from Redis if they wait there to be collected.
 func (f *reading) recorded(ctx context.Context, run *Run) error {
 	var calls []record.Call
 	if f.Sink != nil {
@@ -157,7 +157,7 @@ func (f *reading) recorded(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// addCalls shows each call with the limit that it waited for in words.
+// addCalls adds the calls, and names the limit that each waited for in words.
 func (f *reading) addCalls(run *Run, calls []record.Call) {
 	bounds := f.settings.BoundWords()
 	for _, call := range calls {
@@ -165,7 +165,7 @@ func (f *reading) addCalls(run *Run, calls []record.Call) {
 	}
 }
 
-// problem is why an answer was no verdict.
+// problem returns why an answer contains no verdict; "" if it contains one.
 func (f *reading) problem(kind eval.Kind, answer string) string {
 	var err error
 	switch kind {
@@ -204,7 +204,7 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 		return err
 	}
 	if checked.Verdict == store.VerdictEnded || checked.Verdict == store.VerdictGone {
-		return nil // a moment ago
+		return nil // it has ended meanwhile
 	}
 	progress := checked.Progress
 	run.Waits = &Wait{
@@ -253,8 +253,8 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// prompt rebuilds the prompt that the judge was or will be sent. No judge is asked about two
-// identical texts.
+// prompt rebuilds the prompt that the judge was or will be sent. There is none for two identical texts, because no
+// judge is asked about them.
 func (f *reading) prompt(ctx context.Context, run *Run) error {
 	texts := map[string]string{}
 	documents := f.documents()

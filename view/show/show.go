@@ -22,13 +22,12 @@ import (
 // ErrUnknown means that the evaluation does not have the run, or not yet.
 var ErrUnknown = errors.New("no such run")
 
-// unknown is an ErrUnknown that says why.
+// unknown is an ErrUnknown with a reason.
 type unknown struct{ error }
 
 func (unknown) Is(target error) bool { return target == ErrUnknown }
 
-// Source is where an evaluation's runs are read from: a Redis that has its record,
-// its results store, or both.
+// Source is where an evaluation's runs are read from: a Redis that has its record, its results store, or both.
 type Source struct {
 	Store  *store.Store      // nil: none
 	Limits *ratelimit.Admin  // of the same Redis
@@ -49,8 +48,7 @@ type Evaluation struct {
 	phase int        // its number
 }
 
-// Open reads what an evaluation asks. The error is results.ErrNoEvaluation where the
-// results store does not have it.
+// Open reads what an evaluation asks. The error is results.ErrNoEvaluation if the results store does not have it.
 func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
 	if from.Sink == nil {
@@ -69,7 +67,7 @@ func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 	return e, nil
 }
 
-// Run is everything about a run; ErrUnknown where there is none.
+// Run returns everything about a run; the error is ErrUnknown if there is no such run.
 func (e *Evaluation) Run(ctx context.Context, phase, index int) (*Run, error) {
 	f := &reading{Evaluation: e, id: eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}}
 	run, err := f.planned()
@@ -92,27 +90,25 @@ type Run struct {
 	Name       string    `json:"name"`
 	Kind       eval.Kind `json:"kind"`
 	State      string    `json:"state"`      // eval.State.String; "none": not ended
-	Generation int       `json:"generation"` // how often it was sent to be done again
-	// Outcome is the last one recorded; also of an earlier generation, when the run
-	// is being done again.
+	Generation int       `json:"generation"` // how often it was retried
+	// Outcome is the last one recorded. While the run is being retried, it is that of an earlier generation.
 	Outcome *record.Run `json:"outcome,omitempty"`
 	Where   string      `json:"recorded_in,omitempty"` // "sink", or "redis" while it waits to be collected
 
 	Judge      string         `json:"judge"`
-	Model      string         `json:"model"` // provider:model asked
+	Model      string         `json:"model"` // provider:model that was asked
 	Overrides  map[string]any `json:"overrides,omitempty"`
 	Grounded   bool           `json:"grounding_required"`
 	Reasoned   bool           `json:"reasoning_required"`
 	Item       string         `json:"item"`
-	Documents  []string       `json:"documents"` // the one shown first first
+	Documents  []string       `json:"documents"` // in the order in which they were shown
 	Candidates []string       `json:"candidates"`
-	// ShownAs are the names by which the judge saw the documents: A and B if it was blind,
-	// which its reason uses.
+	// ShownAs are the names under which the judge saw the documents, as used in its reason: A and B if it was blind.
 	ShownAs []string `json:"shown_as,omitempty"`
 	Trial   int      `json:"trial"`
 	Queue   string   `json:"queue"`
 
-	Waits *Wait `json:"waits,omitempty"` // of a run that has not ended, where there is a Redis
+	Waits *Wait `json:"waits,omitempty"` // for a run that has not ended, if there is a Redis
 
 	Prompt []Turn `json:"prompt"` // rebuilt
 	Calls  []Call `json:"calls"`
@@ -120,7 +116,7 @@ type Run struct {
 
 // Wait is the state of a run that has not ended.
 type Wait struct {
-	Check     store.Verdict `json:"check"` // what a worker would be told: "run", "paused", …
+	Check     store.Verdict `json:"check"` // the answer that a worker would get: "run", "paused", …
 	Attempts  int           `json:"attempts"`
 	Deaths    int           `json:"worker_deaths"`
 	NotBefore *time.Time    `json:"not_before,omitempty"`
@@ -131,11 +127,11 @@ type Wait struct {
 
 // Job is a call that is running at the provider.
 type Job struct {
-	ID      string    `json:"id"` // the provider's name for it
+	ID      string    `json:"id"` // the provider's name for the job
 	Model   string    `json:"model"`
 	Stage   string    `json:"stage"`
 	Started time.Time `json:"started"`
-	Ends    time.Time `json:"ends"` // when it is given up
+	Ends    time.Time `json:"ends"` // when evalfleet gives it up
 }
 
 // Task is a run's task in its queue.
@@ -143,10 +139,10 @@ type Task struct {
 	ID    string     `json:"id"`
 	State string     `json:"state"` // asynq's: pending, active, retry, …
 	Next  *time.Time `json:"next,omitempty"`
-	Why   string     `json:"why,omitempty"` // it went back to the queue
-	// Of an active task: the worker that has it, and since when by its clock.
+	Why   string     `json:"why,omitempty"` // why it returned to the queue
+	// For an active task: the worker that has it, and since when by its clock.
 	Worker string     `json:"worker,omitempty"`
-	Alive  bool       `json:"worker_alive,omitempty"` // its heartbeat holds
+	Alive  bool       `json:"worker_alive,omitempty"` // its heartbeat is valid
 	Since  *time.Time `json:"since,omitempty"`
 }
 
@@ -156,7 +152,7 @@ type Turn struct {
 	Content string `json:"content"`
 }
 
-// Call is a call, with the messages it was sent besides the run's prompt.
+// Call is a call, with the messages it was sent in addition to the run's prompt.
 type Call struct {
 	record.Call
 	Bound    string `json:"bound_by_words,omitempty"`
