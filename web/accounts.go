@@ -24,27 +24,25 @@ import (
 )
 
 const (
-	// knownFor is how long a login that was right is not computed again: bcrypt
-	// takes tens of milliseconds, and a page asks for several files.
+	// knownFor is how long a correct login is remembered instead of computed again: bcrypt takes tens of milliseconds,
+	// and a page asks for several files.
 	knownFor  = 5 * time.Minute
 	mostKnown = 1000
-	// mostChecks are computed at once, so that guessing takes no more of the
-	// machine.
+	// mostChecks is how many passwords are compared at once, so that guessing uses no more of the machine.
 	mostChecks = 2
-	// mostWaiting wait for that; more are told to come again.
+	// mostWaiting is how many logins may wait for that; further ones are asked to retry.
 	mostWaiting = 20
-	// lookEvery is how often it is seen whether the file has changed.
+	// lookEvery is how often the file is checked for changes.
 	lookEvery = time.Second
 )
 
-// Accounts are the names and passwords of an htpasswd file that give access to the pages. A
-// change of the file takes effect within a second; while it cannot be read, all logins are
-// refused. Safe for concurrent use.
+// Accounts holds the names and passwords of an htpasswd file that give access to the pages. A change of the file takes
+// effect within a second; while it cannot be read, all logins are refused. Accounts is safe for concurrent use.
 type Accounts struct {
 	path   string
 	secret [32]byte      // of the keys of known
-	checks chan struct{} // holds those that are computed now
-	queue  chan struct{} // holds those, and those that wait
+	checks chan struct{} // holds the comparisons that are being computed
+	queue  chan struct{} // holds these and the ones that wait
 	tries  *guesses
 	// compare is bcrypt's comparison.
 	compare func(hash, password []byte) error
@@ -59,7 +57,7 @@ type Accounts struct {
 	known  map[[sha256.Size]byte]time.Time
 }
 
-// account is what the file says of a name.
+// account is the entry of a name in the file.
 type account struct {
 	hash   []byte
 	viewer bool // may only look
@@ -71,7 +69,7 @@ const (
 	operatorRole = "operator"
 )
 
-// errCrowded says that too many wait for their passwords to be compared.
+// errCrowded means that too many logins wait for a comparison of their passwords.
 var errCrowded = errors.New("too many logins at once")
 
 // OpenAccounts reads a file of lines NAME:HASH or NAME:HASH:ROLE, the hashes by bcrypt, as
@@ -85,7 +83,7 @@ func OpenAccounts(path string) (*Accounts, error) {
 	return a, a.err
 }
 
-// look reads the file where it has changed. The caller holds mu, or is alone.
+// look reads the file if it has changed. The caller holds mu, or has the only reference.
 func (a *Accounts) look(now time.Time) {
 	if now.Sub(a.looked) < lookEvery {
 		return
@@ -141,8 +139,8 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 	return people, dear, nil
 }
 
-// find is the account to compare a password with: for an unknown name, another that takes as
-// long, and real is false.
+// find returns the account to compare a password with. For an unknown name, real is false and the account is one whose
+// hash takes the longest to compare.
 func (a *Accounts) find(name string) (of account, real bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,8 +154,8 @@ func (a *Accounts) find(name string) (of account, real bool, err error) {
 	return account{hash: a.dear}, false, nil
 }
 
-// right reports whether a name has the password, and returns its account. An error means that
-// this cannot be answered now: errCrowded, a *delayed, or the error of the file.
+// right reports whether a password is right for a name, and returns the name's account. An error means that this cannot
+// be answered now: errCrowded, a *delayed, or the error of the file.
 func (a *Accounts) right(ctx context.Context, address, name, password string) (of account, right bool, err error) {
 	of, real, err := a.find(name)
 	if err != nil {
@@ -182,7 +180,7 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 	case <-ctx.Done():
 		return of, false, ctx.Err()
 	}
-	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // others failed meanwhile
+	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // other logins have failed meanwhile
 		return of, false, &delayed{wait}
 	}
 	if a.compare(of.hash, []byte(password)) != nil || !real {
@@ -195,9 +193,9 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 	return of, true, nil
 }
 
-// takeAsLong makes the refusal of a name take as long as that of an unknown one, which is compared
-// with the dearest hash. Each step of the cost doubles the time: after cost c, those of c up to the
-// dearest but one add up to what is missing.
+// takeAsLong makes the refusal of a known name take as long as that of an unknown one, which is compared with the most
+// expensive hash. Each step of the cost doubles the time: after a comparison of cost c, the costs from c to one below
+// the highest add up to the missing time.
 func (a *Accounts) takeAsLong(hash []byte, password string) {
 	a.mu.Lock()
 	dear := a.dear
@@ -214,7 +212,7 @@ func (a *Accounts) takeAsLong(hash []byte, password string) {
 	}
 }
 
-// delayed says that logins have failed too often for another now.
+// delayed is the error of a login that must wait because too many have failed.
 type delayed struct{ wait time.Duration }
 
 func (d *delayed) Error() string {
@@ -226,7 +224,7 @@ func (d *delayed) Error() string {
 func (a *Accounts) key(hash []byte, password string) (key [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, a.secret[:])
 	mac.Write(hash)
-	mac.Write([]byte{0}) // which no hash has
+	mac.Write([]byte{0}) // no hash contains this byte
 	mac.Write([]byte(password))
 	mac.Sum(key[:0])
 	return key
@@ -258,7 +256,7 @@ func (a *Accounts) news(err error) bool {
 	return true
 }
 
-// user is the context's name of the logged-in user, and viewer whether they may only read.
+// user is the context key of the logged-in user's name; viewer is the key of whether the user may only read.
 type (
 	user   struct{}
 	viewer struct{}
@@ -270,7 +268,7 @@ func (s *Server) mayAct(r *http.Request) bool {
 	return s.cfg.Actions != nil && !onlyLooks
 }
 
-// login lets only those through who have an account.
+// login passes on only requests with a valid account.
 func (s *Server) login(next http.Handler) http.Handler {
 	if s.cfg.Accounts == nil {
 		return next

@@ -14,13 +14,13 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Actions steer an evaluation as the commands of these names do. Each returns a sentence that
-// describes the result; an error's text is for people, too.
+// Actions control an evaluation as the commands of the same names do. Each returns a sentence that describes the
+// result. Errors are texts for people, too.
 type Actions interface {
 	Pause(context.Context, eval.ID) (string, error)
 	Resume(context.Context, eval.ID) (string, error)
 	Cancel(context.Context, eval.ID) (string, error)
-	// Retry makes failed runs again: those of some error classes, all without any.
+	// Retry retries failed runs: those with one of the error classes, or all if there are none.
 	Retry(ctx context.Context, id eval.ID, classes []string) (string, error)
 }
 
@@ -32,7 +32,7 @@ const (
 	doRetry  = "retry"
 )
 
-// actTime is how long an action may take, whether or not its viewer waits for it.
+// actTime is how long an action may take, even if the viewer no longer waits for it.
 const actTime = 30 * time.Second
 
 // formTime is how long a form may take to arrive.
@@ -107,7 +107,7 @@ func refuseActions(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "these pages are read-only: they run without --allow-actions, or your account has the role viewer", http.StatusForbidden)
 }
 
-// askCancel has the one action confirmed that nothing takes back.
+// askCancel returns the data of the page that asks to confirm a cancellation, the one action that cannot be undone.
 func (s *Server) askCancel(r *http.Request) (*Detail, error) {
 	if !s.mayAct(r) {
 		return nil, fmt.Errorf("%w: these pages are read-only", errNotFound)
@@ -121,8 +121,8 @@ type note struct {
 	Bad  bool
 }
 
-// notes are kept for a moment under names that only their reader gets, so that
-// no link can put words onto a page.
+// notes keeps the results of actions for a short time, under names that only their reader gets, so that no link can put
+// words onto a page.
 type notes struct {
 	mu sync.Mutex // guards of
 	of map[string]keptNote
@@ -150,7 +150,7 @@ func (n *notes) keep(what note) (name string) {
 	return name
 }
 
-// read is the note of a name, nil when there is none.
+// read returns the note with a name, or nil if there is none.
 func (n *notes) read(name string) *note {
 	n.mu.Lock()
 	defer n.mu.Unlock()

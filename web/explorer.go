@@ -29,11 +29,11 @@ func (s *Server) explorer(routes *http.ServeMux) {
 	routes.HandleFunc("GET /api/evaluations/{id}/runs/{run}", api(s, s.run))
 }
 
-// Part is what the pages of an evaluation's results have in common.
+// Part holds what the pages of an evaluation's results have in common.
 type Part struct {
 	ID   eval.ID `json:"evaluation"`
 	Name string  `json:"name"`
-	Twin string  `json:"-"` // the page's own under /api, with its query
+	Twin string  `json:"-"` // the page's own twin under /api, with its query
 }
 
 func partOf(id eval.ID, name string, r *http.Request) Part {
@@ -59,10 +59,10 @@ func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results
 	return sink, e, nil
 }
 
-// patience is how long a page keeps searching for runs. One search looks at a limited number.
+// patience is how long a page keeps searching for runs. One search examines a limited number.
 const patience = time.Second
 
-// search looks on until the page is full, nothing is left, or patience is.
+// search searches until the page is full, nothing is left, or patience has passed.
 func search(ctx context.Context, sink results.Reader, id eval.ID, s results.Search) (results.Page, error) {
 	var all results.Page
 	for most, began := s.Most, time.Now(); ; {
@@ -84,14 +84,14 @@ type Results struct {
 	Runs []Result `json:"runs"`
 	// Count is the number of matches counted; on the first page alone.
 	Count *Count `json:"count,omitempty"`
-	Next  string `json:"next,omitempty"` // the next page's after; empty: this is the last
+	Next  string `json:"next,omitempty"` // value of the next page's parameter "after"; empty: this is the last page
 
 	Query Query `json:"-"`
 	Full  bool  `json:"-"` // otherwise the search for more continues
 	Lists lists `json:"-"`
 }
 
-// Count is a number of runs. There may be more where it is not exact.
+// Count is a number of runs. If it is not exact, there may be more.
 type Count struct {
 	Runs  int  `json:"runs"`
 	Exact bool `json:"exact"`
@@ -111,14 +111,14 @@ type Used struct {
 	FromCache int     `json:"from_cache,omitempty"`
 	Input     int64   `json:"input_tokens"`
 	Output    int64   `json:"output_tokens"`
-	CostUSD   float64 `json:"cost_usd"`           // of the calls with known cost
-	Unpriced  int     `json:"unpriced,omitempty"` // calls, possibly charged, without a cost
+	CostUSD   float64 `json:"cost_usd"`           // total of the calls with known cost
+	Unpriced  int     `json:"unpriced,omitempty"` // number of calls, possibly charged, without a known cost
 }
 
-// lists are what the form offers.
+// lists holds the choices that the form offers.
 type lists struct{ Kinds, Judges, States []string }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (r *Results) Title() string { return "Results of " + r.Name }
 
 func (s *Server) found(r *http.Request) (*Results, error) {
@@ -158,8 +158,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 	return of, err
 }
 
-// narrowed asks for the document of a candidate that has but one, which an index
-// finds.
+// narrowed replaces a candidate with a single document by that document, which an index finds.
 func narrowed(e *eval.Evaluation, s results.Search) results.Search {
 	if s.Candidate == "" || len(s.Documents) > 0 || len(e.Documents) == 0 {
 		return s

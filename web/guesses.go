@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	// freeGuesses may fail before the next one has to wait: of one name from one
-	// address, and of all names from one address, behind which there may be many people.
+	// freeGuesses is how many logins may fail before the next one has to wait. It counts one name from one address;
+	// freeGuessesAddress counts all names from one address, which many people may share.
 	freeGuesses        = 3
 	freeGuessesAddress = 30
 	firstDelay         = time.Second
 	longestDelay       = time.Minute
-	// forgetAfter is how long after the last failure the next counts as the first.
+	// forgetAfter is how long after the last failure the next one counts as the first.
 	forgetAfter = 15 * time.Minute
 	mostGuesses = 10_000
 )
 
-// guesses delays logins after failures, by address and name, so that an attacker cannot lock
-// out another user. Safe for concurrent use.
+// guesses delays logins after failures, by address and name, so that an attacker cannot lock out another user. It is
+// safe for concurrent use.
 type guesses struct {
 	mu sync.Mutex
 	of map[guess]failures
 }
 
-// guess is who tries; without a name, all names from the address.
+// guess identifies a source of logins; without a name, all names from the address.
 type guess struct{ address, name string }
 
 type failures struct {
@@ -33,7 +33,7 @@ type failures struct {
 	last time.Time
 }
 
-// addressOf is where a connection comes from, without its port.
+// addressOf returns the address of a connection, without its port.
 func addressOf(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host
@@ -41,7 +41,7 @@ func addressOf(remote string) string {
 	return remote
 }
 
-// wait is how long the next try has to wait; 0: not at all.
+// wait returns how long the next login has to wait; 0: not at all.
 func (g *guesses) wait(address, name string, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +56,7 @@ func (f failures) delay(free int, now time.Time) time.Duration {
 	return max(f.last.Add(delay).Sub(now), 0)
 }
 
-// failed counts a try that was wrong.
+// failed counts a failed login.
 func (g *guesses) failed(address, name string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -38,7 +38,8 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
 
-// exact is a name for a form, by which runs are found: as it is, unless it hides something.
+// exact returns a name as the value of a form field, by which runs are found. It is unchanged unless it contains hidden
+// characters.
 func exact(name string) string {
 	if harmless.IsName(name) {
 		return name
@@ -52,15 +53,15 @@ type barOf struct {
 	Path  string
 }
 
-// pageData is what a template gets.
+// pageData is the data for a template.
 type pageData struct {
 	Title string
-	Page  string // its name, by which the navigation knows it
+	Page  string // its name, as used by the navigation
 	API   string // the page's twin; empty: the page does not change
 	Now   string // the page's time
 	Said  *note  // the result of an action
-	Acts  bool   // people may act
-	Fleet bool   // there is a Redis, and so what only a fleet has
+	Acts  bool   // the user may perform actions
+	Fleet bool   // there is a Redis, so show what only a fleet has
 	Data  any
 }
 
@@ -74,7 +75,7 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 		}
 		v := s.view(r, name, data)
 		v.API = "/api" + r.URL.EscapedPath()
-		if len(r.URL.Query()["page"]) > 0 { // its twin is that of the first page
+		if len(r.URL.Query()["page"]) > 0 { // its twin would show the first page
 			v.API = ""
 		}
 		if name == "evaluations" {
@@ -85,7 +86,7 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 	}
 }
 
-// still answers as page does, with a page that does not change by itself.
+// still answers as page does, with a page that does not update itself.
 func still[T any](s *Server, name string, read func(*http.Request) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		data, err := read(r)
@@ -97,7 +98,7 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 	}
 }
 
-// view is a page's, with its name as title if the data have none.
+// view returns the data for a page's template. The title is the one of the data, or else the page's name.
 func (s *Server) view(r *http.Request, page string, data any) pageData {
 	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
@@ -106,7 +107,7 @@ func (s *Server) view(r *http.Request, page string, data any) pageData {
 	return v
 }
 
-// write sends a page, whole or not at all.
+// write sends a page, complete or not at all.
 func (s *Server) write(w http.ResponseWriter, status int, name string, v pageData) {
 	var out bytes.Buffer
 	if err := templates().ExecuteTemplate(&out, name+".html", v); err != nil {
@@ -119,7 +120,7 @@ func (s *Server) write(w http.ResponseWriter, status int, name string, v pageDat
 	_, _ = w.Write(out.Bytes())
 }
 
-// api answers with the same as JSON, or with a stream of it.
+// api answers with a page's data as JSON, or with a stream of it.
 func api[T any](s *Server, read func(*http.Request) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -149,8 +150,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.write(w, status, "error", v)
 }
 
-// statusOf distinguishes a missing page, and one that cannot be served, from an unreachable
-// Redis.
+// statusOf returns the HTTP status for an error. It distinguishes a missing page, a page that cannot be served, and an
+// unreachable Redis.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errNotFound), errors.Is(err, ErrNotHere):

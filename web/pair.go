@@ -29,9 +29,9 @@ type Reading struct {
 	Texts     [2]Text `json:"texts"`               // in the order of the pair's documents
 
 	Query    Query  `json:"-"`
-	Previous string `json:"-"` // addresses; empty: there is none
+	Previous string `json:"-"` // address of the previous pair; empty: there is none
 	Next     string `json:"-"`
-	End      string `json:"-"` // a step led here because there is no other pair; empty: it did not
+	End      string `json:"-"` // the step that found no other pair and led here; empty: none
 }
 
 // Text is a document as it was shown.
@@ -42,13 +42,13 @@ type Text struct {
 	Cut       bool   `json:"cut"` // there is more
 }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (p *Reading) Title() string { return "Pair " + p.Pair.Short() + " of " + p.Name }
 
-// Short is "<phase>.<number>", by which a pair is found.
+// Short returns the pair's ID, "<phase>.<number>".
 func (p Pair) Short() string { return eval.RunID{Phase: p.Phase, Index: p.Number}.Short() }
 
-// Address is that of the pair's page among pairs like those that a query asks for.
+// Address returns the address of the pair's page, with the filter of q for its neighbours.
 func (p Pair) Address(id eval.ID, q Query) string { return pairAddress(id, p.Short(), q, nil) }
 
 func pairAddress(id eval.ID, short string, q Query, more map[string]string) string {
@@ -65,7 +65,7 @@ func pairAddress(id eval.ID, short string, q Query, more map[string]string) stri
 	return to.String()
 }
 
-// pairPage answers with a pair, or leads to the next or the previous one that is like it.
+// pairPage answers with the page of a pair, or redirects to the next or the previous pair with the same filter.
 func (s *Server) pairPage(w http.ResponseWriter, r *http.Request) {
 	switch step := r.URL.Query().Get("step"); step {
 	case "":
@@ -82,14 +82,14 @@ func (s *Server) pairPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The steps from a pair, and why a step led nowhere.
+// The steps from a pair, and the reasons why a step found no pair.
 const (
 	stepNext     = "next"
 	stepPrevious = "previous"
-	nearest      = "-nearest" // behind a step: farther pairs were not looked at
+	nearest      = "-nearest" // after a step: farther pairs were not examined
 )
 
-// ofPair is what the address of one pair may say.
+// ofPair returns the parameters that the address of one pair may have.
 var ofPair = func() map[string]setting {
 	all := maps.Clone(ofPairs)
 	all["end"] = func(_ *results.Search, value string) error {
@@ -101,7 +101,8 @@ var ofPair = func() map[string]setting {
 	return all
 }()
 
-// opened is the evaluation and the pair that an address is about.
+// opened opens the results store of the evaluation in an address, and returns the pair and the query in it. The caller
+// closes the store unless there is an error.
 func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluation, at eval.RunID, q Query, err error) {
 	if q, err = parse(r, ofPair); err != nil {
 		return nil, e, at, q, err
@@ -147,8 +148,8 @@ func (s *Server) pair(r *http.Request) (*Reading, error) {
 	return of, of.addSteps(ctx, c, e, at)
 }
 
-// addSteps adds the links to pairs before and after. To tell whether a filter selects any may
-// take long, so it is told when a link is followed.
+// addSteps adds the links to the pairs before and after. Finding out whether a filter selects any may take long, so
+// that happens only when a link is followed.
 func (p *Reading) addSteps(ctx context.Context, c *scan, e results.Evaluation, at eval.RunID) error {
 	before, after := at.Index > 0 || at.Phase > firstPairs(e), !strings.HasPrefix(p.End, stepNext)
 	if !p.Query.Filtered() {
@@ -171,7 +172,7 @@ func (p *Reading) addSteps(ctx context.Context, c *scan, e results.Evaluation, a
 	return nil
 }
 
-// EndWords say that there is no other pair in a direction; empty: there may be one.
+// EndWords says that there is no other pair in a direction; empty: there may be one.
 func (p *Reading) EndWords() string {
 	step, near := strings.CutSuffix(p.End, nearest)
 	like := ""
@@ -187,7 +188,7 @@ func (p *Reading) EndWords() string {
 	return ""
 }
 
-// markBefore is the place before a pair's first run; nil: the beginning.
+// markBefore returns the mark before a pair's first run, where each pair has size runs; nil: the beginning.
 func markBefore(at eval.RunID, size int) *results.Mark {
 	if at.Index == 0 {
 		return nil
@@ -195,7 +196,7 @@ func markBefore(at eval.RunID, size int) *results.Mark {
 	return &results.Mark{Phase: at.Phase, Index: at.Index*size - 1}
 }
 
-// firstPairs is the first phase with pairs.
+// firstPairs returns the index of the first phase with pairs; the number of phases if there is none.
 func firstPairs(e results.Evaluation) int {
 	for k, phase := range e.Phases {
 		if phase.Kind == eval.KindPairwise {
@@ -224,8 +225,8 @@ func (p *Reading) read(ctx context.Context, sink results.Reader, e results.Evalu
 	return nil
 }
 
-// step is the address of the next or the previous pair that a query asks for; of the same pair
-// where there is none.
+// step returns the address of the next or the previous pair that matches a query. If there is none, it is the address
+// of the same pair with a note.
 func (s *Server) step(r *http.Request, step string) (string, error) {
 	values := r.URL.Query()
 	values.Del("step")
@@ -262,16 +263,16 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	return pairAddress(e.ID, at.Short(), q, map[string]string{"end": step}), nil
 }
 
-// Voted reports whether people said something of the pair.
+// Voted reports whether people have voted on the pair.
 func (p Pair) Voted() bool { return p.Votes != [3]int{} }
 
-// List is the address of the list of pairs that a query asks for.
+// List returns the address of the list of pairs that match the query.
 func (q Query) List(id eval.ID) string {
 	to := url.URL{Path: "/evaluations/" + string(id) + "/pairs", RawQuery: q.values.Encode()}
 	return to.String()
 }
 
-// Words say which pairs a query asks for.
+// Words describes in words which pairs the query selects.
 func (q Query) Words() string {
 	var words []string
 	if only := q.values.Get("only"); only != "" {

@@ -10,48 +10,48 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// pairsShown is how many pairs are on a page, where each has not very many runs.
+// pairsShown is how many pairs a page shows, unless each has very many runs.
 const pairsShown = 20
 
 // Pairs is a page of pairs, in the plan's order. Pairs without a recorded run are left out.
 type Pairs struct {
 	Part
 	Pairs []Pair `json:"pairs"`
-	Next  string `json:"next,omitempty"` // the next page's after; empty: this is the last
+	Next  string `json:"next,omitempty"` // value of the next page's parameter "after"; empty: this is the last page
 
 	Query  Query `json:"-"`
 	People bool  `json:"-"` // there are votes
 }
 
-// Pair is what all judges said of two documents.
+// Pair collects what all judges said about two documents.
 type Pair struct {
 	Phase      int        `json:"phase"`
 	Number     int        `json:"number"` // in the phase
 	Item       string     `json:"item"`
-	Documents  [2]string  `json:"documents"` // the one whose id sorts first first
+	Documents  [2]string  `json:"documents"` // sorted by ID
 	Candidates [2]string  `json:"candidates"`
 	Wins       [2]int     `json:"wins"` // of each document, over all judges, trials and orders
 	Ties       int        `json:"ties"`
-	Consistent int        `json:"consistent"` // judgements that are the same in both orders
+	Consistent int        `json:"consistent"` // judgments that are the same in both orders
 	Both       int        `json:"both_orders"`
 	Planned    int        `json:"planned"` // runs
 	Recorded   int        `json:"recorded"`
 	Rows       []Judgment `json:"judgments"`
-	Votes      [3]int     `json:"votes"` // of people: for each document, and ties
+	Votes      [3]int     `json:"votes"` // people's votes: for each document, and ties
 	report.Marks
 }
 
-// Judgment is what a judge said of a pair in a trial, in each order.
+// Judgment is what a judge said about a pair in a trial, in each order.
 type Judgment struct {
 	Judge   string  `json:"judge"`
 	Trial   int     `json:"trial"`
-	Forward *Result `json:"forward" jsonschema:"nullable"` // the first of the documents was shown first; null: it was not, or not yet
+	Forward *Result `json:"forward" jsonschema:"nullable"` // first document shown first; null: not made (yet)
 	Reverse *Result `json:"reverse" jsonschema:"nullable"`
-	// Agrees compares both orders in words; empty: there are not two verdicts.
+	// Agrees compares both orders in words; empty unless there are two verdicts.
 	Agrees string `json:"agrees,omitempty"`
 }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (p *Pairs) Title() string { return "Pairs of " + p.Name }
 
 func (s *Server) pairs(r *http.Request) (*Pairs, error) {
@@ -92,8 +92,8 @@ func samePair(a, b results.RunRow, size int) bool {
 	return a.Phase == b.Phase && a.Index/size == b.Index/size
 }
 
-// wholePairs moves the last pair of a page to the next, unless it is the page's only one, since
-// the rest of its runs may be there.
+// wholePairs moves the last pair of a page to the next, unless it is the page's only one, because the rest of its runs
+// may be there.
 func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
 	rows, n := page.Runs, len(page.Runs)
 	if page.Next == nil || n == 0 {
@@ -125,7 +125,7 @@ func pairOf(row results.RunRow, size int) Pair {
 	return p
 }
 
-// add puts a run beside the one in the other order.
+// add adds a run to the judgment that has the same judge and trial.
 func (p *Pair) add(r Result) {
 	p.Recorded++
 	switch r.Winner {
@@ -154,7 +154,7 @@ func (p *Pair) add(r Result) {
 	}
 }
 
-// judge says of each judge and trial how both orders go together, and marks the pair.
+// judge compares both orders of each judge and trial, in words, and sums them up for the pair.
 func (p *Pair) judge(of votes) {
 	p.Votes = of[p.Documents]
 	p.Marks = report.MarksOf(p.preferences(), p.Votes)
@@ -180,7 +180,7 @@ func (p *Pair) judge(of votes) {
 	}
 }
 
-// preferred is a verdict by where its winner was shown.
+// preferred returns a verdict in terms of the order in which the documents were shown.
 func preferred(r *Result) rank.Outcome {
 	switch r.Winner {
 	case eval.Tie:
@@ -191,7 +191,7 @@ func preferred(r *Result) rank.Outcome {
 	return rank.SecondWins
 }
 
-// Results is the address of the pair's runs, one by one.
+// Results returns the address of the list of the pair's runs.
 func (p Pair) Results(id eval.ID) string {
 	to := url.URL{Path: "/evaluations/" + string(id) + "/results", RawQuery: url.Values{"document": p.Documents[:]}.Encode()}
 	return to.String()

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// places bound what clients hold at the same time, together and each: one client leaves room for
-// others. Safe for concurrent use.
+// places limits what clients hold at the same time, in total and each: one client leaves room for others. It is safe
+// for concurrent use.
 type places struct {
 	most, each int
 
@@ -17,7 +17,7 @@ type places struct {
 
 func newPlaces(most, each int) *places { return &places{most: most, each: each, of: map[string]int{}} }
 
-// enter takes a place for a user, who must leave; ok is false if none is free.
+// enter takes a place for a user and returns leave, which gives it back; ok is false if none is free.
 func (p *places) enter(who string) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,8 +36,8 @@ func (p *places) enter(who string) (leave func(), ok bool) {
 	}, true
 }
 
-// userOf is who places are counted for: the name that has logged in, else the address. Behind a
-// proxy without logins, all users share its address.
+// userOf returns the user for whom places are counted: the logged-in name, or else the address. Behind a proxy without
+// logins, all users share its address.
 func userOf(r *http.Request) string {
 	if name, ok := r.Context().Value(user{}).(string); ok {
 		return "user " + name

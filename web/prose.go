@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// explorerFuncs are what the explorer's templates have besides.
+// explorerFuncs are the additional functions of the explorer's templates.
 var explorerFuncs = template.FuncMap{
 	"fold":    fold,
 	"prose":   harmless.Text,
@@ -22,7 +22,7 @@ var explorerFuncs = template.FuncMap{
 	"inside":  func(id eval.ID, r *Result) inside { return inside{id, r} },
 }
 
-// named is a document's id beside its item, with which ids of answers begin.
+// named returns the name of a document as shown next to its item. IDs of answers begin with the item, which is dropped.
 func named(item, document string) string {
 	if item == "" {
 		return harmless.Line(document)
@@ -36,7 +36,7 @@ type inside struct {
 	Result *Result
 }
 
-// Lengths of texts in lists, in characters; a run's own page has them whole.
+// Maximum lengths of texts in lists, in characters; a run's own page shows them complete.
 const (
 	summaryRunes = 140
 	listedRunes  = 2_000

@@ -14,28 +14,28 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// errBadRequest means that an address asks for something that there cannot be.
+// errBadRequest means that an address has an invalid parameter.
 var errBadRequest = errors.New("invalid request")
 
 func badRequest(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errBadRequest, fmt.Sprintf(format, args...))
 }
 
-// Bounds of what an address asks for.
+// Bounds on the parameters of an address.
 const (
-	runsShown = 50  // on a page, unless it says n
-	mostShown = 200 // of n
-	mostText  = 500 // bytes of a value
+	runsShown = 50  // runs on a page, unless n is set
+	mostShown = 200 // maximum of n
+	mostText  = 500 // maximum bytes of a value
 )
 
-// Query is what the address of a page of runs asks for.
+// Query holds the parameters of the address of a page of runs.
 type Query struct {
 	results.Search
 	path   string
 	values url.Values // without empty ones
 }
 
-// setting reads one parameter's value into a search; its error says which values are valid.
+// setting parses one parameter's value into a search; its error says which values are valid.
 type setting func(s *results.Search, value string) error
 
 // everything lists the search parameters of runs.
@@ -56,8 +56,8 @@ var everything = map[string]setting{
 	"sort":      sortOf,
 }
 
-// ofPairs is what pairs can be searched by: what is the same of all runs of a pair, and what a
-// scan looks at.
+// ofPairs lists the search parameters of pairs: those that apply to all runs of a pair alike, and those that a scan
+// examines.
 var ofPairs = map[string]setting{
 	"phase": phaseOf, "item": itemOf, "candidate": candidateOf, "document": documentOf,
 	"only": onlyOf, "text": func(*results.Search, string) error { return nil },
@@ -122,7 +122,7 @@ func sortOf(s *results.Search, value string) error {
 	return nil
 }
 
-// parse reads a search from an address, with the page's size and beginning.
+// parse parses a search from an address, with the page's size and beginning.
 func parse(r *http.Request, by map[string]setting) (Query, error) {
 	q := Query{path: r.URL.Path, values: url.Values{}}
 	q.Most = runsShown
@@ -166,7 +166,7 @@ func sizeOf(s *results.Search, value string) (err error) {
 	return nil
 }
 
-// begin reads where the page begins, once it is known how runs are sorted.
+// begin parses where the page begins, once the sort order of the runs is known.
 func (q *Query) begin(after []string) error {
 	if len(after) == 0 || after[0] == "" {
 		return nil
@@ -179,8 +179,7 @@ func (q *Query) begin(after []string) error {
 	return nil
 }
 
-// cursor is a mark as it appears in addresses: "0.17", or if the newest come first
-// "2026-01-02T03:04:05.678Z_0.17".
+// cursor formats a mark for addresses: "0.17", or, if the newest runs come first, "2026-01-02T03:04:05.678Z_0.17".
 func cursor(m *results.Mark, newest bool) string {
 	run := eval.RunID{Phase: m.Phase, Index: m.Index}.Short()
 	if !newest {
@@ -208,10 +207,10 @@ func markOf(text string, newest bool) (*results.Mark, bool) {
 	return m, ok
 }
 
-// Value is a parameter's value, for the form.
+// Value returns the value of a parameter for the form.
 func (q Query) Value(name string) string { return exact(q.values.Get(name)) }
 
-// Second is the second document.
+// Second returns the second document of the query, for the form; "" if there is none.
 func (q Query) Second() string {
 	if documents := q.values["document"]; len(documents) > 1 {
 		return exact(documents[1])
@@ -219,7 +218,7 @@ func (q Query) Second() string {
 	return ""
 }
 
-// Filtered reports whether the address asks for some runs only.
+// Filtered reports whether the address selects only some runs.
 func (q Query) Filtered() bool {
 	for name := range q.values {
 		if name != "n" && name != "sort" {
@@ -229,8 +228,7 @@ func (q Query) Filtered() bool {
 	return false
 }
 
-// With is the page's address with one parameter set otherwise, from the beginning;
-// an empty value takes it away.
+// With returns the address of the first page after setting one parameter. An empty value removes the parameter.
 func (q Query) With(name, value string) string {
 	values := url.Values{}
 	for name, of := range q.values {

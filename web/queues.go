@@ -26,16 +26,16 @@ type Tasks struct {
 	Live bool `json:"live"`
 }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (t *Tasks) Title() string { return "Queue " + t.Name }
 
-// stateNames are the states of tasks in words.
+// stateNames maps states of tasks to words.
 var stateNames = map[string]string{
 	"pending": "Waiting", "active": "Running", "retry": "Retrying", "scheduled": "Scheduled",
 	"completed": "Succeeded, kept", "archived": "Failed, kept",
 }
 
-// State is a state of tasks as the page of a queue offers it.
+// State is a state of tasks that the page of a queue links to.
 type State struct {
 	Name  string // asynq's
 	Words string
@@ -44,7 +44,7 @@ type State struct {
 	Here  bool
 }
 
-// States are the states of the queue's tasks.
+// States returns the states of the queue's tasks, with the number of tasks in each.
 func (t *Tasks) States() []State {
 	var all []State
 	for _, name := range view.TaskStates {
@@ -53,10 +53,10 @@ func (t *Tasks) States() []State {
 	return all
 }
 
-// Before is the address of the page before this one; empty: this is the first.
+// Before returns the address of the previous page; empty: this is the first.
 func (t *Tasks) Before() string { return t.at(t.Page - 1) }
 
-// After is the address of the page after this one; empty: this is the last.
+// After returns the address of the next page; empty: this is the last.
 func (t *Tasks) After() string { return t.at(t.Page + 1) }
 
 func (t *Tasks) at(page int) string {
@@ -66,10 +66,10 @@ func (t *Tasks) at(page int) string {
 	return fmt.Sprintf("%s?page=%d", queueLink(t.Name, t.State), page)
 }
 
-// queueLink is the page of a queue's tasks in a state.
+// queueLink returns the address of the page of a queue's tasks in a state.
 func queueLink(queue, state string) string { return "/queues/" + url.PathEscape(queue) + "/" + state }
 
-// runLink is the page of a run.
+// runLink returns the address of the page of a run.
 func runLink(id eval.ID, short string) string {
 	return "/evaluations/" + url.PathEscape(string(id)) + "/runs/" + url.PathEscape(short)
 }
@@ -92,8 +92,8 @@ func (s *Server) queues(r *http.Request) (*Queues, error) {
 
 func queueOf(q view.Queue) Queue { return Queue{Queue: q, Held: q.Retry + q.Scheduled} }
 
-// tasks reads the page of a queue that an address names. Its twin, which keeps the first page
-// fresh, has only that.
+// tasks reads the page of a queue that an address names. Its twin, which keeps the page fresh, covers only the first
+// page.
 func (s *Server) tasks(r *http.Request) (*Tasks, error) {
 	if s.fleet == nil {
 		return nil, fmt.Errorf("%w: a folder has no queues", errNotFound)

@@ -14,8 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Run is the page of one run: what `evalfleet show` says. Its JSON is that of
-// `show --json`.
+// Run is the page of one run, with the content of `evalfleet show`. Its JSON is that of `show --json`.
 type Run struct {
 	*show.Run
 	Part  `json:"-"`
@@ -23,10 +22,10 @@ type Run struct {
 	Facts []show.Fact `json:"-"`
 }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (r *Run) Title() string { return "Run " + r.Short + " of " + r.Part.Name }
 
-// Fell are the run's fallbacks.
+// Fell returns the run's fallbacks to other models.
 func (r *Run) Fell() []record.Fell {
 	if r.Outcome == nil {
 		return nil
@@ -34,7 +33,7 @@ func (r *Run) Fell() []record.Fell {
 	return r.Outcome.Fell
 }
 
-// Pair is the address of the run's pair; empty where it has none.
+// Pair returns the address of the run's pair; empty if it has none.
 func (r *Run) Pair() string {
 	if r.Kind != eval.KindPairwise {
 		return ""
@@ -43,7 +42,7 @@ func (r *Run) Pair() string {
 	return to.String()
 }
 
-// Tasks is the address of the tasks among which the run's task is; empty where it has none.
+// Tasks returns the address of the page of tasks that contains the run's task; empty if there is no such task.
 func (r *Run) Tasks() string {
 	if r.Waits == nil || r.Waits.Task == nil {
 		return ""
@@ -85,8 +84,8 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	return &Run{Run: shown, Part: partOf(id, shown.Name, r), Short: run.Short(), Facts: shown.Facts(time.Now())}, nil
 }
 
-// source is where an evaluation's runs can be read from: its results store, the Redis where it
-// is known, or both.
+// source returns where an evaluation's runs can be read from: its results store, the Redis if it knows the evaluation,
+// or both.
 func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err error) {
 	if s.fleet != nil {
 		var known error

@@ -13,20 +13,20 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// scan reads the pairs of an evaluation, and looks at each whether the address asks for it.
+// scan reads the pairs of an evaluation and tests each against the query of an address.
 type scan struct {
 	sink  results.Reader
 	e     results.Evaluation
 	asks  results.Search
 	size  int    // runs of a pair
-	only  string // a mark; empty: any
-	text  string // in lower case
+	only  string // the required mark of a pair; empty: any
+	text  string // text to find, in lower case
 	votes votes
-	has   map[string]bool // whether a document's text has it, by hash
+	has   map[string]bool // whether a document's text contains text, by hash
 	began time.Time
 }
 
-// votes are people's, by documents, the one whose id sorts first first: for each, and ties.
+// votes holds people's votes by pair of documents, sorted by ID: for each document, and ties.
 type votes map[[2]string][3]int
 
 // The marks of pairs in addresses.
@@ -54,16 +54,16 @@ func (s *Server) scan(ctx context.Context, sink results.Reader, e results.Evalua
 	return c, err
 }
 
-// runs returns how many runs to read in one search that is to find a number of pairs: whole pairs,
-// unless a single one exceeds the bound of a search.
+// runs returns how many runs to read in one search for a number of pairs: whole pairs, unless a single one exceeds the
+// bound of a search.
 func (c *scan) runs(pairs int) int {
 	return min(pairs*c.size, max(results.MostFound/c.size, 1)*c.size, results.MostFound)
 }
 
-// filters reports whether each pair has to be looked at.
+// filters reports whether each pair has to be examined.
 func (c *scan) filters() bool { return c.only != "" || c.text != "" }
 
-// after returns at most so many pairs after a mark, and where the scan continues; nil: nowhere.
+// after returns at most most pairs after a mark, and where the scan continues; nil: at the end.
 func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found []Pair, next *results.Mark, err error) {
 	asks := c.asks
 	asks.After, asks.Most = mark, c.runs(most)
@@ -93,8 +93,8 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 	}
 }
 
-// before returns the last pair before one; nil where there is none. all is false where the
-// time was over before every pair was looked at.
+// before returns the last matching pair before one; nil if there is none. all is false if the time was over before
+// every pair was examined.
 func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all bool, err error) {
 	window := max(1, results.MostFound/c.size)
 	for ; phase >= 0; phase-- {
@@ -132,7 +132,7 @@ func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all 
 	return nil, true, nil
 }
 
-// pick makes pairs of runs and keeps those that the address asks for.
+// pick groups runs into pairs and keeps those that match the query.
 func (c *scan) pick(ctx context.Context, rows []results.RunRow) ([]Pair, error) {
 	var pairs []Pair
 	for i, row := range rows {
@@ -192,7 +192,7 @@ func (c *scan) fits(ctx context.Context, p Pair) (bool, error) {
 
 func (c *scan) contained(text string) bool { return strings.Contains(strings.ToLower(text), c.text) }
 
-// words are what a pair can be found by, besides its texts.
+// words returns the texts by which a pair can be found, apart from its documents' texts.
 func (p *Pair) words() []string {
 	words := append([]string{p.Item}, append(p.Documents[:], p.Candidates[:]...)...)
 	for _, row := range p.Rows {
@@ -205,7 +205,7 @@ func (p *Pair) words() []string {
 	return words
 }
 
-// preferences are the verdicts that judges gave themselves, on texts that differ.
+// preferences returns the verdicts of judges that answered themselves, on texts that differ.
 func (p *Pair) preferences() (all []report.Preference) {
 	for _, row := range p.Rows {
 		for k, r := range []*Result{row.Forward, row.Reverse} {
@@ -219,7 +219,7 @@ func (p *Pair) preferences() (all []report.Preference) {
 	return all
 }
 
-// voted are the votes of an evaluation, by their hash; empty: there are none.
+// voted identifies the votes of an evaluation by their hash; empty: there are none.
 type voted struct {
 	id   eval.ID
 	hash string

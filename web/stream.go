@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	// streamEvery is how often what streams tell is read again.
+	// streamEvery is how often the data of streams is read again.
 	streamEvery = 2 * time.Second
-	// mostStreams may be open at once, and streamsEach of them from one user; further clients
-	// are asked to retry. A browser opens one for each page.
+	// mostStreams is how many streams may be open at once, and streamsEach how many of one user. Further clients are
+	// asked to retry. A browser opens one for each page.
 	mostStreams = 256
 	streamsEach = 64
-	// readTime is how long reading may take that no viewer's going away ends, and
-	// writeTime how long a viewer may take an event.
+	// readTime bounds a read, which continues if the viewer that caused it leaves, and writeTime bounds the sending of
+	// an event to a viewer.
 	readTime  = 10 * time.Second
 	writeTime = 10 * time.Second
 )
 
 var errBusy = errors.New("too many pages are open; close some")
 
-// streams send changes to open pages. Each twin is read once an interval for any number of
-// viewers, and only while there are some: the first to wake reads for all.
+// streams sends changes to open pages. Each twin is read once per interval for any number of viewers, and only while
+// there are some: the first to wake reads for all.
 type streams struct {
 	every  time.Duration
 	places *places
 	ended  chan struct{} // closed by end
 
 	mu    sync.Mutex       // guards all below
-	feeds map[string]*feed // by path, those with viewers
+	feeds map[string]*feed // feeds with viewers, by path
 	over  bool
 }
 
-// feed is one twin as its viewers get it.
+// feed is the stream of one twin.
 type feed struct {
 	viewers int           // guarded by streams.mu
-	turn    chan struct{} // holds one: its sender reads or looks
-	at      time.Time     // of the last read; this and the next by turn
+	turn    chan struct{} // holds one: its sender uses the fields below
+	at      time.Time     // of the last read; turn guards this and the next field
 	last    event
 }
 
@@ -58,7 +58,7 @@ func newStreams() *streams {
 	return &streams{every: streamEvery, places: newPlaces(mostStreams, streamsEach), ended: make(chan struct{}), feeds: map[string]*feed{}}
 }
 
-// end ends all streams, and lets no other begin.
+// end ends all streams, and prevents new ones.
 func (s *streams) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *streams) end() {
 	}
 }
 
-// join counts a viewer in, who must leave.
+// join adds a viewer to a feed, unless there are too many, and returns leave, which removes it.
 func (s *streams) join(path, who string) (of *feed, leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +95,8 @@ func (s *streams) join(path, who string) (of *feed, leave func(), err error) {
 	}, nil
 }
 
-// next is the feed's event now and when the one after it is due; read makes it
-// where the last one is of an interval before. ok is false when the stream ends.
+// next returns the feed's current event and when the next one is due. It calls read if the last event is older than the
+// interval. ok is false if the stream ends.
 func (s *streams) next(ctx context.Context, of *feed, read func(context.Context) event) (current event, due time.Time, ok bool) {
 	select {
 	case of.turn <- struct{}{}:
@@ -107,7 +107,7 @@ func (s *streams) next(ctx context.Context, of *feed, read func(context.Context)
 		return current, due, false
 	}
 	if of.at.IsZero() || time.Since(of.at) >= s.every {
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others want it, too
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // other viewers wait, too
 		defer cancel()
 		of.last = read(reading)
 		of.at = time.Now()
@@ -120,10 +120,9 @@ func wantsEvents(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
-// stream answers with a twin again and again, until the viewer leaves or the
-// server stops. An event without a name has the twin; `same` says that nothing
-// but the time has changed, and keeps the connection in use; `away` says that it
-// cannot be read now.
+// stream sends a twin repeatedly, until the viewer leaves or the server stops. An event without a name contains the
+// twin. The event `same` says that only the time has changed, and keeps the connection in use. The event `away` says
+// that the twin cannot be read now.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(context.Context) event) {
 	of, leave, err := s.streams.join(r.URL.Path, userOf(r))
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 	defer leave()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream; charset=utf-8")
-	header.Set("X-Accel-Buffering", "no") // nginx and its like pass every event on at once
+	header.Set("X-Accel-Buffering", "no") // nginx and similar proxies pass on every event at once
 	wire := http.NewResponseController(w)
 	defer func() { _ = wire.SetWriteDeadline(time.Time{}) }()
 	send := func(text string) error {
@@ -146,7 +145,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 		}
 		return wire.Flush()
 	}
-	if send(": evalfleet\n\n") != nil { // the answer has begun, whatever reading takes
+	if send(": evalfleet\n\n") != nil { // start the response at once, however long reading takes
 		return
 	}
 	var sent event
@@ -166,7 +165,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 	}
 }
 
-// after is the event in the form sent to a client that has the one before. Its ID is its time.
+// after returns the event as sent to a client that already has sent. The event's ID is its time.
 func (e event) after(sent event) string {
 	switch {
 	case e.away != "":
@@ -177,7 +176,7 @@ func (e event) after(sent event) string {
 	return fmt.Sprintf("id: %s\ndata: %s\n\n", e.time, e.data)
 }
 
-// eventOf is a twin as an event.
+// eventOf returns a twin as an event, or its error as an event without data.
 func eventOf(data any, err error) event {
 	if err != nil {
 		return event{away: err.Error()}

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// mostUploads is how many submissions are received at the same time, and uploadsEach how
-	// many of them from one user; further ones get status 429.
+	// mostUploads is how many submissions are received at the same time, and uploadsEach how many of them from one
+	// user; further ones get status 429.
 	mostUploads = 8
 	uploadsEach = 2
 	// mostSubmits is how many received submissions are checked and stored at the same time,
 	// which takes more memory than receiving them. Others wait.
 	mostSubmits = 2
-	// paceBytes of an upload must arrive within paceTime, again and again until its end.
+	// paceBytes of an upload must arrive within each paceTime until its end.
 	paceBytes = 256 << 10
 	paceTime  = 30 * time.Second
 )
@@ -51,7 +51,7 @@ type Submission struct {
 	MaxConcurrency  *int     // calls of the evaluation in flight; nil: as the file says
 	JSON            string   // false, true or auto; empty: as the file says
 	Provider, Model string   // of listed runs that name none
-	Batch           bool     // run listed runs although the file disables them
+	Batch           bool     // run listed runs even if the file disables them
 	RetryFailed     bool     // also retry runs that failed before
 }
 
@@ -60,7 +60,7 @@ type Receipt struct {
 	ID      eval.ID  `json:"evaluation"`
 	Name    string   `json:"name"`
 	Created bool     `json:"created"` // false: it existed, and was resumed
-	Kept    bool     `json:"kept"`    // it is active with other settings, which stay in force
+	Kept    bool     `json:"kept"`    // it is active with other settings, which remain in force
 	Runs    int      `json:"runs"`
 	Queues  []string `json:"queues"`
 	// Warnings are about the evaluation's files, and about judges that no worker can call.
@@ -97,14 +97,13 @@ var ErrConflict = errors.New("conflict")
 // errForbidden means that the account, or the server, may not do this.
 var errForbidden = errors.New("forbidden")
 
-// submit receives an evaluation: the file and everything it names as a tar archive, with
-// or without gzip, or as JSON. Nothing is stored before all of it has arrived and been
-// checked. The same evaluation may be submitted again: its identity is that of its
-// content.
+// submit receives an evaluation: the file and everything it names, as a tar archive with or without gzip, or as JSON.
+// Nothing is stored before all of it has arrived and been checked. The same evaluation may be submitted again: its
+// content determines its identity.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	receipt, err := s.received(w, r)
 	if err != nil {
-		// A sender that is cut off while it sends does not see the answer.
+		// A sender whose connection is closed while it sends does not see the answer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.pace))
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, s.cfg.MaxUpload))
 	}
@@ -195,7 +194,7 @@ func (s *Server) received(w http.ResponseWriter, r *http.Request) (receipt Recei
 	case <-r.Context().Done():
 		return Receipt{}, r.Context().Err()
 	}
-	// From here on, the sender's leaving changes nothing.
+	// From here on, the submission continues even if the sender disconnects.
 	receipt, err = s.cfg.Submit(context.WithoutCancel(r.Context()), submission)
 	who, _ := r.Context().Value(user{}).(string)
 	s.cfg.Log.Info().Str("evaluation", string(receipt.ID)).Str("action", "submit").Str("user", who).AnErr("err", err).Msg("requested on the pages")
@@ -235,8 +234,8 @@ func (s *Server) tooLarge(err error) error {
 	return fmt.Errorf("%w: at most %d MiB are accepted (--max-upload-mib of the controller)", err, s.cfg.MaxUpload>>20)
 }
 
-// pacedBody is a request's body of which paceBytes must arrive in each time. A deadline that every
-// byte renewed would let a sender keep its place for days.
+// pacedBody is a request's body of which paceBytes must arrive in each period. A deadline that every byte renewed would
+// let a sender keep its place for days.
 type pacedBody struct {
 	io.ReadCloser
 	wire *http.ResponseController
@@ -244,11 +243,11 @@ type pacedBody struct {
 	left int // bytes until the deadline is renewed
 }
 
-// Read is io.Reader.
+// Read implements io.Reader. It renews the connection's read deadline after every paceBytes.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		b.left = paceBytes
-		// Only recorders of tests have no deadlines.
+		// Only the response recorders of tests have no deadlines.
 		if err := b.wire.SetReadDeadline(time.Now().Add(b.time)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return 0, err
 		}
@@ -258,7 +257,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// within removes a folder of this machine from a text: submitters know only what is in it.
+// within removes a folder of this machine from a text: submitters know only the files in it.
 func within(folder, text string) string {
 	for _, form := range []string{folder, strings.Trim(strconv.Quote(folder), `"`)} {
 		text = strings.ReplaceAll(text, form+string(os.PathSeparator), "")
@@ -267,7 +266,7 @@ func within(folder, text string) string {
 	return text
 }
 
-// hidden returns an error without a folder of this machine.
+// hidden returns err with a folder of this machine removed from its text.
 func hidden(folder string, err error) error {
 	if err == nil {
 		return nil
@@ -294,7 +293,7 @@ type hiddenError struct {
 func (e *hiddenError) Error() string { return e.text }
 func (e *hiddenError) Unwrap() error { return e.err }
 
-// submissionOf reads a query; unknown parameters are errors.
+// submissionOf parses a query; unknown parameters are errors.
 func submissionOf(query url.Values) (s Submission, err error) {
 	numbers, switches := map[string]*int{"limit": &s.Limit}, map[string]*bool{"batch": &s.Batch, "retry_failed": &s.RetryFailed}
 	texts := map[string]*string{"file": &s.File, "again": &s.Again, "json_mode": &s.JSON, "provider": &s.Provider, "model": &s.Model}

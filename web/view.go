@@ -12,16 +12,15 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Overview is the list of evaluations, newest first. It, and the types below, are the data of a
-// page and, as JSON, of its twin under /api: that of `status --json` and `limits --json`, with
-// words.
+// Overview is the list of evaluations, newest first. Overview and the types below are the data of a page and, as JSON,
+// of its twin under /api: that of `status --json` and `limits --json`, with words.
 type Overview struct {
 	Evaluations []Evaluation `json:"evaluations"`
 	Workers     int          `json:"workers"` // alive
 	Live        bool         `json:"live"`    // read from a Redis
 }
 
-// Evaluation says how far an evaluation is.
+// Evaluation describes the progress of an evaluation.
 type Evaluation struct {
 	view.Evaluation
 	Phases []Phase `json:"phases"`
@@ -29,22 +28,22 @@ type Evaluation struct {
 	Shown  Shown   `json:"shown"`
 }
 
-// Shown are an evaluation's numbers in words; empty where they are unknown.
+// Shown holds an evaluation's numbers in words; empty if they are unknown.
 type Shown struct {
 	BoundBy string   `json:"bound_by"`
 	Pace    string   `json:"pace"`    // "56/s"
 	Left    string   `json:"left"`    // "0:12"
-	Cost    string   `json:"cost"`    // also that it is unknown
+	Cost    string   `json:"cost"`    // may say that the cost is unknown
 	Failed  string   `json:"failed"`  // runs by error class
 	Classes []string `json:"classes"` // of failed runs, by name
 	Result  string   `json:"result"`  // who won
 	Trust   string   `json:"trust"`   // whether the judges can be relied on
 	Level   string   `json:"level"`   // of trust: unknown, sound, caution or unsound
 	Stopped string   `json:"stopped"` // why the fleet stopped it before all its runs had ended
-	Report  bool     `json:"report"`  // it is known that a controller has written one
+	Report  bool     `json:"report"`  // a controller is known to have written one
 }
 
-// Phase says how far a phase is.
+// Phase describes the progress of a phase.
 type Phase struct {
 	view.Phase
 	Done int `json:"done"`
@@ -56,7 +55,7 @@ type Bar struct {
 	Succeeded float64 `json:"succeeded"`
 	Failed    float64 `json:"failed"`
 	Cancelled float64 `json:"cancelled"`
-	FailedAt  float64 `json:"failed_at"` // where the failed ones begin
+	FailedAt  float64 `json:"failed_at"` // where the failed runs begin
 	CancelAt  float64 `json:"cancelled_at"`
 	Percent   int     `json:"percent"` // 100 only when all have ended
 }
@@ -69,12 +68,12 @@ type Detail struct {
 	Queues    []Queue    `json:"queues"`
 	Limits    []Limit    `json:"limits"`
 	Cooldowns []Cooldown `json:"cooldowns"`
-	Failures  []Failure  `json:"failures"` // the last ones, newest first
+	Failures  []Failure  `json:"failures"` // the last failures, newest first
 	Report    bool       `json:"report"`   // can be made here
-	Actions   []string   `json:"actions"`  // that make sense now; none if no actions are allowed
+	Actions   []string   `json:"actions"`  // those possible now; none if no actions are allowed
 }
 
-// Title is the page's.
+// Title returns the title of the page.
 func (d *Detail) Title() string { return d.Name }
 
 // Queue counts the tasks of a queue, which evaluations may share.
@@ -89,11 +88,11 @@ type Limit struct {
 	Shown ShownLimit `json:"shown"`
 }
 
-// ShownLimit are a limit's numbers in words.
+// ShownLimit holds a limit's numbers in words.
 type ShownLimit struct {
-	InUse  string `json:"in_use"` // of the bound, or when a rate admits the next call
+	InUse  string `json:"in_use"` // how much is in use, or when a rate admits the next call
 	Share  int    `json:"share"`  // in use, in percent
-	State  string `json:"state"`  // that it binds, is cut, and when it resets
+	State  string `json:"state"`  // whether it binds or is cut, and when it resets
 	Pinned string `json:"pinned"` // by which evaluations and workers
 }
 
@@ -107,7 +106,7 @@ type Cooldown struct {
 type Limits struct {
 	Limits    []Limit    `json:"limits"`
 	Cooldowns []Cooldown `json:"cooldowns"`
-	HeldBy    string     `json:"held_by"` // what else keeps calls from starting
+	HeldBy    string     `json:"held_by"` // what else prevents calls from starting
 	Workers   int        `json:"workers"`
 	Live      bool       `json:"live"`
 }
@@ -120,10 +119,9 @@ type Failure struct {
 	Error     string    `json:"error"` // with its class
 	At        time.Time `json:"at"`
 	Queue     string    `json:"queue"`
-	Task      string    `json:"task,omitempty"` // asynq's id; empty where there is no asynq
+	Task      string    `json:"task,omitempty"` // asynq's ID; empty if there is no asynq
 }
 
-// failuresShown is how many of the last failures a page shows.
 const failuresShown = 10
 
 // Pairwise reports whether pairs are compared.
@@ -207,17 +205,17 @@ func (p *Phase) complete() {
 	}
 }
 
-// Link is the page of the queue's tasks in a state.
+// Link returns the address of the page of the queue's tasks in a state.
 func (q Queue) Link(state string) string { return queueLink(q.Name, state) }
 
-// Between is the failed run's documents in words.
+// Between returns the failed run's documents as text.
 func (f Failure) Between() string { return strings.Join(f.Documents, " – ") }
 
-// now is the time of a page.
+// now returns the current time as pages show it.
 func now() string { return time.Now().UTC().Format("15:04:05 UTC") }
 
-// Doable are the actions in one word, by which a page sees that they have changed.
+// Doable returns the actions as one word, so that a page can detect changes.
 func (d *Detail) Doable() string { return strings.Join(d.Actions, ",") }
 
-// Kinds are the error classes likewise.
+// Kinds returns the error classes as one word, so that a page can detect changes.
 func (s Shown) Kinds() string { return strings.Join(s.Classes, ",") }

@@ -1,11 +1,9 @@
-// Package web serves pages about a fleet: its evaluations, limits, workers, queues and tasks as
-// they are now, and asynqmon beside them. Without a Redis it serves the contents of an output
-// folder.
+// Package web serves pages about a fleet: its evaluations, limits, workers, queues and tasks as they are now, and
+// asynqmon beside them. Without a Redis it serves the contents of an output folder.
 //
-// The pages are written by the server and work without a script; one small script of our own
-// keeps their numbers fresh. They change nothing unless they are given Actions, and are open to
-// all unless they are given Accounts. Other packages implement actions and decide who may log
-// in.
+// The server renders the pages, which work without a script; one small script of our own keeps their numbers fresh.
+// They change nothing unless they are given Actions, and are open to all unless they are given Accounts. Other packages
+// implement actions and decide who may log in.
 package web
 
 import (
@@ -35,34 +33,31 @@ import (
 // MonitorPath is where asynqmon is mounted.
 const MonitorPath = "/asynqmon"
 
-// Config names the pages' sources: a fleet's Redis, a folder, or both, as during a run with an
-// embedded Redis; the folder then answers when the Redis has gone.
+// Config names the pages' sources: a fleet's Redis, a folder, or both, as during a run with an embedded Redis. The
+// folder then answers once the Redis has ended.
 type Config struct {
 	// Store and Limits are the fleet's, both or none.
 	Store  *store.Store
 	Limits *ratelimit.Admin
 	// Folder is the output folder, or nil.
 	Folder *Folder
-	// Results opens an evaluation's results store for its numbers and its report. nil, or
-	// an error: they are not shown.
+	// Results opens an evaluation's results store for its numbers and its report. nil, or an error: they are not shown.
 	Results func(context.Context, eval.ID) (results.Reader, error)
-	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts;
-	// asynqmon's page contains it. Empty: there are no charts.
+	// Prometheus is the URL of a Prometheus server that scrapes the controller, for asynqmon's charts; asynqmon's page
+	// contains it. Empty: there are no charts.
 	Prometheus string
-	// Actions are what people may do to evaluations; nil: nothing, and queues and
-	// tasks can only be looked at in asynqmon, too.
+	// Actions are what people may do to evaluations. nil: nothing, and asynqmon shows queues and tasks read-only, too.
 	Actions Actions
-	// Submit stores evaluations that are sent to /api/evaluations by people who may use
-	// Actions. nil: none are accepted.
+	// Submit stores evaluations that are sent to /api/evaluations by people who may use Actions. nil: submissions are
+	// not accepted.
 	Submit Submit
-	// MaxUpload is the largest size of a submission's files together, in bytes.
+	// MaxUpload is the maximum total size of a submission's files, in bytes.
 	MaxUpload int64
-	// Accounts may log in. nil: the pages need no login.
+	// Accounts are the users who may log in. nil: the pages need no login.
 	Accounts *Accounts
-	// Hosts are names under which the pages may be asked for. Without Accounts, others
-	// than these, this machine's and addresses are refused, so that no foreign page can
-	// read ours through a name of its own. With Accounts all names are taken where
-	// Hosts is empty.
+	// Hosts are the host names that requests may use. Without Accounts, requests for other names are refused, except
+	// this machine's names and IP addresses. That prevents a foreign page from reading ours through a name of its own
+	// (DNS rebinding). With Accounts, an empty Hosts allows all names.
 	Hosts []string
 	Log   zerolog.Logger
 }
@@ -80,24 +75,24 @@ type Server struct {
 	looks   *view.Looks
 	streams *streams
 	notes   *notes
-	uploads *places       // of the submissions being received
-	pace    time.Duration // in which paceBytes of an upload must arrive
-	submits chan struct{} // holds those being checked and stored
+	uploads *places       // for the submissions being received
+	pace    time.Duration // time in which paceBytes of an upload must arrive
+	submits chan struct{} // holds the submissions being checked and stored
 	reports moment.Cache[reported, *report.Report]
 	votes   moment.Cache[voted, votes]
 	ranked  ranked
 	handler http.Handler
 }
 
-// ranked is the result of the evaluation that was ranked last for its page: the pages of an
-// output folder show one at a time.
+// ranked caches the result of the evaluation that was last ranked for its page: the pages of an output folder show one
+// at a time.
 type ranked struct {
 	mu     sync.Mutex // guards all below
 	of     reported
 	result record.Result
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: newPlaces(mostUploads, uploadsEach),
 		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log)}
@@ -155,19 +150,18 @@ func New(cfg Config) *Server {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// End ends the streams that keep pages fresh, which would hold a server's shutdown
-// up; other requests are still answered.
+// End ends the streams that keep pages fresh, because they would delay a server's shutdown. Other requests are still
+// answered.
 func (s *Server) End() { s.streams.end() }
 
-// shared gives asynqmon the client that we have, so that it makes none of its
-// own that would have to be closed.
+// shared gives asynqmon our Redis client, so that it opens none of its own that would have to be closed.
 type shared struct{ client redis.UniversalClient }
 
-// MakeRedisClient is asynq.RedisConnOpt.
+// MakeRedisClient implements asynq.RedisConnOpt.
 func (s shared) MakeRedisClient() any { return s.client }
 
-// payload is a task's payload as asynqmon shows it: one short line, with the run's number,
-// since asynqmon's own column of IDs shows only the beginning.
+// payload formats a task's payload for asynqmon: one short line with the run's number first, because asynqmon's own
+// column of IDs shows only the beginning of an ID.
 func payload(taskType string, raw []byte) string {
 	task, err := record.DecodeTask(raw)
 	if err != nil {
@@ -185,7 +179,7 @@ var errNotFound = errors.New("page not found")
 // ErrNotHere means that an evaluation's results are in a store that these pages do not read.
 var ErrNotHere = errors.New("the results of this evaluation are not here")
 
-// noResults is an error of opening results as pages show it.
+// noResults converts an error from opening a results store to one that pages show.
 func noResults(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
@@ -229,11 +223,11 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	return detail, nil
 }
 
-// mostRanked bounds the runs of an evaluation that is ranked for its page.
+// mostRanked is the maximum number of runs of an evaluation that is ranked for its page.
 const mostRanked = 50_000
 
-// addResult adds what an evaluation has shown to its page, once it has ended, where its record
-// does not say so: that of an output folder.
+// addResult adds the result of an evaluation that has ended to its page if its record does not contain one, as in an
+// output folder.
 func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.Reader) {
 	ended := detail.Status == view.StatusStopped || record.HasEnded(detail.Status, "")
 	if !ended || detail.Result != nil || detail.All.Done == 0 || detail.All.Done > mostRanked {
@@ -248,7 +242,7 @@ func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.R
 	detail.showResult()
 }
 
-// rank returns the result of what is recorded of an evaluation by now.
+// rank returns the result of what is recorded of an evaluation so far.
 func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (record.Result, error) {
 	e, err := reader.Evaluation(ctx, id)
 	if err != nil {
@@ -293,8 +287,8 @@ func (s *Server) limits(r *http.Request) (*Limits, error) {
 	return s.fleet.allLimits(r.Context())
 }
 
-// results opens what an evaluation's report is made of. The error is ErrNotHere where another
-// place has it.
+// results opens the results store for an evaluation's report. The error is ErrNotHere if the results are in another
+// place.
 func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error) {
 	if s.cfg.Results == nil {
 		return nil, errNotFound
@@ -306,21 +300,20 @@ func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error
 	return reader, err
 }
 
-// A report of many verdicts takes tens of seconds and all of a core.
+// A report of many verdicts takes tens of seconds of a whole core.
 const (
-	reportKept     = 5 * time.Second // or as long as it took
+	reportKept     = 5 * time.Second // or as long as building it took, if that is longer
 	mostReports    = 2               // built at once
 	waitingReports = 8
 )
 
-// reported is what a report is about: an evaluation as it was when its results store was
-// at a state; empty: a moment ago.
+// reported identifies the input of a report: an evaluation while its results store was in a state; empty: recently.
 type reported struct {
 	id    eval.ID
 	state string
 }
 
-// recordedState returns what changes with everything that is recorded of an evaluation.
+// recordedState returns a text that changes whenever anything is recorded of an evaluation.
 func recordedState(ctx context.Context, reader results.Reader, e results.Evaluation) (string, error) {
 	counts, err := reader.Counts(ctx, e.ID)
 	if err != nil {
@@ -330,7 +323,7 @@ func recordedState(ctx context.Context, reader results.Reader, e results.Evaluat
 	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped), err
 }
 
-// build ranks the results recorded by now.
+// build ranks the results recorded so far.
 func (s *Server) build(ctx context.Context, of reported) (*report.Report, error) {
 	reader, err := s.results(ctx, of.id)
 	if err != nil {
@@ -340,7 +333,7 @@ func (s *Server) build(ctx context.Context, of reported) (*report.Report, error)
 	return report.Build(ctx, reader, of.id, report.Options{})
 }
 
-// report answers with the ranking of results recorded a moment ago.
+// report answers with the report of an evaluation, from results that may be some seconds old.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	id := eval.ID(r.PathValue("id"))
 	reader, err := s.results(r.Context(), id)
