@@ -9,7 +9,7 @@ const (
 	Sequence                          // the ledger executes each message once
 	Incarnation                       // messages of a shard from before it lost its memory are void
 	Epoch                             // messages to a ledger from before it lost its memory are void
-	AllAssert                         // a ledger that lost its memory lends only when every shard has told its allotment
+	AllAssert                         // after losing its memory, a ledger lends only once all shards have reported
 	AskAfterLoss                      // a shard that lost its memory asks for its allotment
 )
 
@@ -34,7 +34,7 @@ const (
 type message struct {
 	kind        kind
 	shard       int
-	epoch       int // the ledger's, as the shard knows it
+	epoch       int // the ledger's epoch, as far as the shard knows
 	incarnation int
 	sequence    int
 	nonce       int // of hello
@@ -43,7 +43,7 @@ type message struct {
 	stale       bool // the answer: another epoch is in force
 }
 
-// account is what the ledger knows of a shard.
+// account is the ledger's record of a shard.
 type account struct {
 	lent        int
 	incarnation int
@@ -53,7 +53,7 @@ type account struct {
 	last        message // the answer to the message with this sequence number
 }
 
-// ledger lends a limit to shards. In Redis it would be one hash, and handle one script.
+// ledger lends a limit to shards. In Redis it would be one hash, and handle would be one script.
 type ledger struct {
 	limit    int
 	epoch    int
@@ -61,7 +61,8 @@ type ledger struct {
 	without  Safeguard
 }
 
-// pool is what can be lent. It is nothing until every shard has told its allotment.
+// pool returns how much can be lent: the limit without the allotments. It is 0 until every shard has reported its
+// allotment.
 func (l *ledger) pool() int {
 	pool := l.limit
 	for _, a := range l.accounts {
@@ -73,7 +74,7 @@ func (l *ledger) pool() int {
 	return max(0, pool)
 }
 
-// handle executes a message and answers it. It has no answer to a message that is void.
+// handle executes a message and returns the answer; ok is false if the message is void.
 func (l *ledger) handle(m message) (answer message, ok bool) {
 	a := &l.accounts[m.shard]
 	answer = m

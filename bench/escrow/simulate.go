@@ -18,8 +18,8 @@ type Config struct {
 // Result is what a simulation counted.
 type Result struct {
 	Calls      int
-	Violations int     // calls that began while the limit was reached
-	Overlent   int     // looks at which the shards together could have admitted more than the limit
+	Violations int     // calls that started while the limit was reached
+	Overlent   int     // checks at which the shards together could have admitted more than the limit
 	Peak       int     // most calls in flight
 	Used       float64 // share of the limit in use while work waited in some shard
 	Losses     int     // memories lost
@@ -33,10 +33,10 @@ const (
 	tick        = 10  // between looks at the demand
 )
 
-// shard admits calls against its allotment.
+// shard admits calls within its allotment.
 type shard struct {
 	memory
-	inFlight  int // true, whatever it remembers
+	inFlight  int // the true number, whatever the shard remembers
 	waiting   int // demand
 	pending   *message
 	sent      int // when pending was sent last
@@ -87,7 +87,7 @@ type simulation struct {
 	busy   [2]int // sums of calls in flight and of the limit, while work waited
 }
 
-// Simulate plays a random schedule. The same seed plays the same one.
+// Simulate runs a random schedule, which the seed determines.
 func Simulate(c Config, seed uint64) Result {
 	s := &simulation{Config: c, random: rand.New(rand.NewPCG(seed, 0))}
 	s.ledger = ledger{limit: c.Limit, epoch: 1, without: c.Without, accounts: make([]account, c.Shards)}
@@ -116,7 +116,7 @@ func (s *simulation) after(delay int, do func()) {
 	heap.Push(&s.queue, event{s.now + delay, s.order, do})
 }
 
-// total is how many calls are in flight.
+// total returns how many calls are in flight.
 func (s *simulation) total() (n int) {
 	for _, shard := range s.shards {
 		n += shard.inFlight
@@ -124,7 +124,8 @@ func (s *simulation) total() (n int) {
 	return n
 }
 
-// look is a shard's regular look at its demand.
+// look runs a shard's regular check of its demand, and schedules the next one. The shard admits calls and then asks the
+// ledger for more, or returns what it does not need.
 func (s *simulation) look(i int) {
 	shard := s.shards[i]
 	s.after(tick, func() { s.look(i) })
@@ -199,7 +200,7 @@ func (s *simulation) transmit(i int) {
 	})
 }
 
-// deliver has something arrive later, perhaps twice, perhaps never, perhaps very late.
+// deliver schedules the arrival of a message. With faults, it may arrive twice, never, or very late.
 func (s *simulation) deliver(arrive func()) {
 	times := 1
 	if s.Faults {
@@ -219,7 +220,7 @@ func (s *simulation) deliver(arrive func()) {
 	}
 }
 
-// receive is a shard's reading of an answer. Only the answer to the pending message counts.
+// receive handles an answer that arrives at a shard. It ignores answers to any but the pending message.
 func (s *simulation) receive(i int, answer message) {
 	shard := s.shards[i]
 	p := shard.pending
@@ -253,7 +254,7 @@ func (s *simulation) receive(i int, answer message) {
 	s.admit(shard)
 }
 
-// remember copies memories, to which servers may fall back, counts how much of the limit is used
+// remember copies the memories, so that servers can fall back to them. It also counts how much of the limit is used
 // while some shard has work, and checks that no more than the limit is lent.
 func (s *simulation) remember() {
 	s.copies = append(s.copies, slices.Clone(s.ledger.accounts))
@@ -276,7 +277,7 @@ func (s *simulation) remember() {
 	}
 }
 
-// fault has a shard or the ledger fall back to an older memory.
+// fault makes a shard or the ledger fall back to an older memory, and schedules the next fault.
 func (s *simulation) fault() {
 	s.after(50+s.random.IntN(500), s.fault)
 	s.Losses++
@@ -296,6 +297,6 @@ func (s *simulation) fault() {
 	shard := s.shards[s.random.IntN(len(s.shards))]
 	shard.memory = shard.oldCopies[back(len(shard.oldCopies))]
 	shard.pending = nil
-	shard.closed = s.now + lease // by then every worker has told its calls again
+	shard.closed = s.now + lease // by then every worker has reported its calls again
 	shard.lost = s.Without != AskAfterLoss
 }

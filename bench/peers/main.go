@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run is the comparison, or one of the processes that it starts.
+// run runs the comparison, or one of the processes that the comparison starts.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 2 {
 		switch args[0] {
@@ -144,7 +144,7 @@ func compare(ctx context.Context, args []string) error {
 // killRuns is how many runs keep each contender busy until it has recovered from a kill.
 var killRuns = map[string]int{"bullmq": 5000, "asynq": 11000, "evalfleet": 2500}
 
-// choose returns the names in a comma-separated list, or all of them.
+// choose returns the names in a comma-separated list; all names if the list is empty.
 func choose(names []string, list string) ([]string, error) {
 	if list == "" {
 		return names, nil
@@ -174,10 +174,10 @@ func replaceBetweenMarkers(file, text string) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s: no lines %q and %q", file, strings.TrimSpace(beginMarker), endMarker)
 	}
-	return os.WriteFile(file, []byte(before+beginMarker+text+endMarker+after), 0o644) // a page that everyone may read
+	return os.WriteFile(file, []byte(before+beginMarker+text+endMarker+after), 0o644) // a public page
 }
 
-// versions names what was compared, and the machine.
+// versions describes the versions compared, and the machine.
 func versions(ctx context.Context, evalfleet, node string) string {
 	line := func(name string, args ...string) string {
 		out, err := exec.CommandContext(ctx, name, args...).Output()

@@ -30,7 +30,7 @@ type contender interface {
 	worker(ctx context.Context, e env) (*exec.Cmd, error) // a process that works until SIGTERM
 }
 
-// env is what a contender works with.
+// env is the environment of a contender.
 type env struct {
 	dir string // for files of this run
 	job job
@@ -45,7 +45,7 @@ const fleetSize = 4
 // longest bounds one workload of one contender.
 const longest = 8 * time.Minute
 
-// execute has a contender execute a workload and returns what the witness counted.
+// execute makes a contender execute a workload and returns what the witness counted.
 func execute(ctx context.Context, c contender, w workload) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -200,7 +200,7 @@ func startRedis(ctx context.Context, all *stack, dir string) (rdb *redis.Client,
 	return rdb, port, command, nil
 }
 
-// await asks the witness until is holds of what it saw.
+// await polls the witness until is returns true for its statistics.
 func await(ctx context.Context, url string, is func(map[string]witness.Stats) bool) error {
 	for {
 		seen, err := stats(ctx, url, true)
@@ -239,7 +239,7 @@ func total(seen map[string]witness.Stats) (calls int) {
 	return calls
 }
 
-// used is how much CPU time the parts of a contender have used.
+// used is the CPU time that the parts of a contender have used.
 type used struct{ workers, redis time.Duration }
 
 func cpu(workers []*exec.Cmd, redis *exec.Cmd) (u used, err error) {
@@ -269,7 +269,7 @@ func cpuOf(command *exec.Cmd) (time.Duration, error) {
 	return time.Duration((times.User + times.System) * float64(time.Second)), nil
 }
 
-// stack holds processes that were started.
+// stack holds the processes that were started, in order.
 type stack struct{ commands []*exec.Cmd }
 
 // start starts a process whose output is appended to a log, if one is named.
@@ -289,7 +289,7 @@ func (s *stack) start(command *exec.Cmd, log string) error {
 	return nil
 }
 
-// stop ends all processes, the last one first. Each has five seconds to end by itself.
+// stop ends all processes, the last one first. Each has five seconds to exit by itself.
 func (s *stack) stop() {
 	for i := len(s.commands) - 1; i >= 0; i-- {
 		command := s.commands[i]

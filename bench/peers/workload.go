@@ -39,7 +39,7 @@ type contenderQueue struct {
 	Burst    int     `json:"burst,omitempty"`
 }
 
-// job is what a contender's process is started with.
+// job is the input of a contender's process.
 type job struct {
 	URL         string           `json:"url"`
 	RedisPort   int              `json:"redis_port"`
@@ -65,8 +65,8 @@ const (
 	nameKill   = "kill"
 )
 
-// workloads are the comparison's, at their full size. How many runs the last one needs depends
-// on the contender: see killRuns.
+// workloads returns the workloads of the comparison, at their full size. The number of runs of the last one depends on
+// the contender: see killRuns.
 func workloads() []workload {
 	slots := witness.Model{Name: "slots", Latency: 500 * time.Millisecond, MaxInFlight: 32}
 	return []workload{

@@ -10,8 +10,8 @@ import (
 
 const allowSinkFlag = "allow-sink"
 
-// allowedSinks are those of --sink, --allow-sink and --config, of EVALFLEET_SINK, and
-// of earlier submissions of this user.
+// allowedSinks returns the results stores that evaluations in Redis may use: those of --sink, --allow-sink and
+// --config, of EVALFLEET_SINK, and of earlier submissions of this user.
 func (p *process) allowedSinks(c *cli.Context) (fleet.Stores, error) {
 	named := c.StringSlice(allowSinkFlag)
 	if fromEnvironment, ok := p.env("EVALFLEET_SINK"); ok {

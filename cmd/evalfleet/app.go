@@ -18,8 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/terminal"
 )
 
-// commands lists every command, in the order in which help shows them. A new command needs a
-// line here.
+// commands returns all commands, in the order in which help shows them. A new command needs a line here.
 func commands(p *process) []*cli.Command {
 	return []*cli.Command{
 		runCommand(p),
@@ -74,7 +73,7 @@ Commands:
 Run evalfleet COMMAND --help for details.
 `
 
-// appOf is the program as its command lines show it.
+// appOf returns the description of the program for command lines: its commands, flags and arguments.
 func appOf(p *process) commandline.App {
 	arguments := map[string][]commandline.Candidate{}
 	for _, shell := range shells {
@@ -89,7 +88,7 @@ func appOf(p *process) commandline.App {
 	}
 }
 
-// otherCommands are commands of other tools, and what to use here.
+// otherCommands maps commands of other tools to what to use here.
 var otherCommands = map[string]string{
 	"dashboard":    "evalfleet ui serves the pages",
 	"web":          "evalfleet ui serves the pages",
@@ -106,34 +105,32 @@ var otherCommands = map[string]string{
 	"run-single":   "evalfleet run FILE scores single documents if the evaluation file has the key single",
 }
 
-// process is what a command may touch of the world around it.
+// process holds everything outside the program that a command may use.
 type process struct {
-	env    config.Lookup // settings: the environment over the file of --env-file
-	keys   config.Lookup // providers' keys and bounds on calls: env over a .env that was found
-	own    folder.Owner  // knows the folders that runs of this user have made
+	env    config.Lookup // settings: the environment, then the file of --env-file
+	keys   config.Lookup // providers' keys and bounds on calls: env, then a .env that was found
+	own    folder.Owner  // knows the output folders of this user's runs
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
-	format string          // of the log: terminal.JSON or terminal.Plain, or what was given instead
+	format string          // of the log: terminal.JSON, terminal.Plain, or an invalid --log-format
 	atOnce <-chan struct{} // closed to give up everything in flight
 }
 
-// Main runs one command line and returns the process's exit code. args are
-// without the program's name; env is os.LookupEnv or its like. Cancelling ctx
-// asks the command to wind up; closing atOnce after that, not to wait for calls in
-// flight. nil: they have their grace.
+// Main runs one command line and returns the process's exit code. args excludes the program's name; env is a function
+// like os.LookupEnv. Cancelling ctx asks the command to stop. Closing atOnce after that makes it stop without waiting
+// for calls in flight; with a nil atOnce they always have their grace time.
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
 	unblocked, end := terminal.Unblocked(stderr)
 	defer end()
-	// Text from others must not control a terminal. To files and pipes, results are written
-	// unchanged.
+	// Text from others must not control a terminal. Results go to files and pipes unchanged.
 	stderr = terminal.Stderr(unblocked)
 	if terminal.Of(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // from any point of the command
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the error may come from any point of the command
 		err = withCode(exitInterrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -149,13 +146,13 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 	return int(codeOf(err))
 }
 
-// run parses the command line before the library sees it, because the library drops flags after
-// an argument, and reads the environment of the process itself instead of ours.
+// run parses the command line before the library does, because the library drops flags after an argument and reads the
+// environment of the process itself instead of p.env.
 func (p *process) run(ctx context.Context, args []string) error {
 	all := appOf(p)
 	all.Width = p.columns(p.stdout)
 	for _, command := range all.Commands {
-		command.HideHelp = true // --help is ours
+		command.HideHelp = true // we implement --help ourselves
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
 	}
 	line, err := all.Parse(args)
@@ -194,20 +191,20 @@ func (p *process) run(ctx context.Context, args []string) error {
 		Reader:         p.stdin,
 		Writer:         p.stdout,
 		ErrWriter:      p.stderr,
-		ExitErrHandler: func(*cli.Context, error) {}, // Main decides the code
+		ExitErrHandler: func(*cli.Context, error) {}, // Main chooses the exit code
 	}
 	return app.RunContext(ctx, line.Canonical())
 }
 
-// services are the commands that run until they are stopped, without a person who reads along.
+// services are the commands that run until they are stopped, without a person who reads their output.
 var services = []string{"worker", "controller", "ui"}
 
-// working are the commands with work in hand that must not end because a program which reads
-// their output has ended. Others end by SIGPIPE, as in `evalfleet status | head`.
+// working are the commands that must not end when a program that reads their output has ended. Others end by SIGPIPE,
+// as in `evalfleet status | head`.
 var working = []string{"run", "resume", "retry", "demo", "enqueue", "collect", "worker", "controller", "ui"}
 
-// logFormat is the format of the log that a command line asks for. Standard error has lines of
-// this format alone: off a terminal, messages and errors become lines of a JSON log.
+// logFormat returns the format of the log for a command line. All of standard error has this format: off a terminal,
+// messages and errors become lines of a JSON log.
 func (p *process) logFormat(line *commandline.Line) string {
 	if format := line.Value(logFormatFlag, p.env); format != "" {
 		return format
@@ -218,8 +215,7 @@ func (p *process) logFormat(line *commandline.Line) string {
 	return terminal.Plain
 }
 
-// oneArgument is the command's only argument, called by the name that help
-// gives it.
+// oneArgument returns the command's only argument. Its error uses the argument's name in the help.
 func oneArgument(c *cli.Context, name string) (string, error) {
 	if c.Args().Len() == 1 && c.Args().First() != "" {
 		return c.Args().First(), nil
@@ -227,7 +223,7 @@ func oneArgument(c *cli.Context, name string) (string, error) {
 	return "", usageError("%s wants one %s, got %d; write evalfleet %s %s", c.Command.Name, name, c.Args().Len(), c.Command.Name, name)
 }
 
-// noArguments refuses what a command would not read.
+// noArguments returns an error if a command that takes no arguments has some.
 func noArguments(c *cli.Context) error {
 	if c.Args().Present() {
 		return usageError("%s takes no arguments, got %q", c.Command.Name, c.Args().First())
@@ -235,7 +231,7 @@ func noArguments(c *cli.Context) error {
 	return nil
 }
 
-// message is the text for an error, one line a problem, with the flag that helps.
+// message returns the text for an error, with one line for each problem and the flag that helps.
 func message(err error) string {
 	var problems config.Problems
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// failOn says which outcomes make a command exit with 1.
+// failOn selects which outcomes make a command exit with code 1.
 type failOn string
 
 const (
@@ -22,23 +22,22 @@ const (
 	failOnNever failOn = "never" //
 )
 
-// conclusion handles an evaluation with complete results.
+// conclusion ranks and reports an evaluation with complete results.
 type conclusion struct {
 	reader  results.Reader
 	id      eval.ID
 	place   results.Place
 	failOn  failOn
-	again   string                     // the command that writes the files once more, and asks nothing again
+	again   string                     // the command that rewrites the files without new calls
 	answers *[]string                  // receives the paths of the answers; nil: not called
-	ended   func(*report.Report) error // tells the fleet; nil: there is none
+	ended   func(*report.Report) error // tells the fleet the result; nil: there is no fleet
 	printing
 	stdout  io.Writer
 	console io.Writer
 }
 
-// conclude ranks, writes every file, prints the result and where the files are, and
-// fails when runs did. Of an evaluation of listed runs alone, stdout has the paths
-// of the answers and nothing else.
+// conclude ranks, writes every file, prints the result and where the files are, and returns an error if runs failed.
+// For an evaluation of listed runs only, stdout has the paths of the answers and nothing else.
 func conclude(ctx context.Context, c conclusion) error {
 	r, err := report.Build(ctx, c.reader, c.id, report.Options{})
 	if err != nil {
@@ -74,7 +73,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	return cmp.Or(unwritten, failedRuns(r.Phases, c.failOn))
 }
 
-// failedRuns is the error that failed runs amount to, if any.
+// failedRuns returns an error with exit code 1 if on counts the failed runs as a failure; nil otherwise.
 func failedRuns(phases []results.PhaseCounts, on failOn) error {
 	ended, failed := 0, 0
 	for _, p := range phases {

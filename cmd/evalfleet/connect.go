@@ -19,7 +19,7 @@ const (
 	sentinelPasswordVariable = "EVALFLEET_REDIS_SENTINEL_PASSWORD"
 )
 
-// redisFlags say how to come into the Redis of --redis.
+// redisFlags are the flags for authentication at the Redis of --redis.
 var redisFlags = []string{redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, redisPasswordFlag}
 
 func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
@@ -38,7 +38,7 @@ func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
 	return s, nil
 }
 
-// roleOf is what a command does with Redis: its user needs no more rights.
+// roleOf returns the role in which a command uses Redis. Its Redis user needs no more rights than the role's.
 func roleOf(c *cli.Context) dial.Role {
 	switch name := c.Command.Name; {
 	case name == "worker":
@@ -51,9 +51,9 @@ func roleOf(c *cli.Context) dial.Role {
 	return dial.Controller
 }
 
-// connect opens a client to a Redis and makes sure that it can be used in a role. lease is as
-// in dial.Address.Open. Commands that stay connected, with a lease or not, are warned about
-// unwise settings of the Redis; stays is false for a single look.
+// connect opens a client to a Redis and checks that it can be used in a role. lease is as in dial.Address.Open. stays
+// is true for commands that stay connected, with a lease or not: connect warns them about unsuitable settings of the
+// Redis.
 func connect(ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
 	address, err := dial.Parse(at)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Each model is asked for one word, and cut off after this many tokens.
+// Each model is asked for one word, and its answer ends after this many tokens.
 const (
 	probePrompt = "Reply with the word ready."
 	probeTokens = 64
@@ -49,7 +49,7 @@ func doctorCommand(p *process) *cli.Command {
 	}
 }
 
-// examine makes every check for one evaluation, also after one has failed.
+// examine runs every check for one evaluation, even after one has failed.
 func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	text, err := summary(s)
 	if err != nil {
@@ -96,8 +96,8 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	return nil
 }
 
-// probe asks a model for one word, and reports the result or a remedy. If the address has no
-// such path, it asks at the address that was probably meant, too.
+// probe asks a model for one word, and reports the result or a remedy. If the address has no such path, it also tries
+// the address that was probably meant.
 func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
 	defer cancel()
@@ -118,7 +118,7 @@ func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Ju
 	return "", fmt.Errorf("%w; %s does not answer either", err, entry.BaseURL)
 }
 
-// askAt asks a model for one word at the addresses of known.
+// askAt asks a model for one word at the addresses in known.
 func (p *process) askAt(ctx context.Context, known map[string]catalog.Entry, judge eval.Judge) (string, error) {
 	callable, err := endpoints.Open(known, p.env, p.keys, 1, endpoints.OfJudges([]eval.Judge{judge}))
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *process) askAt(ctx context.Context, known map[string]catalog.Entry, jud
 	return told, nil
 }
 
-// remedy is what to do about a model that does not answer.
+// remedy returns advice on a model that does not answer.
 func remedy(failure *providers.Error, e catalog.Entry, model string) string {
 	switch {
 	case failure.Status == 0:

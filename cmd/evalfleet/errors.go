@@ -46,12 +46,12 @@ func (p *process) stopped(ctx context.Context, what string) error {
 	return withCode(exitInterrupted, errors.New(what))
 }
 
-// usageError is something wrong with the command line.
+// usageError returns an error about the command line, with the exit code for wrong usage.
 func usageError(format string, args ...any) error {
 	return exitcode.Usagef(format, args...)
 }
 
-// hint says which flag helps after an error of a package that reads no command line; empty: none.
+// hint returns which flag helps after an error of a package that does not know the command line; empty: none.
 func hint(err error) string {
 	var lost *fleet.LostError
 	var noRun *folder.NoRunError
@@ -74,9 +74,9 @@ func hint(err error) string {
 	return ""
 }
 
-// codeOf is the exit code for a command's error: the code given with withCode, or one derived
-// from the error itself. An unforeseen error counts as the environment's failure, because
-// settings are checked before anything is begun.
+// codeOf returns the exit code for a command's error: the code given with withCode, or one derived from the error
+// itself. An unforeseen error counts as a failure of the environment, because settings are checked before anything
+// starts.
 func codeOf(err error) exit {
 	code, given := exitcode.Of(err)
 	var problems config.Problems

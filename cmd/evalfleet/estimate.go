@@ -20,7 +20,7 @@ const (
 	tokensOutFlag = "tokens-out"
 )
 
-// defaultLatency is assumed of a call about which nothing is known.
+// defaultLatency is the assumed latency of a call about which nothing is known.
 const defaultLatency = 10 * time.Second
 
 func estimateCommand(p *process) *cli.Command {
@@ -93,8 +93,8 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	return made.Write(p.stdout, p.columns(p.stdout), source, answers)
 }
 
-// recordedLatency is the median of the calls that an earlier run of the
-// evaluation left in its output folder, or the default, and which of the two.
+// recordedLatency returns the median latency of the calls that an earlier run of the evaluation recorded in its output
+// folder, or the default if there are none. source says which of the two.
 func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
 	id := s.Evaluation.ID()
 	dir = cmp.Or(dir, folder.Default(s.Evaluation.Name, id))

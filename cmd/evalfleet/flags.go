@@ -22,9 +22,8 @@ const (
 	logFormatFlag     = "log-format"
 )
 
-// commonFlags are understood by every command. Flags never read the process's
-// environment themselves (EnvVars): complete does, from the one that was
-// injected.
+// commonFlags returns the flags of every command. Flags never read the process's environment themselves (EnvVars):
+// complete does, from the injected environment.
 func commonFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: redisFlag, Usage: "`URL` of the fleet's Redis: redis://host:6379/0, redis+sentinel://host,host/mymaster or redis+cluster://host,host; rediss for TLS (default REDIS_URL)"},

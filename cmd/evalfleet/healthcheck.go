@@ -17,7 +17,7 @@ import (
 
 const readyFlag = "ready"
 
-// healthcheckTime is how long a process may take to say that it is well.
+// healthcheckTime is how long a process may take to answer a health check.
 const healthcheckTime = 5 * time.Second
 
 func healthcheckCommand(p *process) *cli.Command {
@@ -49,15 +49,15 @@ func healthcheckCommand(p *process) *cli.Command {
 	}
 }
 
-// askHealth is what the process that listens on address says at path; an error
-// unless it says yes.
+// askHealth asks the process that listens on address for its health at path. It returns the answer, or an error unless
+// the answer has status 200.
 func askHealth(ctx context.Context, address, path string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", usageError("--%s %s: want host:port or :port: %w", metricsFlagName, address, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // what listens everywhere listens here
+		host = "127.0.0.1" // a process that listens on all addresses listens here
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthcheckTime)
 	defer cancel()

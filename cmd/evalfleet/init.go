@@ -45,7 +45,7 @@ const starterDocs = "docs"
 // starterFile is a file that init writes.
 type starterFile struct{ path, content string }
 
-// starterFiles are those that init writes, relative to its folder, with or without samples.
+// starterFiles returns the files that init writes, with paths relative to its folder, with or without sample documents.
 func starterFiles(samples bool) ([]starterFile, error) {
 	var files []starterFile
 	for _, f := range []struct{ path, embedded string }{
@@ -121,8 +121,8 @@ then %sname your judges in evaluation.yaml, and check before you spend:
 	return err
 }
 
-// fileInTheWay is what of a path to a folder is there and is none; "" when that
-// is nothing.
+// fileInTheWay returns the file that prevents dir from being created because it or a parent is not a folder; "" if
+// there is none.
 func fileInTheWay(dir string) string {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		if info, err := os.Stat(at); err == nil {
@@ -137,9 +137,9 @@ func fileInTheWay(dir string) string {
 	}
 }
 
-// writeStarter writes all files or, where one fails, none.
+// writeStarter writes all files. If one fails, it removes what it has written.
 func writeStarter(dir string, files []starterFile) (err error) {
-	var made []string // files and folders, in the order in which they came to be
+	var made []string // files and folders, in the order of their creation
 	defer func() {
 		for i := len(made) - 1; err != nil && i >= 0; i-- {
 			_ = os.Remove(made[i])
@@ -163,7 +163,7 @@ func writeStarter(dir string, files []starterFile) (err error) {
 	return nil
 }
 
-// makeFolders makes a folder and its parents, and appends the new ones to made.
+// makeFolders creates a folder and its parents, and appends the new ones to made.
 func makeFolders(made []string, dir string) ([]string, error) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return made, err

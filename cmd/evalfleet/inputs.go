@@ -20,7 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Flags that say which file is meant, and those of experiments.
+// Flags that name the input file, and flags of experiments.
 const (
 	fileFlag           = "file"
 	kindFlag           = "kind"
@@ -38,7 +38,7 @@ const (
 // defaultDataFolder is the folder for the files of experiments if none is given.
 const defaultDataFolder = "data"
 
-// inputFlags are those that name a file, and those of experiments.
+// inputFlags returns the flags that name a file, and the flags of experiments.
 func inputFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument (default none)"},
@@ -64,8 +64,8 @@ func experimentFlags() []cli.Flag {
 // defaultTemplate is the template file of a judge folder if none is given.
 const defaultTemplate = "template.txt"
 
-// inputs finds out what a command line names: FILE, or every experiment of the data
-// folder. listed says that flags list runs, beside which FILE may be missing.
+// inputs returns the inputs that a command line names: FILE, or every experiment of the data folder. listed means that
+// flags list runs; FILE may then be missing.
 func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	path := c.String(fileFlag)
 	switch {
@@ -102,7 +102,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 
 func inputFolder(c *cli.Context) string { return filepath.Join(c.String(dataFolderFlag), "input") }
 
-// refuse rejects flags that have no meaning for the input.
+// refuse returns an error if flags are set that have no meaning for the input.
 func refuse(c *cli.Context, in config.Input) error {
 	var problems []error
 	no := func(flags []cli.Flag, why string) {
@@ -140,7 +140,7 @@ func experimentOptions(c *cli.Context) config.Experiment {
 	return e
 }
 
-// placeOf is where the files of an evaluation are written, given its output folder dir.
+// placeOf returns where to write the files of an evaluation with the output folder dir.
 func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, error) {
 	place := results.Place{Dir: dir, Out: s.Out, Outs: s.Settings.Outs}
 	if s.Queues == nil {
@@ -154,7 +154,7 @@ func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, e
 	return place, nil
 }
 
-// sayQueues tells through which queues the prompts of an experiment go, and how fast.
+// sayQueues prints which queues the prompts of an experiment use, and their rates.
 func (p *process) sayQueues(s *config.Submission) {
 	if s.Queues == nil {
 		return
@@ -169,14 +169,13 @@ func (p *process) sayQueues(s *config.Submission) {
 	_ = out.Flush()
 }
 
-// ofDataFolder reports whether a command line names no file, and so means all
-// experiments of its data folder.
+// ofDataFolder reports whether a command line names no file, and so selects all experiments of its data folder.
 func ofDataFolder(c *cli.Context) bool {
 	return c.IsSet(dataFolderFlag) && c.String(fileFlag) == "" && !c.Args().Present()
 }
 
-// outDir is the folder of --out-dir for one evaluation, empty where nothing is said.
-// Several experiments have a folder each in it.
+// outDir returns the output folder of one evaluation according to --out-dir; empty if the flag is not set. Each of
+// several experiments has a subfolder in it.
 func outDir(c *cli.Context, s *config.Submission) string {
 	dir := c.String(outDirFlag)
 	if dir != "" && (ofDataFolder(c) || s.OfAnswers()) {
@@ -211,7 +210,7 @@ func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submiss
 	})
 }
 
-// moveToInput moves an experiment's file into the input folder, where that was asked.
+// moveToInput moves an experiment's file into the input folder, if a flag asks for that.
 func moveToInput(c *cli.Context, s *config.Submission) error {
 	if !c.Bool(moveToInputFlag) {
 		return nil

@@ -33,10 +33,10 @@ func openOption() cli.Flag {
 	return &cli.BoolFlag{Name: openFlag, Usage: "open the report in a browser"}
 }
 
-// leastColumns is the width below which terminals are written to as if they had it.
+// leastColumns is the least width for which text is laid out; narrower terminals get lines of this width.
 const leastColumns = 60
 
-// printing is how results are printed.
+// printing holds the options for printing results.
 type printing struct {
 	details bool // all tables instead of a card
 	open    bool // opens the page
@@ -48,8 +48,7 @@ func (p *process) printing(c *cli.Context) printing {
 	return printing{details: c.Bool(detailsFlag), open: c.Bool(openFlag), notices: p.stderr, env: p.env}
 }
 
-// show opens the page among files if that was asked for. What keeps it closed is no failure: the
-// page is there.
+// show opens the page among files if a flag asks for it. A failure to open it is not an error: the page is there.
 func (p printing) show(ctx context.Context, files []string) {
 	if !p.open {
 		return
@@ -64,13 +63,13 @@ func (p printing) show(ctx context.Context, files []string) {
 	}
 }
 
-// pageOf is the position of the page among files, -1 without one.
+// pageOf returns the index of the HTML page among files, or -1 if there is none.
 func pageOf(files []string) int {
 	return slices.IndexFunc(files, func(path string) bool { return filepath.Ext(path) == ".html" })
 }
 
-// on fits texts to a terminal's width and colours them, unless NO_COLOR forbids it
-// (no-color.org). Elsewhere texts have 100 columns and no colour.
+// on returns text options for a writer. On a terminal, text has the terminal's width and colours, unless NO_COLOR
+// forbids them (no-color.org). Otherwise text has 100 columns and no colour.
 func (p printing) on(out io.Writer) report.TextOptions {
 	file := terminal.Of(out)
 	if file == nil {
@@ -86,13 +85,12 @@ func (p printing) on(out io.Writer) report.TextOptions {
 	return options
 }
 
-// columns is the width of texts on a writer: that of its terminal, 100 elsewhere.
+// columns returns the width of text on a writer: its terminal's width, or 100.
 func (p *process) columns(out io.Writer) int {
 	return cmp.Or(printing{env: p.env}.on(out).Width, plain.Width)
 }
 
-// folded is a text as it is printed: on a terminal, lines that are too wide are broken between
-// words.
+// folded returns a text for printing: on a terminal, lines that are too wide are broken between words.
 func (p *process) folded(text string) string {
 	if width := (printing{env: p.env}).on(p.stdout).Width; width > 0 {
 		return lines.Fold(text, width)
@@ -105,7 +103,7 @@ func (p printing) set(variable string) bool {
 	return value != ""
 }
 
-// print prints a report and where its files are; dir is its output folder.
+// print prints a report and the paths of its files; dir is its output folder.
 func (p printing) print(out io.Writer, r *report.Report, dir string, files []string) error {
 	if p.details {
 		if err := r.WriteText(terminal.Raw(out), p.on(out)); err != nil || len(files) == 0 {

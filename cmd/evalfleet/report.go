@@ -30,7 +30,7 @@ const (
 	seedFlag      = "seed"
 )
 
-// formatCSV is what `report` writes besides reports: the files of an evaluation.
+// formatCSV is the additional format of `report`: the CSV files of an evaluation.
 const formatCSV = "csv"
 
 var formats = []string{folder.HTML, formatCSV, folder.JSON, folder.Markdown}
@@ -98,7 +98,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	}
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
-		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be another person's
+		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may belong to another person
 		if before, err := folder.ReadResumption(arguments[0]); err == nil {
 			place.CSV = before.CSV
 		}
@@ -152,7 +152,7 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	return options, nil
 }
 
-// compare writes several evaluations side by side.
+// compare writes a report that shows several evaluations side by side.
 func (p *process) compare(c *cli.Context, arguments []string, options report.Options) error {
 	var all []*report.Report
 	for _, argument := range arguments {
@@ -188,7 +188,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	return nil
 }
 
-// built is the report on one of several arguments.
+// built returns the report on one of several arguments.
 func (p *process) built(c *cli.Context, argument string, options report.Options) (*report.Report, error) {
 	reader, id, _, err := p.resultsOf(c, argument)
 	if err != nil {
@@ -198,8 +198,7 @@ func (p *process) built(c *cli.Context, argument string, options report.Options)
 	return report.Build(c.Context, reader, id, options)
 }
 
-// resultsOf opens the results of a folder or of an evaluation in Redis, and
-// says which folder its files belong into.
+// resultsOf opens the results of a folder or of an evaluation in Redis, and returns the folder for its files.
 func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, eval.ID, string, error) {
 	out := c.String(outDirFlag)
 	if folder.Is(argument) {

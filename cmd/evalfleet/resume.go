@@ -123,8 +123,8 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	return j.run(c.Context)
 }
 
-// adopt makes the resume.json of a folder, if no run of this user wrote it, use the settings,
-// addresses and results store that are configured here. If addresses differ it asks.
+// adopt makes the resume.json of a folder use the settings, addresses and results store that are configured here,
+// unless a run of this user wrote it. If addresses differ, it asks.
 func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fleet *config.Fleet, out *terminal.Console) error {
 	if saved.Sink != "" {
 		if _, err := os.Stat(filepath.Join(dir, folder.ResultsFile)); err == nil {
@@ -150,12 +150,12 @@ func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fl
 	return usageError("%sset them in a file for --%s, or resume on a terminal, which asks for confirmation", what, configFlag)
 }
 
-// resumeWith is the command that resumes a run in a folder.
+// resumeWith returns the command line that resumes a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
 	line := "evalfleet resume " + wording.ShellWord(dir)
 	for _, name := range slices.Concat([]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag}) {
 		value := c.String(name)
-		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // as without it
+		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // the same as without the flag
 			continue
 		}
 		switch name {

@@ -41,7 +41,7 @@ func retryCommand(p *process) *cli.Command {
 	}
 }
 
-// classesOf are the error classes asked for; none is not nil.
+// classesOf returns the error classes that the command line selects; an empty slice, not nil, if there are none.
 func classesOf(c *cli.Context) ([]string, error) {
 	classes := append([]string{}, c.StringSlice(classFlag)...)
 	if err := fleet.CheckClasses(classes); err != nil {

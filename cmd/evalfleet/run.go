@@ -85,7 +85,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 		return nil, err
 	}
 	j.Resume, j.Again = resumeWith(c, dir), p.again(c)
-	if c.IsSet(judgeFolderFlag) { // the part after it is no part of the folder
+	if c.IsSet(judgeFolderFlag) { // the part after it does not belong to the folder
 		j.Resume = j.Again
 	}
 	if c.Bool(retryFailedFlag) {
@@ -94,7 +94,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	return j, nil
 }
 
-// jobOf is a job with what it has of the process.
+// jobOf returns a job with the fields that come from the process and the command line.
 func (p *process) jobOf(c *cli.Context, submission *config.Submission, out *terminal.Console, log zerolog.Logger) *job {
 	j := &job{env: p.env, keys: p.keys, printing: p.printing(c), stdout: p.stdout, console: out}
 	j.Submission, j.Owner = submission, p.own
@@ -102,14 +102,14 @@ func (p *process) jobOf(c *cli.Context, submission *config.Submission, out *term
 	return j
 }
 
-// job is one `run`: an evaluation, and how this process works on it.
+// job is one `run`: an evaluation, and the settings with which this process executes it.
 type job struct {
 	local.Config
 	redis  dial.Settings // no URL: an embedded one
 	how    work
 	failOn failOn
 
-	answers []string // the paths of the files with answers, once it has run
+	answers []string // paths of the files with answers, set after the run
 	env     config.Lookup
 	keys    config.Lookup // as in process
 	printing
@@ -117,8 +117,7 @@ type job struct {
 	console *terminal.Console
 }
 
-// run opens what the job works with, and runs it. It reports invalid input before anything is
-// written.
+// run opens what the job needs, and executes it. It reports invalid input before anything is written.
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.Submission.Evaluation
 	if j.Record, _, err = enqueue.Plan(e.ID(), e, j.Submission.Settings); err != nil {
@@ -163,8 +162,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	return fleet.Coded(local.Run(ctx, j.Config))
 }
 
-// sayStopping tells the user who asked for a stop what the command waits for, and how not to
-// wait.
+// sayStopping tells a user who has asked for a stop what the command waits for, and how to stop without waiting.
 func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
 	if inFlight > 0 {
 		fmt.Fprintf(to, "stopping: %s in flight have up to %s to finish; press Ctrl-C again to abort them\n",

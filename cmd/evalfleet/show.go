@@ -48,8 +48,9 @@ func showCommand(p *process) *cli.Command {
 	}
 }
 
-// runArguments are the run, without an evaluation if none is named, and where to look for it;
-// or an argument that may be the own ID of a listed run.
+// runArguments parses the arguments of `show`. id is the run, without an evaluation if none is named; where is the
+// evaluation's ID or folder, "" if --out-dir names it. If the argument is not a run's ID, own is the argument, which
+// may be the own ID of a listed run.
 func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) {
 	argument := c.Args().First()
 	if n := c.Args().Len(); n < 1 || n > 2 || argument == "" {

@@ -68,7 +68,7 @@ func simulateCommand(p *process) *cli.Command {
 	}
 }
 
-// simulatorSettings are those of the file under those of the flags.
+// simulatorSettings returns the simulator's settings: the flags, and the file of --settings for the rest.
 func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	var s simulator.Config
 	if path := c.String("settings"); path != "" {
@@ -85,7 +85,7 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	return s, withCode(exitUsage, cmp.Or(errors.Join(settingsFlags(c, &s)...), s.Validate()))
 }
 
-// settingsFlags puts what the flags say over the settings.
+// settingsFlags overrides settings by the flags that are set.
 func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 	for name, value := range map[string]interface{ UnmarshalText([]byte) error }{
 		"requests": &s.Requests, "tokens": &s.Tokens, "input-tokens": &s.InputTokens, "output-tokens": &s.OutputTokens,
@@ -131,7 +131,7 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 	return problems
 }
 
-// simulate serves until ctx ends: HTTPS where its certificate has a file to go to.
+// simulate serves until ctx ends. It uses HTTPS if certificate names a file to write the certificate to.
 func (p *process) simulate(ctx context.Context, address, certificate string, settings simulator.Config) error {
 	listen := simulator.Listen
 	if certificate != "" {

@@ -11,10 +11,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinkIn is the results store of an output folder: results.db there, or the store that `run`
-// was given with --sink. Then it may contain others, too, and only is the evaluation of this
-// folder. A store elsewhere is only opened if a run of this user has named it, or --config
-// does.
+// sinkIn returns the results store of an output folder: results.db in it, or the store that `run` was given with
+// --sink. Such a store may contain other evaluations, too, so only is the evaluation of this folder. A store elsewhere
+// is only opened if a run of this user has named it, or --config does.
 func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
 	if err := folder.Check(dir); err != nil {
 		return "", "", err
@@ -34,8 +33,7 @@ func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, 
 	return url, saved.Evaluation, err
 }
 
-// namedSink is the results store of --config, which must be the one that the
-// resume.json of a folder names.
+// namedSink returns the results store of --config. It must be the one that the resume.json of a folder names (saved).
 func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
 	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {

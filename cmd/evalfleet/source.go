@@ -14,7 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/dial"
 )
 
-// source finds out what an argument names: a folder, an evaluation, or nothing.
+// source returns what an argument names: a folder, an evaluation, or, without an argument, the fleet.
 func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error) {
 	_, log, err := p.output(c)
 	if err != nil {
@@ -38,8 +38,7 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 	return s, err
 }
 
-// place is the output folder that the argument of a command that looks in means,
-// or "" for the Redis of --redis.
+// place returns the output folder that the argument of a reading command means, or "" for the Redis of --redis.
 func place(c *cli.Context, argument string) (dir string, err error) {
 	noRedis := c.String(redisFlag) == ""
 	switch {
@@ -58,8 +57,8 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 	return "", nil
 }
 
-// unplaced is the error for an argument that names no evaluation, or one whose place is
-// unknown; nil for the id of one in the Redis of --redis.
+// unplaced returns the error for an argument that is not an evaluation's ID, or whose location is unknown. It returns
+// nil for the ID of an evaluation in the Redis of --redis.
 func unplaced(c *cli.Context, argument string) error {
 	switch {
 	case !strings.HasPrefix(argument, "ev-"):

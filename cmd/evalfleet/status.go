@@ -41,7 +41,7 @@ func statusCommand(p *process) *cli.Command {
 				if err != nil {
 					return "", false, err
 				}
-				// The list of all evaluations never ends: others may come.
+				// The list of all evaluations never ends: others may be submitted.
 				last := (s.Dir != "" || s.Only != "") && !slices.ContainsFunc(list, view.Evaluation.UnderWay)
 				if c.Bool(jsonFlag) {
 					text, err := asJSON(list, c.Bool(watchFlag))
@@ -53,7 +53,7 @@ func statusCommand(p *process) *cli.Command {
 	}
 }
 
-// asJSON is a value as JSON, on one line or for reading.
+// asJSON encodes a value as JSON, on one line or indented for reading.
 func asJSON(value any, compact bool) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -18,7 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Flags of the commands that submit or work.
+// Flags of the commands that submit or execute evaluations.
 const (
 	judgeFlag          = "judge"
 	limitFlag          = "limit"
@@ -38,7 +38,7 @@ const (
 	batchFlag          = "batch"
 )
 
-// submitFlags are those of `run` and `enqueue`.
+// submitFlags returns the flags of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
 	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(), openOption(),
 		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry failed runs"})
@@ -48,7 +48,7 @@ func failOnOption() cli.Flag {
 	return &cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "exit with 1 if `WHICH` runs failed: any, all or never"}
 }
 
-// questionFlags are the flags that select the questions and the runs.
+// questionFlags returns the flags that select the questions and the runs.
 func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		judgeOption(),
@@ -80,10 +80,10 @@ func sinkFlag() cli.Flag {
 	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if needed (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too"}
 }
 
-// request is what a command line asks: one evaluation, or each experiment of a folder.
+// request holds what a command line asks for: one evaluation, or each experiment of a folder.
 type request struct {
 	submissions []*config.Submission
-	refused     []refusedInput      // of several, those that cannot be submitted
+	refused     []refusedInput      // those of several inputs that cannot be submitted
 	judges      *config.JudgeFolder // asked about the answers of each experiment; nil: none
 	options     config.Options
 }
@@ -94,9 +94,8 @@ type refusedInput struct {
 	err  error
 }
 
-// request reads what the command line names. forFleet: other processes will make the
-// calls. Of several experiments, those that are wrong are skipped; whatever else is wrong,
-// nothing is begun.
+// request reads what the command line names. forFleet means that other processes will make the calls. Of several
+// experiments, the invalid ones are skipped; on any other error nothing is started.
 func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	listed := p.listed(c)
 	inputs, err := p.inputs(c, listed != (config.Listed{}))
@@ -147,8 +146,8 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	return r, joined(problems)
 }
 
-// each does one evaluation after another. Runs that failed keep none of the rest from
-// being done; anything else does. The error also names the inputs that were skipped.
+// each processes one evaluation after another. It continues after failed runs, and ends on any other error. The error
+// also names the inputs that were skipped.
 func (r *request) each(do func(*config.Submission) error) error {
 	var failed []error
 	for _, s := range r.submissions {
@@ -166,7 +165,7 @@ func (r *request) each(do func(*config.Submission) error) error {
 	return joined(failed)
 }
 
-// joined joins all errors, with the code of the first.
+// joined joins all errors, with the exit code of the first.
 func joined(problems []error) error {
 	if len(problems) < 2 {
 		return errors.Join(problems...)
@@ -178,7 +177,7 @@ func joined(problems []error) error {
 	return withCode(codeOf(problems[0]), errors.New(strings.Join(texts, "\n")))
 }
 
-// listed are the runs that flags list.
+// listed returns the runs that flags list.
 func (p *process) listed(c *cli.Context) config.Listed {
 	listed := config.Listed{
 		File: c.String(runsConfigFlag), FileA: c.String(fileAFlag), FileB: c.String(fileBFlag), Out: c.String(outFlag),
@@ -189,7 +188,7 @@ func (p *process) listed(c *cli.Context) config.Listed {
 	return listed
 }
 
-// output is where a command prints: a console, and a log on it.
+// output returns a console for the command's messages, and a log that writes to it.
 func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, error) {
 	out := terminal.New(p.stderr)
 	log, err := out.Log(c.String(logLevelFlag), p.format)
@@ -212,7 +211,7 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	}
 }
 
-// again is the command line that resumes an interrupted command, without passwords.
+// again returns the command line that resumes an interrupted command, without passwords.
 func (p *process) again(c *cli.Context) string {
 	return commandline.Again(c, []string{logLevelFlag, logFormatFlag}, func(flag, value string) string {
 		switch flag {

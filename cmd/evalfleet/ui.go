@@ -60,7 +60,7 @@ func uiCommand(p *process) *cli.Command {
 	}
 }
 
-// pageFlags are those of the commands that serve pages.
+// pageFlags returns the flags of the commands that serve pages.
 func pageFlags(listen string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
@@ -73,7 +73,7 @@ func pageFlags(listen string) []cli.Flag {
 	}
 }
 
-// pages are what `ui` serves, and the connection that they read from.
+// pages holds what `ui` serves, and the connection from which it reads.
 type pages struct {
 	dashboard.Dashboard
 	client redis.UniversalClient // nil: none
@@ -85,8 +85,8 @@ func (p *pages) close() {
 	}
 }
 
-// pages finds the source that the argument names: a folder, with its Redis during a run in it,
-// or an evaluation of the Redis of --redis, or all of them.
+// pages opens the source that the argument names: a folder, with its Redis during a run in it, or one or all
+// evaluations of the Redis of --redis.
 func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
 	settings, err := pageSettings(c, log)
 	if err != nil {
@@ -161,7 +161,7 @@ func pageSettings(c *cli.Context, log zerolog.Logger) (of dashboard.Dashboard, e
 	return of, nil
 }
 
-// serve serves pages until ctx ends, which is no failure.
+// serve serves pages until ctx ends, which is not an error.
 func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashboard) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -69,7 +69,7 @@ func (p *process) warn(warnings []config.Problem) {
 	}
 }
 
-// summary is what a submission asks, in one paragraph.
+// summary describes in one paragraph what a submission asks.
 func summary(s *config.Submission) (string, error) {
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {

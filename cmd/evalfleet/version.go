@@ -22,7 +22,7 @@ func versionCommand(p *process) *cli.Command {
 	}
 }
 
-// ownVersion is that of this program.
+// ownVersion returns the version of this program.
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -31,7 +31,7 @@ func ownVersion() string {
 	return version(info)
 }
 
-// version is "v1.2.3, commit 0123456789ab (changed since), go1.26.0".
+// version formats a version: "v1.2.3, commit 0123456789ab (changed since), go1.26.0".
 func version(info *debug.BuildInfo) string {
 	release := info.Main.Version
 	if release == "" || release == "(devel)" {

@@ -93,7 +93,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	switch errors.As(err, &failed); {
 	case errors.Is(err, ratelimit.ErrLost), call.Class == providers.Cancelled && ctx.Err() != nil: // not ended by the provider
 		c.run.Progress.Cut++
-	case c.alone, failed != nil && c.StopsAll(s, failed): // it says nothing of the run
+	case c.alone, failed != nil && c.StopsAll(s, failed): // the failure does not concern the run
 	case failed != nil && c.Excused():
 		c.run.Progress.Excused++
 	case failed != nil && c.costsNothing(failed):

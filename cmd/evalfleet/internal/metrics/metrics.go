@@ -1,10 +1,8 @@
-// Package metrics turns what a worker tells about itself into Prometheus
-// metrics, and serves them with the answers that health checks want.
+// Package metrics turns the events of a worker into Prometheus metrics, and serves them together with health checks.
 //
-// Everything here is counted by one process about itself, so that sums over a
-// fleet's workers are right. How much of a limit is used, and how long queues
-// are, is known to Redis only and not told here. No label holds the id of an
-// evaluation or a run: their number has no bound.
+// Every process counts only its own events, so that sums over a fleet's workers are right. How much of a limit is used,
+// and how long queues are, is known to Redis only and not exported here. No label holds the ID of an evaluation or a
+// run: their number has no bound.
 package metrics
 
 import (
@@ -25,29 +23,28 @@ import (
 // Classes of calls that did not fail.
 const (
 	classOK     = "ok"     // answered
-	classCached = "cached" // not made, because the same was answered before
+	classCached = "cached" // not made: answered from the cache
 )
 
-// Who said that a call is one too many.
+// Sources of the refusal of a call as one too many.
 const (
-	sourceHTTP429 = "http_429" // the provider, by that status
-	sourceAnswer  = "answer"   // the provider, by another
+	sourceHTTP429 = "http_429" // the provider, with status 429
+	sourceAnswer  = "answer"   // the provider, with another status
 	sourceLocal   = "local"    // our own limits, before it was sent
 )
 
-// callSeconds are the buckets of calls, which take seconds to half an hour.
+// callSeconds are the histogram buckets for calls, which take seconds to half an hour.
 var callSeconds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800}
 
-// waitSeconds are the buckets of waits in place, which end at 10 s by
-// themselves for rates, and may last longer for leases.
+// waitSeconds are the histogram buckets for waits in place. Waits for rates last at most 10 s; waits for leases may
+// last longer.
 var waitSeconds = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// Worker is one worker's metrics, on a registry of their own. Its methods are
-// safe for concurrent use.
+// Worker holds the metrics of one worker, on a registry of their own. Its methods are safe for concurrent use.
 type Worker struct {
 	registry *prometheus.Registry
 	probe    *worker.Probe
-	begun    sync.Map // the [2]string of provider and model whose counts have begun
+	begun    sync.Map // set of [2]string{provider, model} whose counts have begun
 
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -60,13 +57,12 @@ type Worker struct {
 	retries  *prometheus.CounterVec
 	runs     *prometheus.CounterVec
 
-	// What record.Tally counts, and fallbacks for any other reason.
+	// The counts of record.Tally, and fallbacks for any other reason.
 	rateLimitWaits, rateLimitFallbacks, contextFallbacks, errorFallbacks *prometheus.CounterVec
 }
 
-// NewWorker makes the metrics of a worker. Give its Observer to worker.Config, and probe as
-// Config.Probe. version is that of the program,
-// slots the worker's.
+// NewWorker returns the metrics of a worker. Pass its Observer to worker.Config, and probe as Config.Probe. version is
+// the program's version; slots is the worker's number of slots.
 func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	count := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -116,12 +112,12 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	return m
 }
 
-// Observer counts what a worker tells.
+// Observer returns an observer that counts the worker's events.
 func (m *Worker) Observer() observe.Observer {
 	return observe.Observer{Event: m.Event, Call: m.Call, Wait: m.Wait, Reserved: m.Reserved}
 }
 
-// Event counts what became of a run.
+// Event counts an event of a run.
 func (m *Worker) Event(e observe.Event) {
 	switch e.Event {
 	case observe.EventStarted:
@@ -148,8 +144,8 @@ func (m *Worker) Event(e observe.Event) {
 	}
 }
 
-// begin makes the counts of rare, important events begin at 0 for a model: Prometheus sees no
-// increase where a count begins.
+// begin initializes the counts of rare, important events to 0 for a model: Prometheus sees no increase at the first
+// sample of a count.
 func (m *Worker) begin(provider, model string) {
 	if _, begun := m.begun.LoadOrStore([2]string{provider, model}, true); begun {
 		return
@@ -203,7 +199,7 @@ func (m *Worker) Call(c record.Call) {
 	}
 }
 
-// Wait counts a wait that a run made instead of asking another model.
+// Wait counts a wait of a run for its model that could have gone to another model.
 func (m *Worker) Wait(target eval.Judge) {
 	m.rateLimitWaits.WithLabelValues(target.Provider, target.Model).Inc()
 }
@@ -214,7 +210,7 @@ func (m *Worker) Reserved(r observe.Reserved) {
 	m.reserved.WithLabelValues(r.Provider, r.Model, "output").Add(float64(r.Output))
 }
 
-// limitLabel is a limit's id without the evaluation's that it belongs to.
+// limitLabel returns a limit's ID without the ID of the evaluation that it belongs to.
 func limitLabel(id string) string {
 	if rest, ok := strings.CutPrefix(id, "evaluation/"); ok {
 		_, rest, _ = strings.Cut(rest, "/")

@@ -21,18 +21,18 @@ import (
 // Paths that Serve answers.
 const (
 	MetricsPath = "/metrics" // for Prometheus
-	// HealthPath answers 200 while the process runs. It depends on nothing
-	// else: restarting a worker does not bring Redis back.
+	// HealthPath answers 200 while the process runs. It depends on nothing else: restarting a worker does not bring
+	// Redis back.
 	HealthPath = "/healthz"
-	// ReadyPath answers 200 while the worker takes runs, else 503 and why not.
+	// ReadyPath answers 200 while the worker takes runs, otherwise 503 and the reason.
 	ReadyPath = "/readyz"
 )
 
-// mostScrapes are answered at once; a controller asks Redis for each.
+// mostScrapes is how many scrapes are answered at once; a controller asks Redis for each.
 const mostScrapes = 4
 
-// Handler serves the paths: the metrics of told, and the answer of ready, whose error is the
-// reason if it is not ready.
+// Handler serves the paths: the metrics of told, and the readiness that ready reports. An error of ready is the reason
+// for not being ready.
 func Handler(told prometheus.Gatherer, ready func(context.Context) error) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(told, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes}))
@@ -47,10 +47,10 @@ func Handler(told prometheus.Gatherer, ready func(context.Context) error) *http.
 	return mux
 }
 
-// ErrRedisAway is why a process is not ready whose Redis does not answer.
+// ErrRedisAway means that a process is not ready because its Redis does not answer.
 var ErrRedisAway = errors.New("redis does not answer")
 
-// Handler answers the paths for the worker.
+// Handler returns a handler of the paths for the worker.
 func (m *Worker) Handler() http.Handler {
 	return Handler(m.registry, func(context.Context) error {
 		switch now := m.probe.Vitals(); {
@@ -65,7 +65,7 @@ func (m *Worker) Handler() http.Handler {
 	})
 }
 
-// reasons joins the reasons of providers.
+// reasons joins the reasons of several providers.
 func reasons(of map[string]string) string {
 	var words []string
 	for _, provider := range slices.Sorted(maps.Keys(of)) {
@@ -80,8 +80,8 @@ type Server struct {
 	done chan error
 }
 
-// Listen starts to answer on an address, such as ":9090". On loopback, it answers only to localhost
-// and IP addresses.
+// Listen starts to serve on an address, such as ":9090". On loopback, it answers only requests for localhost and IP
+// addresses.
 func Listen(ctx context.Context, address string, handler http.Handler) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -95,10 +95,10 @@ func Listen(ctx context.Context, address string, handler http.Handler) (*Server,
 	return s, nil
 }
 
-// Address is the listening address.
+// Address returns the address that the server listens on.
 func (s *Server) Address() string { return s.http.Addr }
 
-// Close stops answering at once.
+// Close stops the server at once.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {

@@ -11,20 +11,20 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// runIDs are the ids of a run's trace and of its span.
+// runIDs holds the IDs of a run's trace and of its root span.
 type runIDs struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-// idsOf are the same in every worker that has the run in hand: the first 16 bytes of
-// the SHA-256 of its task's id, and the 8 that follow.
+// idsOf returns the trace and span IDs of a run. They are the same in every worker that handles the run: the first 16
+// bytes of the SHA-256 of its task's ID, and the 8 that follow.
 func idsOf(t record.Task) runIDs {
 	sum := sha256.Sum256([]byte(t.ID()))
 	return runIDs{trace.TraceID(sum[:16]), trace.SpanID(sum[16:24])}
 }
 
-// ids gives a run's span the IDs in its context, and every other span a random one.
+// ids generates IDs: a run's span gets the IDs in its context, and every other span a random one.
 type ids struct{}
 
 type idsKey struct{}

@@ -8,14 +8,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// Model is who is called, in the words of the conventions.
+// Model describes the called provider in the words of the conventions.
 type Model struct {
 	operation, provider string
 	address             string // empty: none
 	port                int
 }
 
-// ModelOf is who is called at an entry.
+// ModelOf returns the Model of calls to an entry.
 func ModelOf(e catalog.Entry) Model {
 	m := Model{operation: "chat", provider: nameOf(e)}
 	if e.Dialect == catalog.Generate {
@@ -30,8 +30,7 @@ func ModelOf(e catalog.Entry) Model {
 	return m
 }
 
-// byDomain are the well-known values of gen_ai.provider.name of those who can be
-// called, by the end of their hosts' names:
+// byDomain maps the end of a host's name to the well-known value of gen_ai.provider.name:
 // https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/registry/attributes/gen-ai.md
 var byDomain = []struct{ domain, name string }{
 	{"api.openai.com", "openai"},
@@ -50,15 +49,14 @@ var byDomain = []struct{ domain, name string }{
 	{"api.moonshot.ai", "moonshot_ai"},
 }
 
-// byName are those of built-in providers that are called elsewhere, by way of a proxy
-// or in a test.
+// byName holds the values for built-in providers that are called at another address, such as a proxy or a test server.
 var byName = map[string]string{
 	"openai": "openai", "openai-chat": "openai", "openaidp": "openai", "azure-openai": "azure.ai.openai",
 	"anthropic": "anthropic", "google": "gcp.gemini",
 }
 
-// nameOf is an entry's gen_ai.provider.name: a well-known one where there is one,
-// else its own.
+// nameOf returns the gen_ai.provider.name of an entry: a well-known value if there is one, otherwise the entry's own
+// name.
 func nameOf(e catalog.Entry) string {
 	for _, known := range byDomain {
 		if e.CalledAt(known.domain) {

@@ -16,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/certs"
 )
 
-// The standard's variables read here. The SDK reads those of its batches and bounds
-// (OTEL_BSP_…, OTEL_SPAN_…) by itself, from the process's environment.
+// The standard's variables that are read here. The SDK itself reads those for its batches and bounds (OTEL_BSP_…,
+// OTEL_SPAN_…), from the process's environment.
 const (
 	envDisabled   = "OTEL_SDK_DISABLED"
 	envExporter   = "OTEL_TRACES_EXPORTER"
@@ -25,14 +25,14 @@ const (
 	envResource   = "OTEL_RESOURCE_ATTRIBUTES"
 	envSampler    = "OTEL_TRACES_SAMPLER"
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
-	// These apply to all signals; with TRACES_ after it they apply to traces alone, and win.
+	// These apply to all signals. Variables with TRACES_ after the prefix apply to traces only, and take precedence.
 	envOTLP = "OTEL_EXPORTER_OTLP_"
 )
 
-// tracesPath is where a collector takes traces, below the endpoint of all signals.
+// tracesPath is the path for traces below the endpoint of all signals.
 const tracesPath = "v1/traces"
 
-// Settings say where traces go and which.
+// Settings select where traces are sent, and which.
 type Settings struct {
 	// Proxy returns the proxy for a target, nil for none. A nil Proxy uses none.
 	Proxy func(target *url.URL) (*url.URL, error)
@@ -46,9 +46,8 @@ type Settings struct {
 	resource []attribute.KeyValue
 }
 
-// Read takes the settings from the environment. on is false if tracing is off: without an
-// endpoint, or when the standard's variables switch it off. Its error names all problems, and
-// quotes no header.
+// Read reads the settings from the environment. on is false if tracing is off: without an endpoint, or if the
+// standard's variables disable it. Its error names all problems and quotes no header.
 func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, err error) {
 	get := func(name string) string { value, _ := env(name); return strings.TrimSpace(value) }
 	otlp := func(name string) string {
@@ -106,7 +105,8 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	return s, true, errors.Join(problems...)
 }
 
-// endpoint is the address of traces: its own unchanged, or one below that of all signals.
+// endpoint returns the address to which traces are sent: the one for traces unchanged, or tracesPath below the one for
+// all signals.
 func endpoint(get func(string) string) (string, error) {
 	name := envOTLP + "TRACES_ENDPOINT"
 	text := get(name)
@@ -125,7 +125,7 @@ func endpoint(get func(string) string) (string, error) {
 	return u.String(), nil
 }
 
-// pairs reads "name=value,name=value", with values encoded as in URLs.
+// pairs parses "name=value,name=value", with values encoded as in URLs.
 func pairs(text string) (map[string]string, error) {
 	read := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -135,7 +135,7 @@ func pairs(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(part, "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, errors.New("want name=value, separated by commas, with values encoded as in addresses") // it may hold a key
+			return nil, errors.New("want name=value, separated by commas, with values encoded as in addresses") // text not quoted: may hold a key
 		}
 		read[name] = decoded
 	}
@@ -157,8 +157,8 @@ func resourceOf(text, service string) ([]attribute.KeyValue, error) {
 	return said, nil
 }
 
-// sampler is one by its standard name. Runs are sampled whole, and by the id of
-// their trace, so that all workers decide alike.
+// sampler returns the sampler with a standard name. Runs are sampled as a whole, by the ID of their trace, so that all
+// workers decide alike.
 func sampler(name, arg string) (sdk.Sampler, error) {
 	switch strings.TrimPrefix(name, "parentbased_") {
 	case "", "always_on":

@@ -17,12 +17,11 @@ import (
 // Names of events that the event log does not have.
 const (
 	eventLimitWait = "limit_wait" // a call waited for a limit
-	eventCached    = "cached"     // a call was not made, because the same was answered before
+	eventCached    = "cached"     // a call was not made, but answered from the cache
 )
 
-// Handled makes the spans of what a worker did for a run: that of the run where its
-// outcome was recorded, else one of the part that the worker had in it; and in either
-// case one of each call, below the run's.
+// Handled makes the spans for a worker's handling of a run. If the outcome was recorded, there is a span of the whole
+// run, otherwise one of the worker's part in it. In either case there is a span for each call, below the run's.
 func (t *Tracer) Handled(h observe.Handled) {
 	tracer := t.of(h.Worker)
 	began := h.Began
@@ -30,9 +29,8 @@ func (t *Tracer) Handled(h observe.Handled) {
 		began = h.First
 	}
 	ctx := context.WithValue(context.Background(), idsKey{}, idsOf(h.Task))
-	// Where the outcome is not recorded yet, the run's span is another worker's to
-	// end. Begun here and never ended, it is not sent, and tells whether the trace is
-	// sampled.
+	// If the outcome is not recorded yet, another worker ends the run's span. Here the span is started and never ended,
+	// so it is not sent, but tells whether the trace is sampled.
 	ctx, run := tracer.Start(ctx, "run "+string(h.Task.Kind), trace.WithNewRoot(), trace.WithTimestamp(began))
 	if !run.IsRecording() {
 		return
@@ -45,7 +43,7 @@ func (t *Tracer) Handled(h observe.Handled) {
 	had := run
 	if h.Run == nil {
 		partBegan := h.Began
-		if h.First.After(partBegan) { // as the run's span, about which the code that ends it knows no more
+		if h.First.After(partBegan) { // like the run's span: the worker that ends that one knows only First
 			partBegan = h.First
 		}
 		_, had = tracer.Start(ctx, "part of run "+string(h.Task.Kind), trace.WithTimestamp(partBegan))
@@ -63,7 +61,7 @@ func (t *Tracer) Handled(h observe.Handled) {
 	had.End(trace.WithTimestamp(h.Ended))
 }
 
-// about says which run it is, and who had it.
+// about returns the attributes that identify the run and the worker.
 func about(h observe.Handled) []attribute.KeyValue {
 	task := h.Task
 	said := []attribute.KeyValue{
@@ -81,7 +79,7 @@ func about(h observe.Handled) []attribute.KeyValue {
 	return said
 }
 
-// outcome says how a run ended.
+// outcome adds the run's outcome to a span.
 func outcome(span trace.Span, run *record.Run) {
 	span.SetAttributes(
 		attribute.String("evalfleet.state", run.State),
@@ -98,7 +96,7 @@ func outcome(span trace.Span, run *record.Run) {
 	}
 }
 
-// failed marks a span, by the class of its failure alone: messages may quote the prompt.
+// failed marks a span as failed, with only the class of the failure: messages may quote the prompt.
 func failed(span trace.Span, class string) {
 	span.SetAttributes(attribute.String("error.type", class))
 	span.SetStatus(codes.Error, class)
@@ -138,10 +136,10 @@ func (t *Tracer) call(ctx context.Context, tracer trace.Tracer, c *record.Call) 
 	span.End(trace.WithTimestamp(c.Ended))
 }
 
-// finishes are the convention's words for why an answer ended.
+// finishes maps our reasons for the end of an answer to the convention's words.
 var finishes = map[string]string{"stop": "stop", "truncated": "length", "refused": "content_filter"}
 
-// answered adds the known facts about a call's answer, except the answer.
+// answered returns the known facts about a call's answer, except the answer.
 func answered(c *record.Call) []attribute.KeyValue {
 	var said []attribute.KeyValue
 	if c.Named != "" {
@@ -172,8 +170,8 @@ func answered(c *record.Call) []attribute.KeyValue {
 	return said
 }
 
-// toldBySpan reports whether an event is the beginning or the end of the run's own
-// span. The end of another's, which was answered with it, is not.
+// toldBySpan reports whether an event is the beginning or the end of the run's own span. The end of another run that
+// was answered together with it is not.
 func toldBySpan(e observe.Event, task record.Task) bool {
 	switch e.Event {
 	case observe.EventStarted, observe.EventFailed:
@@ -184,7 +182,7 @@ func toldBySpan(e observe.Event, task record.Task) bool {
 	return false
 }
 
-// fields are those of an event's line in the event log, without what its span says.
+// fields returns the fields of an event's line in the event log, without those that its span has already.
 func fields(e observe.Event, task record.Task) []attribute.KeyValue {
 	said := []attribute.KeyValue{attribute.String("provider", e.Provider), attribute.String("model", e.Model)}
 	text := func(key, value string) {
@@ -231,7 +229,7 @@ func fields(e observe.Event, task record.Task) []attribute.KeyValue {
 	return said
 }
 
-// waits tells of the waits at limits that calls had, and of calls that were not made.
+// waits adds events for the calls that waited for limits, and for those that were not made.
 func waits(span trace.Span, calls []record.Call) {
 	for _, c := range calls {
 		event, at, said := eventCached, c.Ended, []attribute.KeyValue{attribute.String("model", c.Model), attribute.String("stage", c.Stage)}

@@ -1,9 +1,9 @@
-// Package tracing makes OpenTelemetry traces of a worker's reports about the runs that it has
-// handled, by the conventions for generative AI, and sends them to a collector.
+// Package tracing makes OpenTelemetry traces of the runs that a worker has handled, by the conventions for generative
+// AI, and sends them to a collector.
 //
-// It does not trace live: a run's spans are made when the worker lets go of the run, so that a
-// run costs only the notes taken. No prompt, no answer and no provider's words are ever in a
-// span. An unreachable collector loses its spans and has no other effect.
+// It does not trace live: a run's spans are made when the worker lets go of the run, so that a run costs only the notes
+// taken. No prompt, no answer and no text from a provider is ever in a span. If the collector is unreachable, spans are
+// lost, with no other effect.
 package tracing
 
 import (
@@ -20,14 +20,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope names the spans' instrumentation.
+// scope is the name of the spans' instrumentation.
 const scope = "github.com/evalfleet/evalfleet"
 
 // flushTime is how long Close may take to send pending spans.
 const flushTime = 3 * time.Second
 
-// Tracer turns what a worker has done for runs into spans. Its methods are safe for
-// concurrent use.
+// Tracer turns what a worker has done for runs into spans. Its methods are safe for concurrent use.
 type Tracer struct {
 	settings  Settings
 	version   string
@@ -39,8 +38,8 @@ type Tracer struct {
 	workers map[string]trace.Tracer
 }
 
-// Open begins to trace. Give the tracer's Handled to worker.Config. version is that
-// of the program, models are those who are called, by provider.
+// Open starts tracing. Pass the tracer's Handled to worker.Config. version is the program's version; models maps each
+// provider's name to its Model.
 func Open(settings Settings, version string, models map[string]Model, log zerolog.Logger) (*Tracer, error) {
 	t := &Tracer{settings: settings, version: version, models: models, client: newClient(settings, log), workers: map[string]trace.Tracer{}}
 	exporter, err := otlptrace.New(context.Background(), t.client)
@@ -55,14 +54,14 @@ func Open(settings Settings, version string, models map[string]Model, log zerolo
 func (t *Tracer) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	_ = t.processor.Shutdown(ctx) // what could not be sent is counted by the client
+	_ = t.processor.Shutdown(ctx) // the client counts the spans that it could not send
 	t.client.abort()
 	<-t.client.stopped
 	return nil
 }
 
-// of is the tracer of a worker by its ID; a process gets another ID after it could not renew
-// its leases in time.
+// of returns the tracer of a worker by the worker's ID. A process gets another ID after it could not renew its leases
+// in time.
 func (t *Tracer) of(workerID string) trace.Tracer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +77,7 @@ func (t *Tracer) of(workerID string) trace.Tracer {
 	return tracer
 }
 
-// resource says who sends. What the environment says is stronger.
+// resource describes the sender. Attributes from the environment take precedence.
 func (t *Tracer) resource(workerID string) *resource.Resource {
 	all := []attribute.KeyValue{
 		attribute.String("service.name", "evalfleet"),
@@ -88,5 +87,5 @@ func (t *Tracer) resource(workerID string) *resource.Resource {
 		attribute.String("telemetry.sdk.language", "go"),
 		attribute.String("telemetry.sdk.version", otelsdk.Version()),
 	}
-	return resource.NewSchemaless(append(all, t.settings.resource...)...) // of two with one name the last wins
+	return resource.NewSchemaless(append(all, t.settings.resource...)...) // the last of two with the same name wins
 }
