@@ -5,44 +5,40 @@ import (
 	"slices"
 )
 
-// Capabilities are the known abilities of a model on an endpoint. The zero value knows nothing
-// and makes a dialect conservative: it sends fields that every model accepts, and omits or
-// probes the rest.
+// Capabilities describes the known abilities of a model on an endpoint. The zero value knows nothing and makes a
+// dialect conservative: it sends fields that every model accepts, and omits or probes the rest.
 type Capabilities struct {
 	// JSON is the way to ask for a schema.
 	JSON JSON `json:"json,omitempty"`
-	// JSONWithSearch: a schema and the provider's search may be in one request. A dialect
-	// answers such a request for another model with an error of class BadRequest and sends
-	// nothing; two calls are needed.
+	// JSONWithSearch: a schema and the provider's search may be in one request. For other models, a dialect answers
+	// such a request with an error of class BadRequest and sends nothing; two calls are needed.
 	JSONWithSearch bool `json:"json_with_search,omitempty"`
-	// SchemaBounds: the endpoint takes minimum and maximum in a schema. Where it is
-	// not known to, SchemaToSend puts them into descriptions.
+	// SchemaBounds: the endpoint accepts minimum and maximum in a schema. Otherwise SchemaToSend puts them into
+	// descriptions.
 	SchemaBounds bool `json:"schema_bounds,omitempty"`
 	// Search is the provider's own search, as the dialect names it (the type of a
 	// tool, the name of a field); empty: none.
 	Search string `json:"search,omitempty"`
 	// Reasoning is how the model's reasoning is controlled.
 	Reasoning ReasoningControl `json:"reasoning,omitempty"`
-	// Efforts are the words that the model takes, of Efforts; nil: all of them. One
-	// that it does not take is not sent, and named in Result.Dropped.
+	// Efforts are those of the package's Efforts that the model accepts; nil: all of them. Another effort is not sent,
+	// and named in Result.Dropped.
 	Efforts []string `json:"efforts,omitempty"`
-	// Sampling is when a temperature may be sent; where not, it is named in
-	// Result.Dropped.
+	// Sampling says when a temperature may be sent. If it may not, it is named in Result.Dropped.
 	Sampling Sampling `json:"sampling,omitempty"`
-	// Background: a call is a job that runs at the provider without a connection, for up to
-	// hours, and that has to search: deep research.
+	// Background: a call is a job that runs at the provider without a connection, for up to hours, and that has to
+	// search: deep research.
 	Background bool `json:"background,omitempty"`
 	// ContextWindow and MaxOutput are tokens; 0: not known.
 	ContextWindow int `json:"context_window,omitempty"`
 	MaxOutput     int `json:"max_output,omitempty"`
 }
 
-// CapabilitiesOf knows models by name.
+// CapabilitiesOf returns the capabilities of a model by its name.
 type CapabilitiesOf func(model string) Capabilities
 
-// Check is the error, of class BadRequest, about a request that cannot be one call
-// of this model: it wants a search that the model does not have, or a schema beside
-// it. A dialect sends nothing then.
+// Check returns an error of class BadRequest for a request that this model cannot answer in one call: it wants a search
+// that the model does not have, or a schema together with a search. A dialect then sends nothing.
 func (c Capabilities) Check(req *Request) error {
 	switch {
 	case req.Search && c.Search == "":
@@ -53,10 +49,9 @@ func (c Capabilities) Check(req *Request) error {
 	return nil
 }
 
-// TwoCalls reports whether the JSON of an answer takes a separate call, of another model:
-// beside a search if one call cannot do both, or always if the model has no structured output.
-// Without always, a model that has none and does not search is asked for JSON by the prompt
-// alone.
+// TwoCalls reports whether the JSON of an answer needs a separate call, of another model. That is so with a search if
+// one call cannot do both, or with always if the model has no structured output. Without always, a model that has none
+// and does not search is asked for JSON by the prompt alone.
 func (c Capabilities) TwoCalls(search, always bool) bool {
 	search = search || c.Background
 	if search && !c.JSONWithSearch {
@@ -65,10 +60,9 @@ func (c Capabilities) TwoCalls(search, always bool) bool {
 	return c.JSON == JSONNone && (search || always)
 }
 
-// Effort is the effort to send for req; empty: none. A request for reasoning without an effort
-// gets "medium" if the model takes efforts, or the lowest that it takes, since some do not
-// reason by default; a model with levels keeps its own default, which may be higher. refused:
-// the model does not take the request's own effort.
+// Effort returns the effort to send for req; empty: none. A request for reasoning without an effort gets "medium" if
+// the model takes efforts, or else the lowest that it takes: some models do not reason by default. A model with levels
+// keeps its own default, which may be higher. refused means that the model does not take the effort in req.
 func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
 	takes := func(effort string) bool {
 		return !c.TakesNoReasoning() && (c.Efforts == nil || slices.Contains(c.Efforts, effort))
@@ -91,8 +85,8 @@ func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
 	return "", false
 }
 
-// TakesTemperature reports whether a temperature may be sent. reasons: the model
-// reasons over this request, or does so by default.
+// TakesTemperature reports whether a temperature may be sent. reasons says whether the model reasons over this request,
+// also by default.
 func (c Capabilities) TakesTemperature(reasons bool) bool {
 	switch c.Sampling {
 	case SamplingWithoutEffort:
@@ -110,8 +104,7 @@ func (c Capabilities) TakesNoReasoning() bool {
 	return c.Reasoning == ReasoningNone || c.Reasoning == ReasoningSilent
 }
 
-// TakesTemperatureAt is TakesTemperature for the effort that is sent; empty: the
-// model's own default.
+// TakesTemperatureAt reports whether a temperature may be sent together with an effort; empty: the model's own default.
 func (c Capabilities) TakesTemperatureAt(effort string) bool {
 	return c.TakesTemperature(effort != "none" && (effort != "" || c.Sampling != SamplingWithoutEffort))
 }
@@ -119,11 +112,10 @@ func (c Capabilities) TakesTemperatureAt(effort string) bool {
 // JSON is a way of asking for structured output.
 type JSON string
 
-// The ways. For all but JSONSchema the prompt must contain the schema's requirements, and it
-// always may.
+// The ways. For all but JSONSchema the prompt must contain the schema's requirements; for JSONSchema it may.
 const (
 	JSONAuto   JSON = ""       // JSONSchema until the endpoint refuses it, then JSONObject, then JSONNone
-	JSONSchema JSON = "schema" // the schema itself, strictly
+	JSONSchema JSON = "schema" // the schema itself, in strict mode
 	JSONObject JSON = "object" // any JSON object
 	JSONNone   JSON = "none"   // the prompt alone
 )
@@ -133,12 +125,12 @@ type ReasoningControl string
 
 // The ways. Which of them exist depends on the dialect.
 const (
-	ReasoningUnknown  ReasoningControl = ""         // an effort is sent where the request has one
+	ReasoningUnknown  ReasoningControl = ""         // an effort is sent if the request has one
 	ReasoningNone     ReasoningControl = "none"     // the model does not reason: nothing is sent
-	ReasoningSilent   ReasoningControl = "silent"   // nothing may be sent; its answers tell whether it reasons
+	ReasoningSilent   ReasoningControl = "silent"   // nothing may be sent; the answers show whether it reasons
 	ReasoningEffort   ReasoningControl = "effort"   // a word
 	ReasoningBudget   ReasoningControl = "budget"   // a number of tokens
-	ReasoningAdaptive ReasoningControl = "adaptive" // a word, and the model decides whether (Anthropic)
+	ReasoningAdaptive ReasoningControl = "adaptive" // a word, and the model decides whether to reason (Anthropic)
 	ReasoningLevel    ReasoningControl = "level"    // a word of Google's
 )
 
@@ -150,5 +142,5 @@ const (
 	SamplingAlways           Sampling = ""                  // what most models do
 	SamplingNever            Sampling = "never"             // it is refused
 	SamplingWithoutReasoning Sampling = "without_reasoning" // refused while the model reasons, which it does by default
-	SamplingWithoutEffort    Sampling = "without_effort"    // refused while the model reasons, which it does where an effort is sent
+	SamplingWithoutEffort    Sampling = "without_effort"    // refused while the model reasons, as with any effort sent
 )

@@ -4,15 +4,13 @@ import (
 	"math"
 )
 
-// Price is what the calls of a model cost, in USD. Prices are exact to a
-// millionth of a dollar for a million tokens.
+// Price holds what the calls of a model cost, in USD. Prices are exact to a millionth of a dollar per million tokens.
 type Price struct {
 	Rates
-	// Long holds instead, for the whole of a call, where its input is Long.Above
-	// tokens; nil: never.
+	// Long replaces the rates for the whole of a call whose input is more than Long.Above tokens; nil: never.
 	Long   *LongRates `json:"long,omitempty"`
-	Search float64    `json:"search,omitempty"` // a thousand searches
-	// SearchOnce: a call pays for one search, however many it makes.
+	Search float64    `json:"search,omitempty"` // of a thousand searches
+	// SearchOnce: a call pays for at most one search.
 	SearchOnce bool `json:"search_once,omitempty"`
 	// Tiers are the factors on the prices of tokens in service tiers other than the standard
 	// one. The cost in a tier without a factor is unknown.
@@ -21,27 +19,27 @@ type Price struct {
 
 // Rates are the prices of tokens.
 type Rates struct {
-	Input  float64 `json:"input"`  // a million tokens of input
-	Output float64 `json:"output"` // a million tokens of output
-	// CachedInput is that of input that the provider had cached; nil: as Input.
+	Input  float64 `json:"input"`  // of a million tokens of input
+	Output float64 `json:"output"` // of a million tokens of output
+	// CachedInput is the price of input that the provider had cached; nil: as Input.
 	CachedInput *float64 `json:"cached_input,omitempty"`
-	// CacheWrite is that of input that the provider keeps for later; nil: as Input.
+	// CacheWrite is the price of input that the provider caches for later; nil: as Input.
 	CacheWrite *float64 `json:"cache_write,omitempty"`
 }
 
-// LongRates are those of calls with more input than Above tokens.
+// LongRates are the prices of calls with more input than Above tokens.
 type LongRates struct {
 	Above int64 `json:"above"`
 	Rates
 }
 
-// greatest is the greatest amount of pico-USD. Several of them add up to no overflow.
+// greatest is the greatest amount of pico-USD. Sums of several such amounts do not overflow.
 const greatest = math.MaxInt64 / 8
 
-// pico is a price of a million as pico-USD of one.
+// pico converts the price in USD of a million units to the price in pico-USD of one, at most greatest.
 func pico(million float64) int64 { return int64(math.Round(min(million*1e6, greatest))) }
 
-// times is n times an amount, at most greatest.
+// times returns n times an amount, at most greatest.
 func times(n, amount int64) int64 {
 	if n > 0 && amount > greatest/n {
 		return greatest
@@ -49,7 +47,7 @@ func times(n, amount int64) int64 {
 	return n * amount
 }
 
-// sum is that of amounts, at most greatest.
+// sum returns the sum of amounts, at most greatest.
 func sum(amounts ...int64) int64 {
 	total := int64(0)
 	for _, amount := range amounts {
@@ -58,10 +56,10 @@ func sum(amounts ...int64) int64 {
 	return total
 }
 
-// nano is an amount of pico-USD in nano-USD, rounded up.
+// nano converts pico-USD to nano-USD, rounded up.
 func nano(pico int64) int64 { return (pico + 999) / 1000 }
 
-// or is the rate where it is stated, else another.
+// or returns rate, or otherwise if rate is nil.
 func or(rate *float64, otherwise float64) float64 {
 	if rate != nil {
 		return *rate
@@ -69,7 +67,7 @@ func or(rate *float64, otherwise float64) float64 {
 	return otherwise
 }
 
-// of are the rates of a call with so much input.
+// of returns the rates of a call with so many tokens of input.
 func (p Price) of(input int64) Rates {
 	if p.Long != nil && input > p.Long.Above {
 		return p.Long.Rates
@@ -87,7 +85,7 @@ func StandardTier(name string) bool {
 	return false
 }
 
-// In is the price of a call that was served in the given tier; false: unknown.
+// In returns the price of a call that was served in the given tier; false: unknown.
 func (p Price) In(tier string) (Price, bool) {
 	if StandardTier(tier) {
 		return p, true
@@ -99,7 +97,7 @@ func (p Price) In(tier string) (Price, bool) {
 	return p.times(factor), true
 }
 
-// times is the price with other rates of tokens; searches cost the same.
+// times returns the price with the rates of tokens multiplied by factor; searches cost the same.
 func (p Price) times(factor float64) Price {
 	p.Rates, p.Tiers = p.Rates.times(factor), nil
 	if p.Long != nil {
@@ -119,8 +117,8 @@ func (r Rates) times(factor float64) Rates {
 	return Rates{r.Input * factor, r.Output * factor, scaled(r.CachedInput), scaled(r.CacheWrite)}
 }
 
-// Bound is the most that a call of so many tokens and searches costs, in nano-USD,
-// in whichever tier of known price it is served.
+// Bound returns the most that a call with so many tokens and searches can cost, in nano-USD, in any tier whose price is
+// known.
 func (p Price) Bound(input, output int64, searches int) int64 {
 	dearest := 1.0
 	for _, factor := range p.Tiers {
@@ -134,7 +132,8 @@ func (p Price) Bound(input, output int64, searches int) int64 {
 	return nano(sum(times(input, pico(dearestInput)), times(output, pico(r.Output)), p.searched(searches)))
 }
 
-// Cost is what a call cost that used so much, in nano-USD.
+// Cost returns the cost, in nano-USD, of a call with this usage and number of searches. Input that the provider's tools
+// brought in is free.
 func (p Price) Cost(used Usage, searches int) int64 {
 	input := used.Input - min(used.Tools, used.Input)
 	r := p.of(input)
@@ -144,7 +143,7 @@ func (p Price) Cost(used Usage, searches int) int64 {
 		times(written, pico(or(r.CacheWrite, r.Input))), times(used.Output, pico(r.Output)), p.searched(searches)))
 }
 
-// searched is what so many searches of one call cost, in pico-USD.
+// searched returns what n searches of one call cost, in pico-USD.
 func (p Price) searched(n int) int64 {
 	if p.SearchOnce {
 		n = min(n, 1)

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// SchemaToSend returns the JSON schema in the form that the model takes. Where
-// minimum and maximum are not known to be taken, numbers have their bounds in the
-// description instead, and the caller must check them in the answer. The order of
-// properties stays as it is, because models write in it.
+// SchemaToSend returns the JSON schema in the form that the model accepts. Unless minimum and maximum are known to be
+// accepted, numbers have their bounds in the description instead, and the caller must check them in the answer.
+// Properties keep their order, because models answer in it.
 func (c Capabilities) SchemaToSend(s *Schema) json.RawMessage {
 	if c.SchemaBounds || !bytes.Contains(s.Schema, []byte(`imum"`)) {
 		return s.Schema
@@ -54,8 +53,8 @@ func describeBounds(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// withoutBounds drops minimum and maximum where they are numbers, which tells them
-// from properties of those names, and says them in the description.
+// withoutBounds drops minimum and maximum if they are numbers, which tells them from properties with those names, and
+// adds them to the description.
 func withoutBounds(members []member) []member {
 	var kept []member
 	var bounds []string
@@ -132,7 +131,7 @@ func objectOf(members []member) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// encode is v's JSON with <, > and & as they are.
+// encode encodes v as JSON without escaping <, > and &.
 func encode(v any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -144,7 +143,7 @@ func encode(v any) (json.RawMessage, error) {
 func mustEncode(text string) json.RawMessage {
 	raw, err := encode(text)
 	if err != nil {
-		panic(fmt.Sprintf("encode a string: %v", err)) // every string has its JSON
+		panic(fmt.Sprintf("encode a string: %v", err)) // every string can be encoded
 	}
 	return raw
 }

@@ -7,19 +7,17 @@ import (
 	"strings"
 )
 
-// requestPaths are the ends of addresses that are those of requests, which a dialect adds to
-// its base URL.
+// requestPaths matches the ends of request addresses, which a dialect adds to its base URL.
 var requestPaths = regexp.MustCompile(`(?i)/(?:chat/completions|completions|responses|messages|api/chat|api/generate|models/[^/]+:(?:stream)?generateContent)$`)
 
-// versions are the ends of base URLs that dialects without a version of their own want, and
-// that the others add.
+// versions matches the version at the end of a base URL. Some dialects require it there, and the others add their own.
 var versions = regexp.MustCompile(`(?i)/(?:v\d+(?:beta\d*|alpha)?|api)$`)
 
-// unversioned are hosts, and domains of hosts, whose base URLs have no path.
+// unversioned lists hosts, and domains of hosts, whose base URLs have no path.
 var unversioned = []string{"api.deepseek.com", "api.perplexity.ai"}
 
-// OtherAddress is the base URL that was probably meant instead of the entry's; empty: the
-// entry's is as usual. certain: no server can have the entry's.
+// OtherAddress returns the base URL that was probably meant instead of the entry's; empty if the entry's looks normal.
+// certain means that the entry's cannot be a server's base URL.
 func (e Entry) OtherAddress() (other string, certain bool) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" {
@@ -48,8 +46,8 @@ func (e Entry) OtherAddress() (other string, certain bool) {
 	return u.String(), false
 }
 
-// Alternative is the base URL to try if the entry's has no such path: OtherAddress, or the one
-// without a version.
+// Alternative returns the base URL to try if the entry's has no such path: OtherAddress, or the entry's without its
+// version; empty: there is none.
 func (e Entry) Alternative() string {
 	if other, _ := e.OtherAddress(); other != "" {
 		return other

@@ -15,10 +15,10 @@ const (
 	Generate  = "generate"
 	Ollama    = "ollama"
 	Test      = "test"      // no endpoint at all
-	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
+	Simulator = "simulator" // chat; without an address, with a server in this process
 )
 
-// Dialects are those that a user-defined endpoint may speak.
+// Dialects are the dialects that a user-defined endpoint may have.
 var Dialects = []string{Chat, Responses, Messages, Generate, Ollama}
 
 // builtIn are the providers known without configuration.
@@ -26,7 +26,7 @@ var builtIn = []Entry{
 	{Name: "openai", Dialect: Responses, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
 	{Name: "openaidp", Dialect: Responses, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"}, // deep research
 	{Name: "openai-chat", Dialect: Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
-	{Name: "azure-openai", Dialect: Chat, KeyEnv: "AZURE_OPENAI_API_KEY"}, // each resource has an address of its own
+	{Name: "azure-openai", Dialect: Chat, KeyEnv: "AZURE_OPENAI_API_KEY"}, // each resource has its own address
 	{Name: "openrouter", Dialect: Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
 	{Name: "anthropic", Dialect: Messages, BaseURL: "https://api.anthropic.com", KeyEnv: "ANTHROPIC_API_KEY"},
 	{Name: "google", Dialect: Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "GEMINI_API_KEY"},
@@ -35,27 +35,26 @@ var builtIn = []Entry{
 	{Name: "simulator", Dialect: Simulator},
 }
 
-// peculiarity is in what a provider's requests differ from those of others in the
-// same dialect.
+// peculiarity holds how a provider's requests differ from those of others in the same dialect.
 type peculiarity struct {
 	keyHeader string // empty: the dialect's own
 	zone      string // where its days end, for daily quotas; empty: UTC
 	chat      chat.Flavour
 }
 
-// peculiarities are by the name of a built-in provider.
+// peculiarities maps the name of a built-in provider to its peculiarity.
 var peculiarities = map[string]peculiarity{
-	"openai":       {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}}, // where dialect: chat is configured
+	"openai":       {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}}, // if dialect: chat is configured
 	"openai-chat":  {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}},
 	"azure-openai": {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}, keyHeader: "api-key"},
 	"google":       {zone: "America/Los_Angeles"}, // https://ai.google.dev/gemini-api/docs/rate-limits
 	"openrouter":   {chat: chat.Flavour{Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true}},
 }
 
-// aliases are further names of built-in providers.
+// aliases maps further names of built-in providers to their canonical names.
 var aliases = map[string]string{"gemini": "google", "openrouter-openai": "openrouter"}
 
-// Canonical is the name of the provider that goes by name.
+// Canonical returns the name of the built-in provider with the alias name, or name itself.
 func Canonical(name string) string {
 	if canonical, ok := aliases[name]; ok {
 		return canonical
@@ -63,7 +62,7 @@ func Canonical(name string) string {
 	return name
 }
 
-// Aliases are the further names of built-in providers.
+// Aliases returns the further names of built-in providers, sorted.
 func Aliases() []string { return slices.Sorted(maps.Keys(aliases)) }
 
 // BuiltIn returns the providers known without configuration, by name.

@@ -1,9 +1,8 @@
-// Package catalog knows providers and models, as data: the endpoints that
-// evalfleet has a name for, what models can do there, and how to make a
-// providers.Provider of either.
+// Package catalog knows providers and models, as data: the endpoints that evalfleet has a name for, what models can do
+// there, and how to create a providers.Provider for either.
 //
-// It opens no connection, reads no environment and holds no key. Endpoints of a
-// user's own are entries of the same kind, made by package config.
+// It opens no connection, reads no environment and holds no key. User-defined endpoints are entries of the same kind,
+// made by package config.
 package catalog
 
 import (
@@ -36,36 +35,34 @@ type Entry struct {
 	Dialect string `json:"dialect"`               // one of Dialects, Simulator or Test
 	BaseURL string `json:"base_url,omitempty"`    // prefix of the dialect's paths
 	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
-	JSON    string `json:"json,omitempty"`        // as Facts.JSON, of models that Models says nothing else of
-	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by its address
+	JSON    string `json:"json,omitempty"`        // as Facts.JSON, for models for which Models states no other
+	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by address
 	Models  []Rule `json:"models,omitempty"`      // facts about models from the user; they override the built-in ones
 	// Headers are added to every request, by name.
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
-	// CAFile has the certificates that are trusted there, in place of the system's.
-	// CertFile and KeyFile have the client certificate that is presented. PEM, absolute
-	// paths; empty: none.
+	// CAFile contains the CA certificates to trust instead of the system's. CertFile and KeyFile contain the client
+	// certificate to present. PEM, absolute paths; empty: none.
 	CAFile   string `json:"ca_file,omitempty"`
 	CertFile string `json:"client_cert,omitempty"`
 	KeyFile  string `json:"client_key,omitempty"`
 }
 
-// HeaderValue is where the value of a header is. It is a secret, and never stored.
+// HeaderValue says where the value of a header comes from. The value is a secret, and never stored.
 type HeaderValue struct {
 	Env   string `json:"env,omitempty"` // the environment variable that holds it
-	Value string `json:"-"`             // where no Env is set
+	Value string `json:"-"`             // used if Env is empty
 }
 
-// What a provider's limits of tokens count of a call.
+// What a provider's limits of tokens count for a call.
 const (
 	Used     = "used"     // usage, once known
 	Reserved = "reserved" // its input and all that max_completion_tokens allows, from the start
 )
 
-// reserving are the hosts, and domains of hosts, that charge the reservation.
+// reserving lists the hosts, and domains of hosts, that charge the reservation.
 var reserving = []string{"api.openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"}
 
-// ChargesReserved reports whether the provider gives nothing back of the tokens
-// that a call might have used and did not.
+// ChargesReserved reports whether the provider counts the tokens that a call may use, even if it uses fewer.
 func (e Entry) ChargesReserved() bool {
 	if e.Charges != "" {
 		return e.Charges == Reserved
@@ -73,8 +70,7 @@ func (e Entry) ChargesReserved() bool {
 	return slices.ContainsFunc(reserving, e.CalledAt)
 }
 
-// CalledAt reports whether the entry's address is at a host, or in a domain of hosts; its name
-// is in lower case.
+// CalledAt reports whether the entry's address is the given host, or in the given domain, in lower case.
 func (e Entry) CalledAt(domain string) bool {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil {
@@ -84,8 +80,7 @@ func (e Entry) CalledAt(domain string) bool {
 	return host == domain || strings.HasSuffix(host, "."+domain)
 }
 
-// Zone is where the provider's days end, for its quotas a day: UTC where nothing
-// else is known.
+// Zone returns the time zone in which the provider's days end, for its daily quotas: UTC if it is not known.
 func (e Entry) Zone() *time.Location {
 	zone, err := time.LoadLocation(peculiarities[cmp.Or(e.Like, e.Name)].zone)
 	if err != nil {
@@ -94,9 +89,8 @@ func (e Entry) Zone() *time.Location {
 	return zone
 }
 
-// ForPrompts is the entry for prompts written for OpenAI's API: their parameters are those of
-// chat completions, which have more of them. ok is false if the entry speaks that dialect
-// anyway.
+// ForPrompts returns the entry to use for prompts written for OpenAI's API. Their parameters are those of chat
+// completions, which has more of them. ok is false if the entry needs no replacement.
 func (e Entry) ForPrompts() (chat Entry, ok bool) {
 	if e.Dialect != Responses {
 		return e, false
@@ -105,16 +99,16 @@ func (e Entry) ForPrompts() (chat Entry, ok bool) {
 	return e, true
 }
 
-// Addressed reports whether the entry says where to call, or needs no address.
+// Addressed reports whether the entry has an address, or needs none.
 func (e Entry) Addressed() bool { return e.BaseURL != "" || !slices.Contains(Dialects, e.Dialect) }
 
-// Credentials are what a process adds to an entry's requests. None of it may be shown.
+// Credentials is what a process adds to an entry's requests. None of it may be shown.
 type Credentials struct {
-	Key    string // empty where the entry needs none
+	Key    string // empty if the entry needs none
 	Header http.Header
 }
 
-// Unset returns the environment variables that the entry needs and env does not have.
+// Unset returns the environment variables that the entry needs and env lacks.
 func (e Entry) Unset(env Lookup) []string {
 	var unset []string
 	need := func(name string) {
@@ -132,8 +126,8 @@ func (e Entry) Unset(env Lookup) []string {
 // Lookup returns the value of an environment variable.
 type Lookup = func(name string) (value string, ok bool)
 
-// Credentials reads the key and the headers from the environment. A missing one is a
-// *providers.Error of class Auth that names the variable.
+// Credentials reads the key and the headers from the environment. If one is missing, the error is a *providers.Error of
+// class Auth that names the variable.
 func (e Entry) Credentials(env Lookup) (Credentials, error) {
 	if unset := e.Unset(env); len(unset) > 0 {
 		what := "a value for a header"
@@ -165,11 +159,10 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 	return c, nil
 }
 
-// Open makes the provider; it opens no connection. The entry has an address: that
-// of a Simulator in this process is the caller's to give. Share httpClient among
-// all providers.
+// Open returns the entry's provider; it opens no connection. The entry must have an address: for a Simulator in this
+// process, the caller sets it. Share httpClient among all providers.
 //
-// Providers of the dialect Responses implement providers.Background besides.
+// Providers of the dialect Responses also implement providers.Background.
 func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	at := transport.Config{

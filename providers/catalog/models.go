@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Rule states facts of the models whose names begin with one of Models, at
-// Providers and in Dialects. An empty list is about all of them.
+// Rule states facts about the models whose names begin with one of Models, at Providers and in Dialects. An empty list
+// matches all.
 type Rule struct {
 	Providers []string `yaml:"providers" json:"providers,omitempty"`
 	Dialects  []string `yaml:"dialects" json:"dialects,omitempty"`
@@ -23,7 +23,7 @@ type Rule struct {
 	Facts     `yaml:",inline"`
 }
 
-// Facts are providers.Capabilities in words; each may be stated or not.
+// Facts expresses providers.Capabilities in words; each fact may be stated or not.
 type Facts struct {
 	JSON           string   `yaml:"json" json:"json,omitempty"` // one of JSONWords
 	JSONWithSearch *bool    `yaml:"json_with_search" json:"json_with_search,omitempty"`
@@ -36,7 +36,7 @@ type Facts struct {
 	MaxOutput      int      `yaml:"max_output" json:"max_output,omitempty"`
 }
 
-// Words for what providers.Capabilities leaves empty.
+// Words for the values that are empty in providers.Capabilities.
 const (
 	jsonAuto       = "auto"
 	samplingAlways = "always"
@@ -75,12 +75,12 @@ type generatedModels struct {
 	Sources map[string]source `yaml:"sources"`
 	Rules   []struct {
 		Rule   `yaml:",inline"`
-		Source string `yaml:"source"` // of Sources
+		Source string `yaml:"source"` // key of Sources
 		On     string `yaml:"on"`     // the day on which the source checked the model
 	} `yaml:"rules"`
 }
 
-// byHand is models.yaml, read once, on first use.
+// byHand returns models.yaml, which it reads once, on first use.
 var byHand = sync.OnceValue(func() (m models) {
 	readStrictly("models.yaml", modelsFile, &m)
 	return m
@@ -97,7 +97,7 @@ func readStrictly(name string, file []byte, into any) {
 	}
 }
 
-// known are the rules of models.yaml, then those of models_generated.yaml.
+// known returns the rules of models.yaml, then those of models_generated.yaml.
 var known = sync.OnceValue(func() []Rule {
 	rules := slices.Clone(byHand().Rules)
 	for _, rule := range generated().Rules {
@@ -106,8 +106,8 @@ var known = sync.OnceValue(func() []Rule {
 	return rules
 })
 
-// WindowByHand is the context window of a built-in provider's model that models.yaml
-// states, without what is generated; 0: none.
+// WindowByHand returns the context window, in tokens, that models.yaml states for a built-in provider's model; 0: none.
+// It ignores generated rules.
 func WindowByHand(provider, model string) int {
 	entry := BuiltIn()[provider]
 	for _, rule := range byHand().Rules {
@@ -118,9 +118,8 @@ func WindowByHand(provider, model string) int {
 	return 0
 }
 
-// Capabilities are the known abilities of a model at the entry's endpoint: each fact comes from
-// the first rule about the model that states it: the entry's own, those of models.yaml, those of
-// models_generated.yaml.
+// Capabilities returns the known abilities of a model at the entry's endpoint. Each fact comes from the first rule that
+// states it for the model. The entry's own rules come first, then those of models.yaml and of models_generated.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
 	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known()} {
@@ -142,8 +141,8 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 // mostLookedUp bounds the models that LookedUpOnce remembers: their names come from files.
 const mostLookedUp = 1000
 
-// LookedUpOnce is Capabilities for many calls: it goes through the rules once for each model,
-// for the first 1,000. It is safe for concurrent use.
+// LookedUpOnce returns a function like Capabilities for many calls: it goes through the rules only once for each model,
+// for the first 1,000 models. The function is safe for concurrent use.
 func (e Entry) LookedUpOnce() providers.CapabilitiesOf {
 	var mu sync.RWMutex
 	known := map[string]providers.Capabilities{}
@@ -164,15 +163,14 @@ func (e Entry) LookedUpOnce() providers.CapabilitiesOf {
 	}
 }
 
-// researches reports whether a model does deep research: all of openaidp's, and those of that
-// name at any endpoint with the Responses dialect.
+// researches reports whether a model does deep research: any model of openaidp, and any model with that in its name at
+// an endpoint with the Responses dialect.
 func (e Entry) researches(model string) bool {
 	return e.Dialect == Responses && (cmp.Or(e.Like, e.Name) == "openaidp" || strings.Contains(model, "deep-research"))
 }
 
-// isVersion reports whether model begins with a name of models.yaml, and is no later
-// one: gpt-5 is about gpt-5-mini and gpt-5-2025-08-07, not about gpt-5.7 or gpt-50, and
-// claude-opus-5 not about claude-opus-5-7.
+// isVersion reports whether model begins with name and is not a later version. The name gpt-5 covers gpt-5-mini and
+// gpt-5-2025-08-07, but not gpt-5.7 or gpt-50; claude-opus-5 does not cover claude-opus-5-7.
 func isVersion(model, name string) bool {
 	rest, ok := strings.CutPrefix(model, name)
 	if !ok || rest == "" || !isDigit(name[len(name)-1]) {
@@ -186,15 +184,15 @@ var laterVersion = regexp.MustCompile(`^-\d{1,2}(-|$)`)
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isAbout reports whether the rule is about a model of the entry. begins tells
-// whether a model's name begins with one of the rule's.
+// isAbout reports whether the rule applies to a model of the entry. begins reports whether a model's name begins with
+// one of the rule's names.
 func (r *Rule) isAbout(e Entry, model string, begins func(model, name string) bool) bool {
 	return (len(r.Providers) == 0 || slices.Contains(r.Providers, cmp.Or(e.Like, e.Name))) &&
 		(len(r.Dialects) == 0 || slices.Contains(r.Dialects, e.Dialect)) &&
 		(len(r.Models) == 0 || slices.ContainsFunc(r.Models, func(name string) bool { return begins(model, name) }))
 }
 
-// or states what f does, and what others does besides.
+// or returns the facts of f, completed by those of others that f does not state.
 func (f Facts) or(others Facts) Facts {
 	if f.Efforts == nil {
 		f.Efforts = others.Efforts

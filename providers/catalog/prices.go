@@ -31,31 +31,31 @@ type priceTable struct {
 	Prices  []priceRow        `json:"prices"`
 }
 
-// source is where figures are from, and the day for which it states them.
+// source says where figures come from, and the day for which they are stated.
 type source struct {
 	At string `json:"at"`
 	On string `json:"on"`
 }
 
-// tierRow is what tiers of service cost at Providers, by factors on the price.
+// tierRow holds the factors on the prices in service tiers at Providers.
 type tierRow struct {
 	Providers []string           `json:"providers"`
 	Source    string             `json:"source"` // of Sources
 	Factors   map[string]float64 `json:"factors"`
 }
 
-// priceRow is what Models, and their dated versions, cost at Providers.
+// priceRow holds the prices of Models, and of their dated versions, at Providers.
 type priceRow struct {
 	Providers []string `json:"providers"`
 	Models    []string `json:"models"`
 	Source    string   `json:"source"` // of Sources
 	On        string   `json:"on"`     // the day of its figures; empty: that of Source
-	From      string   `json:"from"`   // first day; empty: it holds already
+	From      string   `json:"from"`   // first day; empty: already valid
 	Until     string   `json:"until"`  // last day; empty: none is known
 	providers.Price
 }
 
-// priced is read once, on first use.
+// priced returns the price tables, which it reads once, on first use.
 var priced = sync.OnceValue(func() priceTable {
 	table, generated := readPrices("prices.yaml", pricesFile), readPrices("prices_generated.yaml", generatedFile)
 	maps.Copy(table.Sources, generated.Sources)
@@ -77,12 +77,11 @@ func readPrices(name string, file []byte) priceTable {
 	return t
 }
 
-// PricesAsOf is the day of the table behind Price, as year-month-day.
+// PricesAsOf returns the day of the table behind Price, as year-month-day.
 func PricesAsOf() string { return priced().AsOf }
 
-// Price is the price of a model on a day at the entry's endpoint, if the built-in table has it.
-// The table covers the vendors' own addresses: a gateway's prices are not known. Simulated
-// calls cost nothing.
+// Price returns the price of a model on a day at the entry's endpoint; false if the built-in table lacks it. The table
+// covers only the vendors' own addresses, because a gateway's prices are not known. Simulated calls cost nothing.
 func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 	if e.Dialect == Simulator {
 		return providers.Price{}, true // nothing
@@ -105,7 +104,7 @@ func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 	return providers.Price{}, false
 }
 
-// dated matches the suffix after the name of a version that the vendor has dated.
+// dated matches the suffix of a version that the vendor has dated.
 var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
 
 func (r priceRow) isAbout(provider, model, day string) bool {

@@ -11,20 +11,19 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// completion has the fields read from an answer; all else stays in Result.Raw.
+// completion has the fields read from an answer; the others are only in Result.Raw.
 type completion struct {
 	Model       string           `json:"model"`
 	Error       *json.RawMessage `json:"error"` // OpenRouter and LM Studio send errors with status 200
 	Choices     []choice         `json:"choices"`
 	Usage       *usage           `json:"usage"`
 	ServiceTier transport.Tier   `json:"service_tier"`
-	// What endpoints that search by themselves list beside the message: Perplexity
-	// both, xAI and OpenRouter the first.
+	// Lists of endpoints that search by themselves: Perplexity sends both, xAI and OpenRouter the first.
 	Citations     pages `json:"citations"`
 	SearchResults pages `json:"search_results"`
 }
 
-// grounding is the evidence of searches: of the message, of the usage, and beside them.
+// grounding returns the evidence of searches in the message, in the usage, and in the fields beside them.
 func (c *completion) grounding(m message) providers.Grounding {
 	g := providers.Grounding{Searches: c.Usage.searches()}
 	named := slices.Concat([]providers.Source(m.Annotations), m.ExecutedTools.sources, c.SearchResults, c.Citations)
@@ -38,7 +37,7 @@ type choice struct {
 	FinishReason string           `json:"finish_reason"`
 	Error        *json.RawMessage `json:"error"`
 	Message      message          `json:"message"`
-	Text         *string          `json:"text"` // of a text that was to be continued
+	Text         *string          `json:"text"` // the continuation of a text
 }
 
 func (c *choice) text() string {
@@ -52,11 +51,10 @@ type message struct {
 	Content     content   `json:"content"`
 	Refusal     string    `json:"refusal"`
 	Annotations citations `json:"annotations"`
-	// ExecutedTools are what Groq's systems did before they answered.
+	// ExecutedTools are the tools that Groq's systems ran before they answered.
 	ExecutedTools executed `json:"executed_tools"`
-	// Where servers show what a model thought: OpenRouter and newer vLLM in the
-	// first, DeepSeek, xAI, LM Studio and older vLLM in the second, Mistral in
-	// parts of the content.
+	// Fields in which servers show what a model thought. OpenRouter and newer vLLM use the first, DeepSeek, xAI, LM
+	// Studio and older vLLM the second, Mistral parts of the content.
 	Reasoning        thought `json:"reasoning"`
 	ReasoningContent thought `json:"reasoning_content"`
 }
@@ -101,7 +99,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		result.Finish = providers.FinishTruncated
 	case "error", "network_error", "insufficient_system_resource", "abort":
 		return nil, answer.Malformed(errors.New("the answer broke off: " + choice.FinishReason))
-	default: // stop; servers have words of their own for it, or none
+	default: // stop; servers may have other words for it, or none
 		result.Finish = providers.FinishStop
 		if transport.Filtered(choice.FinishReason) {
 			result.Finish, result.Reason = providers.FinishRefused, choice.FinishReason
@@ -122,8 +120,8 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	return result, nil
 }
 
-// content is a message's text: a string, null, or a list of parts whose texts are joined, and a
-// reasoning model's thoughts apart.
+// content is a message's text: a string, null, or a list of parts. It joins the parts' texts, and keeps the thoughts of
+// a reasoning model apart.
 type content struct {
 	text, thoughts string
 }
@@ -151,7 +149,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// thinking is a part's thoughts: a string, or a list of texts.
+// thinking returns the thoughts in a part: a string, or the joined texts of a list.
 func thinking(raw json.RawMessage) string {
 	var texts []struct {
 		Text thought `json:"text"`
@@ -168,7 +166,7 @@ func thinking(raw json.RawMessage) string {
 	return text.String()
 }
 
-// thought is optional text of an answer: anything but text reads as none.
+// thought is optional text of an answer; any other JSON value reads as "".
 type thought string
 
 // UnmarshalJSON never fails.
@@ -180,7 +178,7 @@ func (t *thought) UnmarshalJSON(raw []byte) error {
 // citations are the pages that a message's annotations name.
 type citations []providers.Source
 
-// UnmarshalJSON never fails: other annotations, and forms not foreseen, are none.
+// UnmarshalJSON never fails: it skips other annotations and unknown forms.
 func (c *citations) UnmarshalJSON(raw []byte) error {
 	var annotations []struct {
 		Citation providers.Source `json:"url_citation"`
@@ -192,7 +190,7 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// pages are listed as addresses or as objects that have one.
+// pages holds a list of pages, given as addresses or as objects with an address.
 type pages []providers.Source
 
 // UnmarshalJSON never fails: invalid pages are left out.
@@ -216,7 +214,7 @@ type executed struct {
 	sources  []providers.Source
 }
 
-// UnmarshalJSON never fails: a tool of a form not foreseen is no search.
+// UnmarshalJSON never fails: a tool of unknown form does not count as a search.
 func (e *executed) UnmarshalJSON(raw []byte) error {
 	var tools []struct {
 		Type      string `json:"type"`
@@ -269,14 +267,14 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// UnmarshalJSON never fails: a field of a form not foreseen costs that field.
+// UnmarshalJSON never fails: a field of unknown form is left empty, without affecting the others.
 func (u *usage) UnmarshalJSON(raw []byte) error {
 	type fields usage
 	_ = json.Unmarshal(raw, (*fields)(u))
 	return nil
 }
 
-// searches is the number of searches that the provider says it made.
+// searches returns the number of searches that the provider reports.
 func (u *usage) searches() int {
 	if u == nil {
 		return 0
@@ -291,7 +289,7 @@ func (u *usage) normalised(tier transport.Tier) providers.Usage {
 	return providers.Usage{
 		Reported: true,
 		Input:    int64(u.Prompt),
-		// xAI and Gemini leave reasoning out of the completion, not of the total.
+		// xAI and Gemini count reasoning in the total, but not in the completion.
 		Output:    int64(max(u.Completion, u.Total-u.Prompt)),
 		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit, u.CachedTokens, u.CachedHere)),
 		Written:   int64(u.PromptDetails.Written),

@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// encode builds the body and names the request's fields that the model does not take. The
-// request's own fields win over Extra's; keys are sorted, so equal requests have equal bytes.
+// encode builds the body and names the request's fields that the model does not take. The request's own fields override
+// those in Extra. Keys are sorted, so equal requests have equal bytes.
 func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body map[string]any, dropped []string) {
 	body = make(map[string]any, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
@@ -41,8 +41,7 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 	return body, dropped
 }
 
-// continues makes a body one that asks for the continuation of a text, whose bound has
-// kept its older name there.
+// continues turns a body into a request to continue a text, for which the bound on the output has its older name.
 func continues(body map[string]any, req *providers.Request) {
 	text := ""
 	for _, m := range req.Messages {
@@ -77,12 +76,12 @@ func (f Flavour) addSearch(body map[string]any, name string) {
 		body["tools"] = providers.WithTool(body["tools"], map[string]any{"type": name}, func(given map[string]any) bool { return given["type"] == name })
 		return
 	}
-	if _, set := body[name]; !set { // Extra may say more of it
+	if _, set := body[name]; !set { // Extra may set it in more detail
 		body[name] = map[string]any{}
 	}
 }
 
-// responseFormat is the body's response_format; nil: none.
+// responseFormat returns the body's response_format; nil: none.
 func responseFormat(j providers.JSON, schema *providers.Schema, caps providers.Capabilities) any {
 	switch {
 	case schema == nil:
@@ -98,7 +97,7 @@ func responseFormat(j providers.JSON, schema *providers.Schema, caps providers.C
 	return nil
 }
 
-// requireParameters adds to what the request's Extra says of routing.
+// requireParameters adds the requirement to support all parameters to the routing in the request's Extra.
 func requireParameters(routing any) map[string]any {
 	required := map[string]any{}
 	if given, ok := routing.(map[string]any); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// response has the fields read from an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; the others are only in Result.Raw.
 type response struct {
 	Error          *json.RawMessage `json:"error"` // gateways send errors with status 200
 	Candidates     []candidate      `json:"candidates"`
@@ -34,7 +34,7 @@ type candidate struct {
 	FinishMessage string            `json:"finishMessage"`
 	Grounding     groundingMetadata `json:"groundingMetadata"`
 	Safety        ratings           `json:"safetyRatings"`
-	URLContext    json.RawMessage   `json:"urlContextMetadata"` // of a tool that an override added
+	URLContext    json.RawMessage   `json:"urlContextMetadata"` // from a tool that an override added
 }
 
 // decode turns a whole answer into a result; its error is a *providers.Error.
@@ -81,7 +81,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	result.Grounding = c.evidence()
 	result.Grounding.Safety = c.Safety
 	if len(c.URLContext) > 0 {
-		result.Usage.Tools = 0 // pages that were read are charged, other than what a search brought in
+		result.Usage.Tools = 0 // tokens of pages read are charged, unlike those of search results
 	}
 	for _, other := range r.Candidates[1:] {
 		text, _ := other.texts()
@@ -90,7 +90,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	return result, nil
 }
 
-// texts are the candidate's text and its model's thoughts.
+// texts returns the candidate's text and its model's thoughts.
 func (c *candidate) texts() (text, thoughts string) {
 	var said, thought strings.Builder
 	for _, part := range c.Content.Parts {
@@ -116,7 +116,7 @@ func (c *candidate) finish(result *providers.Result) (broken string) {
 		result.Finish = providers.FinishRefused
 		result.Reason = strings.TrimSpace(c.FinishReason + " " + c.FinishMessage)
 		result.Text = cmp.Or(result.Text, c.FinishMessage, "the answer was stopped: "+c.FinishReason)
-	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER, …: there is but one good end
+	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER, …: only one good end exists
 		return strings.TrimSpace("the answer broke off: " + c.FinishReason + " " + c.FinishMessage)
 	}
 	return ""
@@ -139,10 +139,10 @@ func (m *groundingMetadata) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// ratings are what Google says of the candidate's harm.
+// ratings are Google's ratings of harm in the candidate.
 type ratings []providers.SafetyRating
 
-// UnmarshalJSON never fails: what cannot be read is no rating.
+// UnmarshalJSON never fails: it skips unreadable ratings.
 func (r *ratings) UnmarshalJSON(raw []byte) error {
 	var all []providers.SafetyRating
 	if json.Unmarshal(raw, &all) == nil {
@@ -151,7 +151,7 @@ func (r *ratings) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// toolCall is a call of Google's own tools, of an answer that shows them.
+// toolCall is a call of one of Google's own tools, in an answer that shows them.
 type toolCall struct {
 	Type string `json:"toolType"`
 	Args struct {
@@ -159,17 +159,16 @@ type toolCall struct {
 	} `json:"args"`
 }
 
-// UnmarshalJSON never fails: what cannot be read is no evidence.
+// UnmarshalJSON never fails: unreadable input is no evidence.
 func (t *toolCall) UnmarshalJSON(raw []byte) error {
 	type fields toolCall
 	_ = json.Unmarshal(raw, (*fields)(t))
 	return nil
 }
 
-// evidence of a search: its metadata, which is empty where there was none, and the
-// calls of the tool. From Gemini 3 on Google charges for each different query that
-// is not empty, and older models once for all queries of a call:
-// https://ai.google.dev/gemini-api/docs/google-search#pricing
+// evidence returns the evidence of searches: the candidate's metadata, which is empty without a search, and the calls
+// of the tool. From Gemini 3 on, Google charges for each different query that is not empty; for older models it charges
+// once for all queries of a call: https://ai.google.dev/gemini-api/docs/google-search#pricing
 func (c *candidate) evidence() providers.Grounding {
 	asked := slices.Clone(c.Grounding.Queries)
 	for _, part := range c.Content.Parts {
@@ -191,7 +190,7 @@ func (c *candidate) evidence() providers.Grounding {
 }
 
 type usage struct {
-	Prompt     transport.Count `json:"promptTokenCount"` // cached ones are among them
+	Prompt     transport.Count `json:"promptTokenCount"` // includes cached ones
 	Tools      transport.Count `json:"toolUsePromptTokenCount"`
 	Cached     transport.Count `json:"cachedContentTokenCount"`
 	Candidates transport.Count `json:"candidatesTokenCount"`
@@ -201,7 +200,7 @@ type usage struct {
 	reported bool
 }
 
-// UnmarshalJSON never fails: usage of another form is not reported.
+// UnmarshalJSON never fails: usage of unknown form counts as not reported.
 func (u *usage) UnmarshalJSON(raw []byte) error {
 	type fields usage
 	u.reported = json.Unmarshal(raw, (*fields)(u)) == nil

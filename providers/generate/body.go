@@ -10,9 +10,8 @@ import (
 
 type object = map[string]any
 
-// encode builds the body and names the request's fields that the model does not take. The
-// request's own fields win over Extra's, also inside generationConfig; keys are sorted, so
-// equal requests have equal bytes.
+// encode builds the body and names the request's fields that the model does not take. The request's own fields override
+// those in Extra, even inside generationConfig. Keys are sorted, so equal requests have equal bytes.
 func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+4)
 	maps.Copy(body, req.Extra)
@@ -27,7 +26,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 			_, is := given[caps.Search]
 			return is
 		})
-		if format != providers.JSONNone { // else the search is left out without a word
+		if format != providers.JSONNone { // otherwise the search is silently left out
 			body["toolConfig"] = plus(req.Extra["toolConfig"], "includeServerSideToolInvocations", true)
 		}
 	}
@@ -63,7 +62,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	return body, dropped
 }
 
-// plus is a copy of an object, or a new one, with another field.
+// plus returns a copy of an object with one more field; if given is not an object, a new one.
 func plus(given any, field string, value any) object {
 	own := object{}
 	if fields, ok := given.(object); ok {
@@ -73,8 +72,7 @@ func plus(given any, field string, value any) object {
 	return own
 }
 
-// turns are the messages in Google's form: system messages are separate, and an assistant is a
-// model.
+// turns returns the messages in Google's form: system messages are separate, and the role of an assistant is "model".
 func turns(messages []providers.Message) (system []any, contents []any) {
 	contents = []any{}
 	for _, m := range messages {
@@ -91,16 +89,16 @@ func turns(messages []providers.Message) (system []any, contents []any) {
 	return system, contents
 }
 
-// budgets are the tokens of thinking for the efforts, within the range that every
-// model with a budget takes (Google's own for OpenAI's words; "xhigh" and "max" are
-// the most that all of them take). -1, without an effort, leaves it to the model.
+// budgets maps efforts to tokens of thinking, within the range that every model with a budget accepts. The values are
+// Google's own for OpenAI's words; "xhigh" and "max" get the most that all of these models accept. Without an effort,
+// -1 leaves the number to the model.
 var budgets = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 
-// levels are the words of models with levels; the other efforts have none.
+// levels are the efforts that models with levels accept.
 var levels = []string{"minimal", "low", "medium", "high"}
 
-// addThinking asks for the request's effort in the model's way: a number of tokens or a level,
-// never both, which is an error. An unknown model gets a number, which newer models take, too.
+// addThinking requests the effort in the model's way: a number of tokens or a level, never both, which is an error. An
+// unknown model gets a number, which newer models accept, too.
 func addThinking(config object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
 	effort, refused := caps.Effort(req)
 	thinking := object{}

@@ -33,9 +33,8 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. A prompt that Google blocks and an answer
-// that it stops for its content are Results with FinishRefused. Google cannot be made to
-// search: the prompt has to ask for it.
+// Call makes one attempt; see providers.Provider. If Google blocks the prompt, or stops the answer because of its
+// content, the Result has FinishRefused. Google cannot be made to search: the prompt has to ask for it.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	model := strings.TrimPrefix(req.Model, "models/") // Google's own form of names
 	x, err := p.endpoint.Begin(req, model)
@@ -54,7 +53,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	return x.Finish(result, dropped), nil
 }
 
-// path is the endpoint of a model, whose name cannot lead elsewhere.
+// path returns the path of a model's endpoint. The name is escaped, so that it cannot lead elsewhere.
 func path(model string) string {
 	return "v1beta/models/" + url.PathEscape(model) + ":generateContent"
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// message has the fields read from an answer; all else stays in Result.Raw.
+// message has the fields read from an answer; the others are only in Result.Raw.
 type message struct {
 	Error       *json.RawMessage  `json:"error"` // gateways send errors with status 200
 	Content     []json.RawMessage `json:"content"`
@@ -29,13 +29,13 @@ type message struct {
 // turn is the answer to one call, in one part or, after pauses, in several.
 type turn struct {
 	parts    int
-	content  []json.RawMessage // as received: it is sent back as it is
-	blocks   []block           // the same, read
+	content  []json.RawMessage // as received, because it is sent back unchanged
+	blocks   []block           // the same, parsed
 	usage    providers.Usage
-	searches int // that the usage counts
+	searches int // searches that the usage counts
 	raw      []byte
 	last     message
-	answer   *transport.Answer // that the last was read from
+	answer   *transport.Answer // from which last was read
 }
 
 // add reads one more answer; its error is a *providers.Error.
@@ -84,19 +84,19 @@ func (t *turn) add(answer *transport.Answer) error {
 
 func (t *turn) paused() bool { return t.last.StopReason == "pause_turn" }
 
-// resume is the body that makes the model continue after a pause: the same, with its text so
+// resume returns the request body that makes the model continue after a pause: the same body with the model's output so
 // far.
 func (t *turn) resume(body object, req *providers.Request) object {
 	_, turns := split(req.Messages)
 	body = maps.Clone(body)
 	body["messages"] = append(turns, object{"role": "assistant", "content": t.content})
 	if id := t.last.Container.ID; id != "" {
-		body["container"] = id // in which newer searches run their filters
+		body["container"] = id // newer searches run their filters in it
 	}
 	return body
 }
 
-// result is what the whole turn comes to; its error is a *providers.Error.
+// result returns the result of the whole turn; its error is a *providers.Error.
 func (t *turn) result() (*providers.Result, error) {
 	text, thoughts := t.texts()
 	result := &providers.Result{
@@ -112,7 +112,7 @@ func (t *turn) result() (*providers.Result, error) {
 	switch t.last.StopReason {
 	case "max_tokens", "model_context_window_exceeded", "pause_turn":
 		result.Finish = providers.FinishTruncated
-		if t.last.StopReason != "max_tokens" { // which needs no words
+		if t.last.StopReason != "max_tokens" { // that needs no explanation
 			result.Reason = t.last.StopReason
 		}
 	case "refusal":
@@ -122,7 +122,7 @@ func (t *turn) result() (*providers.Result, error) {
 	case "tool_use":
 		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that is not run")
 	default: // end_turn, stop_sequence
-		if transport.Filtered(t.last.StopReason) { // of a compatible endpoint
+		if transport.Filtered(t.last.StopReason) { // from a compatible endpoint
 			result.Finish, result.Reason = providers.FinishRefused, t.last.StopReason
 			return result, nil
 		}
@@ -134,9 +134,8 @@ func (t *turn) result() (*providers.Result, error) {
 	return result, nil
 }
 
-// texts are the text and the visible thoughts. An answer that cites is cut into a block for
-// each citation; if anything but text is between two blocks, these are separated by an empty
-// line.
+// texts returns the text and the visible thoughts. An answer with citations has a block for each. Two blocks of text
+// with other blocks in between are separated by an empty line.
 func (t *turn) texts() (text, thoughts string) {
 	var said, thought strings.Builder
 	apart := false
@@ -159,10 +158,10 @@ func (t *turn) texts() (text, thoughts string) {
 }
 
 type usage struct {
-	Input         transport.Count `json:"input_tokens"` // without those of the cache
+	Input         transport.Count `json:"input_tokens"` // without cached ones
 	CacheRead     transport.Count `json:"cache_read_input_tokens"`
 	CacheCreation transport.Count `json:"cache_creation_input_tokens"`
-	Output        transport.Count `json:"output_tokens"` // thinking is among them
+	Output        transport.Count `json:"output_tokens"` // includes thinking
 	OutputDetails struct {
 		Thinking transport.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
@@ -174,15 +173,14 @@ type usage struct {
 	reported bool
 }
 
-// UnmarshalJSON never fails: usage of another form is not reported.
+// UnmarshalJSON never fails: usage of unknown form counts as not reported.
 func (u *usage) UnmarshalJSON(raw []byte) error {
 	type fields usage
 	u.reported = json.Unmarshal(raw, (*fields)(u)) == nil
 	return nil
 }
 
-// addTo adds the usage of one part; a number that one of them does not report counts as not
-// reported.
+// addTo adds the usage of one part. A number that one of the parts does not report counts as not reported.
 func (u *usage) addTo(sum providers.Usage, first bool) providers.Usage {
 	if u == nil {
 		sum.Reported = false

@@ -6,10 +6,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// searchTool is the name that the search must have.
+// searchTool is the name that the API requires for the search tool.
 const searchTool = "web_search"
 
-// block is a piece of an answer's content.
+// block is one block of an answer's content.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -22,7 +22,7 @@ type block struct {
 	Content   json.RawMessage `json:"content"`   // of a tool's result
 }
 
-// grounding is the evidence of searches. A failed search is none, nor is one without results.
+// grounding returns the evidence of searches. Searches that failed or had no results are no evidence.
 func (t *turn) grounding() providers.Grounding {
 	g := providers.Grounding{Searches: t.searches}
 	var cited, given []providers.Source
@@ -49,15 +49,15 @@ func (t *turn) grounding() providers.Grounding {
 	}
 	switch {
 	case len(made) == 0 && failed:
-		g.Searches = 0 // nor are they billed
+		g.Searches = 0 // they are not billed either
 	case g.Searches == 0:
-		g.Searches = len(made) // of an endpoint that does not count them
+		g.Searches = len(made) // the endpoint does not count them
 	}
 	g.Sources = providers.UniqueSources(append(cited, given...))
 	return g
 }
 
-// query is what a search was for; empty where it cannot be read.
+// query returns the query of a search; empty if it cannot be read.
 func (b block) query() string {
 	var input struct {
 		Query string `json:"query"`
@@ -66,8 +66,8 @@ func (b block) query() string {
 	return input.Query
 }
 
-// pages are those of a list of citations or of results, in which both have their
-// address; nil: it is no list, but an error.
+// pages returns the sources in a list of citations or of results, which have their address in the same field. nil: raw
+// is not a list but an error.
 func pages(raw json.RawMessage) []providers.Source {
 	var listed []providers.Source
 	if json.Unmarshal(raw, &listed) != nil {

@@ -7,7 +7,7 @@ import (
 	"maps"
 )
 
-// event is one of a stream's, with the fields that a whole message is made of.
+// event is an event of a stream, with the fields from which a message is built.
 type event struct {
 	Type    string         `json:"type"`
 	Message map[string]any `json:"message"`
@@ -17,7 +17,8 @@ type event struct {
 	Usage   map[string]any `json:"usage"`
 }
 
-// joined is the whole message of a stream that was not asked for, or the event with its error.
+// joined returns the message that the events of a stream amount to, or the event with its error. The stream was not
+// asked for.
 func joined(parts []json.RawMessage) (json.RawMessage, error) {
 	message := map[string]any{}
 	var blocks []map[string]any

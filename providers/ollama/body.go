@@ -10,12 +10,11 @@ import (
 
 type object = map[string]any
 
-// encode builds the body and names the request's fields that the model does not take. The
-// request's own fields win over Extra's, also inside options; keys are sorted, so equal
-// requests have equal bytes.
+// encode builds the body and names the request's fields that the model does not take. The request's own fields override
+// those in Extra, even inside options. Keys are sorted, so equal requests have equal bytes.
 //
-// The server is told not to truncate a prompt that does not fit, nor to drop its start while
-// answering, which it does silently otherwise. Extra may override this.
+// The server is told not to truncate a prompt that does not fit, nor to drop its start while answering, which it does
+// silently otherwise. Extra may override this.
 func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+8)
 	body["truncate"], body["shift"] = false, false
@@ -56,18 +55,18 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 }
 
 const (
-	// leastWindow is what a server without much memory has by default.
+	// leastWindow is the default window of a server without much memory.
 	leastWindow = 4096
-	// unboundedRoom is kept for an answer that nothing bounds.
+	// unboundedRoom is the space reserved for an answer without a bound.
 	unboundedRoom = 4096
-	// roleTokens is the most that a template puts around a message.
+	// roleTokens is the most tokens that a template adds around a message.
 	roleTokens = 16
 )
 
-// window is the context, in tokens, that the request needs: its prompt, at a token for every
-// three bytes, which exceeds the true number except for hashes, and its answer. The server's
-// default may be as small as 4,096 whatever the model supports. A change makes it reload the
-// model, so there are few sizes, each twice the one before, up to the model's own.
+// window returns the context, in tokens, that the request needs: its prompt and its answer. A prompt counts one token
+// for every three bytes, which exceeds the true number except for hashes. The server's default may be as small as 4,096
+// whatever the model supports. A change makes the server reload the model, so there are few sizes, each twice the one
+// before, up to the model's own.
 func window(req *providers.Request, caps providers.Capabilities) int {
 	need := cmp.Or(req.MaxOutputTokens, unboundedRoom)
 	for _, m := range req.Messages {
@@ -83,11 +82,11 @@ func window(req *providers.Request, caps providers.Capabilities) int {
 	return size
 }
 
-// levels are the words of models that are told how much to think.
+// levels are the efforts of models that can be told how much to think.
 var levels = []string{"low", "medium", "high"}
 
-// thinking is whether the model thinks, or how much; nil: as it does by default.
-// refused: the request's effort was left out, or only that there is one was said.
+// thinking returns the body's field think: whether the model thinks, or how much; nil: its default. refused means that
+// the request's effort was not sent, or only as "true".
 func thinking(req *providers.Request, caps providers.Capabilities) (think any, refused bool) {
 	effort, refused := caps.Effort(req)
 	switch {

@@ -30,8 +30,8 @@ type rules struct {
 	}
 }
 
-// vendor is a file of the source: the prices in it hold at Providers, the windows at
-// WindowsAt, of models whose names begin with Models.
+// vendor is a file of the source. The prices in it apply at Providers, and the windows at WindowsAt, to models whose
+// names begin with Models.
 type vendor struct {
 	File      string
 	Providers []string
@@ -48,8 +48,7 @@ type leftOut struct {
 	Reason string
 }
 
-// searchRule is what a thousand searches cost at Providers, of the models whose names
-// begin with Models.
+// searchRule is the price of a thousand searches at Providers, for the models whose names begin with Models.
 type searchRule struct {
 	Providers  []string
 	Models     string
@@ -69,9 +68,8 @@ func main() {
 	}
 }
 
-// generate writes the generated tables into folder from the clone, without what is
-// written by hand: the models that rows of its prices.yaml name, and those whose window
-// byHand knows. It prints what it leaves out.
+// generate writes the generated tables into folder from the clone. It leaves out what is written by hand: the models
+// named by rows of folder's prices.yaml, and those whose window byHand knows. It prints what it leaves out.
 func generate(ctx context.Context, clone, folder string, byHand func(provider, model string) int, report io.Writer) error {
 	var r rules
 	if err := yaml.UnmarshalWithOptions(rulesFile, &r, yaml.DisallowUnknownField()); err != nil {
@@ -99,7 +97,6 @@ func generate(ctx context.Context, clone, folder string, byHand func(provider, m
 	return os.WriteFile(filepath.Join(folder, "models_generated.yaml"), []byte(windows), 0o644)
 }
 
-// read reads the vendor's file of the clone.
 func (v *vendor) read(ctx context.Context, clone, commit string) error {
 	v.path, v.source = "prices/providers/"+v.File, "genai-prices-"+strings.TrimSuffix(v.File, ".yml")
 	raw, err := git(ctx, clone, "show", commit+":"+v.path)
@@ -114,12 +111,13 @@ func (v *vendor) read(ctx context.Context, clone, commit string) error {
 	return nil
 }
 
-// sourceLine is the vendor's file as a line of a table's sources.
+// sourceLine returns the vendor's file as a line of a table's sources.
 func (v *vendor) sourceLine(commit, day string) string {
 	return fmt.Sprintf("  %s: {at: \"https://github.com/pydantic/genai-prices/blob/%s/%s\", on: %q}\n", v.source, commit, v.path, day)
 }
 
-// prices is the table of prices.
+// prices returns the content of the generated price table. hand holds the models, as provider:model, that are priced by
+// hand; report receives what is left out.
 func (r *rules) prices(day, commit string, hand map[string]bool, report io.Writer) string {
 	var sources, rows strings.Builder
 	for _, vendor := range r.Vendors {
@@ -145,7 +143,7 @@ func (r *rules) prices(day, commit string, hand map[string]bool, report io.Write
 	return content + "\nas_of: \"" + day + "\"\n\nsources:\n" + sources.String() + "\nprices:\n" + rows.String()
 }
 
-// write adds the rows of a model and returns their number, or reports why there is none.
+// write adds the rows of a model and returns their number, or reports why there are none.
 func (r *rules) write(rows, report io.Writer, m model, names []string, hand map[string]bool, about row) int {
 	leaveOut := func(names []string, reason string) {
 		fmt.Fprintf(report, "left out: %s %s: %s\n", about.providers[0], strings.Join(names, ", "), reason)
@@ -197,7 +195,7 @@ func (r *rules) search(p *row) error {
 	return errors.New("the price of a search is unknown")
 }
 
-// handWritten are the models, as provider:model, that rows of the table at path name.
+// handWritten returns the set of models, as provider:model, in the rows of the table at path.
 func handWritten(path string) (map[string]bool, error) {
 	raw, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {

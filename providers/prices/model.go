@@ -19,10 +19,10 @@ type model struct {
 	Comments string `yaml:"price_comments"`
 	Removed  bool
 	Window   int `yaml:"context_window"`
-	Prices   any // figures, or a list of them with constraints
+	Prices   any // prices, or a list of prices with constraints
 }
 
-// clause says which names are about a model.
+// clause says which names belong to a model.
 type clause struct {
 	Equals     string
 	StartsWith string `yaml:"starts_with"`
@@ -52,13 +52,13 @@ func (c clause) matches(name string) bool {
 }
 
 var (
-	whole = regexp.MustCompile(`^[a-z0-9.-]*[a-z0-9]$`)       // a name of the vendor's own
-	cut   = regexp.MustCompile(`-20\d\d(-?\d\d)?$`)           // one that ends within a date
-	dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`) // that of a dated version
+	whole = regexp.MustCompile(`^[a-z0-9.-]*[a-z0-9]$`)       // a complete name of the vendor
+	cut   = regexp.MustCompile(`-20\d\d(-?\d\d)?$`)           // a name that ends within a date
+	dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`) // a name of a dated version
 )
 
-// named are the names that the clause states. A row is about whole names and their
-// dated versions, so of all that a prefix is about, the prefix itself is one.
+// named returns the names that the clause states. A row covers whole names and their dated versions, so for a prefix
+// only the prefix itself is returned.
 func (c clause) named() (names []string) {
 	for _, name := range []string{c.Equals, c.StartsWith} {
 		if name != "" && (name == c.Equals || !cut.MatchString(name)) {
@@ -71,9 +71,8 @@ func (c clause) named() (names []string) {
 	return names
 }
 
-// names are those of the model that begin with prefix and that the source finds this
-// model by: the first that matches. Dated versions of another of the names are not
-// repeated.
+// names returns the model's names that begin with prefix. It leaves out names that the source assigns to an earlier
+// model, because the first match counts, and dated versions of another of the names.
 func (m model) names(earlier []model, prefix string) (names []string) {
 	for _, name := range append([]string{m.ID}, m.Match.named()...) {
 		undated := dated.ReplaceAllString(name, "")
@@ -88,8 +87,8 @@ func (m model) names(earlier []model, prefix string) (names []string) {
 	return names
 }
 
-// versioned is a dated version of one of the names that a model other than id states,
-// which a row of the undated name would be about; empty: there is none.
+// versioned returns a dated version of one of the names that a model other than id states; empty: there is none. A row
+// of the undated name would wrongly cover that version.
 func versioned(names []string, id string, models []model) string {
 	for _, m := range models {
 		for _, name := range m.Match.named() {
@@ -114,8 +113,7 @@ type row struct {
 	searchOnce           bool
 }
 
-// rows are the model's rows that hold on day or later, or an error that says why there
-// can be none.
+// rows returns the model's rows that are valid on day or later, or an error that says why there can be none.
 func (m model) rows(day string) (rows []row, err error) {
 	switch {
 	case m.Removed:
@@ -163,7 +161,7 @@ func (m model) rows(day string) (rows []row, err error) {
 	return rows, nil
 }
 
-// rowOf is the row of the source's figures.
+// rowOf returns a row with the prices in figures.
 func rowOf(figures map[string]any) (*row, error) {
 	r, long := row{}, row{}
 	for _, unit := range []struct {
@@ -206,7 +204,7 @@ func rowOf(figures map[string]any) (*row, error) {
 	return &r, nil
 }
 
-// tiered is a price, and that of calls with more input than above; 0: the same.
+// tiered returns a price, and the price of calls with more input than above tokens; above 0: there is only one price.
 func tiered(figure any) (base, tier, above float64, err error) {
 	fields, ok := figure.(map[string]any)
 	if !ok {
@@ -237,7 +235,7 @@ func number(figure any) (float64, bool) {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// String is the row as a line of the table.
+// String returns the row as a line of the table.
 func (r row) String() string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "  - {providers: [%s], models: [%s], source: %s, on: %q, ", strings.Join(r.providers, ", "), strings.Join(r.models, ", "), r.source, r.day)

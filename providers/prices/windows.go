@@ -15,7 +15,7 @@ type window struct {
 	on     string
 }
 
-// windows is the table of models: the context windows that the source states and
+// windows returns the content of the generated table of models: the context windows that the source states and
 // models.yaml does not.
 func (r *rules) windows(day, commit string, byHand func(provider, model string) int, report io.Writer) string {
 	var sources, rows strings.Builder
@@ -42,9 +42,8 @@ func (r *rules) windows(day, commit string, byHand func(provider, model string) 
 		"\nas_of: \"" + day + "\"\n\nsources:\n" + sources.String() + "\nrules:\n" + rows.String()
 }
 
-// windows are the vendor's. A longer name is before the name that it begins with. A model
-// is left to models.yaml if that states the window of its id, and otherwise each name that
-// has one there.
+// windows returns the vendor's context windows. Longer names come before the names that they begin with. If models.yaml
+// states the window of the model's ID, the model is left out; otherwise only the names that models.yaml states.
 func (v *vendor) windows(without []leftOut, byHand func(provider, model string) int, report io.Writer) (made []window) {
 	for i, m := range v.models {
 		names := m.names(v.models[:i], v.Models)

@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// recording is one request that a test of some client library made, and its answer.
+// recording is one request that a test of a client library made, and its answer.
 type recording struct {
 	file     string
 	index    int // in the file, from 1
@@ -32,8 +32,7 @@ type recording struct {
 
 func (r recording) name() string { return fmt.Sprintf("%s#%d", r.file, r.index) }
 
-// recordings reads every cassette below the folder. skipped counts the files that are
-// none.
+// recordings reads every cassette below the folder. skipped counts the files that are not cassettes.
 func recordings(folder string, each func(recording)) (skipped int, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -66,7 +65,7 @@ func recordings(folder string, each func(recording)) (skipped int, err error) {
 
 var errNoCassette = errors.New("not a cassette")
 
-// parse reads a cassette of VCR's kind: vcrpy's, Ruby's or R's.
+// parse parses a cassette in a VCR format: vcrpy's, Ruby's or R's.
 func parse(raw []byte) ([]recording, error) {
 	if !bytes.Contains(raw, []byte("interactions")) {
 		return nil, errNoCassette
@@ -134,7 +133,7 @@ func (i interaction) recording() recording {
 	return r
 }
 
-// number is any of the numbers that a decoder makes.
+// number converts any of the numeric types that a decoder produces; false: value is not a number.
 func number(value any) (float64, bool) {
 	switch n := value.(type) {
 	case float64:
@@ -149,11 +148,10 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// body is a body's bytes: text, bytes, an object that holds them, or the JSON value parsed from
-// them.
+// body returns the bytes of a body: text, bytes, an object that holds them, or the JSON value parsed from them.
 func body(written, parsed any) []byte {
 	if parsed != nil {
-		raw, _ := json.Marshal(parsed) // of YAML's plain values
+		raw, _ := json.Marshal(parsed) // plain values from YAML always encode
 		return raw
 	}
 	switch b := written.(type) {
@@ -173,7 +171,7 @@ func body(written, parsed any) []byte {
 	return nil
 }
 
-// inflate unpacks a body that was recorded as it travelled.
+// inflate decompresses a body that was recorded as transferred.
 func inflate(raw []byte) []byte {
 	var reader io.Reader
 	switch {

@@ -51,7 +51,7 @@ func judge(want expect.Answer, result *providers.Result, err error) []string {
 	return differences
 }
 
-// bare is a text without white space: between blocks, dialects may set lines apart.
+// bare returns a text without white space, because dialects may add lines between blocks.
 func bare(text string) string { return strings.Join(strings.Fields(text), "") }
 
 func dollars(usd *float64) string {

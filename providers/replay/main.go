@@ -32,8 +32,8 @@ func main() {
 // tally counts the recordings of one dialect.
 type tally struct{ read, right, failures, searches, repeated, unfit int }
 
-// replay has every recorded answer below the folder read, prints each difference and
-// a table, and returns how many answers were read wrong.
+// replay makes the dialects read every recorded answer below the folder. It prints each difference and a table, and
+// returns how many answers were read wrong.
 func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err error) {
 	r := openRoad()
 	defer r.close()
@@ -98,7 +98,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 		sum = tally{sum.read + t.read, sum.right + t.right, sum.failures + t.failures, sum.searches + t.searches, sum.repeated + t.repeated, sum.unfit + t.unfit}
 	}
 	row(table, "all", sum)
-	_ = table.Flush() // to a writer of the caller's
+	_ = table.Flush() // the caller's writer
 	for _, reason := range slices.Sorted(maps.Keys(unfit)) {
 		fmt.Fprintf(out, "not judged: %s (%d)\n", reason, unfit[reason])
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// hosts are the providers whose requests differ from others in their dialect.
+// hosts maps hosts to the providers whose requests differ from others in their dialect.
 var hosts = map[string]string{
 	"api.openai.com": "openai", "openrouter.ai": "openrouter",
 	"api.anthropic.com": "anthropic", "generativelanguage.googleapis.com": "google",
@@ -28,7 +28,7 @@ type call struct {
 	dialect, host, provider, model string
 }
 
-// callOf is the call of a recording; false: evalfleet makes none like it.
+// callOf returns the call of a recording; false: evalfleet makes no such call.
 func callOf(r recording) (call, bool) {
 	u, err := url.Parse(r.url)
 	if err != nil || r.method != http.MethodPost || r.status == 0 {
@@ -37,7 +37,7 @@ func callOf(r recording) (call, bool) {
 	var asked struct {
 		Model string `json:"model"`
 	}
-	_ = json.Unmarshal(r.request, &asked) // a model in the path, or none
+	_ = json.Unmarshal(r.request, &asked) // the model may be in the path, or missing
 	c := call{host: u.Hostname(), model: asked.Model}
 	c.provider = hosts[c.host]
 	switch path := strings.TrimSuffix(u.Path, "/"); {
@@ -63,8 +63,8 @@ func callOf(r recording) (call, bool) {
 	return c, true
 }
 
-// numbersForWords: the request asked for numbers in place of words such as STOP, as
-// an older SDK of Google does. evalfleet asks for words.
+// numbersForWords reports whether the request asked for numbers instead of words such as STOP, as an older SDK of
+// Google does. evalfleet asks for words.
 func (r recording) numbersForWords() bool {
 	query, err := url.QueryUnescape(r.url)
 	return err == nil && strings.Contains(query, "enum-encoding=int")
@@ -73,7 +73,7 @@ func (r recording) numbersForWords() bool {
 // bedrockClaude is the path at which Amazon and Google serve Anthropic's dialect.
 var bedrockClaude = regexp.MustCompile(`(?i)anthropic[^/]*/invoke$|claude[^/]*:rawPredict$`)
 
-// road answers calls as recorded and makes them as a worker does.
+// road is a server that answers as recorded, and makes calls to it as a worker does.
 type road struct {
 	server *httptest.Server
 	client *http.Client

@@ -21,7 +21,7 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// response has the fields read from an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; the others are only in Result.Raw.
 type response struct {
 	ID                string           `json:"id"`
 	Status            string           `json:"status"`
@@ -64,7 +64,7 @@ func decode(answer *transport.Answer) (*response, error) {
 	return &r, nil
 }
 
-// last is the response, or the error, with which a stream ends that was not asked for; nil: none.
+// last returns the response or the error at the end of a stream that was not asked for; nil: it has none.
 func last(parts []json.RawMessage) json.RawMessage {
 	var event struct {
 		Type     string          `json:"type"`
@@ -87,7 +87,7 @@ func last(parts []json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// ended reports whether nothing will change about the response.
+// ended reports whether the response is final.
 func (r *response) ended() bool {
 	switch r.Status {
 	case statusCompleted, statusIncomplete, statusFailed, statusCancelled:
@@ -96,8 +96,7 @@ func (r *response) ended() bool {
 	return false
 }
 
-// result is what became of a response that has ended; the error is a
-// *providers.Error.
+// result converts a response that has ended; the error is a *providers.Error.
 func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	finish := providers.FinishStop
 	switch {
@@ -110,7 +109,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	case r.Status == statusIncomplete:
 		finish = providers.FinishTruncated
 	case r.Status == statusQueued, r.Status == statusInProgress, r.Status == statusFailed,
-		r.Status != statusCompleted && r.Output == nil: // not every server says completed, or in this word
+		r.Status != statusCompleted && r.Output == nil: // some servers do not say completed, or use another word
 		return nil, answer.Malformed(fmt.Errorf("status %q and no error", r.Status))
 	}
 	var o output
@@ -135,7 +134,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	if o.refusal != "" {
 		result.Finish, result.Text, result.Reason = providers.FinishRefused, o.refusal, o.refusal
 	}
-	if finish != providers.FinishStop && r.IncompleteDetails.Reason != "max_output_tokens" { // which needs no words
+	if finish != providers.FinishStop && r.IncompleteDetails.Reason != "max_output_tokens" { // needs no explanation
 		result.Reason = cmp.Or(result.Reason, r.IncompleteDetails.Reason)
 	}
 	if result.Finish == providers.FinishStop && result.Text == "" {
@@ -144,7 +143,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	return result, nil
 }
 
-// output collects what the items of a response say.
+// output collects the contents of a response's items.
 type output struct {
 	text      strings.Builder
 	refusal   string
@@ -154,8 +153,7 @@ type output struct {
 	sources   []providers.Source
 }
 
-// add reads one item. Only a message that cannot be read is an error: evidence of
-// a form not foreseen must not cost the answer.
+// add reads one item. Only an unreadable message is an error: evidence of unknown form must not lose the answer.
 func (o *output) add(raw json.RawMessage) error {
 	var item struct {
 		Type string `json:"type"`
@@ -190,15 +188,14 @@ func (o *output) addMessage(raw json.RawMessage) error {
 		switch {
 		case part.Type == "refusal":
 			o.refusal = cmp.Or(part.Refusal, "refused without words")
-		case part.Type == "output_text" && message.Phase != "commentary": // spoken between the steps of the work
+		case part.Type == "output_text" && message.Phase != "commentary": // commentary is not the answer
 			o.text.WriteString(part.Text)
 		}
 	}
 	return nil
 }
 
-// addReasoning takes the summary, or the whole thoughts, which only open models
-// show.
+// addReasoning adds the summary, or the complete thoughts, which only open models show.
 func (o *output) addReasoning(raw json.RawMessage) {
 	type texts []struct {
 		Text string `json:"text"`
@@ -219,7 +216,7 @@ func (o *output) addReasoning(raw json.RawMessage) {
 	}
 }
 
-// addSearch counts billed searches: a completed search, not a page opened after it.
+// addSearch counts billed searches: completed searches, but not pages opened after them.
 func (o *output) addSearch(raw json.RawMessage) {
 	var item struct {
 		Status string `json:"status"`
@@ -228,7 +225,7 @@ func (o *output) addSearch(raw json.RawMessage) {
 			Query   string             `json:"query"` // of older models
 			Queries []string           `json:"queries"`
 			Sources []providers.Source `json:"sources"`
-			URL     string             `json:"url"` // of a page opened
+			URL     string             `json:"url"` // address of an opened page
 		} `json:"action"`
 	}
 	_ = json.Unmarshal(raw, &item) // keeps what could be read
@@ -250,7 +247,7 @@ func (o *output) addSearch(raw json.RawMessage) {
 // citations are the pages that a text's annotations name.
 type citations []providers.Source
 
-// UnmarshalJSON never fails: other annotations, and forms not foreseen, are none.
+// UnmarshalJSON never fails: it skips other annotations and unknown forms.
 func (c *citations) UnmarshalJSON(raw []byte) error {
 	var annotations []struct {
 		Type string `json:"type"`
@@ -279,7 +276,7 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
-// UnmarshalJSON never fails: a field of a form not foreseen costs that field.
+// UnmarshalJSON never fails: a field of unknown form is left empty, without affecting the others.
 func (u *usage) UnmarshalJSON(raw []byte) error {
 	type fields usage
 	_ = json.Unmarshal(raw, (*fields)(u))

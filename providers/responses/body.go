@@ -9,15 +9,15 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// way is how a request is put to its model now.
+// way is the form in which a request is currently sent to its model.
 type way struct {
 	background bool
-	bare       bool           // without what only brings evidence to light
+	bare       bool           // without fields that only request evidence
 	format     providers.JSON // of its schema
 }
 
-// encode builds the body and names the request's fields that the model does not take. The
-// request's own fields win over Extra's; keys are sorted, so equal requests have equal bytes.
+// encode builds the body and names the request's fields that the model does not take. The request's own fields override
+// those in Extra. Keys are sorted, so equal requests have equal bytes.
 func (w way) encode(req *providers.Request, caps providers.Capabilities) (body map[string]any, dropped []string) {
 	body = make(map[string]any, len(req.Extra)+12)
 	maps.Copy(body, req.Extra)
@@ -34,7 +34,7 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 		body["max_output_tokens"] = req.MaxOutputTokens
 	}
 	effort, refused := caps.Effort(req)
-	if effort == "minimal" && req.Search { // the API refuses to search with so little
+	if effort == "minimal" && req.Search { // the API refuses to search with minimal effort
 		effort, refused = "", true
 	}
 	if refused {
@@ -59,8 +59,8 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 	return body, dropped
 }
 
-// addMessages makes instructions of the system messages that begin the request;
-// later ones keep their place.
+// addMessages converts the system messages at the beginning of the request to instructions; later ones keep their
+// place.
 func addMessages(body map[string]any, messages []providers.Message) {
 	instructions := ""
 	for len(messages) > 0 && messages[0].Role == providers.System {
@@ -100,8 +100,7 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 	}
 }
 
-// object is the body's object of that name, to be added to: a copy of Extra's, or
-// a new one.
+// object returns the body's object with a name, for adding fields: a copy of Extra's object, or a new one.
 func object(body map[string]any, name string) map[string]any {
 	own := map[string]any{}
 	if given, ok := body[name].(map[string]any); ok {
@@ -111,9 +110,9 @@ func object(body map[string]any, name string) map[string]any {
 	return own
 }
 
-// bare knows the models for which some evidence cannot be requested here: summaries of
-// reasoning are for organisations that OpenAI has verified, not every model can be told to
-// search, and not every endpoint lists sources. They reason and search all the same.
+// bare remembers the models from which some evidence cannot be requested. Summaries of reasoning are for organisations
+// that OpenAI has verified, not every model can be told to search, and not every endpoint lists sources. The models
+// reason and search all the same.
 type bare struct {
 	mu     sync.Mutex
 	models map[string]bool
@@ -127,8 +126,8 @@ func (b *bare) is(model string) bool {
 
 var aboutEvidence = regexp.MustCompile(`(?i)reasoning[. ]summar|tool[_ ]choice|max_tool_calls|'include'|\(include\b|action\.sources`)
 
-// learn takes the failure of a call that was not bare; true: it is
-// providers.ErrAgain now, because the next one will be.
+// learn learns from the failure of a call that was not bare. If the failure is about evidence, learn makes it a
+// providers.ErrAgain and returns true, because the next call will be bare.
 func (b *bare) learn(model string, err error) bool {
 	var failed *providers.Error
 	if !errors.As(err, &failed) || failed.Class != providers.BadRequest || !aboutEvidence.MatchString(failed.Message) {

@@ -12,9 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Failure classifies an answer that is an error: any with a status of 400 or
-// more, and those that carry an error although the status is 200. The body's
-// code counts most, then the status, then the words.
+// Failure classifies an answer that is an error: any with a status of 400 or more, and those that contain an error
+// although the status is 200. The body's code counts most, then the status, then the words.
 func (a *Answer) Failure() *providers.Error { return a.classify(parseFailure(a.Body)) }
 
 // FailureIn classifies an error object nested deeper in the answer.
@@ -36,7 +35,7 @@ func (a *Answer) classify(f failure) *providers.Error {
 		code = strconv.Itoa(f.number)
 	}
 	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without a message"))
-	// The class comes before any header: what another attempt cannot help has no hint.
+	// The class is determined before any header: a failure that another attempt cannot fix has no hint.
 	if class.Retryable() || class == providers.QuotaDaily {
 		failed.RetryAfter = f.comeBack(class, a.Header, a.sent)
 	}
@@ -46,10 +45,9 @@ func (a *Answer) classify(f failure) *providers.Error {
 	return failed
 }
 
-// class follows the table of docs/errors.md; where two rules match, the order
-// decides. status is 0 where neither the response nor its body has one. What a
-// gateway's upstream says of accounts is not about ours: such rules read the
-// message alone.
+// class returns the class of the failure, by the table of docs/errors.md; if two rules match, the order decides. status
+// is 0 if neither the response nor its body has one. What a gateway's upstream says about accounts does not concern
+// ours: such rules read the message alone.
 func (f failure) class(status int, header http.Header) providers.Class {
 	if class := f.byNumber(); class != "" {
 		return class
@@ -63,9 +61,9 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.QuotaBilling
 	case f.daily():
 		return providers.QuotaDaily
-	case allocated.MatchString(f.message): // DashScope's tokens of a minute, with the code of an empty account
+	case allocated.MatchString(f.message): // DashScope's tokens per minute, with the code of an empty account
 		return providers.RateLimited
-	case f.unpaid(): // not told by "check your plan and billing", which Google says of a quota a minute
+	case f.unpaid(): // not by "check your plan and billing", which Google says about a quota per minute
 		return providers.QuotaBilling
 	case status == http.StatusServiceUnavailable && f.has("resource_exhausted", "too_many_requests") && !f.has("model_capacity_exhausted"):
 		return providers.RateLimited
@@ -81,14 +79,14 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.ModelUnavailable
 	case (status == 0 || status == http.StatusBadRequest || status == http.StatusForbidden || status >= 500) && limited.MatchString(f.message):
 		return providers.RateLimited
-	case status == http.StatusForbidden && f.page: // an API answers in its own words
+	case status == http.StatusForbidden && f.page: // an API answers with an error of its own
 		return providers.Blocked
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:
 		return providers.ModelUnavailable
-	case f.has("json_validate_failed", "output_parse_failed"): // Groq: the model's answer, which another may not repeat
+	case f.has("json_validate_failed", "output_parse_failed"): // Groq: the model's answer, which may differ next time
 		return providers.Transient
 	case status == 0 && f.has("invalid_request_error"):
 		return providers.BadRequest
@@ -98,8 +96,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 	return providers.BadRequest
 }
 
-// zhipu are the classes of the numbers in https://docs.bigmodel.cn/cn/api/api-code, and minimax
-// of those in https://platform.minimax.io/docs/api-reference/errorcode.
+// zhipu maps the numeric codes in https://docs.bigmodel.cn/cn/api/api-code to classes, and minimax those in
+// https://platform.minimax.io/docs/api-reference/errorcode.
 var (
 	zhipu = map[int]providers.Class{
 		1000: providers.Auth, 1001: providers.Auth, 1002: providers.Auth, 1003: providers.Auth, 1004: providers.Auth,
@@ -124,8 +122,8 @@ var (
 	}
 )
 
-// byNumber is the class of a vendor's numeric code; empty: none is known. Beside a code in
-// words, as Mistral's, it says nothing.
+// byNumber returns the class of a vendor's numeric code; empty: unknown. Beside a code in words, as Mistral sends, the
+// number is ignored.
 func (f failure) byNumber() providers.Class {
 	switch {
 	case len(f.codes) > 0:
@@ -144,8 +142,8 @@ func (f failure) tooLong() bool {
 		tooLong.MatchString(f.words())
 }
 
-// daily is a quota that only a new day (Google), days (a gateway) or many minutes
-// (a bucket of a day's size) refill.
+// daily reports whether the exceeded quota refills only on a new day (Google), after days (a gateway) or after many
+// minutes (a bucket of a day's size).
 func (f failure) daily() bool {
 	for _, quota := range f.quotas {
 		if strings.Contains(quota, "PerDay") {
@@ -164,8 +162,8 @@ func (f failure) unpaid() bool {
 		unpaid.MatchString(f.message)
 }
 
-// overloaded: the provider lacks capacity for all accounts, independent of this account's
-// requests. Its words count only if the status is ambiguous.
+// overloaded reports whether the provider lacks capacity for all accounts, independent of this account's requests. The
+// words of the message count only if the status is ambiguous.
 func (f failure) overloaded(status int) bool {
 	open := status == 0 || status == http.StatusTooManyRequests || status >= 500
 	return status == 529 || status == 498 || status == http.StatusServiceUnavailable || // 498 is Groq's
@@ -180,8 +178,8 @@ func (f failure) refused() bool {
 		refused.MatchString(f.words())
 }
 
-// Filtered reports whether a code, or the reason for which an answer ended, is a content filter's,
-// of which each vendor has its own.
+// Filtered reports whether a code, or the reason for which an answer ended, means that a content filter acted. Each
+// vendor has its own words for that.
 func Filtered(code string) bool { return filtered.MatchString(code) }
 
 var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|risk_?detection|flagged|prohibited|guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
@@ -190,7 +188,7 @@ func (f failure) noModel() bool {
 	return f.has("model_not_found", "model_not_available", "invalid_model", "model_decommissioned") || noModel.MatchString(f.message)
 }
 
-// What endpoints say that have no code for it.
+// Messages of endpoints that have no code for the failure.
 var (
 	tooLong = regexp.MustCompile(`(?i)maximum (?:context|prompt) length` +
 		`|total length of all messages is too long` + // Perplexity

@@ -12,26 +12,24 @@ import (
 	"time"
 )
 
-// failure is what the body of a failed request says, whichever of the vendors'
-// shapes it has.
+// failure is the content of a failed request's body, in any of the vendors' forms.
 type failure struct {
 	codes      []string          // code, type, status and reasons, the most specific first
 	number     int               // a vendor's own numeric code, beyond the statuses of HTTP; 0: none
 	minimax    bool              // the number is MiniMax's, whose list differs from Zhipu's
 	page       bool              // a web page, not an error of an API
 	message    string            // one line
-	upstream   string            // what OpenRouter repeats of the model's own endpoint, one line
+	upstream   string            // OpenRouter's copy of the message of the model's own endpoint, one line
 	status     int               // a status given in the body; 0: none
 	flagged    bool              // a moderation service objected to the prompt
 	google     bool              // has Google's typed details
 	quotas     []string          // Google's quota ids
 	retryDelay time.Duration     // Google's RetryInfo
-	retryAfter string            // Cloudflare's, read as the header is
+	retryAfter string            // Cloudflare's, parsed like the header
 	headers    map[string]string // the upstream's, which OpenRouter repeats, too
 }
 
-// errorObject is the union of the vendors' error objects. Fields whose JSON type
-// differs among them are read loosely.
+// errorObject is the union of the vendors' error objects. Fields whose JSON type differs among them accept any type.
 type errorObject struct {
 	Message    json.RawMessage `json:"message"`
 	Detail     json.RawMessage `json:"detail"`    // FastAPI, RFC 9457
@@ -74,7 +72,7 @@ func parseFailure(body []byte) failure {
 		return f
 	}
 	inner := parseError(*envelope.Error)
-	if len(inner.codes) == 0 && inner.number == 0 { // xAI has its code beside the error
+	if len(inner.codes) == 0 && inner.number == 0 { // xAI's code is beside the error
 		inner.codes, inner.number = f.codes, f.number
 	}
 	inner.message = cmp.Or(inner.message, f.message)
@@ -90,12 +88,12 @@ func parseError(raw json.RawMessage) failure {
 		return failure{message: oneLine(text)}
 	}
 	var object errorObject
-	// A field of an unforeseen type costs that field, not the rest.
+	// A field of an unexpected type is lost, but not the rest.
 	_ = json.Unmarshal(raw, &object)
 	return object.failure()
 }
 
-// first is the first element where raw is a list.
+// first returns the first element if raw is a list, otherwise raw.
 func first(raw json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
@@ -136,7 +134,7 @@ func (o errorObject) failure() failure {
 	return f
 }
 
-// addCode takes all but the address of a problem's description (RFC 9457).
+// addCode adds a code, unless it is the address of a problem's description (RFC 9457).
 func (f *failure) addCode(code string) {
 	if code != "" && !strings.Contains(code, "://") {
 		f.codes = append(f.codes, code)
@@ -175,8 +173,7 @@ func (f *failure) addDetails(raw json.RawMessage) {
 	}
 }
 
-// words are all that was said. OpenRouter's own message is often no more than
-// "Provider returned error".
+// words returns all of the failure's texts. OpenRouter's own message is often only "Provider returned error".
 func (f failure) words() string {
 	return strings.Trim(f.message+": "+f.upstream, ": ")
 }
@@ -195,8 +192,8 @@ func (f failure) hasPart(part string) bool {
 	})
 }
 
-// detail is a text, or FastAPI's list with the location and message of each problem, which
-// Mistral puts into an object. Repeated input is left out.
+// detail returns the text of a detail: a string, or FastAPI's list with the location and message of each problem, which
+// Mistral puts into an object. The request's input, which the list repeats, is left out.
 func detail(raw json.RawMessage) string {
 	var object struct {
 		Detail json.RawMessage `json:"detail"`
@@ -222,7 +219,7 @@ func detail(raw json.RawMessage) string {
 	return strings.Join(lines, "; ")
 }
 
-// word is a JSON string's text, a number's digits, and nothing for the rest.
+// word returns a JSON string's text, a number's digits, and "" for other values.
 func word(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -235,12 +232,12 @@ func word(raw json.RawMessage) string {
 	return ""
 }
 
-// webPage matches a text that begins as a web page does, perhaps behind comments.
+// webPage matches a text that begins like a web page, perhaps after comments.
 var webPage = regexp.MustCompile(`(?is)^\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b`)
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
-// pageTitle is the title of a proxy's web page, and the whole of any other text.
+// pageTitle returns the title of a proxy's web page, or all of another text.
 func pageTitle(text string) string {
 	if match := title.FindStringSubmatch(text); match != nil {
 		return cmp.Or(html.UnescapeString(match[1]), text)
@@ -253,7 +250,7 @@ func oneLine(text string) string {
 	return strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
 }
 
-// excerpt is a text truncated for logging.
+// excerpt truncates a text for logging.
 func excerpt(text string) string {
 	const most = 2000
 	if len(text) > most {

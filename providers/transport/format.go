@@ -9,16 +9,15 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// formats knows in which way each model of an endpoint takes a schema; models
-// differ behind a gateway. The zero value knows nothing yet. It is safe for
-// concurrent use.
+// formats remembers in which way each model of an endpoint accepts a schema; models differ behind a gateway. The zero
+// value knows nothing yet. It is safe for concurrent use.
 type formats struct {
 	mu      sync.Mutex
 	learned map[string]providers.JSON // by model; absent: the known way, or providers.JSONSchema
 }
 
-// of is the way in which model is asked now. known is the way known from elsewhere; it applies
-// until the endpoint refuses it.
+// of returns the way in which model is asked now. known is the way known from elsewhere; it applies until the endpoint
+// refuses it.
 func (f *formats) of(model string, known providers.JSON) providers.JSON {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,9 +31,8 @@ func (f *formats) current(model string, known providers.JSON) providers.JSON {
 	return cmp.Or(known, providers.JSONSchema)
 }
 
-// learn takes err, the failure of a call whose schema was asked for in the given way, and
-// returns the error for the caller. Of many calls that fail together one moves the model on and
-// all must repeat.
+// learn learns from err, the failure of a call that asked for its schema in the given way, and returns the error for
+// the caller. If many calls fail together, one moves the model to the next way and all must repeat.
 func (f *formats) learn(model string, known, asked providers.JSON, err error) error {
 	var failed *providers.Error
 	if asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
@@ -54,12 +52,11 @@ func (f *formats) learn(model string, known, asked providers.JSON, err error) er
 
 var (
 	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|output_format|output_config(?:\.format|: extra)|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
-	// What a gateway says when no upstream of the model takes all that was asked.
+	// A gateway's message when no upstream of the model accepts all parameters.
 	unrouted = regexp.MustCompile(`(?i)no endpoints found that can handle the requested parameters`)
 )
 
-// refusesFormat: the request was rejected, and what the endpoint says of it is
-// about structured output.
+// refusesFormat reports whether the request was rejected with a message about structured output.
 func refusesFormat(err *providers.Error) bool {
 	switch err.Class {
 	case providers.BadRequest:

@@ -15,10 +15,9 @@ import (
 // maxHint is the longest hint that is followed. No quota resets later.
 const maxHint = 24 * time.Hour
 
-// comeBack is the provider's hint for when to retry; 0 if it gave none. Hints about this
-// request (Retry-After, the body, the message) come before the reset times of limits, which say
-// when a bucket is full again and so are only used if a limit was met and nothing better is
-// known.
+// comeBack returns the provider's hint for when to retry; 0 if it gave none. Hints about this request (Retry-After, the
+// body, the message) come before the reset times of limits. These say when a bucket is full again, so they are used
+// only if a limit was exceeded and nothing better is known.
 func (f failure) comeBack(class providers.Class, h http.Header, now time.Time) time.Duration {
 	if class == providers.QuotaDaily && f.google {
 		return 0 // its RetryInfo is about the quota per minute
@@ -39,8 +38,8 @@ func (f failure) comeBack(class providers.Class, h http.Header, now time.Time) t
 	return min(max(hint, 0), maxHint)
 }
 
-// sent is when a response was sent, by the server's clock, which its dates and reset times
-// refer to; by ours if the server does not say.
+// sent returns when a response was sent, by the server's clock, to which its dates and reset times refer. If the server
+// does not say, it returns our own time.
 func sent(h http.Header) time.Time {
 	if at, err := http.ParseTime(h.Get("Date")); err == nil {
 		return at
@@ -48,7 +47,7 @@ func sent(h http.Header) time.Time {
 	return time.Now()
 }
 
-// upstreamHeader is the headers that a gateway repeats in its body.
+// upstreamHeader returns the headers that a gateway repeats in its body.
 func (f failure) upstreamHeader() http.Header {
 	h := http.Header{}
 	for name, value := range f.headers {
@@ -63,7 +62,7 @@ func ofLimit(name string) bool {
 	return strings.Contains(name, "Ratelimit") || strings.Contains(name, "Rate-Limit")
 }
 
-// latestReset is how long the slowest exhausted limit needs. A limit with a remainder did not
+// latestReset returns how long the slowest exhausted limit needs until it resets. A limit with a remainder did not
 // refuse the request.
 func latestReset(h http.Header, now time.Time) time.Duration {
 	latest := time.Duration(0)

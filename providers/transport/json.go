@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// JSONText is Result.JSON of an answer's text; nil where no schema was asked or the
-// text is not one JSON value.
+// JSONText returns the text of an answer as Result.JSON; nil if the request has no schema or the text is not one JSON
+// value.
 func JSONText(req *providers.Request, text string) json.RawMessage {
 	if req.Schema == nil {
 		return nil
@@ -20,15 +20,14 @@ func JSONText(req *providers.Request, text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// Misfiled returns the text of an answer that a server took for reasoning: it has none beside, and the
-// reasoning is one JSON object, as vLLM and Ollama file it when a model does not think.
+// Misfiled returns the text of an answer that a server took for reasoning. The answer has no text, and the reasoning is
+// one JSON object, as vLLM and Ollama return it when a model does not think.
 func Misfiled(reasoning string) (text string, ok bool) {
 	text = strings.TrimSpace(reasoning)
 	return text, strings.HasPrefix(text, "{") && json.Valid([]byte(text))
 }
 
-// Count is a number of tokens in an answer. Anything else reads as 0: an odd count must not
-// cost a paid answer.
+// Count is a number of tokens in an answer. Anything else reads as 0: an odd count must not lose a paid answer.
 type Count int64
 
 // UnmarshalJSON never fails.
@@ -40,9 +39,8 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Dollars is the cost of a call as the answer reports it. USD is nil if it reports none, or an
-// impossible one: a negative cost, or one beyond all prices, would ruin every sum and budget
-// that it enters.
+// Dollars is the cost of a call as the answer reports it. USD is nil if it reports none, or an impossible one: a
+// negative cost, or one beyond all prices, would ruin every sum and budget that it enters.
 type Dollars struct{ USD *float64 }
 
 // UnmarshalJSON never fails. Perplexity gives an object with the parts of the cost.
@@ -59,7 +57,7 @@ func (d *Dollars) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// ticksPerUSD is xAI's: https://docs.x.ai/developers/cost-tracking.
+// ticksPerUSD is the number of xAI's ticks in a dollar: https://docs.x.ai/developers/cost-tracking.
 const ticksPerUSD = 1e10
 
 // Ticks is a cost in xAI's unit, read as Dollars is.
@@ -75,7 +73,7 @@ func (t *Ticks) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// credible is a cost that can be; nil: none.
+// credible returns a cost if it is possible; otherwise nil.
 func credible(usd *float64) *float64 {
 	if usd == nil || !(*usd >= 0) || *usd > providers.GreatestCost {
 		return nil

@@ -19,7 +19,7 @@ type headerLimit struct {
 	limit, remaining, reset string
 }
 
-// headerLimits are those that vendors are known to name.
+// headerLimits lists the limits in headers that vendors are known to send.
 var headerLimits = func() []headerLimit {
 	limits := []headerLimit{
 		{"", 0, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},                                                                 // OpenRouter, Together
@@ -50,7 +50,7 @@ var headerLimits = func() []headerLimit {
 	return limits
 }()
 
-// Limits are what the answer's headers say of limits.
+// Limits returns what the answer's headers say about limits.
 func (a *Answer) Limits() []providers.LimitState {
 	var states []providers.LimitState
 	for _, l := range headerLimits {
@@ -68,8 +68,8 @@ func (a *Answer) Limits() []providers.LimitState {
 	return states
 }
 
-// whole is a header's number, without its fraction; -1 where it has none, or one
-// below 0 (Azure sends -1 for unknown).
+// whole returns the number in a header, without its fraction; -1 if it has none, or a negative one (Azure sends -1 for
+// unknown).
 func whole(h http.Header, name string) int64 {
 	value := h.Get(name)
 	if value == "" {
@@ -79,10 +79,10 @@ func whole(h http.Header, name string) int64 {
 	if err != nil || !(n >= 0) {
 		return -1
 	}
-	return int64(math.Min(n, math.MaxInt32*1e6)) // within what int64 and float64 both hold
+	return int64(math.Min(n, math.MaxInt32*1e6)) // exact in both int64 and float64
 }
 
-// exhausted is the kind of the exhausted limits, if there is exactly one kind and it is known.
+// exhausted returns the kind of the exhausted limits, if there is exactly one kind; "" otherwise.
 func exhausted(states []providers.LimitState) providers.LimitKind {
 	var kinds []providers.LimitKind
 	for _, state := range states {
@@ -96,8 +96,8 @@ func exhausted(states []providers.LimitState) providers.LimitKind {
 	return kinds[0]
 }
 
-// exceeded is the kind of limit that the body names: by a code of its own
-// (OpenAI's type, Cerebras' code), by Google's quota ids or in words.
+// exceeded returns the kind of limit that the body names: by a code of its own (OpenAI's type, Cerebras' code), by
+// Google's quota IDs or in words; "": none.
 func (f failure) exceeded(class providers.Class) providers.LimitKind {
 	for _, code := range f.codes {
 		switch code {
@@ -126,8 +126,7 @@ func (f failure) exceeded(class providers.Class) providers.LimitKind {
 	return ""
 }
 
-// namedLimits are tried in order: who says "input tokens per minute" says
-// "tokens per minute", too.
+// namedLimits are tried in order: a text with "input tokens per minute" also contains "tokens per minute".
 var namedLimits = []struct {
 	kind  providers.LimitKind
 	words *regexp.Regexp

@@ -20,8 +20,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// MaxErrorBytes is the most that is read of an error's body; a longer one is cut. An
-// answer that is longer than providers.Reading allows is a failure.
+// MaxErrorBytes is how much of an error's body is read; the rest is ignored. An answer that is longer than
+// providers.Reading allows is a failure.
 const MaxErrorBytes = 64 << 10
 
 // Post is one request.
@@ -29,15 +29,15 @@ type Post struct {
 	Method string       // "POST" when empty
 	Path   string       // below the base URL; characters that cannot be part of the path are escaped
 	Header http.Header  // the dialect's own, with the key in it
-	Key    string       // struck out of what the other side writes
+	Key    string       // removed from everything that the other side sends
 	Body   []byte       // JSON; empty: none is sent
 	Ready  func() error // as in providers.Request
 	// Connected is as in providers.Request.
 	Connected func(took time.Duration)
 }
 
-// Answer is a whole response with a 2xx status. The secrets of its request are
-// struck out of it, should the other side have repeated them.
+// Answer is a whole response with a 2xx status. The secrets of its request are removed from it, in case the other side
+// has repeated them.
 type Answer struct {
 	Body      []byte
 	Header    http.Header // rate limits and request id only
@@ -49,12 +49,10 @@ type Answer struct {
 	sent   time.Time // by the provider's clock
 }
 
-// Do makes exactly one attempt and blocks until the whole answer is read or ctx
-// ends. Its error is always a *providers.Error. A request that was never wholly
-// written is not billed; what went wrong after that may be, and so may a request that
-// ctx ended while it was written. Only a GET, which
-// changes nothing, may be sent again by net/http, when a kept connection turns
-// out to be closed.
+// Do makes exactly one attempt and blocks until the whole answer is read or ctx ends. Its error is always a
+// *providers.Error. A request that was never written completely is not billed. After a later failure it may be billed,
+// and also if ctx ended while it was written. Only a GET, which changes nothing, may be sent again by net/http, if a
+// reused connection turns out to be closed.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	out := newSending(ctx, p)
 	defer out.end(nil)
@@ -65,8 +63,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	if req.ContentLength = int64(len(p.Body)); len(p.Body) == 0 {
 		req.Body = http.NoBody
 	}
-	// Without a way to read the body again, net/http cannot repeat a request after it wrote a
-	// byte.
+	// Without a way to read the body again, net/http cannot repeat a request after it has written a byte.
 	req.GetBody = nil
 	for name, values := range p.Header {
 		req.Header[name] = values
@@ -140,7 +137,7 @@ func read(ctx context.Context, body io.Reader, limit int, room func(context.Cont
 	return whole.Bytes(), err
 }
 
-// ErrTooLong is in the chain of the error about an answer that is longer than allowed.
+// ErrTooLong is in the chain of the error for an answer that is longer than allowed.
 var ErrTooLong = errors.New("the answer is too long")
 
 // Fits returns an error if an answer of n bytes, in all its parts, is too long. Its
@@ -155,15 +152,15 @@ func (a *Answer) Fits(n int) error {
 	return failed
 }
 
-// Malformed is the error for an answer that cannot be parsed.
+// Malformed returns the error for an answer that cannot be parsed.
 func (a *Answer) Malformed(err error) *providers.Error {
 	failed := a.fail(providers.Transient, "", "unreadable answer: "+err.Error())
 	failed.Err = err
 	return failed
 }
 
-// Without is the error for an answer that lacks its essential part. An error that the vendor
-// reports in its place, with a status of success, decides; missing is said where there is none.
+// Without returns the error for an answer that lacks its essential part. If the vendor reports an error instead, with a
+// status of success, that error counts; otherwise the message is missing.
 func (a *Answer) Without(missing string) *providers.Error {
 	if f := parseFailure(a.Body); f.number != 0 || len(f.codes) > 0 || f.status != 0 || f.message != "" {
 		return a.classify(f)
@@ -171,14 +168,13 @@ func (a *Answer) Without(missing string) *providers.Error {
 	return a.Malformed(errors.New(missing))
 }
 
-// Fail is an error of the given class, in the dialect's own words, about an answer
-// that is none.
+// Fail returns an error of the given class, with the dialect's own message, for a response that is not a usable answer.
 func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 	return a.fail(class, "", message)
 }
 
-// Empty is the error for an answer that is complete and has no text. Its usage was charged.
-// reasoning is what the answer shows of it.
+// Empty returns the error for an answer that is complete and has no text. Its usage was charged. reasoning is the
+// visible reasoning in the answer.
 func (a *Answer) Empty(used providers.Usage, reasoning string) *providers.Error {
 	why := "the answer has no text and no reason why"
 	if reasoning != "" || used.Reasoning > 0 {
@@ -189,8 +185,8 @@ func (a *Answer) Empty(used providers.Usage, reasoning string) *providers.Error 
 	return failed
 }
 
-// fail is an error about this answer, with the secrets removed: decoded text may contain one
-// that the body spells differently.
+// fail returns an error about this answer. It removes the secrets, because decoded text may contain one that the body
+// spells differently.
 func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
 	return &providers.Error{
 		Class:       class,
@@ -204,15 +200,15 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 	}
 }
 
-// mayBeBilled: a provider does not charge for requests that it refused, but may for an answer
-// lost on the way back, and for work done before it failed: its status was success.
+// mayBeBilled reports whether a failed request may be charged. Providers do not charge for requests that they refused.
+// They may charge for an answer lost on the way back, and for work done before a failure: its status was success.
 func mayBeBilled(class providers.Class, status int) bool {
 	return status/100 == 2 || class == providers.Transient
 }
 
-// interrupted is the error of a request to which no whole answer came.
+// interrupted returns the error of a request without a complete answer.
 func interrupted(ctx context.Context, err error, written bool, struck secrets) *providers.Error {
-	// The URL is not repeated: a base URL may carry a token in its query.
+	// The URL is not included: a base URL may contain a token in its query.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -224,7 +220,7 @@ func interrupted(ctx context.Context, err error, written bool, struck secrets) *
 	case errors.Is(ctx.Err(), context.Canceled):
 		failed.Class, failed.Err = providers.Cancelled, context.Cause(ctx)
 		failed.Message = struck.strike(failed.Err.Error())
-	case ctx.Err() != nil, timed && !time.Now().Before(deadline): // a dialler keeps the deadline by its own clock
+	case ctx.Err() != nil, timed && !time.Now().Before(deadline): // a dialer applies the deadline by its own clock
 		failed.Class, failed.Err = providers.Timeout, context.DeadlineExceeded
 		failed.Message = "no complete answer before the timeout"
 	case errors.As(err, &refusal):
@@ -233,7 +229,7 @@ func interrupted(ctx context.Context, err error, written bool, struck secrets) *
 	return failed
 }
 
-// noServer says of a failure that no server listens at the base URL, if that is why.
+// noServer adds to a failure that no server listens at the base URL, if that is the cause.
 func (c *Client) noServer(failed *providers.Error) {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -248,16 +244,15 @@ func (c *Client) noServer(failed *providers.Error) {
 	default:
 		return
 	}
-	at := url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path} // its query may hold a secret
+	at := url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path} // its query may contain a secret
 	failed.Message = fmt.Sprintf("%v at %s (%s)", providers.ErrNoServer, at.String(), why)
 	failed.Err = fmt.Errorf("%w: %w", providers.ErrNoServer, failed.Err)
 }
 
-// noResources are the errors of a machine that can make no more connections.
+// noResources are the errors of a machine that cannot open more connections.
 var noResources = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
-// unsent returns providers.ErrExhausted or providers.ErrUnreached if that is why nothing was sent;
-// nil: it is not.
+// unsent returns providers.ErrExhausted or providers.ErrUnreached if that is why nothing was sent; otherwise nil.
 func unsent(err error) error {
 	if slices.ContainsFunc(noResources, func(e error) bool { return errors.Is(err, e) }) {
 		return providers.ErrExhausted
@@ -276,7 +271,7 @@ func unsent(err error) error {
 	return nil
 }
 
-// target says where a redirect leads, without its query.
+// target returns where a redirect leads, without its query.
 func target(resp *http.Response) string {
 	to, err := resp.Location()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Parts splits an answer that is a stream although none was asked for: server-sent events, or
-// lines of JSON. nil: it is none. ended reports whether the stream says that it is complete.
+// Parts splits an answer that is a stream although none was asked for: server-sent events, or lines of JSON. nil: it is
+// not a stream. ended reports whether the stream says that it is complete.
 func (a *Answer) Parts() (parts []json.RawMessage, ended bool) {
 	body := bytes.TrimLeft(a.Body, " \t\r\n\ufeff")
 	if !isEvents(body) {
@@ -49,7 +49,7 @@ func isEvents(body []byte) bool {
 	return false
 }
 
-// linesOf are the lines of a body that has a JSON object on each; nil: it has fewer than two.
+// linesOf returns the lines of a body that has a JSON object on each line; nil if it has fewer than two lines.
 func linesOf(body []byte) (lines []json.RawMessage) {
 	if len(body) == 0 || body[0] != '{' || json.Valid(body) {
 		return nil

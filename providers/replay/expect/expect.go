@@ -1,7 +1,6 @@
-// Package expect works out what an answer of a provider says, from its recorded body
-// alone. It shares no code with the dialects: it walks plain JSON values, and computes
-// counts from other fields where the vendor offers a choice (output tokens from the
-// total, for example), so that an error on either side shows as a difference.
+// Package expect determines what an answer of a provider says, from its recorded body alone. It shares no code with the
+// dialects, so that an error on either side shows as a difference. It walks plain JSON values, and computes counts from
+// other fields if the vendor offers a choice (for example, output tokens from the total).
 package expect
 
 import (
@@ -10,14 +9,13 @@ import (
 	"strings"
 )
 
-// Answer is what a correct reader makes of a recorded answer.
+// Answer is what a correct reader extracts from a recorded answer.
 type Answer struct {
-	// Classes are the words of providers.Class that describe the failure; nil: the
-	// answer is good.
+	// Classes are the possible values of providers.Class for the failure; nil: the answer is good.
 	Classes []string
-	Finish  string // stop, truncated or refused, of a good answer
-	Text    string // of one that ended with stop or was truncated
-	// Counts of tokens, of answers that have a usage (Counted).
+	Finish  string // stop, truncated or refused; only for a good answer
+	Text    string // if Finish is stop or truncated
+	// Counts of tokens, if the answer has a usage (Counted).
 	Counted                          bool
 	Input, Output, Cached, Reasoning int64
 	Searches                         int
@@ -40,8 +38,8 @@ func (a *Answer) cite(address string) {
 	a.Pages++
 }
 
-// Of reads an answer in a dialect (chat, responses, messages, generate, ollama).
-// unfit says why the recording cannot be judged; empty: it can.
+// Of reads an answer in a dialect (chat, responses, messages, generate, ollama). unfit is why the recording cannot be
+// judged; empty: it can.
 func Of(dialect string, status int, body []byte) (answer Answer, unfit string) {
 	if status >= 400 {
 		return Answer{Classes: failed(status, strings.ToLower(string(body)))}, ""
@@ -72,8 +70,8 @@ func Of(dialect string, status int, body []byte) (answer Answer, unfit string) {
 	return Answer{}, "a dialect without a reader"
 }
 
-// Body is the whole answer as JSON: the body, or the final event of a streamed one,
-// which repeats it (Responses only).
+// Body returns the whole answer as JSON: the body, or the response in the final event of a streamed one (Responses
+// only).
 func Body(body []byte) []byte {
 	if final := finalEvent(body); final != nil {
 		raw, err := json.Marshal(final)
@@ -84,7 +82,7 @@ func Body(body []byte) []byte {
 	return body
 }
 
-// finalEvent is the response that ends a stream of the Responses API.
+// finalEvent returns the response that ends a stream of the Responses API; nil: there is none.
 func finalEvent(body []byte) any {
 	for line := range strings.Lines(string(body)) {
 		data, ok := strings.CutPrefix(line, "data:")
@@ -100,8 +98,7 @@ func finalEvent(body []byte) any {
 	return nil
 }
 
-// failed are the classes that a failure may have, by its status and plain words of
-// its body, in lower case.
+// failed returns the classes that a failure may have, by its status and by words in its body, which is in lower case.
 func failed(status int, body string) []string {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(body, word) })
@@ -133,10 +130,10 @@ func failed(status int, body string) []string {
 	return []string{"bad_request"}
 }
 
-// empty is the failure of an answer without text, which may be tried again.
+// empty are the classes of an answer without text, which may be retried.
 var empty = []string{"transient"}
 
-// at is the value below keys (of objects) and indexes (of lists); nil: none.
+// at returns the value below keys (of objects) and indexes (of lists); nil: there is none.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch key := step.(type) {
@@ -176,7 +173,7 @@ func float(value any, path ...any) *float64 {
 	return nil
 }
 
-// tier is a service tier other than the standard one.
+// tier returns a service tier in lower case, or "" for the standard one.
 func tier(name string) string {
 	if slices.Contains([]string{"default", "standard", "auto", "on_demand", "null"}, strings.ToLower(name)) {
 		return ""
