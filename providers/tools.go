@@ -2,9 +2,8 @@ package providers
 
 import "maps"
 
-// WithTool returns the tools of a body: those in Request.Extra, and the search. If is reports
-// that one of Extra's is the search, that one keeps its fields, and only gets the missing
-// fields of the search.
+// WithTool returns the tools of a body: those in Request.Extra, and the search. If is reports that one of Extra's tools
+// is the search, that tool keeps its fields, and gets only the missing fields of the search.
 func WithTool(extra any, search map[string]any, is func(tool map[string]any) bool) []any {
 	given, _ := extra.([]any)
 	tools := make([]any, 0, len(given)+1)

@@ -12,7 +12,7 @@ import (
 // cut is what an adaptive limit admits below its cap.
 type cut struct {
 	max   int64
-	since time.Time // the last time that it was lowered
+	since time.Time // when it was last lowered
 }
 
 // adapted reads the registry, and which of its limits are cut, by ID.

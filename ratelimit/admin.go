@@ -8,29 +8,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Admin reads and changes what all Limiters of a namespace share: the registry of limits and
-// its closures, what limits have counted, heartbeats, and leases that no Limiter holds. It has
-// no heartbeat and admits nothing. Its methods may be used by any number of goroutines.
+// Admin reads and changes what all Limiters of a namespace share: the registry of limits and its closures, what limits
+// have counted, heartbeats, and leases that no Limiter holds. It has no heartbeat and admits nothing. It is safe for
+// concurrent use.
 type Admin struct {
 	access
 
 	mu     sync.Mutex // guards the fields below
 	clock  clock
-	unsure instant // until when heartbeats are not known
+	unsure instant // until when heartbeats are unknown
 }
 
-// NewAdmin returns an Admin that uses client, which stays the caller's to close. Config.Worker
-// is not used.
+// NewAdmin returns an Admin that uses client. The caller closes client. Config.Worker is not used.
 func NewAdmin(client redis.UniversalClient, cfg Config) *Admin {
 	return &Admin{access: newAccess(client, cfg)}
 }
 
-// access is how a Limiter and an Admin reach Redis.
+// access holds what a Limiter and an Admin need to use Redis.
 type access struct {
 	client redis.UniversalClient
 	cfg    Config
 	keys   keys
-	known  *atomic.Pointer[registry] // as it was read last
+	known  *atomic.Pointer[registry] // as last read
 	own    ownClock
 }
 

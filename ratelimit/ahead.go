@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// aheadFor is by how much a heartbeat may end later than one of a process with the same lease,
-// because others may have a longer one. No lease is this long.
+// aheadFor is how much later than this process's lease allows a heartbeat may end before the clock counts as set back:
+// other processes may have a longer lease, but none this long.
 const aheadFor = 5 * time.Minute
 
-// correctClock moves what a server has loaded to its clock if that was ahead when it was stored,
-// and was corrected while the server was down. Otherwise leases, rates and cooldowns would last
-// for as long as the clock was ahead, and no process would know, if all were restarted with the
-// machine. A heartbeat is the witness: it ends one lease after it was renewed. Other processes
-// that predict the clock find that it has been moved.
+// correctClock corrects stored times for a server whose clock was ahead when they were stored, and was set back while
+// the server was down. Otherwise leases, rates and cooldowns would last for as long as the clock was ahead, and no
+// process would notice if all were restarted with the machine. A heartbeat shows it, because it ends one lease after it
+// was renewed. Other processes that predict the clock find that it was set.
 func (a access) correctClock(ctx context.Context, c askable) error {
 	now, err := c.Time(ctx).Result()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // closedPrefix begins the holder of a closure.
 const closedPrefix = "closed/"
 
-// Closure is one Close of an evaluation, or of a provider for it.
+// Closure is the effect of one Close: it closes an evaluation, or a provider for it.
 type Closure struct {
 	Scope
 	holder string
@@ -59,7 +59,7 @@ func (a *Admin) Closures(ctx context.Context, evaluation string) ([]Closure, err
 	return closures, nil
 }
 
-// Closed returns those of some evaluations that have a closure, or have one for a provider.
+// Closed returns those of some evaluations that have a closure, of the whole evaluation or for a provider.
 func (a *Admin) Closed(ctx context.Context, evaluations ...string) (closed []string, err error) {
 	registry, err := a.load(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *Admin) Closed(ctx context.Context, evaluations ...string) (closed []str
 	return slices.DeleteFunc(slices.Clone(evaluations), func(evaluation string) bool { return !is[evaluation] }), nil
 }
 
-// Open takes closures back, and no others. It is no error when they are gone.
+// Open removes the given closures, and no others. It is no error if they are gone already.
 func (a *Admin) Open(ctx context.Context, closures ...Closure) error {
 	for _, closure := range closures {
 		if _, err := a.pin(ctx, closure.holder, "", ""); err != nil {

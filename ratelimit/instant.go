@@ -17,12 +17,12 @@ func (i instant) sub(earlier instant) time.Duration { return i.ran - earlier.ran
 
 func (i instant) isZero() bool { return i == instant{} }
 
-// reached reports whether the moment has come.
+// reached reports whether moment has come.
 func (i instant) reached(moment instant) bool { return i.ran >= moment.ran }
 
-// mayHaveReached reports whether the moment has come, or has if the wall clock is right. A virtual
-// machine that was paused knows of it only by its wall clock, which is set when it continues. A
-// wall clock that was set for another reason looks the same.
+// mayHaveReached reports whether moment has come, or has come if the wall clock is right. A virtual machine that was
+// paused notices only by its wall clock, which is set when it continues. A wall clock that was set for another reason
+// looks the same.
 func (i instant) mayHaveReached(moment instant) bool {
 	return i.reached(moment) || i.wall >= moment.wall
 }
@@ -34,13 +34,12 @@ func earlier(a, b instant) instant {
 	return a
 }
 
-// ownClock returns the time. time.Now does not show how time passes for this process: Go's
-// monotonic clock stops while a Linux or macOS machine is suspended, and Redis and the provider do
-// not wait.
+// ownClock returns the current instant. time.Now does not show how time passes for this process: Go's monotonic clock
+// stops while a Linux or macOS machine is suspended, while time passes for Redis and the provider.
 type ownClock func() instant
 
-// machineClock is the clock that newOwnClock reads besides time.Now; it returns 0 where there is
-// none. Tests replace it, because a bubble of testing/synctest has only time.Now.
+// machineClock is the clock that newOwnClock reads in addition to time.Now; it returns 0 if there is none. Tests
+// replace it, because a bubble of testing/synctest has only time.Now.
 var machineClock = sinceBoot
 
 func newOwnClock() ownClock {

@@ -12,8 +12,8 @@ type Kind string
 // The kinds of limits.
 const (
 	Concurrency  Kind = "concurrency"   // calls in flight
-	Requests     Kind = "requests"      // calls started a period
-	Tokens       Kind = "tokens"        // input and output of calls started a period
+	Requests     Kind = "requests"      // calls started in a period
+	Tokens       Kind = "tokens"        // input and output of calls started in a period
 	InputTokens  Kind = "input_tokens"  // their input alone
 	OutputTokens Kind = "output_tokens" // their output alone
 	Cost         Kind = "cost"          // money, in nano-USD, of all calls together: a budget
@@ -48,12 +48,10 @@ type Limit struct {
 	// Max is the bound: calls in flight for Concurrency, nano-USD for Cost, else
 	// calls or tokens per Period or day. At least 1.
 	Max int64 `json:"max"`
-	// Period of a rate; fractional rates are a longer Period (0.2 a second is
-	// 1 per 5 s).
+	// Period is the period of a rate. A fractional rate has a longer Period (0.2 per second is 1 per 5 s).
 	Period time.Duration `json:"period,omitempty"`
-	// Resets makes the limit a quota: Max calls a calendar day, which ends at
-	// midnight in this time zone (an IANA name, "UTC", "America/Los_Angeles"),
-	// daylight saving included. Period, Burst, Window and Jitter are not set then.
+	// Resets makes the limit a quota: Max calls per calendar day, which ends at midnight in this time zone (an IANA
+	// name, "UTC", "America/Los_Angeles"), daylight saving included. Period, Burst, Window and Jitter are then not set.
 	Resets string `json:"resets,omitempty"`
 	// Burst is how many calls, or tokens, the provider's bucket holds; with a Jitter, fewer may
 	// start at once. 0: a tenth of a second's worth may, at least 1 and in a window at most
@@ -65,11 +63,11 @@ type Limit struct {
 	// Jitter is the assumed spread between a grant and the request's arrival, which windows leave
 	// free, and buckets with a Burst in it. 0: none. Measured: as much as is needed.
 	Jitter time.Duration `json:"jitter,omitempty"`
-	// Charged says that the provider charges what a call reserved, and gives
-	// nothing back when it used less: settling only adds then.
+	// Charged means that the provider charges what a call reserved, and gives nothing back if the call used less:
+	// settling then only adds usage.
 	Charged bool `json:"charged,omitempty"`
-	// Adaptive, of Concurrency, makes Max a cap, under which the limit is cut when
-	// the provider refuses calls, and grows again; see Lease.Refused.
+	// Adaptive, for Concurrency, makes Max a cap. The limit is cut below it when the provider refuses calls, and grows
+	// again; see Lease.Refused.
 	Adaptive bool `json:"adaptive,omitempty"`
 }
 
@@ -112,8 +110,7 @@ func (l Limit) ID() string {
 	default:
 		id += "/" + l.Period.String()
 	}
-	// Windows of tokens of different lengths bound different things, and a bucket
-	// another.
+	// Windows of tokens of different lengths bound different things, and so does a bucket.
 	switch {
 	case !l.Kind.tokens():
 	case !l.windowed():
@@ -124,8 +121,7 @@ func (l Limit) ID() string {
 	return id
 }
 
-// String says the limit in the words of a person: "provider openai: 16 in
-// flight".
+// String describes the limit for people: "provider openai: 16 in flight".
 func (l Limit) String() string {
 	where := l.Scope.String()
 	what := strings.ReplaceAll(string(l.Kind), "_", " ")

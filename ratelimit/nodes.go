@@ -9,24 +9,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WatchNodes makes a Cluster client do what OnConnect does for older connections as well: a
-// replica, to which the client may be connected, becomes the limits' master without notifying
-// its clients. So a node is checked before it runs the first script on the limits' keys after
-// another node did. namespace and lease are as in Config. Call it before the client is used.
+// WatchNodes makes a Cluster client do what OnConnect does, also for older connections. A replica to which the client
+// may be connected can become the limits' master without notifying its clients. So a node is checked before it runs the
+// first script on the limits' keys after another node did. namespace and lease are as in Config. Call it before the
+// client is used.
 func WatchNodes(client *redis.ClusterClient, namespace string, lease time.Duration) {
 	w := &nodes{access: newAccess(nil, Config{Namespace: namespace, Lease: lease})}
 	client.OnNewNode(func(node *redis.Client) { node.AddHook(watched{w, node}) })
 }
 
-// nodes is what a client knows of its Cluster's.
+// nodes is what a client knows of the nodes of its Cluster.
 type nodes struct {
 	access access
 
-	mu    sync.Mutex // held while a node is looked at: its scripts wait
+	mu    sync.Mutex // held while a node is checked: its scripts wait
 	owner *redis.Client
 }
 
-// watched is one node's hook.
+// watched is the hook of one node.
 type watched struct {
 	*nodes
 	node *redis.Client
@@ -51,7 +51,7 @@ func (watched) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// looking marks the commands by which a server is recognised: these do not look.
+// looking marks the commands that check a server: they cause no further check.
 type looking struct{}
 
 // concerns reports whether a command is a script on the limits' keys.

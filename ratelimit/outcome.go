@@ -55,10 +55,10 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 type exchange struct {
 	sent, answered instant
 	redis          int64         // on Redis's clock, µs
-	moved          time.Duration // by which that had been set
+	moved          time.Duration // how far Redis's clock had been set by then
 }
 
-// spread tells the calls of a queue their outcomes.
+// spread gives the calls of a queue their outcomes.
 func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exchange, now time.Time) {
 	g, stoodFor := asked.queue, asked.queue.bound
 	for i, c := range asked.calls {
@@ -98,7 +98,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exc
 	}
 }
 
-// grant hands a lease to its call.
+// grant gives a lease to its call.
 func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
 	g := c.queue
 	p.admissions++
@@ -106,8 +106,8 @@ func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
 	e := &Lease{
 		limiter: p.limiter, id: c.ID, call: c.Call, rules: g.rules,
 		reserved: c.reserves(), counts: c.counts(), measured: measures(g.rules), epoch: p.registry.epoch,
-		// Redis counted from some instant between sent and answered: we take the
-		// later one to start, and the earlier one for what ends.
+		// Redis counted from some instant between sent and answered. We take the later one for the start, and the
+		// earlier one for what ends.
 		start: told.answered.add(granted.start), startMicros: told.redis + granted.start.Microseconds(), moved: told.moved,
 		until: told.sent.add(granted.start + p.limiter.cfg.Lease - p.limiter.cfg.margin()),
 	}
@@ -133,7 +133,7 @@ func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
 	}
 	p.limiter.mu.Unlock()
 	if holder != nil {
-		p.limiter.decide(c, answer{lease: holder}) // the same id was asked for twice
+		p.limiter.decide(c, answer{lease: holder}) // the same ID was asked for twice
 	} else if !p.limiter.decide(c, answer{lease: e}) {
 		e.abandon()
 	}
@@ -170,7 +170,7 @@ func (p *pump) tellClosed(ctx context.Context, quota *rule, redisNow int64) {
 	}
 	reset, err := p.limiter.client.HGet(ctx, quota.state, "reset").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return // it is asked at the next refusal
+		return // try again at the next refusal
 	}
 	p.toldClosed[quota.id] = p.registry.epoch
 	last, _, _ := resets(time.UnixMicro(redisNow), quota.zone)

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// registry is what all holders pinned, at one version. It does not change: what is read next is
-// another, which shares with it what stayed the same.
+// registry is what all holders have pinned, at one version. It is immutable: a new version is a new registry, which
+// shares the unchanged parts.
 type registry struct {
 	version string             // with the epoch
 	epoch   string             // "": Redis remembers nothing
 	since   int64              // when it begins, Unix µs
-	holders map[string][]Limit // what each pinned; of one that pinned none, not nil
+	holders map[string][]Limit // what each pinned; not nil for a holder of no limits
 	rules   []*rule            // one for each limit ID, by ID
 	byID    map[string]*rule
 	margins margins
@@ -35,13 +35,13 @@ func (a access) load(ctx context.Context) (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	a.known.Store(now) // of two that read at once, either will do
+	a.known.Store(now) // if two read at once, either result will do
 	return now, nil
 }
 
 func (k keys) read() []string { return []string{k.registry(), k.changes(), k.margins()} }
 
-// update returns the registry as the read script says it is now.
+// update returns the registry after the changes in the read script's answer.
 func (r *registry) update(k keys, reply []string) (*registry, error) {
 	part, fields, spread, err := splitReply(reply)
 	if err != nil {
@@ -84,7 +84,7 @@ func splitReply(reply []string) (part bool, fields, spread map[string]string, er
 	return reply[0] == "part", pairs(reply[2 : 2+2*n]), pairs(reply[2+2*n:]), nil
 }
 
-// pairs makes a map of names that each precede their value.
+// pairs converts a list of names, each followed by its value, to a map.
 func pairs(list []string) map[string]string {
 	of := make(map[string]string, len(list)/2)
 	for pair := range slices.Chunk(list, 2) {
@@ -93,19 +93,19 @@ func pairs(list []string) map[string]string {
 	return of
 }
 
-// parseLimits reads what a holder pinned; nil if it is none any more.
+// parseLimits parses what a holder pinned; nil if it is no longer a holder.
 func parseLimits(holder, text string) ([]Limit, error) {
 	if text == "" {
 		return nil, nil
 	}
 	limits := []Limit{}
 	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields() // what a newer program bounds by must not be passed over
+	decoder.DisallowUnknownFields() // the limits of a newer program must not be ignored
 	if err := decoder.Decode(&limits); err != nil {
 		return nil, err
 	}
 	for _, limit := range limits {
-		// A limit that this program does not know must not be passed over.
+		// A limit that this program does not know must not be ignored.
 		if err := limit.Validate(); err != nil && !strings.HasPrefix(holder, closedPrefix) {
 			return nil, err
 		}
@@ -113,8 +113,8 @@ func parseLimits(holder, text string) ([]Limit, error) {
 	return limits, nil
 }
 
-// with returns the registry in which some holders pinned other limits, or nil, and providers
-// have these margins.
+// with returns the registry after some holders have pinned other limits, or nil for none, and providers have these
+// margins.
 func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *registry {
 	now := &registry{holders: map[string][]Limit{}, byID: map[string]*rule{}, margins: margins}
 	maps.Copy(now.holders, r.holders)
@@ -156,8 +156,8 @@ func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *re
 	return now
 }
 
-// rule returns the limit of an ID that is in force by what some holders, which may have pinned
-// it, did pin; nil if none did. All who did are among them.
+// rule returns the limit with an ID that is in force, or nil if there is none. holders must include every holder that
+// pinned it.
 func (r *registry) rule(k keys, id string, holders []string) *rule {
 	var limits []Limit
 	var by []string
@@ -182,8 +182,7 @@ func (r *registry) rule(k keys, id string, holders []string) *rule {
 	return rule
 }
 
-// match returns the rules that a call must keep, and a word for that set: calls
-// of one word wait in one queue.
+// match returns the rules that a call must keep, and a key for that set: calls with the same key wait in one queue.
 func (r *registry) match(call Scope) (rules []*rule, set string) {
 	var word []byte
 	for i, rule := range r.rules {

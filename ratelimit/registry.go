@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Fields of the registry that are no holders: the version counts its changes,
-// the rest tells what Redis remembers (memory.go).
+// Fields of the registry that are not holders: the version counts its changes, the others describe what Redis remembers
+// (memory.go).
 const (
 	versionField = "version"
 	epochField   = "epoch"
@@ -39,12 +39,10 @@ func WorkerHolder(worker string) string { return workerPrefix + worker }
 // holder.
 func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, workerPrefix) }
 
-// Register pins limits under a holder (an evaluation's id, or the fleet's
-// configuration) in place of those it pinned before. Every call of every worker
-// that matches a pinned limit keeps it from its next admission on; calls
-// already admitted are not counted by a limit that is new to them. Pinning the
-// same limits again changes nothing. A holder of no limits is registered as well:
-// see Request.Holders.
+// Register pins limits under a holder (an evaluation's ID, or the fleet's configuration) instead of those it pinned
+// before. From its next admission on, every call of every worker that matches a pinned limit keeps it. A limit does not
+// count calls that were admitted before it was pinned. Pinning the same limits again changes nothing. A holder of no
+// limits is registered as well: see Request.Holders.
 func (a *Admin) Register(ctx context.Context, holder string, limits []Limit) error {
 	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)
@@ -76,7 +74,7 @@ func validate(limits []Limit) error {
 
 // register registers limits, those of a worker ("" for none) only while its heartbeat is valid.
 func (a access) register(ctx context.Context, holder string, limits []Limit, of string) (registered bool, err error) {
-	// One order, so that the same limits are the same text.
+	// Sort, so that the same limits always encode to the same text.
 	sorted := append([]Limit{}, limits...)
 	slices.SortFunc(sorted, func(a, b Limit) int { return cmp.Compare(a.ID(), b.ID()) })
 	text, err := json.Marshal(sorted)
@@ -90,8 +88,7 @@ func (a access) register(ctx context.Context, holder string, limits []Limit, of 
 	return registered, nil
 }
 
-// Unregister takes a holder's limits out of force. It is no error when the
-// holder has none.
+// Unregister removes a holder and its limits. It is no error if the holder has none.
 func (a *Admin) Unregister(ctx context.Context, holder string) error {
 	if reserved(holder) {
 		return fmt.Errorf("unregister limits: %q cannot hold limits", holder)
@@ -114,8 +111,8 @@ func (a *Admin) Unregistered(ctx context.Context, holders ...string) ([]string, 
 	return slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return registry.holders[holder] != nil }), nil
 }
 
-// Holders names each holder of pinned limits once, including holders whose set of limits is
-// empty. An evaluation with a closure is among them.
+// Holders returns each holder of pinned limits once, including holders whose set of limits is empty, and evaluations
+// with a closure.
 func (a *Admin) Holders(ctx context.Context) ([]string, error) {
 	fields, err := a.client.HKeys(ctx, a.keys.registry()).Result()
 	if err != nil {
@@ -141,8 +138,8 @@ func (a access) pin(ctx context.Context, holder, text, of string) (done bool, er
 	return version >= 0, err
 }
 
-// InForce lists the limits in force, by ID: of limits with one ID pinned by several holders the
-// tightest, and for a limit that was cut its current value.
+// InForce lists the limits in force, by ID. If several holders pinned limits with one ID, it has the tightest; for a
+// limit that was cut it has the current value.
 func (a *Admin) InForce(ctx context.Context) ([]Limit, error) {
 	registry, cuts, err := a.adapted(ctx)
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Memory is what a process remembers of limits for Redis, which may lose its own memory. Give it
-// to each Limiter that the process has in turn. The zero value is empty.
+// Memory is what a process remembers of limits for Redis, which may lose its own memory. Pass the same Memory to each
+// Limiter that the process creates. The zero value is empty.
 //
-// It remembers the use of each daily quota and budget that Redis told it last, which includes every
-// call that was admitted before its own, also by a process that has died since. When Redis's memory
-// has a new epoch, each process reports that with its leases. The greatest report is the least that
-// was used, and all of it as long as the process that was granted the last call lives.
+// It remembers the use of each daily quota and budget that Redis reported last. That includes every call that was
+// admitted earlier, even by a process that has died since. When Redis's memory has a new epoch, each process reports
+// the use with its leases. At least the greatest reported amount was used. That is the whole amount as long as the
+// process that was granted the last call lives.
 type Memory struct {
 	mu       sync.Mutex // guards all below
 	own      ownClock   // nil until it is read
-	registry *registry  // as it was read last; nil before
+	registry *registry  // as last read; nil before
 	uses     map[string]useTold
 }
 
@@ -28,7 +28,7 @@ func (m *Memory) now() instant {
 	return m.own()
 }
 
-// useTold is the use of a quota or a budget that Redis told in an epoch.
+// useTold is the use of a quota or a budget that Redis reported in an epoch.
 type useTold struct {
 	rule  *rule
 	used  int64 // calls, or nano-USD spent and reserved
@@ -36,23 +36,23 @@ type useTold struct {
 	ends  instant // of a quota's day, on the Memory's clock
 }
 
-// useNow is what a process was told of a quota or a budget, for the renew script.
+// useNow is the use that Redis reported of a quota or a budget, as arguments of the renew script.
 type useNow struct {
 	key, epoch   string
 	used         int64
 	began, reset int64 // of a quota's day, on Redis's clock, µs; 0 for a budget
 }
 
-// before returns the registry as it was read last; nil if it never was.
+// before returns the registry as last read; nil if it was never read.
 func (m *Memory) before() *registry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.registry
 }
 
-// keep keeps a registry that was read. A budget that was taken out of it belongs to an evaluation
-// that has ended or was deleted, and begins anew if that is submitted again. One that it has not
-// had since Redis lost its memory may belong to an evaluation that is still to be submitted again.
+// keep stores a registry that was read. A budget that is no longer in it belongs to an evaluation that has ended or was
+// deleted, and starts from 0 if that is submitted again. A budget that has not been in it since Redis lost its memory
+// may belong to an evaluation that will be submitted again.
 func (m *Memory) keep(r *registry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Memory) keep(r *registry) {
 	m.registry = r
 }
 
-// note notes the use of a quota or a budget in an epoch when Redis's clock showed a time (µs).
+// note records the use of a quota or a budget in an epoch, at redisNow on Redis's clock (Unix µs).
 func (m *Memory) note(r *rule, epoch string, used, redisNow int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,8 +79,8 @@ func (m *Memory) note(r *rule, epoch string, used, redisNow int64) {
 	m.uses[r.id] = told
 }
 
-// tell returns what was told of budgets, and of quotas whose day has not ended. shown is what
-// Redis's clock shows now: it may have been set since.
+// tell returns the recorded use of budgets, and of quotas whose day has not ended. shown is what Redis's clock shows
+// now: it may have been set since.
 func (m *Memory) tell(shown time.Time) []useNow {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 // output tokens.
 type Sample struct{ PerByte, Output float64 }
 
-// ShareSamples adds samples of a model's settled calls to those of all workers, and
-// returns the last 200 of all and how many there ever were.
+// ShareSamples adds samples of a model's settled calls to those of all workers. It returns the last 200 samples of all
+// workers and how many there ever were.
 func (a *Admin) ShareSamples(ctx context.Context, model string, fresh []Sample) (last []Sample, ever int, err error) {
 	args := make([]any, len(fresh))
 	for i, s := range fresh {

@@ -11,7 +11,7 @@ import (
 //go:embed lua/*.lua lua/admit/*.lua
 var luaFiles embed.FS
 
-// The scripts and the files that each consists of. A file sees the names of those before it.
+// The scripts and the files of which each consists. A file can use the names of those before it.
 var (
 	admitScript = compose(
 		"epoch", "quota", "admit/request", "admit/queue", // what is asked, and who waits
@@ -43,13 +43,13 @@ type script struct {
 	text string
 }
 
-// compose joins files of lua to a script.
+// compose joins Lua files into a script.
 func compose(names ...string) *script {
 	var text strings.Builder
 	for _, name := range names {
 		file, err := luaFiles.ReadFile("lua/" + name + ".lua")
 		if err != nil {
-			panic(err) // it is not among the embedded files
+			panic(err) // not among the embedded files
 		}
 		text.Write(file)
 	}

@@ -15,25 +15,24 @@ import (
 type Service struct {
 	// Name is part of the service's keys in Redis: letters, digits, ".", "_" and "-".
 	Name string
-	// Limits are in force as long as a process that was started with them runs. Every process
-	// keeps the limits of all, so that while a new configuration is rolled out the old one holds
-	// as well. A process that dies without ending takes its limits along a lease later. After Redis
-	// has lost its memory, a daily quota admits nothing until the next day, or until Admin.Seed tells
-	// how much of it was used.
+	// Limits are in force as long as a process that was started with them runs. Every process keeps the limits of all,
+	// so the old configuration still applies while a new one is rolled out. A process that dies without ending takes
+	// its limits along a lease later. After Redis has lost its memory, a daily quota admits nothing until the next day,
+	// or until Admin.Seed sets how much of it was used.
 	Limits []Limit
-	// Log hears when calls have to wait because Redis may have forgotten some that are in flight,
-	// and once about each outage of Redis. The zero Logger is silent.
+	// Log receives a message when calls have to wait because Redis may have forgotten some that are in flight, and one
+	// about each outage of Redis. The zero Logger is silent.
 	Log zerolog.Logger
 }
 
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// Start returns a Limiter of a service, which runs until ctx ends; Ended tells when it has
-// stopped. The limits are in force when Start returns. If Redis loses them, for example by FLUSHALL,
-// they are registered again, and no call starts before that.
+// Start returns a Limiter of a service, which runs until ctx ends; Ended tells when it has stopped. The limits are in
+// force when Start returns. If Redis loses them, for example by FLUSHALL, they are registered again, and no call starts
+// before that.
 //
-// The first calls wait for up to DefaultLease where Redis has just started, was flushed since, or
-// was a replica before: calls that it does not remember may be in flight.
+// The first calls wait for up to DefaultLease if Redis has just started, was flushed since, or was a replica before:
+// calls that it does not remember may be in flight.
 func Start(ctx context.Context, client redis.UniversalClient, s Service) (*Limiter, error) {
 	return startService(ctx, client, s, DefaultLease)
 }
@@ -67,7 +66,7 @@ func startService(ctx context.Context, client redis.UniversalClient, s Service, 
 	return l, nil
 }
 
-// join puts a service's limits into force, once others know that this process lives.
+// join puts a service's limits into force once others know that this process is alive.
 func (l *Limiter) join(ctx context.Context, admin *Admin, s Service) error {
 	select {
 	case <-l.Beating():
@@ -84,7 +83,7 @@ func (l *Limiter) join(ctx context.Context, admin *Admin, s Service) error {
 	return err
 }
 
-// keep keeps a service's limits in force until ctx ends, in a Redis that loses its memory as well.
+// keep keeps a service's limits in force until ctx ends, even if Redis loses its memory.
 func (l *Limiter) keep(ctx context.Context, admin *Admin, limits []Limit) {
 	ticker := time.NewTicker(l.cfg.Lease / 3)
 	defer ticker.Stop()
@@ -98,13 +97,13 @@ func (l *Limiter) keep(ctx context.Context, admin *Admin, limits []Limit) {
 	}
 }
 
-// keepOnce pins the limits and removes those of processes that have died. It returns how long
-// calls in flight may still be unknown, 0 or less when they are known.
+// keepOnce pins the limits and removes those of processes that have died. It returns what is left of the grace period,
+// 0 or less if all calls in flight are known.
 func (l *Limiter) keepOnce(ctx context.Context, admin *Admin, limits []Limit) (grace time.Duration, err error) {
 	if _, err := l.Pin(ctx, limits); err != nil {
 		return 0, err
 	}
-	// As long as calls may be unknown, a process without a heartbeat may be alive.
+	// During the grace period, a process without a heartbeat may be alive.
 	grace, err = admin.Grace(ctx)
 	if err != nil || grace > 0 {
 		return grace, err

@@ -20,25 +20,25 @@ type Failing struct {
 	Class   string        // one word
 	Message string        // the provider's words, or the transport's
 	For     time.Duration // since the first of the calls failed
-	// Within is for trouble that a single process may have, such as a name that it cannot
-	// resolve, or a key that only it has. For so long after that first call, or after an answer
-	// to another process, it is this process's own as long as another lives without it.
+	// Within is for trouble that a single process may have, such as a name that it cannot resolve, or a key that only
+	// it has. For this long after that first call, or after an answer to another process, the trouble is this process's
+	// own as long as another process lives without it.
 	Within time.Duration
-	// Since, where Within is 0, is the time since the last report of such calls: it is this
-	// process's own trouble if another has had an answer in it. 0: it is the first report.
+	// Since is used if Within is 0. It is the time since the last report of such calls: the trouble is this process's
+	// own if another has had an answer in that time. 0: it is the first report.
 	Since time.Duration
 	Own   bool // it is this process's own trouble in any case
 }
 
-// Reported is what Report has found out.
+// Reported is the result of Report.
 type Reported struct {
 	Own      bool // others have had answers: only this process has the trouble
 	First    bool // it was not known before
 	Answered bool // the provider has answered some process within a day
 }
 
-// Report notes that calls have failed, for Admin.Cooldowns, and reports whose trouble it is. It
-// stops no calls: see Suspend.
+// Report records that calls have failed, for Admin.Cooldowns, and returns whose trouble it is. It stops no calls: see
+// Suspend.
 func (l *Limiter) Report(ctx context.Context, f Failing) (Reported, error) {
 	names := cooldownsOf(Scope{Provider: f.Scope.Provider, Model: f.Scope.Model})
 	if len(names) == 0 {
@@ -60,9 +60,9 @@ func (l *Limiter) Report(ctx context.Context, f Failing) (Reported, error) {
 	return Reported{Own: reply[0] == 1, First: reply[1] == 1, Answered: reply[2] == 1}, nil
 }
 
-// Suspend starts no call of a scope, in any process, until Answered is called for it, but for one
-// at a time: the first after a second, and each next one after twice the time, up to a minute and
-// a quarter, when Suspend is called because the one before has failed too. Calls in flight continue.
+// Suspend stops calls of a scope from starting, in any process, until Answered is called for it. One call at a time may
+// still start: the first after a second. If it fails too and Suspend is called again, the next one starts after twice
+// the time, up to a minute and a quarter. Calls in flight continue.
 func (l *Limiter) Suspend(ctx context.Context, scope Scope) error {
 	return l.cool(ctx, scope, 0, outWord)
 }
@@ -80,8 +80,8 @@ func (l *Limiter) Suspended(ctx context.Context, scope Scope) (bool, error) {
 	}), nil
 }
 
-// Answered notes that the provider answered a call of a scope, which ends what Suspend began. It
-// reports whether there was something to end.
+// Answered records that the provider answered a call of a scope, which ends what Suspend began. It reports whether
+// there was something to end.
 func (l *Limiter) Answered(ctx context.Context, scope Scope) (ended bool, err error) {
 	args := []any{l.cfg.Worker, scope.Provider}
 	for _, name := range cooldownsOf(scope) {
@@ -102,11 +102,11 @@ type Trouble struct {
 	Last    time.Duration // since the last of them failed
 }
 
-// troubleLife is how long after its last failed call a trouble is listed: the calls may have
-// ended for another reason.
+// troubleLife is how long after its last failed call a trouble is listed. Calls may also have stopped for another
+// reason.
 const troubleLife = 10 * time.Minute
 
-// parseTroubles reads troubles by the name of their cooldown, or name@worker.
+// parseTroubles parses troubles by the name of their cooldown, or name@worker.
 func parseTroubles(now int64, fields map[string]string) map[string]Trouble {
 	troubles := map[string]Trouble{}
 	for name, value := range fields {
@@ -127,7 +127,7 @@ func parseTroubles(now int64, fields map[string]string) map[string]Trouble {
 	return troubles
 }
 
-// ownTroubles lists the troubles that single workers have, of those that are alive.
+// ownTroubles lists the troubles that single live workers have.
 func ownTroubles(troubles map[string]Trouble, alive map[string]bool) (own []Cooldown) {
 	for field, t := range troubles {
 		name, worker, ok := strings.Cut(field, "@")
@@ -138,7 +138,7 @@ func ownTroubles(troubles map[string]Trouble, alive map[string]bool) (own []Cool
 	return own
 }
 
-// aliveAt names the workers whose heartbeats hold.
+// aliveAt returns the workers whose heartbeats are valid.
 func aliveAt(now int64, beats []redis.Z) map[string]bool {
 	alive := map[string]bool{}
 	for _, beat := range beats {
@@ -148,7 +148,7 @@ func aliveAt(now int64, beats []redis.Z) map[string]bool {
 	return alive
 }
 
-// randomPart returns a random number of thousandths.
+// randomPart returns a random number from 0 to 999, in thousandths.
 func randomPart() int { return rand.IntN(1000) }
 
 func sortCooldowns(all []Cooldown) {

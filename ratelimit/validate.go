@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Bounds that keep every product of the arithmetic exact in a double, which is
-// what Redis's Lua counts in.
+// Bounds that keep every product of the arithmetic exact in a double, the only number type of Redis's Lua.
 const (
 	greatestMax    = 1_000_000_000
 	greatestMoney  = 1_000_000 * Dollar
 	greatestPeriod = 31 * 24 * time.Hour
 	greatestWindow = 24 * time.Hour
 	greatestRefill = 366 * 24 * time.Hour
-	// A script reads all slots of a window at once, which Lua bounds.
+	// A script reads all slots of a window at once, and Lua limits how many values it can handle.
 	greatestSlots = 4000
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// LeaseError means that a lease is too short for the network delay to Redis: renewals would come too
-// late, or most scripts would be refused, because Redis cannot tell one that was long on its way from one
-// that ran after its clock was set.
+// LeaseError means that a lease is too short for the network delay to Redis. Renewals would come too late, or most
+// scripts would be refused: Redis cannot tell a script that took long to arrive from one that ran after its clock was
+// set.
 type LeaseError struct {
 	Lease, Least     time.Duration // as configured, and the shortest that works
 	Fastest, Slowest time.Duration // of nine round trips in ten
@@ -22,19 +22,20 @@ func (e *LeaseError) Error() string {
 }
 
 const (
-	// Round trips that CheckLease measures at a time: fewer if they take longer than wayTime in all.
+	// wayTrips is how many round trips CheckLease measures at a time. It measures fewer if they take longer than
+	// wayTime in all.
 	wayTrips = 30
 	wayLeast = 8
 	wayTime  = 3 * time.Second
-	// How often it measures, and how long it rests before the next time: a machine that is busy for
-	// a moment, as at the start of a container, is no reason to refuse a lease.
+	// wayRounds is how often it measures. It rests in between: a machine that is busy for a moment, as at the start of
+	// a container, is no reason to refuse a lease.
 	wayRounds = 4
 	wayRest   = 2 * time.Second
 )
 
-// CheckLease measures round trips to Redis, and returns a *LeaseError if the lease cannot work with
-// them. It takes up to 20 s before it says so. A few slow ones among many, as a busy machine has,
-// are no reason. A Redis that does not answer is none either: it passes.
+// CheckLease measures round trips to Redis, and returns a *LeaseError if the lease cannot work with them. That takes up
+// to 20 s. A few slow round trips among many, as on a busy machine, are no error. Neither is a Redis that does not
+// answer, because that is temporary.
 func (a *Admin) CheckLease(ctx context.Context) error {
 	var trips []time.Duration
 	for round := 1; ; round++ {
@@ -77,7 +78,7 @@ func checkLease(cfg Config, trips []time.Duration) error {
 	typical, slow := trips[n/2], trips[n*9/10]
 	// Half of the round trips differ by more than a script may be late, which a longer lease allows.
 	varies := cfg.tolerance() < mostTolerance && trips[n*3/4]-trips[n/4] > 2*cfg.tolerance()
-	if !varies && typical <= cfg.margin() { // a renewal takes no longer than a lease outlives it
+	if !varies && typical <= cfg.margin() { // a renewal fits into the margin of the lease
 		return nil
 	}
 	least := max(leasesPerTolerance*min(slow-trips[0], mostTolerance), 5*typical)

@@ -7,20 +7,19 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Budget is how far an evaluation's budget is spent.
+// Budget says how much of an evaluation's budget is spent.
 type Budget struct {
 	USD float64 `json:"usd"`
-	// SpentUSD is what calls have cost, and while the evaluation is in Redis also
-	// what those in flight may cost; null: unknown.
+	// SpentUSD is what calls have cost. While the evaluation is in Redis, it includes what calls in flight may cost;
+	// null: unknown.
 	SpentUSD *float64 `json:"spent_usd" jsonschema:"nullable"`
-	// Stopped: it leaves no room for another call.
+	// Stopped: the budget leaves no room for another call.
 	Stopped bool `json:"stopped"`
-	// Closed: Redis does not know the amount spent, and no call begins.
+	// Closed: Redis does not know the amount spent, so no call starts.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// budgetOf returns the budget in an evaluation's settings, nil without one; usage is
-// what Redis has counted.
+// budgetOf returns the budget in an evaluation's settings, nil without one; usage is what Redis has counted.
 func budgetOf(r record.Evaluation, usage []ratelimit.Usage) *Budget {
 	budget := r.Settings.Budget()
 	if budget == 0 {
@@ -36,7 +35,7 @@ func budgetOf(r record.Evaluation, usage []ratelimit.Usage) *Budget {
 	return b
 }
 
-// String says how far the budget is spent, and what to do.
+// String describes how much of the budget is spent, and what to do.
 func (b Budget) String() string {
 	spent := "unknown"
 	if b.SpentUSD != nil {

@@ -19,14 +19,13 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Looks looks at evaluations repeatedly. It remembers their progress, to compute their pace,
-// and the results of costly reads. It is safe for concurrent use; set Open and Brief before.
+// Looks reads evaluations repeatedly. It remembers their progress, to compute their rates, and the results of expensive
+// reads. It is safe for concurrent use; set Open and Brief before.
 type Looks struct {
-	// Open opens the results store of an evaluation for reading. It returns nil if that
-	// is not possible from here, which it logs. A nil Open never is.
+	// Open opens the results store of an evaluation for reading. It returns nil if that is not possible from here,
+	// which it logs. If Open is nil, no results store is read.
 	Open func(context.Context, record.Evaluation) results.Reader
-	// Brief leaves out the queues in lists, and everything in results stores but failures
-	// and use.
+	// Brief omits the queues in lists, and everything in results stores except failures and usage.
 	Brief bool
 
 	log zerolog.Logger
@@ -35,7 +34,7 @@ type Looks struct {
 	judges map[eval.ID][]eval.Judge
 	paces  map[phaseKey]*Pace
 
-	reading sync.Mutex // guards sinks, and is held while one is read: one at a time
+	reading sync.Mutex // guards sinks; held while one results store is read
 	sinks   map[eval.ID]*sinkNumbers
 }
 
@@ -44,13 +43,12 @@ type phaseKey struct {
 	phase      int
 }
 
-// NewLooks makes Looks that have seen nothing.
+// NewLooks returns Looks that have read nothing yet.
 func NewLooks(log zerolog.Logger) *Looks {
 	return &Looks{log: log, judges: map[eval.ID][]eval.Judge{}, paces: map[phaseKey]*Pace{}, sinks: map[eval.ID]*sinkNumbers{}}
 }
 
-// InRedis reads evaluations from Redis. Those that have expired or were deleted are left
-// out.
+// InRedis reads evaluations from Redis. It omits those that have expired or were deleted.
 func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Time) ([]Evaluation, error) {
 	all, err := f.Store.Standings(ctx, ids)
 	if err != nil {
@@ -85,7 +83,7 @@ func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Ti
 	return list, nil
 }
 
-// One reads an evaluation from Redis with its queues and the limits that its calls keep.
+// One reads an evaluation from Redis with its queues and the limits on its calls.
 func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Evaluation, Limits, error) {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	if err != nil {
@@ -125,7 +123,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 	}
 	e := inRecord(r, at)
 	e.Budget = budgetOf(r, in.usage)
-	held := false // nothing can move: a pace would be of the past
+	held := false // no runs can end, so a rate would be outdated
 	if e.Status == record.StatusActive {
 		kept, err := l.Kept(ctx, f, r)
 		if err != nil {
@@ -151,7 +149,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 	return e, r, nil
 }
 
-// InFolder reads what a results store holds. status returns that of an evaluation.
+// InFolder reads the evaluations in a results store. status returns the status of an evaluation.
 func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.ID, status func(results.Listed) record.Status, now time.Time) ([]Evaluation, error) {
 	listed, err := reader.Evaluations(ctx)
 	if err != nil {
@@ -188,7 +186,7 @@ func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.I
 	return list, nil
 }
 
-// inRecord says how far an evaluation is by its record in Redis.
+// inRecord returns the progress of an evaluation according to its record in Redis.
 func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 	e := Evaluation{ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting, Paused: at.Paused}
 	if e.Status == record.StatusPaused && record.HasEnded(at.Status, at.Stopped) {
@@ -209,8 +207,8 @@ func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 	return e
 }
 
-// Kept returns which limits calls of an evaluation keep. It reads the plan, which is large
-// and never changes, once, and fails if a program of this version cannot work on it.
+// Kept returns a function that selects the limits on an evaluation's calls. It reads the plan, which is large and never
+// changes, once, and fails if a program of this version cannot process the plan.
 func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
 	l.mu.Lock()
 	judges, known := l.judges[r.ID]
@@ -232,8 +230,8 @@ func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ra
 	}, nil
 }
 
-// notePace notes how far each phase is. From the second look on, the pace is taken from
-// the looks.
+// notePace records the progress of each phase. From the second read on, the rate is computed from the recorded
+// progress.
 func (l *Looks) notePace(e *Evaluation, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,19 +14,19 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Limits are the limits in force, or those that applied to an evaluation that has ended.
+// Limits holds the limits in force, or those that applied to an evaluation that has ended.
 type Limits struct {
-	// Ended: no more calls are made. The limits are those that were in force for the
-	// evaluation, and say how long its calls waited.
+	// Ended: no more calls are made. The limits are those that were in force for the evaluation, and say how long its
+	// calls waited.
 	Ended      bool       `json:"ended"`
 	Evaluation eval.ID    `json:"evaluation,omitempty"` // whose calls keep these limits; empty: all limits
 	Name       string     `json:"name,omitempty"`
 	Limits     []Limit    `json:"limits"`
 	Cooldowns  []Cooldown `json:"cooldowns,omitempty"`
-	// HeldBy says what else keeps calls from starting: a Redis that accepts no writes, or queues
-	// that are paused in asynqmon.
+	// HeldBy lists what else prevents calls from starting: a Redis that accepts no writes, or queues that are paused in
+	// asynqmon.
 	HeldBy []string `json:"held_by,omitempty"`
-	Free   *Wait    `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
+	Free   *Wait    `json:"not_held_back,omitempty"` // after the end: calls that no limit delayed
 }
 
 // Limit is a limit and how much of it is used.
@@ -39,9 +39,9 @@ type Limit struct {
 	Resets   string         `json:"resets,omitempty"`        // of a quota: the time zone at whose midnight its day ends
 	ResetsAt *time.Time     `json:"resets_at,omitempty"`     // that midnight
 	Adaptive bool           `json:"adaptive,omitempty"`      // it is cut when the provider refuses calls
-	Cap      int64          `json:"cap,omitempty"`           // of a limit that is cut: the pinned value
-	CutAt    *time.Time     `json:"cut_at,omitempty"`        // and when it was, last
-	SendS    *float64       `json:"margin_send_s,omitempty"` // of a rate that keeps the measured margin: how late calls are sent at most
+	Cap      int64          `json:"cap,omitempty"`           // for a limit that is cut: the pinned value
+	CutAt    *time.Time     `json:"cut_at,omitempty"`        // when it was last cut
+	SendS    *float64       `json:"margin_send_s,omitempty"` // of a measured margin: the latest sending of calls
 	PathS    *float64       `json:"margin_path_s,omitempty"` // and by how much the network path varies
 	InUse    *int           `json:"in_use,omitempty"`        // calls in flight, tokens in the window, or calls of the day
 	SpentUSD *float64       `json:"spent_usd,omitempty"`     // of a budget: spent and reserved; null: unknown
@@ -71,8 +71,8 @@ type Wait struct {
 	TotalS float64 `json:"total_s"`
 }
 
-// LimitsInForce returns the limits and cooldowns that kept selects, and what holds back the tasks
-// of queues, nil for all.
+// LimitsInForce returns the limits and cooldowns that kept selects, and what prevents the tasks of queues from being
+// pulled; nil for all queues.
 func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
 	in, err := f.inForce(ctx)
 	if err == nil && queues == nil {
@@ -110,7 +110,7 @@ func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit
 // AllLimits selects every limit.
 func AllLimits(ratelimit.Limit) bool { return true }
 
-// inForce are the limits and cooldowns of a fleet at one moment.
+// inForce holds the limits and cooldowns of a fleet at one moment.
 type inForce struct {
 	usage     []ratelimit.Usage
 	cooldowns []ratelimit.Cooldown
@@ -127,8 +127,8 @@ func (f Fleet) inForce(ctx context.Context) (in inForce, err error) {
 	return in, err
 }
 
-// binding returns the cooldowns and limits among those kept that calls wait for, calls of
-// other evaluations included.
+// binding returns the limits that kept selects, and the cooldowns, for which calls wait, including calls of other
+// evaluations.
 func (in inForce) binding(kept func(ratelimit.Limit) bool, now time.Time) []string {
 	var words []string
 	for _, c := range Cooldowns(in.cooldowns, kept) {
@@ -181,7 +181,7 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 		return of, nil
 	}
 	of.Shared = &SharedRate{key, rate.Rate, rate.Burst, rate.Period}
-	// Read as programs that share it do. Taking none changes nothing.
+	// Read it as programs that share it do. Asking for 0 changes nothing.
 	state, err := redis_rate.NewLimiter(f.client()).AllowN(ctx, key, rate, 0)
 	if err != nil {
 		return of, err
@@ -191,9 +191,8 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 	return of, nil
 }
 
-// NewLimit returns a limit that only has its settings. If the provider counts tokens in
-// windows, Allowed and PeriodS are those of a window, which may be shorter or longer than
-// the limit's period.
+// NewLimit returns a limit with only its settings. If the provider counts tokens in windows, Allowed and PeriodS are
+// those of a window, which may be shorter or longer than the limit's period.
 func NewLimit(l ratelimit.Limit) Limit {
 	view := Limit{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets, Adaptive: l.Adaptive}
 	if l.Kind != ratelimit.Requests && l.Window.Length > 0 {
@@ -227,8 +226,8 @@ func EndedLimits(ctx context.Context, reader results.Reader, id eval.ID) (Limits
 	return LimitsOf(e, waits), nil
 }
 
-// LimitsOf joins the limits that an evaluation had and those that its calls waited for,
-// which other evaluations may have pinned.
+// LimitsOf joins the limits that an evaluation had and those for which its calls waited, which other evaluations may
+// have pinned.
 func LimitsOf(e results.Evaluation, waits []results.Wait) Limits {
 	view := Limits{Ended: true, Evaluation: e.ID, Name: e.Plan.Name, Free: new(Wait)}
 	for _, limit := range e.Settings.Limits {

@@ -2,14 +2,13 @@ package view
 
 import "time"
 
-// The pace is taken over the last paceOver; marks closer than markEvery add nothing.
+// The rate is computed over the last paceOver; marks closer than markEvery are not added.
 const (
 	paceOver  = 15 * time.Second
 	markEvery = 500 * time.Millisecond
 )
 
-// Pace tells how fast runs end from how many had ended before. Its zero value knows
-// nothing.
+// Pace computes how fast runs end from how many had ended at earlier times. Its zero value knows nothing.
 type Pace struct {
 	marks []mark
 	last  mark
@@ -27,7 +26,7 @@ func (p *Pace) Restart(at time.Time, done int) {
 	p.Note(at, done)
 }
 
-// Note notes how many runs have ended at a time.
+// Note records how many runs have ended at a time.
 func (p *Pace) Note(at time.Time, done int) {
 	p.last = mark{at, done}
 	if n := len(p.marks); n == 0 || at.Sub(p.marks[n-1].at) >= markEvery {
@@ -38,8 +37,7 @@ func (p *Pace) Note(at time.Time, done int) {
 	}
 }
 
-// PerSecond returns how many runs end in a second; known is false while it is too soon to
-// tell.
+// PerSecond returns how many runs end per second; known is false while it is too soon to tell.
 func (p *Pace) PerSecond() (rate float64, known bool) {
 	if len(p.marks) == 0 {
 		return 0, false

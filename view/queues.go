@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Queues counts the tasks of every queue that asynq knows, by name. Queues of other programs
-// that use asynq in the same Redis are among them in the default namespace.
+// Queues counts the tasks of every queue that asynq knows, by name. In the default namespace, these include queues of
+// other programs that use asynq in the same Redis.
 func (f Fleet) Queues(ctx context.Context) ([]Queue, error) {
 	names, err := gate.Queues(ctx, f.client())
 	if err != nil {
@@ -60,10 +60,10 @@ func (q Queue) In(state string) int {
 	}[state]
 }
 
-// Task is a task in a queue, with the run that it carries.
+// Task is a task in a queue, with its run.
 type Task struct {
 	ID string `json:"task"`
-	// Evaluation and what follows are empty for a task of another program.
+	// Evaluation and the fields below are empty for a task of another program.
 	Evaluation eval.ID   `json:"evaluation,omitempty"`
 	Run        string    `json:"run,omitempty"` // <phase>.<index>
 	Kind       eval.Kind `json:"kind,omitempty"`
@@ -96,11 +96,11 @@ var TaskStates = []string{"pending", "active", "retry", "scheduled", "completed"
 // TasksShown is how many tasks are on a page.
 const TasksShown = 50
 
-// ErrNoQueue means that asynq knows no queue of a name: no task was pushed to it, or it was
-// empty after its evaluations had ended.
+// ErrNoQueue means that asynq knows no queue with this name: no task was pushed to it, or it was empty after its
+// evaluations had ended.
 var ErrNoQueue = errors.New("no such queue")
 
-// Tasks reads one page of a queue. A page behind the last one is the last one.
+// Tasks reads one page of a queue. For a page after the last one, it returns the last.
 func (f Fleet) Tasks(ctx context.Context, queue, state string, page int) (*Tasks, error) {
 	counted, err := f.count(ctx, []string{queue})
 	if err != nil {
@@ -136,7 +136,7 @@ func (f Fleet) list(queue, state string, all, from int) ([]*asynq.TaskInfo, erro
 	if state != "completed" && state != "archived" {
 		return read(queue, asynq.PageSize(TasksShown), asynq.Page(1+from/TasksShown))
 	}
-	// asynq has the oldest first: what is shown here is on two of its pages.
+	// asynq lists the oldest first, so one page here is on two of its pages.
 	end := all - from
 	begin := max(0, end-TasksShown)
 	var list []*asynq.TaskInfo

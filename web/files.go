@@ -18,14 +18,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// reportFiles are the forms of the report, by the name of the file.
+// reportFiles maps file names to the forms of the report.
 var reportFiles = map[string]func(*report.Report, io.Writer) error{
 	"report.html": (*report.Report).WriteHTML,
 	"report.json": (*report.Report).WriteJSON,
 	"report.md":   (*report.Report).WriteMarkdown,
 }
 
-// Files are the files of an evaluation that can be downloaded.
+// Files is the page of an evaluation's files that can be downloaded.
 type Files struct {
 	Part
 	Files []string `json:"files"`
@@ -45,8 +45,7 @@ func (s *Server) files(r *http.Request) (Files, error) {
 	return Files{partOf(e.ID, e.Plan.Name, r), names}, err
 }
 
-// fileNames lists the files available from the results recorded by now: nothing is ranked
-// before there is a verdict.
+// fileNames lists the files available from the results recorded so far: nothing is ranked before there is a verdict.
 func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation) ([]string, error) {
 	counts, err := reader.Counts(ctx, e.ID)
 	if err != nil {
@@ -69,7 +68,7 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 	return names, nil
 }
 
-// file sends one of an evaluation's files, built from the results recorded by now.
+// file sends one of an evaluation's files, built from the results recorded so far.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	id, name := eval.ID(r.PathValue("id")), r.PathValue("name")
 	reader, e, err := s.asked(r.Context(), id)
@@ -90,7 +89,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	var built *report.Report
 	form := reportFiles[name]
 	if form != nil || ofReport(name) {
-		state, err := recordedState(r.Context(), reader, e) // files have all that is recorded, not what was a moment ago
+		state, err := recordedState(r.Context(), reader, e) // files contain everything recorded so far, without a cache
 		if err == nil {
 			built, err = s.reports.Get(r.Context(), reported{id, state})
 		}
@@ -122,8 +121,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
 		s.cfg.Log.Debug().Err(err).Str("file", name).Msg("file not sent")
-		// The status is sent already. A connection that ends early shows the reader that
-		// the file is not whole.
+		// The status is sent already. Closing the connection early shows the reader that the file is incomplete.
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// overview lists what the folder holds.
+// overview lists the evaluations in the folder.
 func (f *Folder) overview(ctx context.Context, looks *view.Looks) (*Overview, error) {
 	reader, err := f.Open(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (f *Folder) evaluation(ctx context.Context, looks *view.Looks, id eval.ID) 
 	return d, nil
 }
 
-// lastFailures keeps the last failuresShown, newest first.
+// lastFailures returns the last failuresShown, newest first.
 func lastFailures(list []Failure) []Failure {
 	slices.SortStableFunc(list, func(a, b Failure) int { return b.At.Compare(a.At) })
 	return list[:min(len(list), failuresShown)]

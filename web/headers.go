@@ -12,17 +12,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/hostname"
 )
 
-// What a browser may load and run. Our own pages need nothing but themselves;
-// the report carries its style within; asynqmon's pages make styles as they run, have scripts of
-// known text inside them, and would load fonts from elsewhere, which they can do without.
+// What a browser may load and run. Our own pages load only their own files. The report contains its styles. asynqmon's
+// pages create styles as they run and contain scripts of known text; the fonts that they would load from elsewhere are
+// not needed.
 const (
 	pagePolicy    = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 	reportPolicy  = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self'%s; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 
-// guard wraps all handlers: it sets the headers that all answers have, and refuses requests
-// that a foreign page has caused under a name of its own for this machine.
+// guard wraps all handlers: it sets the headers that all answers have, and refuses requests that a foreign page has
+// caused by giving this machine a name of its own (DNS rebinding).
 func guard(known bool, hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -41,8 +41,8 @@ func guard(known bool, hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// refuseForeign refuses what another site's page has sent that is not only read: a
-// browser says so in Sec-Fetch-Site or Origin, also where it sends a login along.
+// refuseForeign refuses requests from another site's page unless they only read. A browser reports the origin in
+// Sec-Fetch-Site or Origin, even if it sends a login along.
 func refuseForeign(next http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(next)
 }
@@ -59,7 +59,7 @@ func monitorHeaders(monitor http.Handler) http.Handler {
 	})
 }
 
-// hashesOf returns a policy's sources for the scripts inside a page, each after a space.
+// hashesOf returns a policy's sources for the scripts inside a page, each preceded by a space.
 func hashesOf(page string) string {
 	var sources strings.Builder
 	for _, after := range strings.Split(page, "<script>")[1:] {
@@ -70,15 +70,15 @@ func hashesOf(page string) string {
 	return sources.String()
 }
 
-// headersOnly is a ResponseWriter that sends nothing.
+// headersOnly is a ResponseWriter that collects headers and sends nothing.
 type headersOnly http.Header
 
 func (h headersOnly) Header() http.Header       { return http.Header(h) }
 func (headersOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (headersOnly) WriteHeader(int)             {}
 
-// onlyQueueNames refuses names of queues that asynqmon would put into a PromQL query as
-// they are, if they contain more than names of ours do.
+// onlyQueueNames refuses names of queues with characters that our names do not contain, because asynqmon would put them
+// into a PromQL query unescaped.
 func onlyQueueNames(next http.Handler) http.Handler {
 	foreign := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:@+=~,", r)

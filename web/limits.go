@@ -42,7 +42,7 @@ func shownLimits(of view.Limits, now time.Time) ([]Limit, []Cooldown) {
 	return limits, cooldowns
 }
 
-// used says how much of a limit is used, in words and in percent.
+// used returns how much of a limit is used, in words and in percent.
 func used(u ratelimit.Usage) (words string, share int) {
 	switch {
 	case u.Limit.Kind == ratelimit.Concurrency && u.Allowed == 0:
@@ -57,13 +57,13 @@ func used(u ratelimit.Usage) (words string, share int) {
 			words += ratelimit.Per(u.Limit.Window.Length)
 		}
 		return words, int(min(100, 100*int64(u.InUse)/u.Allowed))
-	case u.Wait > 0: // a rate knows only when it admits the next call
+	case u.Wait > 0: // for a rate, only the time of the next call is known
 		return "next in " + u.Wait.Round(time.Millisecond).String(), 100
 	}
 	return "free", 0
 }
 
-// state adds notes to a limit: that it binds, that it is cut, when it is reset.
+// state describes a limit's state: that it binds, that it is cut, when it is reset.
 func state(u ratelimit.Usage, now time.Time) string {
 	var words []string
 	if u.Binds() {

@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// Workers is the page of all workers that live.
+// Workers is the page of all live workers.
 type Workers struct {
 	Workers []Worker `json:"workers"`
-	Slots   int      `json:"slots"` // of all together
+	Slots   int      `json:"slots"` // of all workers together
 	Flying  int      `json:"in_flight"`
 	Waiting int      `json:"waiting"`
 	Live    bool     `json:"live"`
 }
 
-// Worker is one worker. Of one that has told nothing, as in its first moment,
-// only its id and heartbeat are known.
+// Worker is one worker. If it has reported nothing yet, as in its first moment, only its ID and heartbeat are known.
 type Worker struct {
 	ID      string    `json:"worker"`
 	Known   bool      `json:"known"`
@@ -45,7 +44,7 @@ func (s *Server) workers(r *http.Request) (*Workers, error) {
 	return s.fleet.allWorkers(r.Context())
 }
 
-// allWorkers lists those whose heartbeat holds, by host.
+// allWorkers lists the workers with a valid heartbeat, by host.
 func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
 	beats, err := f.Limits.Beats(ctx)
 	if err != nil {

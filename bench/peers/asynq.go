@@ -17,9 +17,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// asynqPeer is asynq as its documentation shows it: a semaphore in Redis for calls in flight,
-// whose refusals go back to the queue, and redis_rate for rates, whose refusals are waited for
-// in place.
+// asynqPeer is asynq used as its documentation shows. A semaphore in Redis bounds calls in flight; its refusals go back
+// to the queue. redis_rate bounds rates; its refusals are waited for in place.
 type asynqPeer struct{ self string }
 
 func (asynqPeer) name() string { return "asynq" }
@@ -50,7 +49,7 @@ func (p asynqPeer) worker(ctx context.Context, e env) (*exec.Cmd, error) {
 	return exec.CommandContext(ctx, p.self, "asynq-worker", string(raw)), nil
 }
 
-// errLater says when a task that was refused may be tried again.
+// errLater is the error of a refused task; in is the time after which it may be tried again.
 type errLater struct{ in time.Duration }
 
 func (e errLater) Error() string { return "limit reached, retry in " + e.in.String() }

@@ -6,7 +6,7 @@ import (
 	"github.com/evalfleet/evalfleet/bench/peers/witness"
 )
 
-// figures are what one contender reached in one workload.
+// figures are the results of one contender in one workload.
 type figures struct {
 	Refused int
 	Peak    int
@@ -18,7 +18,7 @@ type figures struct {
 	Done      time.Duration // from the first call of the workload's main queue to its last answer
 	PerSecond float64       // calls a second
 
-	WorkerCPU, RedisCPU time.Duration // a call
+	WorkerCPU, RedisCPU time.Duration // for each call
 
 	SlotsBack time.Duration // after the kill; 0 if they were not all used again
 }

@@ -48,7 +48,7 @@ func collectCommand(p *process) *cli.Command {
 	}
 }
 
-// openReport writes the report of what is collected, and opens it.
+// openReport writes the report of the results collected so far, and opens it.
 func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) error {
 	reader, id, dir, err := d.Reader(c.Context, id)
 	if err != nil {

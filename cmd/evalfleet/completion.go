@@ -12,7 +12,7 @@ import (
 //go:embed completion
 var completionScripts embed.FS
 
-// shells are those with a completion script.
+// shells lists the shells that have a completion script.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func completionCommand(p *process) *cli.Command {

@@ -16,7 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/dial"
 )
 
-// scalePath is where the controller says how many calls at once the fleet could use.
+// scalePath is where the controller reports how many concurrent calls the fleet could use.
 const scalePath = "/scale"
 
 const (
@@ -77,7 +77,7 @@ func (p *process) control(c *cli.Context) error {
 		}
 		config.Collect = d.Collector()
 		config.Collect.Conclude = ends.Conclude
-		config.Collect.Watch = nil // it may follow a thousand; status and the pages show how far each is
+		config.Collect.Watch = nil // there may be a thousand; status and the pages show their progress
 	}
 	keeper := controller.New(config)
 	told := "no metrics"

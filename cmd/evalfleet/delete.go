@@ -56,7 +56,7 @@ func deleteCommand(p *process) *cli.Command {
 	}
 }
 
-// mayLose asks before deleting results that were not collected.
+// mayLose returns an error unless the user confirms that results that were not collected may be deleted.
 func mayLose(ctx context.Context, t *fleet.Target, stdin io.Reader, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.ID)
 	yes, asked, err := terminal.Confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")

@@ -42,7 +42,7 @@ func demoCommand(p *process) *cli.Command {
 	}
 }
 
-// demo runs until ctx ends, which is no failure.
+// demo runs the demo until ctx ends, which is not an error.
 func (p *process) demo(ctx context.Context, listen string) (err error) {
 	dir, err := os.MkdirTemp("", "evalfleet-demo-")
 	if errors.Is(err, fs.ErrNotExist) { // an empty container has no /tmp
@@ -74,7 +74,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	sink := "sqlite:" + filepath.Join(dir, "results.db")
 	parts, running := errgroup.WithContext(ctx)
 	part := func(stdout io.Writer, args ...string) error {
-		// Settings and keys of the user's own would lead out of the demo.
+		// The user's own settings and keys would lead out of the demo.
 		none := func(string) (string, bool) { return "", false }
 		of := &process{env: none, keys: none, stdin: strings.NewReader(""), stdout: stdout, stderr: io.Discard, atOnce: p.atOnce}
 		return of.run(running, append(args, fleet...))
@@ -99,8 +99,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	return err
 }
 
-// writeDemo writes the demo's files: documents with more and more repeated words, which is what
-// simulated judges count.
+// writeDemo writes the demo's files. Its documents repeat words increasingly often, which simulated judges count.
 func writeDemo(dir, simulator string) error {
 	evaluation, err := demoFiles.ReadFile("demo/evaluation.yaml")
 	if err != nil {

@@ -22,7 +22,7 @@ func dryRunOption() cli.Flag {
 	}, Alone: "3"}
 }
 
-// dryRun prints prompts as judges would be sent them.
+// dryRun prints prompts as they would be sent to judges.
 func (p *process) dryRun(c *cli.Context, forFleet bool) error {
 	n := c.Int(dryRunFlag)
 	if n < 1 {

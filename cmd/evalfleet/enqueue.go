@@ -113,9 +113,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	return answers, err
 }
 
-// concludeIn writes the exports of a complete evaluation from its results store. Redis is only
-// told of the result: by now it may be unavailable, or have lost the evaluation. answers are
-// the paths of files with answers.
+// concludeIn writes the exports of a complete evaluation from its results store. It uses Redis only to store the
+// result, because by now Redis may be unavailable, or have lost the evaluation. answers are the paths of files with
+// answers.
 func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evaluation, on failOn) (answers []string, err error) {
 	ctx := c.Context
 	sink, err := d.Open(ctx, r)
@@ -134,8 +134,8 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	return answers, err
 }
 
-// openDrain connects to the fleet's Redis, for those who stay or look in; lease is as
-// in connect.
+// openDrain connects to the fleet's Redis, for commands that collect results or only read; lease and stays are as in
+// connect.
 func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
 	out, log, err := p.output(c)
 	if err != nil {

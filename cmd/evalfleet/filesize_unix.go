@@ -7,7 +7,6 @@ import (
 	"syscall"
 )
 
-// ignoreFileSizeSignal makes a file that reaches the size that the system allows
-// (ulimit -f, RLIMIT_FSIZE) an error of the write, as on a full disk. The signal
-// would end the process in the middle of it.
+// ignoreFileSizeSignal makes a write fail with an error if its file reaches the size that the system allows (ulimit -f,
+// RLIMIT_FSIZE), as on a full disk. Otherwise the signal would end the process in the middle of the write.
 func ignoreFileSizeSignal() { signal.Ignore(syscall.SIGXFSZ) }

@@ -2,8 +2,8 @@ package main
 
 import "github.com/evalfleet/evalfleet/internal/commandline"
 
-// flagGroups are in the order in which help shows them. Flags of no group are the common
-// ones, which come first.
+// flagGroups lists groups of flags in the order in which help shows them. Flags of no group are the common ones, which
+// come first.
 var flagGroups = []commandline.Group{
 	{Title: "Limits", Flags: []string{
 		"limit", "max-concurrency", "slots", "max-answer-mib", "grace",
@@ -26,7 +26,7 @@ var flagGroups = []commandline.Group{
 	{Title: "Logs", Flags: []string{logLevelFlag, logFormatFlag}},
 }
 
-// examples are command lines that help shows, by command.
+// examples maps commands to the command lines that help shows for them.
 var examples = map[string][]string{
 	"run": {
 		"evalfleet run evaluation.yaml --out-dir results",

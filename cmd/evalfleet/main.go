@@ -1,7 +1,7 @@
-// Command evalfleet judges documents with language models: it plans, enqueues, works, collects
-// and reports, on one machine or with a fleet of workers.
+// Command evalfleet judges documents with language models: it plans, enqueues, executes, collects and reports, on one
+// machine or with a fleet of workers.
 //
-// main parses and wires; each command has a file of its own and is listed in app.go.
+// main parses and wires; each command has its own file and is listed in app.go.
 package main
 
 import (
@@ -11,14 +11,14 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-	_ "time/tzdata" // daily quotas end in time zones, and containers have no files of them
+	_ "time/tzdata" // daily quotas end in time zones, and containers lack their files
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/terminal"
 )
 
-// clientLog is go-redis's log; the package has one for a process.
+// clientLog is go-redis's log; go-redis has one for the whole process.
 var clientLog terminal.RedisLog
 
 func main() {
@@ -30,8 +30,8 @@ func main() {
 	os.Exit(Main(ctx, atOnce, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// stopSignals delivers what asks the program to stop. Under nohup a closed
-// terminal does not.
+// stopSignals returns a channel of the signals that ask the program to stop. Under nohup, a closed terminal is not one
+// of them.
 func stopSignals() <-chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -48,14 +48,13 @@ const (
 	lastWords = 100 * time.Millisecond
 )
 
-// errTerminated is the cause of a stop by SIGTERM, by which Kubernetes, systemd
-// and docker end a service. Its cancellation is still context.Canceled.
+// errTerminated is the cause of a stop by SIGTERM, with which Kubernetes, systemd and docker end a service. Its
+// cancellation is still context.Canceled.
 var errTerminated = fmt.Errorf("SIGTERM: %w", context.Canceled)
 
-// stopOnSignals winds the command up at the first signal, and makes it give up everything in
-// flight at the second; a third, or a command that does not end then, ends the process. A
-// closed terminal is no impatience: it may hang up twice, once for the shell and once for the
-// kernel.
+// stopOnSignals stops the command at the first signal, and makes it give up everything in flight at the second. A third
+// signal, or a command that does not end after the second, ends the process. A closed terminal does not count as a
+// second signal: it may hang up twice, once for the shell and once for the kernel.
 func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atOnce chan<- struct{}) {
 	if s := <-signals; s == syscall.SIGTERM {
 		windUp(errTerminated)
@@ -75,7 +74,7 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 		}
 	}
 	said := make(chan struct{})
-	go func() { // because standard error may be what the command is stuck at
+	go func() { // because the command may be stuck at writing to standard error
 		defer close(said)
 		fmt.Fprintln(os.Stderr, "evalfleet: stopped: recorded results are kept; run the same command again to resume")
 	}()
@@ -86,7 +85,7 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 	os.Exit(int(exitInterrupted))
 }
 
-// outlivePipes makes a write to a pipe whose reader has ended an error of the write. Without a
-// receiver of the signal, Go ends a process that writes to standard output or error then. Unlike
-// signal.Ignore, this leaves the signal as it is for programs that this process starts.
+// outlivePipes makes a write to a pipe whose reader has ended return an error. Without a receiver of the signal, Go
+// ends a process that then writes to standard output or error. Unlike signal.Ignore, this does not change the signal
+// for programs that this process starts.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

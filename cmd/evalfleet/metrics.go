@@ -17,8 +17,8 @@ const (
 	metricsOff      = "off"
 )
 
-// watched serves a worker's metrics on an address and makes settings report them. A default
-// address may be in use: several workers of one machine need no flags.
+// watched serves a worker's metrics on an address and sets the worker's observers. given means that the user set the
+// address. A default address may be in use, because several workers on one machine need no flags.
 func watched(ctx context.Context, settings *worker.Config, address string, given bool, log zerolog.Logger) (io.Closer, error) {
 	if address == metricsOff {
 		return io.NopCloser(nil), nil

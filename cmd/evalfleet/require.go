@@ -40,8 +40,8 @@ func requirements(values []string) (all []report.Requirement, err error) {
 	return all, nil
 }
 
-// require prints whether a report meets requirements, writes it as JUnit XML to a file if
-// one is named, and fails unless all are met.
+// require prints whether a report meets requirements, and writes that as JUnit XML to a file if one is named. It
+// returns an error unless all are met.
 func (p *process) require(r *report.Report, required []report.Requirement, junit string) error {
 	var all []report.Checked
 	unmet := 0

@@ -27,7 +27,7 @@ var serverQuery = map[string]string{
 
 // enqueueAt submits an evaluation to a server instead of a Redis.
 func (p *process) enqueueAt(c *cli.Context, on failOn) error {
-	proxy, err := config.Proxy(p.env) // whose errors quote no password
+	proxy, err := config.Proxy(p.env) // its errors quote no password
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// going reports whether the argument's evaluation is in a Redis: an id is taken
-// to be, a folder's is while a run works there.
+// going reports whether the argument's evaluation is in a Redis. That is assumed for an ID; for a folder it is so while
+// a run is active there.
 func (p *process) going(c *cli.Context) (bool, error) {
 	argument, err := oneArgument(c, c.Command.ArgsUsage)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *process) going(c *cli.Context) (bool, error) {
 	return folder.InUse(argument), nil
 }
 
-// target finds the evaluation that an id or a folder names.
+// target returns the evaluation that an ID or a folder names.
 func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	argument, err := oneArgument(c, c.Command.ArgsUsage)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	}, nil
 }
 
-// tell prints what steering an evaluation came to.
+// tell prints the result of pausing, resuming, cancelling or retrying an evaluation.
 func tell(t *fleet.Target, said string, err error) error {
 	if err != nil {
 		return err

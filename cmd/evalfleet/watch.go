@@ -12,7 +12,7 @@ import (
 
 const watchFlag = "watch"
 
-const lookEvery = time.Second // on a terminal; elsewhere plain.ReportEvery
+const lookEvery = time.Second // on a terminal; otherwise plain.ReportEvery
 
 func lookFlags() []cli.Flag {
 	return []cli.Flag{
@@ -21,9 +21,8 @@ func lookFlags() []cli.Flag {
 	}
 }
 
-// look prints one frame, or with --watch one after the other until ctx ends or
-// the last one was printed. Redis or a results store that is away after the first frame is
-// said once and waited for.
+// look prints one frame. With --watch it prints one after the other until ctx ends or the last one was printed. If
+// Redis or a results store is unreachable after the first frame, look says so once and waits.
 func (p *process) look(c *cli.Context, look terminal.Frame) error {
 	text, last, err := look(c.Context, time.Now())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Flags of the commands that work.
+// Flags of the commands that execute runs.
 const (
 	slotsFlag     = "slots"
 	graceFlag     = "grace"
@@ -56,14 +56,14 @@ func slotsOf(c *cli.Context) (int, error) {
 	return 0, usageError("--%s must be at least 1, got %d", slotsFlag, c.Int(slotsFlag))
 }
 
-// work is how a process works, as the command line says it.
+// work holds how a process executes runs, as set by the command line.
 type work struct {
 	slots        int
 	maxAnswer    int // bytes
 	grace        time.Duration
-	queues       []string // the only ones served; none: all
-	events       string   // path; empty: no such file
-	logsCalls    bool     // without events: those of calls are logged from level info up
+	queues       []string // the only queues served; none: all
+	events       string   // path; empty: no events file
+	logsCalls    bool     // without an events file: events of calls are logged from level info up
 	metrics      string   // address
 	metricsGiven bool
 }
@@ -82,9 +82,8 @@ func workOf(c *cli.Context) (work, error) {
 	}, err
 }
 
-// open gives settings the command line's, and opens what a worker tells its events,
-// metrics and traces to. Closing it reports the first event that could not be
-// written.
+// open copies the command line's values to settings, and opens the outputs for the worker's events, metrics and traces.
+// Closing the result reports the first event that could not be written.
 func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger) (io.Closer, error) {
 	settings.Slots, settings.MaxAnswer, settings.Grace, settings.Queues, settings.Version = w.slots, w.maxAnswer, w.grace, w.queues, ownVersion()
 	var open closers
@@ -112,7 +111,7 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 	return append(open, traces), nil
 }
 
-// closers closes all of several, the last first.
+// closers closes several closers, the last one first.
 type closers []io.Closer
 
 func (all closers) Close() error {

@@ -1,10 +1,8 @@
-// Package check holds the tests of everything by which a fleet is deployed: the
-// image, docker-compose.yml, the Helm chart, the manifests that are made from it, alerts
-// and the dashboard, and their pages. It is a module of its own, so that compose's,
-// Helm's, Kubernetes's and Prometheus's types stay out of the program's.
+// Package check holds the tests of everything by which a fleet is deployed: the image, docker-compose.yml, the Helm
+// chart, the manifests made from it, alerts, the dashboard, and their pages. It is a separate module, so that the
+// program does not depend on the types of compose, Helm, Kubernetes and Prometheus.
 //
-// It needs neither a container engine nor a cluster: the chart is rendered and linted
-// by Helm's own library, files are decoded strictly with the types of those who will
-// read them, command lines are put to the real
-// program, and the program is the one that the Dockerfile builds.
+// It needs neither a container engine nor a cluster. Helm's own library renders and lints the chart. Files are decoded
+// strictly with the types of the programs that read them. Command lines are run with the real program, which is the one
+// that the Dockerfile builds.
 package check

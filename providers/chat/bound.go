@@ -8,21 +8,20 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// The fields of a body that bound the tokens of an answer. OpenAI's newer models refuse the
-// older one, and older servers the newer one.
+// The fields of a body that bound the tokens of an answer. OpenAI's newer models refuse the older field, and older
+// servers the newer one.
 const (
 	maxTokens           = "max_tokens"
 	maxCompletionTokens = "max_completion_tokens"
 )
 
-// bounds knows the models of an endpoint that want the other field. It is safe for concurrent
-// use.
+// bounds remembers the models of an endpoint that need the other field. It is safe for concurrent use.
 type bounds struct {
 	mu    sync.Mutex
 	other map[string]string // the field, by model
 }
 
-// rename gives the bound in a body the name that the model is known to take.
+// rename renames the bound in a body to the field that the model is known to take.
 func (b *bounds) rename(model string, body map[string]any) {
 	b.mu.Lock()
 	wanted := b.other[model]
@@ -45,8 +44,8 @@ func other(field string) string {
 	return maxTokens
 }
 
-// learn takes err, the failure of a call with this body. If the model wants the other field,
-// providers.ErrAgain is in the chain of the returned error.
+// learn learns from err, the failure of a call with this body. If the model wants the other field, providers.ErrAgain
+// is in the chain of the returned error.
 func (b *bounds) learn(model string, body map[string]any, err error) error {
 	var failed *providers.Error
 	if !errors.As(err, &failed) || failed.Class != providers.BadRequest {
@@ -69,8 +68,7 @@ func (b *bounds) learn(model string, body map[string]any, err error) error {
 	return err
 }
 
-// refusedFields match an endpoint's words that it does not know a field, not that its value is
-// too large.
+// refusedFields match messages of endpoints that do not know a field, but not that its value is too large.
 var refusedFields = map[string]*regexp.Regexp{
 	maxTokens:           unknownField(maxTokens),
 	maxCompletionTokens: unknownField(maxCompletionTokens),

@@ -1,9 +1,8 @@
-// Package chat speaks the chat completions dialect: OpenAI's, and that of every endpoint
-// compatible with it (Azure, OpenRouter, vLLM, LM Studio, …).
+// Package chat speaks the chat completions dialect: OpenAI's, and that of every endpoint compatible with it (Azure,
+// OpenRouter, vLLM, LM Studio, …).
 //
-// It makes one attempt per call and streams nothing. A text to be continued goes to the older
-// endpoint for that. Images and tools other than an endpoint's own search are deliberately
-// absent.
+// It makes one attempt per call and streams nothing. A text to be continued is sent to the older completions endpoint.
+// Images and tools other than an endpoint's own search are deliberately absent.
 package chat
 
 import (
@@ -21,26 +20,25 @@ type Config struct {
 	// "http://127.0.0.1:8000/v1"; its KeyHeader is "Authorization" when empty, Azure has
 	// "api-key"; Capabilities.Search is a name of Flavour.Search's kind.
 	transport.Config
-	// Flavour is in what the endpoint's requests differ from others'.
+	// Flavour is how the endpoint's requests differ from others'.
 	Flavour Flavour
 }
 
-// Flavour is in what the requests of endpoints of this dialect differ. The zero
-// value is what most servers take.
+// Flavour is how the requests of endpoints of this dialect differ. The zero value is what most servers accept.
 type Flavour struct {
 	// MaxTokensField is the body's field for Request.MaxOutputTokens:
 	// "max_tokens" when empty; OpenAI itself wants "max_completion_tokens".
 	MaxTokensField string
-	// Effort is where Request.ReasoningEffort goes.
+	// Effort is the field for Request.ReasoningEffort.
 	Effort EffortStyle
 	// Search is the way to ask for the endpoint's own search.
 	Search SearchStyle
-	// RequireParameters has a gateway route a request with a schema only to
-	// upstreams that know all of its fields, not to one that leaves the schema out.
+	// RequireParameters makes a gateway route a request with a schema only to upstreams that know all of its fields,
+	// not to one that ignores the schema.
 	RequireParameters bool
 }
 
-// EffortStyle is where a reasoning effort goes.
+// EffortStyle is the field for a reasoning effort.
 type EffortStyle string
 
 // The styles.
@@ -93,12 +91,10 @@ func (f Flavour) validate() error {
 	return fmt.Errorf("search style %q: want none or tool", string(f.Search))
 }
 
-// Call makes one attempt; see providers.Provider. A refusal in a good answer is
-// a Result with FinishRefused, a prompt refused outright an error of class
-// Refused. Where the endpoint turns out not to know a way of structured output, system
-// messages or the field of the bound on the answer, the error is providers.ErrAgain and
-// another way is used from then on for that model. Whether a model searches that may is up to
-// the model.
+// Call makes one attempt; see providers.Provider. A refusal in a good answer is a Result with FinishRefused; a prompt
+// that is refused outright is an error of class Refused. An endpoint may turn out not to know a form of structured
+// output, system messages or the field that bounds the answer. The error is then providers.ErrAgain, and another form
+// is used from then on for that model. A model that may search decides itself whether to.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {

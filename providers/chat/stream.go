@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// join puts together a completion that was streamed although it was asked for whole.
+// join assembles a completion that was streamed although it was requested as a whole.
 func (c *completion) join(parts []json.RawMessage, ended bool) error {
 	for _, raw := range parts {
 		var part struct {
@@ -44,8 +44,8 @@ func (c *completion) join(parts []json.RawMessage, ended bool) error {
 	return nil
 }
 
-// add appends a part of a choice. One that repeats the whole message ends the stream of some
-// servers; it says nothing new.
+// add appends a part of a choice. Some servers end the stream with a part that repeats the whole message, which add
+// ignores.
 func (c *choice) add(part choice, delta message) {
 	c.FinishReason = cmp.Or(part.FinishReason, c.FinishReason)
 	c.Error = cmp.Or(c.Error, part.Error)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// join puts together a response that was streamed although it was asked for whole.
+// join assembles a response that was streamed although it was requested as a whole.
 func (r *response) join(parts []json.RawMessage) error {
 	for _, raw := range parts {
 		var part response

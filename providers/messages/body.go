@@ -17,14 +17,13 @@ const (
 	defaultMaxTokens = 4096
 )
 
-// compose returns the body, and the request's fields that the model does not take. The
-// request's own fields win over Extra's, also inside output_config; encoded, keys are sorted,
-// so equal requests have equal bytes.
+// compose returns the body, and the request's fields that the model does not take. The request's own fields override
+// those in Extra, even inside output_config. Keys are sorted when encoded, so equal requests have equal bytes.
 func compose(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
 	delete(body, "stream")               // the answer is read as one JSON object
-	delete(body, providers.MaxToolCalls) // the tool has it
+	delete(body, providers.MaxToolCalls) // the tool contains it
 	body["model"] = req.Model
 	body["max_tokens"] = maxTokens(req, caps)
 	system, turns := split(req.Messages)
@@ -52,7 +51,7 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 		dropped = append(dropped, "reasoning_effort")
 	}
 	if req.Temperature != nil {
-		if !thinks && caps.TakesTemperature(false) { // beside thinking no model takes one
+		if !thinks && caps.TakesTemperature(false) { // no model takes one while thinking
 			body["temperature"] = *req.Temperature
 		} else {
 			delete(body, "temperature")
@@ -69,7 +68,7 @@ func maxTokens(req *providers.Request, caps providers.Capabilities) int {
 	return cmp.Or(req.MaxOutputTokens, caps.MaxOutput, defaultMaxTokens)
 }
 
-// split sets what the system says apart from the turns.
+// split separates the text of system messages from the turns.
 func split(messages []providers.Message) (system string, turns []any) {
 	var said []string
 	turns = []any{}
@@ -83,18 +82,17 @@ func split(messages []providers.Message) (system string, turns []any) {
 	return strings.Join(said, "\n\n"), turns
 }
 
-// budgets are the tokens of thinking for the efforts, of models that take a number.
+// budgets maps efforts to tokens of thinking, for models that take a number.
 var budgets = map[string]int{"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
 
-// leastBudget is the least that the dialect takes.
+// leastBudget is the smallest budget that the dialect accepts.
 const leastBudget = 1024
 
-// words are the efforts of models that decide themselves how much to think; the
-// others of providers.Efforts have none.
+// words are the efforts accepted by models that decide themselves how much to think.
 var words = []string{"low", "medium", "high", "xhigh", "max"}
 
-// addThinking asks for the request's effort in the model's way. An unknown model is assumed to
-// decide itself how much to think, as all newer ones do.
+// addThinking requests the effort in the model's way. An unknown model is assumed to decide itself how much to think,
+// as all newer ones do.
 func addThinking(body, output object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
 	effort, refused := caps.Effort(req)
 	switch {
@@ -123,8 +121,8 @@ func addThinking(body, output object, req *providers.Request, caps providers.Cap
 	return true, refused
 }
 
-// addBudget leaves at least a fifth of max_tokens, which includes thinking, to the answer. If
-// that is less than the minimum budget, the model does not think.
+// addBudget sets the budget for thinking, and leaves at least a fifth of max_tokens, which includes thinking, to the
+// answer. If the rest is less than the minimum budget, the model does not think.
 func addBudget(body object, req *providers.Request, caps providers.Capabilities, effort string, refused bool) (bool, bool) {
 	if effort == "" && req.Reason {
 		effort = "medium"

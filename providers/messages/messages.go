@@ -1,8 +1,8 @@
 // Package messages speaks Anthropic's messages dialect, that of Claude.
 //
-// It streams nothing. A turn that Anthropic pauses is continued within the same call, each part
-// a request of its own. Images, prompt caching and tools other than Anthropic's own search are
-// deliberately absent: evalfleet asks for one text.
+// It streams nothing. A turn that Anthropic pauses is continued within the same call, with a separate request for each
+// part. Images, prompt caching and tools other than Anthropic's own search are deliberately absent: evalfleet asks for
+// one text.
 package messages
 
 import (
@@ -37,10 +37,10 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. A turn that is paused takes a further request
-// for each pause, eight at most. Each asks Request.Ready; their usage is summed,
-// Result.Raw has a body a line, and if one of them fails, those before it may be billed. The
-// prompt has to ask for a search: models that think cannot be forced to.
+// Call makes one attempt; see providers.Provider. A turn that is paused takes a further request for each pause, eight
+// at most. Each request calls Request.Ready. The usage of all is summed, and Result.Raw has their bodies, one per line.
+// If a request fails, those before it may be billed. The prompt has to ask for a search: models that think cannot be
+// forced to.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {

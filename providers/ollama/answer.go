@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// response has the fields read from an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; the others are only in Result.Raw.
 type response struct {
 	Error   *json.RawMessage `json:"error"`
 	Model   string           `json:"model"`
@@ -20,10 +20,10 @@ type response struct {
 	Done       bool            `json:"done"`
 	DoneReason string          `json:"done_reason"`
 	Prompt     transport.Count `json:"prompt_eval_count"`
-	Output     transport.Count `json:"eval_count"` // thoughts are among it
+	Output     transport.Count `json:"eval_count"` // includes thoughts
 }
 
-// join puts together a response that was streamed although it was asked for whole, or reads one.
+// join reads a response: a single part, or the parts of one that was streamed although it was requested as a whole.
 func (r *response) join(parts []json.RawMessage) error {
 	text, thoughts := "", ""
 	for _, raw := range parts {
@@ -46,7 +46,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		parts = []json.RawMessage{answer.Body}
 	}
 	if err := r.join(parts); err != nil {
-		if json.Valid(answer.Body) { // such as an error with a message that is a text
+		if json.Valid(answer.Body) { // such as an error whose message is a text
 			return nil, answer.Without(err.Error())
 		}
 		return nil, answer.Malformed(err)
@@ -57,8 +57,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	result := &providers.Result{
 		Text:      r.Message.Content,
 		Reasoning: r.Message.Thinking,
-		// Counts of 0 are left out; older servers do not count a prompt that they
-		// remember.
+		// The server omits counts of 0; older servers do not count a prompt that they have cached.
 		Usage:     providers.Usage{Reported: r.Prompt > 0, Input: int64(r.Prompt), Output: int64(r.Output)},
 		Model:     r.Model,
 		RequestID: answer.RequestID,

@@ -37,9 +37,8 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. The server waits with it for a
-// free place and loads the model where need be, all within the call's time. It has
-// no search.
+// Call makes one attempt; see providers.Provider. If necessary, the server waits for a free slot and loads the model
+// within the call's time. It has no search.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// asked are the parameters of a recorded request that models.yaml has facts about.
+// asked holds the parameters of a recorded request about which models.yaml has facts.
 type asked struct {
 	Temperature     *float64 `json:"temperature"`
 	ReasoningEffort string   `json:"reasoning_effort"`
@@ -34,9 +34,9 @@ type asked struct {
 
 var unsupported = regexp.MustCompile(`(?i)unsupported|not support|does not support|is not compatible|deprecated`)
 
-// checkTable compares what became of a recorded request's temperature and effort with
-// models.yaml. checked counts the parameters that were compared; wrong says where the
-// vendor took what the table says it refuses, or the reverse.
+// checkTable compares the provider's reaction to a recorded request's temperature and effort with models.yaml. checked
+// counts the parameters that were compared; wrong says where the vendor accepted what the table says it refuses, or the
+// reverse.
 func checkTable(c call, r recording) (checked int, wrong []string) {
 	var a asked
 	entry, known := catalog.BuiltIn()[c.provider]

@@ -15,9 +15,9 @@ var _ providers.Background = (*Provider)(nil)
 
 var errNoID = errors.New("no response id")
 
-// Submit starts a job that the provider keeps until it is polled; see providers.Background.
-// "max_tool_calls" in Request.Extra bounds its number of searches. Request fields that the
-// model does not take are dropped without being listed. It learns as Call does.
+// Submit starts a job that the provider keeps until it is polled; see providers.Background. "max_tool_calls" in
+// Request.Extra bounds its number of searches. Request fields that the model does not take are dropped without being
+// listed. Submit learns from refusals as Call does.
 func (p *Provider) Submit(ctx context.Context, req *providers.Request) (responseID string, err error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
@@ -37,9 +37,9 @@ func (p *Provider) Submit(ctx context.Context, req *providers.Request) (response
 	return r.ID, nil
 }
 
-// Poll asks once; see providers.Background. OpenAI forgets a job about ten minutes
-// after its end where its data is not kept, so ask more often. Result.Dropped is
-// empty, and Result.JSON is set where the provider itself was held to JSON.
+// Poll asks once; see providers.Background. If OpenAI does not retain the account's data, it forgets a job about ten
+// minutes after the job's end, so poll more often. Result.Dropped is empty, and Result.JSON is set if the provider
+// itself was required to return JSON.
 func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *providers.Result, done bool, err error) {
 	answer, err := p.job(ctx, http.MethodGet, key, responseID, "")
 	var failed *providers.Error
@@ -48,7 +48,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 		return nil, true, failed
 	}
 	if errors.Is(err, transport.ErrTooLong) {
-		failed.MayBeBilled = true // the job; asked again, it would have the same answer
+		failed.MayBeBilled = true // the job was: another poll would get the same answer
 		return nil, true, failed
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 		return nil, true, err
 	}
 	if strings.HasPrefix(r.Text.Format.Type, "json") {
-		asked := &providers.Request{Schema: &providers.Schema{}} // by the submitter
+		asked := &providers.Request{Schema: &providers.Schema{}} // the submitter asked for it
 		result.JSON = transport.JSONText(asked, result.Text)
 	}
 	return result, true, nil
@@ -91,14 +91,14 @@ func (p *Provider) Cancel(ctx context.Context, key, responseID string) error {
 
 // job makes a request about a job. None is billed.
 func (p *Provider) job(ctx context.Context, method, key, responseID, verb string) (*transport.Answer, error) {
-	if strings.Trim(responseID, ".") == "" { // dots would lead elsewhere
+	if strings.Trim(responseID, ".") == "" { // dots would change the path
 		return nil, &providers.Error{Class: providers.BadRequest, Message: errNoID.Error(), Err: errNoID}
 	}
 	answer, err := p.endpoint.Ask(ctx, method, "responses/"+url.PathEscape(responseID)+verb, key)
 	return answer, unbilled(err)
 }
 
-// unbilled corrects an error about a question: only the job itself is charged.
+// unbilled corrects the error of a request about a job: only the job itself is charged.
 func unbilled(err error) error {
 	var failed *providers.Error
 	if errors.As(err, &failed) {

@@ -35,10 +35,10 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint: endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. The provider stores nothing of it. A refusal
-// in a good answer is a Result with FinishRefused, a prompt refused outright an error of class
-// Refused. If an endpoint refuses a way of structured output, or a request for evidence that it
-// does not give, later requests for that model omit it, beginning with providers.ErrAgain.
+// Call makes one attempt; see providers.Provider. The provider stores nothing of it. A refusal in a good answer is a
+// Result with FinishRefused; a prompt that is refused outright is an error of class Refused. If an endpoint refuses a
+// form of structured output, or a request for evidence that it does not give, the error is providers.ErrAgain. Later
+// requests for that model omit what was refused.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {

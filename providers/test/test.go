@@ -1,9 +1,8 @@
-// Package test is the api "test" of experiment files: it answers every request
-// with the same sentence, or fails, without a network, a key or a cost.
+// Package test is the API "test" of experiment files: it answers every request with the same sentence, or fails,
+// without a network, a key or a cost.
 //
-// It judges nothing, so a judge of it gives no verdicts; package simulator has
-// judges. Unlike its model in the tool that the files come from it takes no
-// time to answer.
+// It judges nothing, so as a judge it gives no verdicts; package simulator has judges. Unlike its model in the tool
+// that the files come from, it takes no time to answer.
 package test
 
 import (
@@ -19,20 +18,18 @@ const (
 	Failure  = "This is a test error which we should handle and return"
 )
 
-// The request's parameters that decide which of the two it is, and of what kind a
-// failure is.
+// The request's parameters that decide whether a call fails, and with which kind of failure.
 const (
 	raiseError     = "raise_error"
 	raiseErrorType = "raise_error_type"
 )
 
-// Provider answers by itself. It is safe for concurrent use.
+// Provider answers without an endpoint. It is safe for concurrent use.
 type Provider struct{}
 
-// Call answers, or fails as the parameter raise_error says, "True" or "yes", "False" or "no";
-// without any of them it fails one call in five, at random. The class of a failure is
-// BadRequest, which is not retried, or Transient, which is, if the parameter raise_error_type
-// is "Exception". Requested search or reasoning appears in the result.
+// Call answers or fails according to the parameter raise_error: "True" or "yes", "False" or "no". Without it, one call
+// in five fails, at random. The class of a failure is BadRequest, which is not retried, or Transient, which is, if the
+// parameter raise_error_type is "Exception". Requested search or reasoning appears in the result.
 func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &providers.Error{Class: providers.ClassOf(err), Message: err.Error(), Err: err}

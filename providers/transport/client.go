@@ -1,9 +1,8 @@
-// Package transport is what every wire dialect shares: a pooled HTTP client, one
-// bounded attempt at a request, and the classification of what failed.
+// Package transport holds what every wire dialect shares: a pooled HTTP client, one bounded attempt at a request, and
+// the classification of failures.
 //
-// It knows no dialect's format of a good answer. It never sleeps, retries,
-// follows a redirect or reads the environment, and sends keys only in request
-// headers.
+// It knows no dialect's format of a good answer. It never sleeps, retries, follows a redirect or reads the environment,
+// and sends keys only in request headers.
 package transport
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Connections says how a process connects to its providers.
+// Connections configures how a process connects to its providers.
 type Connections struct {
 	Slots int // concurrent calls; the pool keeps a connection for each
 	// Proxy returns the proxy for a target, nil for none. A nil Proxy uses none.
 	Proxy func(target *url.URL) (*url.URL, error)
-	// TLS has the certificates that are trusted and presented. nil: those of the
-	// system are trusted, and none is presented.
+	// TLS holds the trusted CA certificates and the client certificate. nil: the system's are trusted, and no client
+	// certificate is sent.
 	TLS *tls.Config
 }
 
@@ -47,8 +46,7 @@ func NewClient(c Connections) *http.Client {
 		WriteBufferSize:   1 << 10,
 		ReadBufferSize:    2 << 10,
 		ForceAttemptHTTP2: true,
-		// A connection that died without a word would otherwise hold every
-		// call multiplexed on it until that call's deadline.
+		// A connection that died silently would otherwise hold every call multiplexed on it until that call's deadline.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	if c.Proxy != nil {
@@ -71,7 +69,7 @@ func (r *proxyRefusal) Error() string {
 	return fmt.Sprintf("the proxy %s refuses to connect to the provider: %d %s%s", r.proxy, r.status, http.StatusText(r.status), hint)
 }
 
-// class returns what another attempt through the same proxy can be expected to meet.
+// class returns the class of failure that another attempt through the same proxy would probably have.
 func (r *proxyRefusal) class() providers.Class {
 	switch {
 	case r.status >= 500, r.status == http.StatusTooManyRequests, r.status == http.StatusRequestTimeout:
@@ -91,7 +89,7 @@ func proxyAnswer(_ context.Context, proxy *url.URL, _ *http.Request, answer *htt
 type Client struct {
 	http    *http.Client
 	base    *url.URL
-	header  http.Header // of every request, besides its own and stronger
+	header  http.Header // added to every request; overrides the request's own
 	secrets secrets     // the header's values
 }
 
@@ -112,7 +110,7 @@ func New(httpClient *http.Client, baseURL string, header http.Header) (*Client, 
 	return &Client{
 		http: &http.Client{
 			Transport: httpClient.Transport,
-			// A redirected POST would become a GET, and its key another host's.
+			// A redirected POST would become a GET, and its key would go to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		base:    base,

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Config describes one endpoint, in whatever dialect.
+// Config describes one endpoint, for any dialect.
 type Config struct {
 	// BaseURL is the prefix of the dialect's own paths. Required; a query is kept.
 	BaseURL string
@@ -20,8 +20,8 @@ type Config struct {
 	// KeyHeader is the header of the key; the dialect's own when empty. In "Authorization" the
 	// key follows "Bearer".
 	KeyHeader string
-	// Header is added to every request, in place of a header of the same name. Its
-	// values are secrets: they are struck out of what the endpoint answers.
+	// Header is added to every request, and replaces headers of the same name. Its values are secrets, which are
+	// removed from the endpoint's answers.
 	Header http.Header
 	// Capabilities knows the endpoint's models; nil: nothing is known of any.
 	Capabilities providers.CapabilitiesOf
@@ -51,19 +51,19 @@ func Open(config Config, keyHeader string) (*Endpoint, error) {
 	return e, nil
 }
 
-// Exchange is one call on its way.
+// Exchange is one call in progress.
 type Exchange struct {
 	Capabilities providers.Capabilities // of the model
-	Format       providers.JSON         // of asking for the schema; JSONNone if there is none
+	Format       providers.JSON         // the way to ask for the schema; JSONNone if there is none
 	Header       http.Header            // of its requests; a dialect may add to it
-	Request      *providers.Request     // as the model takes it
+	Request      *providers.Request     // in the form that the model accepts
 
 	endpoint *Endpoint
 	model    string
 }
 
-// Begin prepares a call of a model. Its error, of a *providers.Error, is about an ability that
-// the model lacks or a key that is invalid in a header; nothing was sent.
+// Begin prepares a call of a model. Its error, a *providers.Error, is about an ability that the model lacks or a key
+// that is invalid in a header; nothing was sent.
 func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
 	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model}
 	x.Request = e.systemless.folded(model, req)
@@ -83,8 +83,7 @@ func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error
 	return x, nil
 }
 
-// Post sends body as JSON, keys sorted; see Client.Do. One that cannot be encoded
-// is a bad request.
+// Post sends body as JSON with sorted keys; see Client.Do. A body that cannot be encoded is a bad request.
 func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (*Answer, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {

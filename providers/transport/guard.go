@@ -34,7 +34,7 @@ type sending struct {
 	body            *bytes.Reader
 
 	stage   atomic.Int32
-	leaving atomic.Bool // it may be written now, or has been in part
+	leaving atomic.Bool // it may be written now, or was written in part
 	written atomic.Bool // the whole request is in the connection's buffer
 	refused atomic.Pointer[error]
 }
@@ -42,7 +42,7 @@ type sending struct {
 // The stages of a request on HTTP/2. On HTTP/1.1 it stays unconnected.
 const (
 	unconnected int32 = iota
-	connected         // and nothing of it is written
+	connected         // and none of it is written
 	headersOut
 	bodyWaits // the first part of the body is about to be written
 	bodyOut
@@ -91,7 +91,7 @@ func (s *sending) connect(info httptrace.GotConnInfo) {
 	}
 }
 
-// Done returns the context's channel, closed already where ready refuses.
+// Done returns the context's channel, which is already closed if ready refuses.
 func (s *sending) Done() <-chan struct{} {
 	if stage := s.stage.Load(); stage == connected || stage == bodyWaits {
 		err := s.ask()
@@ -100,7 +100,7 @@ func (s *sending) Done() <-chan struct{} {
 	return s.Context.Done()
 }
 
-// ask calls ready and ends the request where that refuses.
+// ask calls ready, and ends the request if ready refuses.
 func (s *sending) ask() error {
 	if s.ready == nil {
 		return nil
@@ -108,19 +108,18 @@ func (s *sending) ask() error {
 	err := s.ready()
 	if err != nil {
 		s.refused.CompareAndSwap(nil, &err)
-		s.end(err) // also when another goroutine is about to, so that no caller sees an open channel
+		s.end(err) // even if another goroutine is about to, so that no caller sees an open channel
 	}
 	return err
 }
 
-// mayHaveArrived reports whether the provider may have the whole request. Where the
-// caller ended the request, it may have it although net/http has not said yet that it
-// is written.
+// mayHaveArrived reports whether the provider may have the whole request. If the caller ended the request, the provider
+// may have it although net/http has not reported yet that it is written.
 func (s *sending) mayHaveArrived(ended bool) bool {
 	return s.refusal() == nil && (s.written.Load() || ended && s.leaving.Load())
 }
 
-// refusal returns what ready refused the request with; nil: it did not.
+// refusal returns the error with which ready refused the request; nil: it did not.
 func (s *sending) refusal() error {
 	if err := s.refused.Load(); err != nil {
 		return *err
@@ -139,18 +138,18 @@ func (s *sending) Read(p []byte) (int, error) {
 	return s.body.Read(p)
 }
 
-// guardedConn asks once, when the next bytes are to be written, whether they may.
+// guardedConn is a connection that asks once, before it writes the next bytes, whether it may.
 type guardedConn struct {
 	net.Conn
 	took time.Duration // to open it, once its address was known
 
 	mu    sync.Mutex
-	ready func() error // nil: nothing is to be asked
+	ready func() error // nil: ask nothing
 }
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// guarded makes connections of the type guardedConn.
+// guarded returns a dial function for connections of the type guardedConn.
 func guarded(connect dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		began := &opening{}
@@ -163,13 +162,12 @@ func guarded(connect dial) dial {
 	}
 }
 
-// opening is when a connection began to be opened, the last time that one was: names have
-// several addresses.
+// opening is when the last attempt to open a connection began: names have several addresses.
 type opening struct{ atomic.Int64 }
 
 type openingKey struct{}
 
-// opens notes that a connection begins to be opened. It is a dialer's ControlContext.
+// opens records that a connection is being opened. It is a dialer's ControlContext.
 func opens(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 	if began, ok := ctx.Value(openingKey{}).(*opening); ok {
 		began.Store(time.Now().UnixNano())

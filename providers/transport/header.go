@@ -29,8 +29,8 @@ func Header(req *providers.Request, keyHeader string) (http.Header, error) {
 		h.Set(keyHeader, value)
 	}
 	if req.IdempotencyID != "" {
-		// OpenAI keeps it in its own logs. Idempotency-Key is not used: no
-		// provider promises to honour it for these requests.
+		// OpenAI stores it in its logs. Idempotency-Key is not used: no provider promises to honour it for these
+		// requests.
 		h.Set("X-Client-Request-Id", req.IdempotencyID)
 	}
 	return h, nil

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// secrets are values that requests carry and that nothing read from the other side may
-// repeat.
+// secrets are values that requests contain. They are removed from everything that the other side sends.
 type secrets []string
 
-// leastSecret is the length from which on a secret is struck out. Vendors' keys are
-// longer by far; a word that a user's own server is given as its key ("none", "EMPTY",
-// "lm-studio") may be in any answer, which must stay as it is.
+// leastSecret is the minimum length of a secret that is removed from answers. Vendors' keys are much longer. The key of
+// a user's own server may be a word ("none", "EMPTY", "lm-studio") that occurs in any answer, which must stay
+// unchanged.
 const leastSecret = 12
 
 // secretsOf returns the values of a header, and the credential of each that begins with a

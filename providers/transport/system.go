@@ -10,15 +10,15 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// systemless knows the models of an endpoint that take no system messages: chat templates
-// refuse them, such as Gemma's. The zero value knows none. It is safe for concurrent use.
+// systemless remembers the models of an endpoint that accept no system messages: chat templates such as Gemma's refuse
+// them. The zero value knows none. It is safe for concurrent use.
 type systemless struct {
 	mu     sync.Mutex
 	models map[string]bool
 }
 
-// folded returns req as the model takes it: with its system messages in front of the user's
-// turn, if the model has refused them before.
+// folded returns req in the form that the model accepts: with its system messages in front of the user's turn, if the
+// model has refused them before.
 func (s *systemless) folded(model string, req *providers.Request) *providers.Request {
 	s.mu.Lock()
 	refused := s.models[model]
@@ -31,8 +31,8 @@ func (s *systemless) folded(model string, req *providers.Request) *providers.Req
 	return &own
 }
 
-// learn takes err, the failure of a call that was sent as req. If the model refuses system
-// messages and req has one, providers.ErrAgain is in the chain of the returned error.
+// learn learns from err, the failure of a call that was sent as req. If the model refuses system messages and req has
+// one, providers.ErrAgain is in the chain of the returned error.
 func (s *systemless) learn(model string, sent *providers.Request, err error) error {
 	var failed *providers.Error
 	if !errors.As(err, &failed) || !hasSystem(sent) || !refusesSystem(failed) {
@@ -52,7 +52,7 @@ func hasSystem(req *providers.Request) bool {
 	return slices.ContainsFunc(req.Messages, func(m providers.Message) bool { return m.Role == providers.System })
 }
 
-// fold moves each system message into the user's next turn; a last one becomes a turn.
+// fold moves each system message into the user's next turn; one at the end becomes a turn.
 func fold(messages []providers.Message) []providers.Message {
 	var folded []providers.Message
 	var said []string
@@ -73,15 +73,15 @@ func fold(messages []providers.Message) []providers.Message {
 	return folded
 }
 
-// aboutSystem matches what chat templates and endpoints say of a system message.
+// aboutSystem matches messages of chat templates and endpoints about a system message.
 var aboutSystem = regexp.MustCompile(`(?i)\bsystem['"” ]*(?:role|messages?|prompts?|instructions?)?['"” ]*(?:(?:is|are) )?(?:not (?:currently )?|un)(?:supported|allowed|permitted|enabled)` +
 	`|(?:\bnot|n't|\bcannot) (?:support|allow|accept|take|have)s? (?:a |any |the )?['"‘“]?system\b` + // Bedrock, OpenAI's o1
 	`|developer instruction is not enabled` + // Gemma at Google
 	`|only user and assistant roles are supported` + // Mistral's templates, LM Studio
 	`|(?:conversation )?roles must alternate`) // templates for which a system message is an extra turn
 
-// refusesSystem reports whether an endpoint refused a request because of its system message.
-// A failing template is an error of some servers, not of the request.
+// refusesSystem reports whether an endpoint refused a request because of its system message. Some servers report a
+// failing template as an error of the server, not of the request.
 func refusesSystem(err *providers.Error) bool {
 	return (err.Class == providers.BadRequest || err.Class == providers.Transient) && aboutSystem.MatchString(err.Message)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Prompts are an evaluation's prompts, before anything is sent.
+// Prompts writes an evaluation's prompts before anything is sent.
 type Prompts struct {
 	Evaluation *eval.Evaluation
 	Plans      []*plan.Plan
 	Texts      map[string]string                // of documents, by their hashes
-	TwoCalls   func(eval.Kind, eval.Judge) bool // the judge answers in prose, which a second call makes JSON
+	TwoCalls   func(eval.Kind, eval.Judge) bool // the judge answers in prose, which a second call turns into JSON
 }
 
 // Write writes the first prompts of each phase and judge, n in total, with the settings of their
@@ -38,11 +38,11 @@ type plannedRun struct {
 	plan.Run
 	phase int
 	kind  eval.Kind
-	open  bool // it represents one of its phase, whose documents are not chosen yet
+	open  bool // it represents the runs of its phase, whose documents are not chosen yet
 }
 
-// first chooses n runs for which a judge is called: the first of each phase
-// and judge, then the second of each, and so on.
+// first selects n runs for which a judge is called: the first of each phase and judge, then the second of each, and so
+// on.
 func (p Prompts) first(n int) []plannedRun {
 	e, plans := p.Evaluation, p.Plans
 	var chosen []plannedRun

@@ -9,13 +9,13 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Title names a call.
+// Title returns the heading of a call.
 func (c Call) Title() string {
 	return fmt.Sprintf("%s of %s, attempt %d (%s)", c.Stage, c.Model, c.Attempt, c.ID)
 }
 
-// How describes a call, in lines: its time, its waits, its outcome and its usage. Errors,
-// evidence and texts are not in it.
+// How describes a call, in lines: its time, its waits, its outcome and its usage. Errors, evidence and texts are not
+// included.
 func (c Call) How() []string {
 	if c.Cached {
 		return []string{"not made: an identical call was answered before, found " + clock(c.Ended)}
@@ -73,7 +73,7 @@ func (c Call) used() string {
 	return "not charged"
 }
 
-// Reasoned says what the model reasoned; empty: nothing that was counted.
+// Reasoned describes the model's reasoning; empty: none was counted.
 func (c Call) Reasoned() string {
 	if c.Usage.Reasoning == 0 {
 		return ""
@@ -81,7 +81,7 @@ func (c Call) Reasoned() string {
 	return wording.Counted(int(c.Usage.Reasoning), "token")
 }
 
-// Where says how the messages sent with a call relate to the run's prompt.
+// Where describes how the messages sent with a call relate to the run's prompt.
 func (c Call) Where() string {
 	if c.Alone {
 		return "instead of"

@@ -6,9 +6,9 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// sent shows the prompt as it was sent, and the messages that each call was sent besides it or
-// instead: a repair the answer before and its error, the second of two calls the answer of the
-// first, one after an answer without evidence firmer words.
+// sent adds the prompt as it was sent, and the messages of each call in addition to the prompt or instead of it. A
+// repair has the earlier answer and its error. The second of two calls has the answer of the first. A call after an
+// answer without evidence asks for it more firmly.
 func (f *reading) sent(run *Run, built prompt.Prompt) {
 	run.Prompt = turnsOf(built.Messages)
 	if built.Written != nil {
@@ -47,8 +47,8 @@ func (f *reading) sent(run *Run, built prompt.Prompt) {
 	}
 }
 
-// sentTurns shows the messages that each call of a prompt of several turns was sent after the
-// first: the answers before it, and the user's replies.
+// sentTurns adds the messages of each call after the first of a prompt of several turns: the earlier answers, and the
+// user's replies.
 func sentTurns(run *Run, w eval.Conversation) {
 	var answers []string
 	for i := range run.Calls {

@@ -148,7 +148,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// admit counts a call as accepted or refused. A refusal says when there is room again.
+// admit counts a call as accepted or refused. For a refused call, wait is the time until there is room.
 func (p *Provider) admit(m *model) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

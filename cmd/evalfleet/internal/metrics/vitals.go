@@ -6,8 +6,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// vitals collects what a probe sees at the moment of a scrape. It never asks
-// Redis.
+// vitals is a collector that reads a probe at each scrape. It never asks Redis.
 type vitals struct{ probe *worker.Probe }
 
 var (

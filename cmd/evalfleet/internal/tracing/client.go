@@ -20,20 +20,20 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// attempts are made of a batch that a collector has no room for now.
+// attempts is how often a batch is sent if the collector has no room for it.
 const attempts = 3
 
-// client sends batches of spans to a collector, as protobuf over HTTP. The SDK's own
-// client brings gRPC with it, which would be 3 MB more of every worker, traced or not.
+// client sends batches of spans to a collector, as protobuf over HTTP. The SDK's own client depends on gRPC, which
+// would add 3 MB to every worker, traced or not.
 type client struct {
 	settings Settings
 	log      zerolog.Logger
 	http     *http.Client
-	over     context.Context // ends when nothing more may be sent
+	over     context.Context // ends when no more batches may be sent
 	abort    context.CancelFunc
-	stopped  chan struct{} // closed when nothing more comes
+	stopped  chan struct{} // closed when no more batches come
 
-	failed atomic.Bool  // a batch could not be sent, and that was said
+	failed atomic.Bool  // a batch could not be sent, and that was logged
 	lost   atomic.Int64 // spans of such batches
 }
 
@@ -44,7 +44,7 @@ func newClient(settings Settings, log zerolog.Logger) *client {
 	}
 	c := &client{settings: settings, log: log, stopped: make(chan struct{}), http: &http.Client{
 		Timeout: settings.timeout, Transport: pool,
-		// Elsewhere the headers, which may contain a key, are not sent.
+		// Redirects are not followed: the headers, which may contain a key, must not be sent elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.over, c.abort = context.WithCancel(context.Background())
@@ -64,8 +64,8 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends a batch. A batch that cannot be sent is dropped, which is logged once and
-// is no error: the SDK would write each to standard error.
+// UploadTraces sends a batch. A batch that cannot be sent is dropped, which is logged once and returns no error,
+// because the SDK would write each error to standard error.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 }
 
 func (c *client) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// As a message, TracesData is the request: its fields are the same.
+	// TracesData encodes to the same message as the request type: its fields are the same.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -107,8 +107,8 @@ func (c *client) upload(ctx context.Context, spans []*tracepb.ResourceSpans) err
 	}
 }
 
-// post makes one attempt. wait is how long to wait before another, where the
-// collector asks for one; 0: it does not.
+// post makes one attempt. wait is how long to wait before another attempt, if the collector asks for one; 0: it does
+// not.
 func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.settings.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	if c.settings.gzip {
 		request.Header.Set("Content-Encoding", "gzip")
 	}
-	at := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // what else is in an address may be a key
+	at := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // the rest may contain a key
 	response, err := c.http.Do(request)
 	if err != nil {
 		var failed *url.Error
