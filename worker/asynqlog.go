@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/gate"
 )
 
-// asynqLog hands asynq's log lines on.
+// asynqLog passes asynq's log lines to our log.
 type asynqLog struct{ log zerolog.Logger }
 
 func (l asynqLog) Debug(args ...any) { l.log.Debug().Msg(fmt.Sprint(args...)) }
@@ -19,7 +19,7 @@ func (l asynqLog) Warn(args ...any)  { l.say(zerolog.WarnLevel, args) }
 func (l asynqLog) Error(args ...any) { l.say(zerolog.ErrorLevel, args) }
 func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
 
-// unreachable are words for a Redis that is away, in lines of asynq's.
+// unreachable are words in asynq's log lines that mean an unreachable Redis.
 var unreachable = []string{"dial tcp", "dial unix", "connection re", "EOF", "i/o timeout", "broken pipe", "deadline exceeded"}
 
 func (l asynqLog) say(level zerolog.Level, args []any) {

@@ -22,27 +22,26 @@ import (
 const (
 	// A submitted evaluation is announced; looking finds missed announcements.
 	discoverEvery = 1800 * time.Millisecond
-	lookEvery     = 5 * time.Second // at limits, statuses and revisions, whose changes are announced
+	lookEvery     = 5 * time.Second // for limits, statuses and revisions, whose changes are announced
 	// lookTimeEach makes lookEvery longer with each active evaluation, so that many
 	// workers with many evaluations do not keep Redis busy.
 	lookTimeEach = 20 * time.Millisecond
 )
 
-// discovery finds the queues of active evaluations and has them served. It is used by one
-// goroutine.
+// discovery finds the queues of active evaluations and starts serving them. It is used by one goroutine.
 type discovery struct {
 	on        *session
-	looked    time.Time     // at statuses and revisions
+	looked    time.Time     // when statuses and revisions were last read
 	lookAfter time.Duration // how long after looked to look again
-	of        []eval.ID     // whose limits were read
-	asked     time.Time     // when they were
+	of        []eval.ID     // evaluations whose limits were read
+	asked     time.Time     // when they were read
 	limits    []ratelimit.Limit
 }
 
 func (s *session) newDiscovery() *discovery { return &discovery{on: s} }
 
-// run serves the queues of active evaluations, new ones within a second. An error that waiting
-// does not solve goes to broken.
+// run serves the queues of active evaluations, new ones within a second. It sends an error that waiting does not solve
+// to broken.
 func (d *discovery) run(ctx context.Context, broken chan<- error) {
 	spell := outage.Spell{Log: d.on.worker.Log, Fails: "cannot list queues; retrying", Works: "listing queues again", Elsewhere: true}
 	for {
@@ -67,7 +66,7 @@ func (d *discovery) once(ctx context.Context) error {
 		return err
 	}
 	d.keep(ids)
-	if time.Since(d.looked) >= d.lookAfter { // for missed announcements
+	if time.Since(d.looked) >= d.lookAfter { // in case an announcement was missed
 		if err := d.on.refresh(ctx, slices.Concat(ids, d.on.worker.Halts.Held())...); err != nil {
 			return err
 		}
@@ -79,7 +78,7 @@ func (d *discovery) once(ctx context.Context) error {
 		return err
 	}
 	wanted := map[string]int{}              // by queue, how many of its calls may be in flight
-	all := map[string]map[call.Asker]bool{} // by queue with their runs
+	all := map[string]map[call.Asker]bool{} // by queue, the askers that have runs in it
 	for _, id := range ids {
 		e, err := d.on.worker.Evaluations.Load(ctx, id)
 		switch {
@@ -103,7 +102,7 @@ func (d *discovery) once(ctx context.Context) error {
 			}
 		}
 	}
-	for queue, most := range wanted { // all, before the first of them takes its share
+	for queue, most := range wanted { // announce all before the first of them takes its share
 		d.on.worker.Shares.Allow(queue, most)
 	}
 	d.on.asides.Share(all)
@@ -116,7 +115,7 @@ func (d *discovery) once(ctx context.Context) error {
 	return nil
 }
 
-// ofOneProvider returns the queues that have the runs of one provider alone, by provider.
+// ofOneProvider returns the queues that have runs of only one provider, by provider.
 func ofOneProvider(askers map[string]map[call.Asker]bool) map[string][]string {
 	queues := map[string][]string{}
 	for queue, of := range askers {
@@ -134,7 +133,7 @@ func ofOneProvider(askers map[string]map[call.Asker]bool) map[string][]string {
 	return queues
 }
 
-// keep forgets every evaluation that is not among ids.
+// keep drops what is known of every evaluation that is not among ids.
 func (d *discovery) keep(ids []eval.ID) {
 	d.on.worker.Evaluations.Keep(ids)
 	active := make(map[eval.ID]bool, len(ids))
@@ -144,8 +143,8 @@ func (d *discovery) keep(ids []eval.ID) {
 	d.on.handler.Keep(active)
 }
 
-// refresh drops cached evaluations that have changed. Their runs that wait for a call, and
-// those of paused or cancelled evaluations, go back to their queues.
+// refresh drops cached evaluations that have changed. Runs of these that wait for a call return to their queues, as do
+// runs of paused or cancelled evaluations.
 func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
 	changed, err := s.worker.Evaluations.Look(ctx, ids...)
 	if err != nil {
@@ -157,8 +156,8 @@ func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
 	return s.worker.Halts.Look(ctx, ids...)
 }
 
-// endIdle stops serving queues that have had no runs for a while: each costs Redis a look now
-// and then. Only discover serves queues, so none can be served meanwhile.
+// endIdle stops serving queues that have had no runs for a while: each queue costs Redis a regular poll. Only discovery
+// serves queues, so none can be served meanwhile.
 func (d *discovery) endIdle(ctx context.Context) {
 	for _, queue := range d.on.queues.dropIdle(d.on.worker.Shares.Idle) {
 		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
@@ -219,7 +218,7 @@ func (s *session) serves(queue, provider string) bool {
 	return Serves(s.cfg.Queues, queue)
 }
 
-// offer tells commands that enqueue which providers are called here.
+// offer announces which providers this worker can call, for commands that enqueue.
 func (s *session) offer(ctx context.Context) {
 	names := slices.Sorted(maps.Keys(s.cfg.Endpoints))
 	for {

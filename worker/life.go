@@ -20,22 +20,21 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/pulse"
 )
 
-// How long writing answers may take: beyond the grace period, and after Config.AtOnce.
+// How long writing answers may take: after the grace period, and after Config.AtOnce.
 const (
 	lastWords = 5 * time.Second
 	hurry     = time.Second
 )
 
-// beat is how often handlers are looked at for progress.
+// beat is how often the progress of handlers is checked.
 const beat = time.Second
 
-// ErrStuck means that a handler did not return, long after its deadline: the process must end,
-// because the handler may hold anything.
+// ErrStuck means that a handler did not return, long after its deadline. The process must end, because the handler may
+// hold slots, leases and tasks.
 var ErrStuck = errors.New("a run is stuck in this process; others take over its runs")
 
-// life is what outlasts the sessions of one Run: the handlers that a fenced
-// session left behind, which have outcomes in hand, and the outcomes that Redis
-// may still lose.
+// life holds what outlasts the sessions of one Run: the handlers that a fenced session left behind with unwritten
+// outcomes, and the outcomes that Redis may still lose.
 type life struct {
 	client  redis.UniversalClient
 	log     zerolog.Logger
@@ -49,12 +48,12 @@ type life struct {
 	previous string // ID of the worker before this session, which could not renew; "": none
 
 	looking sync.Mutex // one look at a time
-	away    bool       // Redis did not answer the last one
+	away    bool       // Redis did not answer the last look
 
 	mu       sync.Mutex            // guards all below
-	session  *session              // the one that works; nil: none
+	session  *session              // the active session; nil: none
 	handlers map[*pulse.Pulse]bool // true: it is stuck
-	ending   bool                  // no handler may begin any more
+	ending   bool                  // no more handlers may begin
 }
 
 func newLife(cfg Config) *life {
@@ -72,8 +71,7 @@ func (l *life) enter(s *session) {
 	l.session = s
 }
 
-// begin lets the handler of this goroutine begin; leave must be called when it returns. ok is
-// false when the life is over.
+// begin registers the handler of this goroutine. Call leave when it returns. ok is false if the life is over.
 func (l *life) begin() (p *pulse.Pulse, leave func(), ok bool) {
 	p = pulse.New()
 	l.mu.Lock()
@@ -90,7 +88,7 @@ func (l *life) begin() (p *pulse.Pulse, leave func(), ok bool) {
 	}, true
 }
 
-// settle notes that no handler is left to be waited for. The caller has mu.
+// settle closes idle if no handler is left to wait for. The caller has mu.
 func (l *life) settle() {
 	if !l.ending {
 		return
@@ -107,7 +105,7 @@ func (l *life) settle() {
 	}
 }
 
-// close lets no handler begin any more.
+// close prevents further handlers from beginning.
 func (l *life) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,9 +113,9 @@ func (l *life) close() {
 	l.settle()
 }
 
-// guard looks at the handlers' progress every so often until the life is over. One that is late
-// ends the worker: it may hold a slot, a lease and a task for as long as the process lives, whose
-// heartbeat would keep them from the others. The other handlers have their grace.
+// guard checks the handlers' progress at intervals until the life is over. A handler that is late ends the worker. It
+// may hold a slot, a lease and a task for as long as the process lives, because the process's heartbeat would keep them
+// from others. The other handlers have their grace period.
 func (l *life) guard(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -134,7 +132,7 @@ func (l *life) guard(every time.Duration) {
 	}
 }
 
-// late counts a beat, and returns the handlers that it makes late.
+// late counts a beat, and returns the handlers that have become late.
 func (l *life) late() (late []*pulse.Pulse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,11 +200,11 @@ func (l *life) left() error {
 const (
 	// watchEvery is how often Redis is checked for lost writes.
 	watchEvery = time.Second
-	// lookTime is how long Redis may take to answer that it is there.
+	// lookTime is how long Redis may take to answer.
 	lookTime = 2 * time.Second
 )
 
-// watch looks at Redis until nothing can be written down any more.
+// watch calls look at intervals until nothing can be written any more.
 func (l *life) watch(ctx context.Context) {
 	defer close(l.watched)
 	ctx, release := l.ledger.Lasting(ctx)
@@ -216,9 +214,8 @@ func (l *life) watch(ctx context.Context) {
 	}
 }
 
-// look notices that Redis is unreachable, logs that once, and its return once, and repairs what
-// Redis has lost: runs that wait for a call under a lost record begin none, because they are
-// pushed again under the next one.
+// look checks Redis. It logs once that Redis is unreachable, and once that it is back, and repairs what Redis has lost.
+// Runs that wait for a call under a lost record make none, because they are pushed again under the next record.
 func (l *life) look(ctx context.Context) {
 	l.looking.Lock()
 	defer l.looking.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Probe looks into a running worker: put the address of one into Config.Probe. It is safe for
-// concurrent use at any time. It never asks Redis, and so does not block when Redis is
-// unreachable.
+// Probe reads the state of a running worker: set Config.Probe to the address of one. It is safe for concurrent use at
+// any time. It never asks Redis, so it does not block while Redis is unreachable.
 type Probe struct {
 	mu       sync.Mutex // guards all below
 	limiter  *ratelimit.Limiter
@@ -18,27 +17,26 @@ type Probe struct {
 	serves   []string // providers
 	stopping bool
 	sessions int
-	past     ratelimit.Health // of the sessions that have ended
+	past     ratelimit.Health // of earlier sessions
 }
 
-// Vitals are how a worker fares.
+// Vitals describes the health of a worker.
 type Vitals struct {
 	Ready      bool // it is known to the fleet, Redis answers, and it takes runs
-	RedisAway  bool // Redis did not answer when it was asked last
+	RedisAway  bool // Redis did not answer the last command
 	Outages    int  // how often Redis stopped answering
 	LeasesLost int  // leases that ended before their calls did
-	// Sessions counts the worker ids that this process has had. Each after the
-	// first means that it could not renew its leases in time.
+	// Sessions counts the worker IDs that this process has had. Each after the first means that the process could not
+	// renew its leases in time.
 	Sessions int
 	Waiting  int // calls that wait for admission
-	// Providers are those that this worker serves.
+	// Providers are the providers that this worker serves.
 	Providers []string
-	// Troubles are the providers that this worker cannot call, though others can, with the reason
-	// of each.
+	// Troubles are the providers that only this worker cannot call, with the reason for each.
 	Troubles map[string]string
 }
 
-// Vitals says how the worker fares; before and after its run, it is not ready.
+// Vitals returns the worker's health; before and after its run, it is not ready.
 func (p *Probe) Vitals() Vitals {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +63,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// begin looks into a new session.
+// begin makes the probe read a new session.
 func (p *Probe) begin(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +71,7 @@ func (p *Probe) begin(s *session) {
 	p.limiter, p.troubles, p.serves = s.worker.Limiter, s.troubles.Own, slices.Sorted(maps.Keys(s.cfg.Endpoints))
 }
 
-// end keeps what a session has counted.
+// end adds the counts of a session that has ended.
 func (p *Probe) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +81,7 @@ func (p *Probe) end() {
 	p.limiter = nil
 }
 
-// stop notes that no more runs are taken.
+// stop records that no more runs are taken.
 func (p *Probe) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,20 +12,20 @@ import (
 // idleTime is how long a queue is served after its last active evaluation.
 const idleTime = time.Minute
 
-// queues are those that a session serves and knows of. It is safe for concurrent use.
+// queues holds the queues that a session serves or knows. It is safe for concurrent use.
 type queues struct {
 	mu      sync.Mutex           // guards all below
-	served  map[string]time.Time // and when an active evaluation last had runs in them
+	served  map[string]time.Time // when an active evaluation last had runs in each
 	known   []string             // of all active evaluations, served here or not
-	longest time.Duration        // call timeout seen
+	longest time.Duration        // longest call timeout seen
 }
 
 func newQueues() *queues {
 	return &queues{served: map[string]time.Time{}, longest: record.DefaultTimeout}
 }
 
-// serve notes that queues have runs of active evaluations, and returns those that were not
-// served before. known are all queues of active evaluations.
+// serve records that queues have runs of active evaluations, and returns those that were not served before. known are
+// all queues of active evaluations.
 func (q *queues) serve(wanted, known []string) (begun []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +39,7 @@ func (q *queues) serve(wanted, known []string) (begun []string) {
 	return begun
 }
 
-// dropIdle no longer serves queues without runs for a while that are idle, and returns them.
+// dropIdle stops serving queues that have had no runs for idleTime and are idle, and returns them.
 func (q *queues) dropIdle(isIdle func(queue string) bool) (idle []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *queues) serving() []string {
 	return append([]string{}, slices.Sorted(maps.Keys(q.served))...)
 }
 
-// all lists the queues that are served or known.
+// all returns the queues that are served or known.
 func (q *queues) all() []string {
 	served := q.serving()
 	q.mu.Lock()
@@ -68,7 +68,7 @@ func (q *queues) all() []string {
 	return slices.Compact(all)
 }
 
-// met notes the call timeouts of an evaluation.
+// met records the call timeouts of an evaluation.
 func (q *queues) met(timeouts map[string]time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -28,14 +28,14 @@ import (
 )
 
 const (
-	// giveBackTime bounds the return of tasks that were pulled and not begun.
+	// giveBackTime bounds the time for returning tasks that were pulled and not begun.
 	giveBackTime = 10 * time.Second
-	// graceBeyondCall is how much longer than a call the default grace is.
+	// graceBeyondCall is how much longer than a call's timeout the default grace period is.
 	graceBeyondCall = 15 * time.Second
 )
 
-// session is one life of a worker under one id: from its first heartbeat to a
-// stop, or to the moment it could not renew in time.
+// session is one life of a worker under one ID: from its first heartbeat to a stop, or until it could not renew its
+// heartbeat in time.
 type session struct {
 	cfg        Config
 	life       *life
@@ -44,7 +44,7 @@ type session struct {
 	asides     *call.Asides
 	troubles   *trouble.Troubles
 	quarantine *quarantine.Quarantine
-	gate       *gate.Gate    // through which tasks are pulled, from all queues that are served
+	gate       *gate.Gate    // pulls tasks from all queues that are served
 	changed    chan struct{} // an evaluation was announced; holds one
 	handler    *task.Handler
 	queues     *queues
@@ -77,20 +77,19 @@ func newSession(cfg Config, id string, of *life) *session {
 	return s
 }
 
-// server makes the asynq server that pulls the session's tasks, whose handlers end with working.
+// server returns the asynq server that pulls the session's tasks. Its handlers end with working.
 func (s *session) server(working context.Context) *asynq.Server {
 	return asynq.NewServerFromRedisClient(s.gate.Client(), asynq.Config{
 		Queues: map[string]int{gate.Served: 1},
-		// The shares decide. asynq counts a task until it has ended it, so that its own
-		// bound must not be the tighter one.
+		// The shares limit the tasks. asynq counts a task until it has ended it, so its own bound must not be the
+		// tighter one.
 		Concurrency: 2 * s.worker.Shares.Most(),
 		BaseContext: func() context.Context { return working },
-		// Attempts are ours: nothing that a handler returns is a failure to
-		// asynq, whose count would archive the task.
+		// We count attempts: nothing that a handler returns is a failure to asynq, whose count would archive the task.
 		IsFailure:         func(error) bool { return false },
 		RetryDelayFunc:    retryDelay,
 		TaskCheckInterval: gate.CheckInterval,
-		// After the grace period, at whose end every handler is told to return.
+		// The grace period ends before, and every handler is then told to return.
 		ShutdownTimeout: 24 * time.Hour,
 		// A Keeper does this for all workers.
 		DelayedTaskCheckInterval: 24 * time.Hour,
@@ -110,13 +109,12 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	return s.handler.Handle(pulse.With(ctx, progress), t)
 }
 
-// run works until ctx ends (nil), or until the session's leases could not be renewed in time
+// run executes runs until ctx ends (nil), or until the session's leases could not be renewed in time
 // (ratelimit.ErrFenced). Any other error is one that waiting does not solve, such as ErrStuck.
 //
-// The order of shutdown matters. First pulling stops and tasks that were pulled but not begun
-// go back; then calls in flight may finish; then asynq's servers end, whose last scripts still
-// need the gate; the limiter goes last, because leases are renewed until the last call has
-// ended.
+// The order of shutdown matters. First pulling stops, and tasks that were pulled but not begun return to their queues.
+// Then calls in flight may finish. Then asynq's servers end; their last scripts still need the gate. The limiter goes
+// last, because leases are renewed until the last call has ended.
 func (s *session) run(ctx context.Context) error {
 	stopping, stop := stop.Context(ctx, s.worker.Stopping) // ends when no more runs may be begun
 	defer stop()
@@ -144,7 +142,7 @@ func (s *session) run(ctx context.Context) error {
 	}()
 	defer func() { <-told }()
 
-	// What Redis has lost is recorded again before anything is pulled.
+	// Record what Redis has lost again before anything is pulled.
 	s.life.enter(s)
 	defer s.life.enter(nil)
 	s.life.look(stopping)
@@ -186,9 +184,9 @@ func (s *session) run(ctx context.Context) error {
 	return errors.Join(unsolved, err, <-limiter)
 }
 
-// end ends pulling, gives back tasks pulled but not begun, and ends the server once its
-// handlers have returned. The gate comes first: the server cannot end while it waits in a pull.
-// Calls in flight have the grace period, or until the limiter is fenced, or Config.AtOnce.
+// end stops pulling, returns tasks pulled but not begun, and ends the server once its handlers have returned. The gate
+// comes first: the server cannot end while it waits in a pull. Calls in flight have the grace period, or until the
+// limiter is fenced or Config.AtOnce is closed.
 func (s *session) end(ctx context.Context, server *asynq.Server, abort context.CancelFunc) {
 	grace := time.AfterFunc(s.grace(), abort)
 	defer grace.Stop()
@@ -200,7 +198,7 @@ func (s *session) end(ctx context.Context, server *asynq.Server, abort context.C
 			abort()
 		case <-s.cfg.AtOnce:
 			abort()
-		case <-s.life.idle: // none but stuck ones are left, which asynq does not wait for then
+		case <-s.life.idle: // only stuck handlers are left, and asynq no longer waits for them
 			abort()
 		case <-ended:
 		}
@@ -229,8 +227,8 @@ func (s *session) grace() time.Duration {
 // valid for three times as long.
 const offerEvery = 10 * time.Second
 
-// keepHouse looks after the queues of all active evaluations, also for workers that
-// serve others, while no other process does.
+// keepHouse maintains the queues of all active evaluations, also for workers that serve others, unless another process
+// does so.
 func (s *session) keepHouse(ctx context.Context) {
 	keeper := rescue.NewKeeper(s.worker.Store, s.worker.Admin, s.worker.Log)
 	keeper.Queues = func(context.Context) ([]string, error) { return s.queues.all(), nil }
@@ -258,7 +256,7 @@ func (s *session) listen(ctx context.Context) {
 		}
 		select {
 		case s.changed <- struct{}{}:
-		default: // it will look anyway
+		default: // a look is due already
 		}
 	}, s.gate.FilledAll)
 }

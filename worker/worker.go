@@ -27,15 +27,14 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Cache returns earlier answers; a results.Reader is one. It is used by many goroutines at
-// once.
+// Cache looks up earlier answers; a results.Reader is one. It must be safe for concurrent use.
 type Cache interface {
 	// Answered returns the call with that record.Call.Key whose answer was usable.
 	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)
 }
 
-// Config is how a worker works. Client and Endpoints are required. A Client of a
-// Namespace that is not the default has the hook gate.Prefixed.
+// Config configures a worker. Client and Endpoints are required. A Client of a Namespace that is not the default needs
+// the hook gate.Prefixed.
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace
@@ -43,33 +42,28 @@ type Config struct {
 	Version string
 	// Slots is how many calls this process has in flight at once. Default 100.
 	Slots int
-	// MaxAnswer is how many bytes one answer may have. Default providers.DefaultAnswer.
+	// MaxAnswer is the maximum size of one answer, in bytes. Default providers.DefaultAnswer.
 	MaxAnswer int
-	// Queues are the only ones served. Empty: all that Endpoints can serve.
+	// Queues are the only queues served. Empty: all that Endpoints can serve.
 	Queues []string
-	// Endpoints are the providers that can be called, by name. A queue whose provider is not
-	// among them is not served.
+	// Endpoints are the providers that can be called, by name. Queues of other providers are not served.
 	Endpoints map[string]providers.Endpoint
-	// Grace is how long calls in flight may continue after a stop. Default: the longest call
-	// timeout seen, and 15 s.
+	// Grace is how long calls in flight may continue after a stop. Default: the longest call timeout seen, plus 15 s.
 	Grace time.Duration
-	// Limits belong to the accounts behind the endpoints, or to the fleet, as this
-	// worker's configuration has them. Every worker's calls keep them while this
-	// one lives.
+	// Limits are the limits in this worker's configuration, on the accounts behind the endpoints or on the whole fleet.
+	// The calls of every worker keep them while this worker lives.
 	Limits []ratelimit.Limit
-	// Lease is how long a call's slots stay taken when this process dies.
-	// Default 10 s.
+	// Lease is how long a call's slots remain taken after this process dies. Default 10 s.
 	Lease time.Duration
 	// Cache answers repeated calls of evaluations that allow it in their settings. nil: such
 	// calls are made, and a warning is logged once.
 	Cache Cache
 	Log   zerolog.Logger
-	// Observer is told what happens to runs. The zero value asks for nothing.
+	// Observer receives what happens to runs. The zero value receives nothing.
 	Observer observe.Observer
-	// Probe looks into the running worker. nil: no probe.
+	// Probe reads the state of the running worker. nil: no probe.
 	Probe *Probe
-	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
-	// have their grace.
+	// AtOnce, if closed after ctx has ended, ends the calls in flight at once. nil: they have their grace period.
 	AtOnce <-chan struct{}
 
 	beat time.Duration // of the watchdog; shorter in tests
@@ -84,7 +78,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names everything that is wrong with the configuration.
+// Validate returns an error that lists everything wrong with the configuration.
 func (c Config) Validate() error {
 	var problems []error
 	if c.Client == nil {
@@ -104,13 +98,14 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Run works until ctx ends, then lets calls in flight finish for Grace, gives the other tasks
-// back to their queues and returns nil. While Redis is unreachable it waits and keeps its
-// answers; what Redis loses before a collector has it is recorded again. A process that could
-// not renew its leases in time, because it was frozen or cut off, ends everything it had and
-// continues under another worker ID. All of its goroutines have ended when it returns, unless the
-// error is ErrStuck: a call or a write did not return long after its deadline, or after the grace
-// period. The process must end then, so that other workers take over.
+// Run executes runs until ctx ends. It then lets calls in flight finish for Grace, returns the other tasks to their
+// queues and returns nil. While Redis is unreachable it waits and keeps its answers; what Redis loses before a
+// collector has it is recorded again.
+//
+// A process that could not renew its leases in time, because it was frozen or cut off, ends everything it had and
+// continues under another worker ID. All of its goroutines have ended when Run returns, unless the error is ErrStuck: a
+// call or a write did not return long after its deadline, or after the grace period. The process must then end, so that
+// other workers take over.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -123,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	var stopped atomic.Pointer[time.Time]
 	defer context.AfterFunc(ctx, func() { now := time.Now(); stopped.Store(&now) })()
 	defer func() {
-		if at := stopped.Load(); at != nil { // the last session has used up some of it
+		if at := stopped.Load(); at != nil { // the last session has used some of it
 			grace = max(0, grace-time.Since(*at))
 		}
 		if left := life.end(grace, cfg.AtOnce); left != nil && !errors.Is(err, ErrStuck) {
@@ -147,9 +142,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return nil
 }
 
-// Serves reports whether a worker whose Config has these Queues may serve a queue. A
-// name also selects the parts of the queue that evaluations have for themselves, and
-// the queues that older versions called so.
+// Serves reports whether a worker whose Config has these Queues may serve a queue. A name also selects the separate
+// parts that evaluations have of the queue, and the queues that older versions gave this name.
 func Serves(queues []string, queue string) bool {
 	shared := record.SharedQueue(queue)
 	return len(queues) == 0 || slices.ContainsFunc(queues, func(only string) bool {
@@ -157,8 +151,8 @@ func Serves(queues []string, queue string) bool {
 	})
 }
 
-// newID makes a worker id: 8 letters and digits.
+// newID returns a worker ID: 8 letters and digits.
 func newID() string { return strings.ToLower(rand.Text()[:8]) }
 
-// storeOf makes the store that a worker's parts share.
+// storeOf returns the store that a worker's parts share.
 func storeOf(cfg Config) *store.Store { return store.NewBusy(cfg.Client, cfg.Namespace) }

@@ -1,4 +1,4 @@
-// Package observe is what a worker tells its observers about its runs.
+// Package observe defines what a worker reports to its observers about its runs.
 //
 // It changes nothing. A worker works the same with and without observers.
 package observe
@@ -10,9 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Observer is a set of functions that a worker calls, as in httptrace.ClientTrace. Each may be
-// nil; what no observer asks for is not collected. They are called by many goroutines at once
-// and must not block.
+// Observer is a set of functions that a worker calls, as in httptrace.ClientTrace. Each may be nil; what no function
+// asks for is not collected. They are called from many goroutines at once and must not block.
 type Observer struct {
 	// Event receives the events of every run.
 	Event func(Event)
@@ -28,11 +27,9 @@ type Observer struct {
 	Reserved func(Reserved)
 	// Begun receives calls before they are sent.
 	Begun func(Begun)
-	// Spending receives the maximum cost of calls before they are sent, and how much less they
-	// cost when that is known.
+	// Spending receives the maximum cost of calls before they are sent, and how much less they cost once that is known.
 	Spending func(Spending)
-	// Stopping receives, when the worker begins to stop, the number of calls in flight and the
-	// grace period that they have left.
+	// Stopping receives, when the worker begins to stop, the number of calls in flight and their grace period.
 	Stopping func(inFlight int, grace time.Duration)
 }
 
@@ -43,7 +40,7 @@ type Begun struct {
 	At     time.Time
 }
 
-// Spending is by how much what an evaluation has spent and reserved has grown.
+// Spending is the increase of what an evaluation has spent and reserved.
 type Spending struct {
 	Evaluation eval.ID
 	Nano       int64 // nano-USD
@@ -55,7 +52,7 @@ type Reserved struct {
 	Input, Output   int64
 }
 
-// Join makes one observer of several.
+// Join returns one observer that calls several.
 func Join(observers ...Observer) Observer {
 	var all Observer
 	for _, o := range observers {
@@ -92,8 +89,8 @@ func both[T any](first, second func(T)) func(T) {
 	}
 }
 
-// Complete returns the observer with functions that do nothing where it has none, but for
-// Event and Handled: what they are told is only made for a listener.
+// Complete returns the observer with missing functions replaced by functions that do nothing. Event and Handled stay
+// nil, because their data is only made for a listener.
 func (o Observer) Complete() Observer {
 	return Join(o, Observer{
 		Call: func(record.Call) {}, Wait: func(eval.Judge) {}, Reserved: func(Reserved) {},

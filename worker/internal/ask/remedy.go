@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// withRemedy returns the provider's words about a failed call, with what to change if they name
-// one of the overrides with which the model was asked.
+// withRemedy returns the provider's message about a failed call. If it names one of the judge's overrides, withRemedy
+// adds what to change.
 func withRemedy(target eval.Judge, failed *providers.Error) string {
 	if failed.Class != providers.BadRequest {
 		return failed.Message

@@ -16,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// answered makes calls until one is answered. Its error is a *run.GaveUp when no more
-// are to be made, and another one when the run is interrupted.
+// answered makes calls until one is answered. Its error is a *run.GaveUp if no more calls are to be made; any other
+// error means that the run was interrupted.
 func (a *Asker) answered(ctx context.Context, s call.Step) (*providers.Result, error) {
 	if most := a.run.Settings().Retry.MaxAttempts; a.run.Progress.Job == nil && a.run.Failures() >= most {
 		return nil, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("all %d attempts were used, and how they ended is not recorded", most)}
@@ -40,7 +40,7 @@ func (a *Asker) answered(ctx context.Context, s call.Step) (*providers.Result, e
 	}
 }
 
-// refusal says that a model refused, with the provider's reason.
+// refusal returns a sentence that the model refused, with the provider's reason.
 func refusal(result *providers.Result) string {
 	if result.Reason == "" {
 		return "the model refused to answer"
@@ -48,8 +48,8 @@ func refusal(result *providers.Result) string {
 	return "the model refused to answer: " + run.Shorten(result.Reason)
 }
 
-// cutShort ends a run whose answer was truncated before it could be used; nil: it was not.
-// Asked in the same way it would be truncated again.
+// cutShort returns an error that ends a run whose answer was truncated before it could be used; nil: it was not. The
+// same request would lead to a truncated answer again.
 func cutShort(s call.Step, result *providers.Result) error {
 	if result.Finish != providers.FinishTruncated {
 		return nil
@@ -67,20 +67,20 @@ func cutShort(s call.Step, result *providers.Result) error {
 	return &run.GaveUp{Class: providers.Malformed, Message: message, Status: 200}
 }
 
-// afterFailure decides what a failed call leads to: another one (nil), or the end
-// of them. It waits out short delays.
+// afterFailure decides what follows from a failed call: another call (nil), or the end of the calls. It waits out short
+// delays.
 func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) error {
 	var failed *providers.Error
 	if !errors.As(failure, &failed) {
-		return failure // no call was made: put back, stopped, Redis away
+		return failure // no call was made: put back, stopped, Redis unreachable
 	}
 	retry := a.run.Settings().Retry
 	switch {
 	case errors.Is(failure, providers.ErrNoJSON):
 		return &run.GaveUp{Class: failed.Class, Message: failed.Message, NoJSON: true}
-	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
+	case ctx.Err() != nil: // the call ended with the worker; another worker will repeat it
 		return ctx.Err()
-	case errors.Is(failure, ratelimit.ErrLost): // ended with its lease; it is made again under another
+	case errors.Is(failure, ratelimit.ErrLost): // the call ended with its lease, and is repeated under another
 		if a.run.Progress.Cut >= record.MaxCut {
 			return run.CutOff()
 		}

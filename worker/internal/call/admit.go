@@ -11,11 +11,11 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// admit takes a slot of this process and then a lease, which is checked at the
-// last moment: nothing is sent on one that is no longer ours.
+// admit takes a slot of this process and then a lease, which it checks at the last moment: nothing is sent under a
+// lease that is no longer ours.
 func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
-	// What a call before has used of a budget or a daily quota is known to the limiter alone
-	// until it is saved, and the wait may be long.
+	// Only the limiter knows what an earlier call has used of a budget or a daily quota until that is saved, and the
+	// wait may be long.
 	if c.restored && c.run.Unsaved() > 0 {
 		if err := c.run.Save(ctx); err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 		if err == nil {
 			c.by.Worker.Shares.Admitted(c.run.Queue, lease.BoundBy() != "")
 			call.BoundBy = lease.BoundBy()
-			if over := c.chain.Refused(s.Target); over != nil && !isJob { // since the wait began
+			if over := c.chain.Refused(s.Target); over != nil && !isJob { // refused since the wait began
 				_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
 				c.freeSlot()
 				return nil, over
@@ -74,7 +74,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 				return nil, known
 			}
 			if ctx.Err() == nil && c.run.MayBegin() == nil {
-				call.ID = c.nextCallID() // a lease's id is used once
+				call.ID = c.nextCallID() // a lease's ID is used only once
 				continue
 			}
 		}
@@ -83,8 +83,8 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			c.freeSlot()
 			return nil, c.chain.Declined(refusal)
 		}
-		// All runs of a queue keep the same limits: another would wait as long.
-		// Only a cooldown may be of one model among several.
+		// All runs of a queue keep the same limits, so another run would wait as long. Only a cooldown may apply to one
+		// of several models.
 		if refusal != nil && !refusal.Cooldown && !refusal.Exhausted {
 			longest = 0
 			if consent == nil {
@@ -113,14 +113,13 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 	}
 }
 
-// interrupted handles a wait for admission that was ended: on a graceful stop, when its
-// evaluation is halted, or at the end of a job's own time to wait, the run is given back with
-// its progress.
+// interrupted handles a wait for admission that was ended: by a graceful stop, because the evaluation was halted, or at
+// the end of a job's own time to wait. It returns the run to its queue with its progress.
 func (c *Calls) interrupted(ctx context.Context, isJob bool, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	if why := c.run.MayBegin(); why != nil { // where it was dropped, the next check says so
+	if why := c.run.MayBegin(); why != nil { // if the run was dropped, the next check finds out
 		return c.run.GoBack(ctx, 0, why.Error())
 	}
 	if isJob && errors.Is(err, context.Canceled) {

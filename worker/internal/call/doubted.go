@@ -7,9 +7,9 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// doubted returns the failure of a call as it concerns the run. A refusal of the key or the
-// account that only this run has met says nothing of the provider yet: it is of class Blocked,
-// and no attempt, until others have been answered or refused.
+// doubted returns the failure of a call as it affects the run. If only this run has had its key or account refused,
+// that says nothing about the provider yet. The class is then Blocked, and the call does not count as an attempt, until
+// others have been answered or refused.
 func (c *Calls) doubted(s Step, err error) error {
 	doubts, id := &c.by.Worker.Doubts, c.run.Task.Evaluation
 	var failed *providers.Error
@@ -28,13 +28,12 @@ func (c *Calls) doubted(s Step, err error) error {
 	own := *failed
 	own.Class = providers.Blocked
 	if guilty {
-		c.run.Progress.Attempts++ // with the call before
+		c.run.Progress.Attempts++ // counts the previous call, too
 		return &own
 	}
 	c.alone = true
 	return &own
 }
 
-// Alone reports whether the call made last was refused for a reason that only this run has met
-// so far.
+// Alone reports whether the last call was refused for a reason that has affected only this run so far.
 func (c *Calls) Alone() bool { return c.alone }

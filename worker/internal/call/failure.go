@@ -7,10 +7,9 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// failureOf returns err as the failure of a call that was made under ctx. Only the
-// context says why a call ended without a response: an endpoint may return the same
-// bare context.Canceled for a lost lease, a timeout or a stop of the worker, and for
-// a reason of its own. The latter is a failed connection like any other.
+// failureOf returns err as the failure of a call that was made under ctx. Only the context tells why a call ended
+// without a response. An endpoint may return the same bare context.Canceled for a lost lease, a timeout or a stop of
+// the worker, and for a reason of its own. The latter is a failed connection like any other.
 func failureOf(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, providers.ErrAgain) {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// flight is a call in flight: what a handler that panics must give back and record.
+// flight is a call in flight: what a handler that panics must release and record.
 type flight struct {
 	call  *record.Call
 	lease *ratelimit.Lease
@@ -34,14 +34,14 @@ func (c *Calls) Land(cause error) {
 	c.run.Add(call)
 }
 
-// landUnused gives back what a call has that was not sent.
+// landUnused releases what a call holds that was not sent.
 func (c *Calls) landUnused(ctx context.Context) {
 	_ = c.flight.lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
 	c.flight = nil
 	c.freeSlot()
 }
 
-// freeSlot gives back the slot of this process that the run has, if it has one.
+// freeSlot releases the slot of this process that the run has, if it has one.
 func (c *Calls) freeSlot() {
 	if c.slot {
 		c.slot = false

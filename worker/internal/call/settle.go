@@ -11,13 +11,12 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// AbandonedKeep is how much longer the lease of a call that was given up counts, where
-// no limit of the call assumes a longer spread between a grant and its arrival at the
-// provider.
+// AbandonedKeep is how much longer the lease of a call that was given up counts. If a limit of the call assumes a
+// longer spread between a grant and the arrival at the provider, that is used instead.
 const AbandonedKeep = 500 * time.Millisecond
 
-// settle reports how much of its reservation an ended call used, and announces the consequences
-// of its failure. Unknown usage stays as reserved. lease is its own; nil: it was a job.
+// settle reports how much of its reservation an ended call used, and announces the consequences of its failure. Unknown
+// usage counts as reserved. lease is the call's; nil: it was a job.
 func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
 	c.believe(call.Model, result, err)
 	used := reserved
@@ -65,8 +64,7 @@ func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call
 	return used
 }
 
-// tell tells the limits whether the call was taken, and what the provider said
-// is left of them.
+// tell reports to the limits whether the call was accepted, and what the provider said is left of them.
 func tell(lease *ratelimit.Lease, result *providers.Result, err error) {
 	var said []providers.LimitState
 	var failed *providers.Error
@@ -87,10 +85,8 @@ func tell(lease *ratelimit.Lease, result *providers.Result, err error) {
 	}
 }
 
-// release gives the lease back. A call that was given up keeps it a little longer,
-// because the provider may see the next request before it sees that this
-// connection is closed. The provider may not see at all that a connection was cut on
-// the way.
+// release ends the lease. The lease of a call that was given up counts a little longer: the provider may see the next
+// request before it sees that this connection is closed. It may not notice at all that a connection was cut in between.
 func release(lease *ratelimit.Lease, err error) {
 	keep := max(AbandonedKeep, lease.Jitter())
 	switch class := providers.ClassOf(err); {
@@ -105,7 +101,7 @@ func release(lease *ratelimit.Lease, err error) {
 	}
 }
 
-// wasCut reports whether a call was sent and no whole answer came.
+// wasCut reports whether a call was sent and no complete answer came.
 func wasCut(err error) bool {
 	var failed *providers.Error
 	return errors.As(err, &failed) && failed.Status == 0 && failed.MayBeBilled

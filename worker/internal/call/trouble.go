@@ -13,24 +13,24 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/trouble"
 )
 
-// MaxExcused is how many of a run's calls may fail without counting as attempts, in outages and on
-// workers with trouble of their own.
+// MaxExcused is how many of a run's calls may fail without counting as attempts, in outages and on workers with trouble
+// of their own.
 const MaxExcused = 60
 
-// StopsAll reports whether a failed call stops all runs of the run's provider until a person
-// has acted: a call to that provider, or to the one that turns its answers into JSON. A failed
-// call to a fallback model ends only the attempt at that model.
+// StopsAll reports whether a failed call stops all runs of the run's provider until a person acts. The call must be to
+// that provider, or to the one that turns its answers into JSON. A failed call to a fallback model ends only the
+// attempt at that model.
 func (c *Calls) StopsAll(s Step, failed *providers.Error) bool {
 	ours := s.Target.Provider == c.run.Judge.Provider || c.run.Progress.AnswerBy != ""
 	stops := record.PausesProvider(failed.Class) || c.found.Never || c.found.Over
 	return stops && ours && !c.found.Own && !c.chain.StandIn(s.Target)
 }
 
-// noteTrouble finds whose fault a failed call is, before its lease lets another call begin.
+// noteTrouble determines whose fault a failed call is, before its lease lets another call start.
 func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease, failure error) {
 	var failed *providers.Error
 	switch {
-	case errors.Is(failure, providers.ErrNoJSON), errors.Is(failure, ratelimit.ErrLost), ctx.Err() != nil: // it says nothing of the provider
+	case errors.Is(failure, providers.ErrNoJSON), errors.Is(failure, ratelimit.ErrLost), ctx.Err() != nil: // not evidence
 		return
 	case failure != nil && !errors.As(failure, &failed):
 		return
@@ -61,12 +61,12 @@ func waitedForCooldown(lease *ratelimit.Lease) bool {
 	return waited
 }
 
-// waitsForOutages reports whether calls that fail in an outage are made again at its end. Where
-// another model may answer, the run does not wait.
+// waitsForOutages reports whether calls that fail in an outage are repeated at its end. If another model may answer,
+// the run does not wait.
 func (c *Calls) waitsForOutages() bool { return c.run.Settings().Outage > 0 && !c.chain.In() }
 
-// Excused reports whether the last call failed through no fault of its run: in an outage, or
-// because of trouble that only this worker has. So many of them are.
+// Excused reports whether the last call failed through no fault of its run: in an outage, or because of trouble that
+// only this worker has. At most MaxExcused calls of a run are excused.
 func (c *Calls) Excused() bool {
 	return (c.found.Own || c.found.Out && !c.found.Charged || c.found.Way) && c.run.Progress.Excused < MaxExcused
 }
@@ -74,8 +74,8 @@ func (c *Calls) Excused() bool {
 // InOutage reports whether the last call failed in an outage.
 func (c *Calls) InOutage() bool { return c.found.Out }
 
-// AfterExcuse returns the run to its queue: another worker can make its next call, or another run
-// should be the next to try whether an outage is over, in case it is the request that fails.
+// AfterExcuse returns the run to its queue. Another worker can make its next call. In an outage, another run can try
+// next whether it is over, in case this request causes the failure.
 func (c *Calls) AfterExcuse(ctx context.Context) error {
 	switch {
 	case c.found.Own:
@@ -86,11 +86,11 @@ func (c *Calls) AfterExcuse(ctx context.Context) error {
 	return c.run.GoBack(ctx, outageBack, "its provider is down")
 }
 
-// outageBack is how long a run stays in its queue that has met an outage.
+// outageBack is how long a run stays in its queue after it has met an outage.
 const outageBack = 2 * time.Second
 
-// sharedPause is how long a run waits that this worker may pull again, because its queue has runs
-// of other providers too.
+// sharedPause is how long a run waits if this worker may pull it again, because its queue has runs of other providers
+// too.
 const sharedPause = time.Second
 
 // leaveToOthers returns the run to its queue, because this worker cannot call its provider.

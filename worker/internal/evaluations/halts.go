@@ -11,15 +11,14 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
 )
 
-// ErrElsewhere is the cause with which waits of runs end whose calls another worker can make.
+// ErrElsewhere is the cause that ends the waits of runs whose calls only another worker can make.
 var ErrElsewhere = errors.New("this worker cannot call its provider")
 
-// ErrHalted is the cause with which waits of runs end whose evaluation may begin no calls.
+// ErrHalted is the cause that ends the waits of runs whose evaluation may start no calls.
 var ErrHalted = errors.New("its evaluation is not active")
 
-// Halts end the waits of runs if their evaluation was paused, cancelled or deleted, or their
-// provider paused for it, after their task was checked. A call in flight is left to end. It is
-// safe for concurrent use.
+// Halts ends the waits of runs if, after their task was checked, their evaluation was paused, cancelled or deleted, or
+// their provider was paused for it. It does not end calls in flight. It is safe for concurrent use.
 type Halts struct {
 	store *store.Store
 
@@ -33,18 +32,17 @@ type Halted struct {
 	Provider   string
 }
 
-// halt is what the runs of one evaluation and provider that this worker holds wait
-// with.
+// halt is shared by the runs of one evaluation and provider that this worker holds.
 type halt struct {
 	*stop.Signal
 	runs int
 }
 
-// NewHalts returns halts of evaluations in a store.
+// NewHalts returns a Halts for the evaluations in a store.
 func NewHalts(s *store.Store) *Halts { return &Halts{store: s, of: map[Halted]*halt{}} }
 
-// Enter returns a signal that is given when the evaluation may begin no more
-// calls of the provider. leave must be called when the run is over.
+// Enter returns a signal that is given when the evaluation may start no more calls of the provider. Call leave when the
+// run is over.
 func (h *Halts) Enter(id eval.ID, provider string) (halted *stop.Signal, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +62,7 @@ func (h *Halts) Enter(id eval.ID, provider string) (halted *stop.Signal, leave f
 	}
 }
 
-// Held lists the evaluations that runs are held of.
+// Held returns the evaluations of which runs are held.
 func (h *Halts) Held() []eval.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +86,7 @@ func (h *Halts) EndOf(these Halted) {
 	h.endThose(ErrHalted, func(key Halted) bool { return key == these })
 }
 
-// EndAt ends the waits of runs for calls of a provider, which another worker can make.
+// EndAt ends the waits of runs for calls of a provider that only another worker can make.
 func (h *Halts) EndAt(provider string) {
 	h.endThose(ErrElsewhere, func(key Halted) bool { return key.Provider == provider })
 }

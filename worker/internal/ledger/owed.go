@@ -8,27 +8,27 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// owedCall is a call that has ended and that Redis does not have yet: its run is to store it with
-// its progress or its outcome. A run that pauses, or ends without either, stores it late or never.
+// owedCall is a call that has ended and that Redis does not have yet. Its run is to store it with its progress or its
+// outcome. A run that pauses, or ends without either, stores it late or never.
 type owedCall struct {
 	evaluation eval.ID
 	call       record.Call
 	at         time.Time // when it ended, on this process's clock
 }
 
-// recorded says in which memory of the limits everything that counts is in Redis.
+// recorded keeps track of the memory of the limits for which everything that counts is in Redis.
 type recorded struct {
-	memory string // the latest that a look was told of
-	// The looks record for memory once every call has been kept that was ending when the first
-	// of them began: their names are below barrier.
+	memory string // the latest memory passed to a look
+	// Looks store everything for memory once every call has been kept that was ending when the first of them began:
+	// their numbers are below barrier.
 	barrier int64
 	done    bool // all is recorded
 	ending  map[int64]bool
-	last    int64 // name of the call that began to end last
+	last    int64 // number of the call that was the last to begin to end
 }
 
-// Ending says that a call is about to end under its limits; kept must be called when Owe has kept
-// it, or when nothing is to be stored of it.
+// Ending notes that a call is about to end under its limits. Call kept when Owe has kept it, or when nothing of it is
+// to be stored.
 func (k *Ledger) Ending() (kept func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,7 +52,7 @@ func (k *Ledger) Owe(id eval.ID, call record.Call) {
 	k.owed[call.ID] = owedCall{id, call, time.Now()}
 }
 
-// Owed returns those of some calls that Redis does not have yet.
+// Owed returns those of the calls that Redis does not have yet.
 func (k *Ledger) Owed(calls []record.Call) (owed []record.Call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,8 +64,7 @@ func (k *Ledger) Owed(calls []record.Call) (owed []record.Call) {
 	return owed
 }
 
-// Stored says that Redis has calls, and that the ledger keeps them as part of an outcome, or that
-// they are not needed.
+// Stored notes that Redis has the calls and the ledger keeps them as part of an outcome, or that they are not needed.
 func (k *Ledger) Stored(calls []record.Call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,9 +73,8 @@ func (k *Ledger) Stored(calls []record.Call) {
 	}
 }
 
-// storeOwed stores the calls of an evaluation that have waited for owedFor, or all, in its record
-// made at a time. A run that stores one of them at the same time does no harm: the results store
-// keeps each call once.
+// storeOwed stores the calls of an evaluation that have waited for owedFor, or all, in its record made at created. A
+// run may store one of them at the same time, because the results store keeps each call only once.
 func (k *Ledger) storeOwed(ctx context.Context, id eval.ID, all bool, created time.Time) error {
 	var calls []record.Call
 	size := 0
@@ -103,7 +101,7 @@ func (k *Ledger) storeOwed(ctx context.Context, id eval.ID, all bool, created ti
 	return send()
 }
 
-// waiting returns the calls of an evaluation that wait to be stored: for owedFor at least, or all.
+// waiting returns the calls of an evaluation that have waited to be stored for at least owedFor, or all that wait.
 func (k *Ledger) waiting(id eval.ID, all bool) (calls []record.Call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,8 +124,8 @@ func (k *Ledger) forgetOwed(id eval.ID, before time.Time) {
 	}
 }
 
-// recordFor begins a look while the limits remember something. all: the memory is new, and every
-// call that has ended is to be stored now. seen notes whether the look has recorded everything.
+// recordFor begins a look while the limits have a memory. all: the memory is new, so every call that has ended is to be
+// stored now. Call seen with whether the look has recorded everything.
 func (k *Ledger) recordFor(memory string) (all bool, seen func(everything bool)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,9 +148,9 @@ func (k *Ledger) recordFor(memory string) (all bool, seen func(everything bool))
 	}
 }
 
-// Recorded names the memory of the limits for which everything is in Redis that this worker knew
-// when the memory began: the calls whose end an earlier memory may have counted alone. "": not
-// yet for the latest.
+// Recorded returns the name of the limits' memory for which Redis has everything that this worker knew when the memory
+// began. That includes the calls whose end only an earlier memory may have counted. "": Redis does not have it yet for
+// the latest memory.
 func (k *Ledger) Recorded() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +160,7 @@ func (k *Ledger) Recorded() string {
 	return k.recorded.memory
 }
 
-// tell says that Recorded or Lost may have changed.
+// tell announces that Recorded or Lost may have changed.
 func (k *Ledger) tell() {
 	select {
 	case k.confirmed <- struct{}{}:
@@ -170,5 +168,5 @@ func (k *Ledger) tell() {
 	}
 }
 
-// Confirmed receives when Recorded or Lost may have changed.
+// Confirmed returns a channel that receives when Recorded or Lost may have changed.
 func (k *Ledger) Confirmed() <-chan struct{} { return k.confirmed }

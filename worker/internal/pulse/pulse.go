@@ -1,8 +1,8 @@
-// Package pulse notices that a handler makes no progress. A handler says how long its next step
-// may take, or that it waits for others; a watchdog counts the time.
+// Package pulse detects handlers that make no progress. A handler announces how long its next step may take, or that it
+// waits for others; a watchdog counts the time.
 //
-// The watchdog counts its own beats instead of reading a clock: a process that was frozen, or
-// that gets little of the processor, beats less often, and finds nothing late when it continues.
+// The watchdog counts its own beats instead of reading a clock. A process that was frozen, or gets little processor
+// time, beats less often, and finds nothing late when it continues.
 package pulse
 
 import (
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// Step is how long a step may take that is no call: a few commands of Redis, or a request
-	// about a job, with all their timeouts.
+	// Step is how long a step that is not a call may take: a few Redis commands, or a request about a job, with all
+	// their timeouts.
 	Step = 3 * time.Minute
 	// Grace is how much longer than its timeout a call may take until it counts as stuck.
 	Grace = time.Minute
 )
 
-// Pulse is one handler's. A nil Pulse is not watched.
+// Pulse is the pulse of one handler. A nil Pulse is not watched.
 type Pulse struct {
 	left      atomic.Int64 // nanoseconds until the handler is late
-	goroutine string       // as a stack dump names the handler's
+	goroutine string       // the handler's goroutine as named in a stack dump
 }
 
 // New returns the pulse of the handler that runs in this goroutine, at its first step.
@@ -39,17 +39,17 @@ func New() *Pulse {
 	return p
 }
 
-// Expect says that the handler moves on within d.
+// Expect announces that the handler makes its next step within d.
 func (p *Pulse) Expect(d time.Duration) {
 	if p != nil {
 		p.left.Store(int64(d))
 	}
 }
 
-// Waits says that the handler waits for something that has no bound, such as room under a limit.
+// Waits announces that the handler waits for something without a bound, such as room under a limit.
 func (p *Pulse) Waits() { p.Expect(math.MaxInt64) }
 
-// Beat counts that so much time has passed, and reports whether the handler is late.
+// Beat records that so much time has passed, and reports whether the handler is late.
 func (p *Pulse) Beat(passed time.Duration) (late bool) { return p.left.Add(-int64(passed)) < 0 }
 
 type key struct{}
@@ -57,20 +57,20 @@ type key struct{}
 // With returns a context with a pulse, for the handler's parts.
 func With(ctx context.Context, p *Pulse) context.Context { return context.WithValue(ctx, key{}, p) }
 
-// Of returns the pulse of a context; nil: it has none.
+// Of returns the pulse of a context; nil if it has none.
 func Of(ctx context.Context) *Pulse {
 	p, _ := ctx.Value(key{}).(*Pulse)
 	return p
 }
 
-// How much of the stacks of all goroutines is searched, how much is told of one, and of how many.
+// How much of the stacks of all goroutines is searched, how much of one is logged, and of how many.
 const (
 	mostStacks = 8 << 20
 	mostStack  = 4 << 10
 	mostTold   = 3
 )
 
-// Stacks returns where the handlers of pulses are, for a log: of the first few.
+// Stacks returns the stacks of the handlers with these pulses, for a log: of the first few.
 func Stacks(of []*Pulse) string {
 	all := make([]byte, 64<<10)
 	for n := runtime.Stack(all, true); n == len(all) && n < mostStacks; n = runtime.Stack(all, true) {
@@ -81,7 +81,7 @@ func Stacks(of []*Pulse) string {
 	var told strings.Builder
 	for _, p := range of[:min(len(of), mostTold)] {
 		_, rest, found := bytes.Cut(append([]byte("\n\n"), all...), []byte("\n\ngoroutine "+p.goroutine+" "))
-		if !found { // it has ended, or is beyond what is searched
+		if !found { // it has ended, or is beyond the searched part
 			continue
 		}
 		stack, _, _ := bytes.Cut(rest, []byte("\n\n"))

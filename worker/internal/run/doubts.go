@@ -7,41 +7,40 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Doubts knows which refusals may be about a single run, although the provider says that it
-// would refuse any. The zero value knows nothing. It is safe for concurrent use.
+// Doubts finds out which refusals may concern a single run, although the provider says that it would refuse any. The
+// zero value knows nothing. It is safe for concurrent use.
 type Doubts struct {
 	mu       sync.Mutex
 	of       map[asked]doubt
 	answered map[string]bool // models that have answered, by target
 }
 
-// asked is a provider that an evaluation asks.
+// asked identifies a provider that an evaluation calls.
 type asked struct {
 	evaluation eval.ID
 	provider   string
 }
 
-// doubt is the last refusal of a provider without an answer since, and what else is known.
+// doubt is the last refusal of a provider without an answer since, and its circumstances.
 type doubt struct {
 	run     eval.RunID
 	at      time.Time // zero: none
-	times   int       // in a row that run was refused
+	times   int       // how often in a row that run was refused
 	flying  int       // calls in flight here
 	accused map[eval.RunID]bool
 }
 
-// doubtTime is how long a refusal is a witness against the provider: a person may have acted
-// since.
+// doubtTime is how long a refusal counts as evidence against the provider: a person may have acted since.
 const doubtTime = time.Minute
 
-// Calls notes that a call begins, and returns what notes its end.
+// Calls records that a call begins, and returns a function to call when it has ended.
 func (d *Doubts) Calls(id eval.ID, provider string) (ended func()) {
 	at := asked{id, provider}
 	d.change(at, func(now *doubt) { now.flying++ })
 	return func() { d.change(at, func(now *doubt) { now.flying-- }) }
 }
 
-// Answered notes that a model answered a call of an evaluation.
+// Answered records that a model answered a call of an evaluation.
 func (d *Doubts) Answered(id eval.ID, target eval.Judge) {
 	d.change(asked{id, target.Provider}, func(now *doubt) { now.at = time.Time{} })
 	d.mu.Lock()
@@ -52,20 +51,20 @@ func (d *Doubts) Answered(id eval.ID, target eval.Judge) {
 	d.answered[target.Target()] = true
 }
 
-// HasAnswered reports whether a model has answered any call here.
+// HasAnswered reports whether a model has answered any call of this worker.
 func (d *Doubts) HasAnswered(target eval.Judge) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.answered[target.Target()]
 }
 
-// loneRefusals is how often in a row the same run is refused, with no other in flight, until the
-// provider is believed: others may only be slow to begin.
+// loneRefusals is how often in a row the same run is refused, with no other in flight, before the provider is believed:
+// others may only be slow to start.
 const loneRefusals = 3
 
-// Refused notes that a provider refused a run. alone reports whether that may be about this run
-// alone: no other was refused shortly before without an answer since. guilty reports whether it
-// is: others were answered since the run was refused before.
+// Refused records that a provider refused a run. alone reports whether the refusal may concern only this run: no other
+// was refused shortly before without an answer since. guilty reports whether it does: others were answered since the
+// run was last refused.
 func (d *Doubts) Refused(id eval.ID, provider string, refused eval.RunID) (alone, guilty bool) {
 	d.change(asked{id, provider}, func(now *doubt) {
 		first := now.at.IsZero() || time.Since(now.at) > doubtTime

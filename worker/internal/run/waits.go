@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// What the log says of waits for rate limits, by its level.
+// Log messages about waits for rate limits, with their levels.
 const (
 	WaitBegins  = "waiting for a rate limit"                             // info
 	WaitTooLong = "the wait for a rate limit is too long"                // warning
@@ -19,32 +19,30 @@ const (
 	FallsBack   = "falling back to another model"                        // warning
 )
 
-// ForLimit begins PutBack.Why of a run that waits for a limit.
+// ForLimit is the prefix of PutBack.Why for a run that waits for a limit.
 const ForLimit = "limit "
 
 // waitInterval is how long further waits like one that was logged are only counted.
 const waitInterval = time.Minute
 
-// Waits logs waits for rate limits so that people notice them: the first of a model at once,
-// and those that follow as a number, once a minute. The zero value has logged nothing. It is
-// safe for concurrent use.
+// Waits logs waits for rate limits so that people notice them. It logs the first wait of a model at once, and the
+// number of those that follow once a minute. The zero value has logged nothing. It is safe for concurrent use.
 type Waits struct {
 	mu  sync.Mutex
 	all map[logged]*unlogged
 }
 
-// logged is what was logged of a model.
+// logged identifies a message logged about a model.
 type logged struct{ message, model string }
 
-// unlogged are waits since it was logged.
+// unlogged counts the waits since the message was logged.
 type unlogged struct {
-	at      time.Time // when it was logged last
+	at      time.Time // when the message was last logged
 	count   int
 	longest time.Duration
 }
 
-// say counts a wait, and returns how many there are to log now and the longest of them; 0: none
-// is logged.
+// say counts a wait. It returns how many waits to log now and the longest of them; 0: log none.
 func (w *Waits) say(what logged, wait time.Duration, now time.Time) (count int, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +64,8 @@ func (w *Waits) say(what logged, wait time.Duration, now time.Time) (count int, 
 	return count, longest
 }
 
-// SayWait logs a wait of the run for a call to target, unless one like it was logged within the
-// last minute. detail adds fields; nil: none.
+// SayWait logs a wait of the run for a call to target, unless a similar wait was logged within the last minute. detail
+// adds fields; nil: none.
 func (r *Run) SayWait(level zerolog.Level, message string, target eval.Judge, wait time.Duration, detail func(*zerolog.Event)) {
 	if level < r.on.Log.GetLevel() {
 		return
@@ -84,7 +82,7 @@ func (r *Run) SayWait(level zerolog.Level, message string, target eval.Judge, wa
 	event.Msg(message)
 }
 
-// SayPutBack logs err, if it puts the run back to wait for a limit.
+// SayPutBack logs err if it returns the run to its queue to wait for a limit.
 func (r *Run) SayPutBack(target eval.Judge, err error) {
 	var back *PutBack
 	if errors.As(err, &back) && strings.HasPrefix(back.Why, ForLimit) {

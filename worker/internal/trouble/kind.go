@@ -7,17 +7,17 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Kind says what a failed call is evidence of.
+// Kind is what a failed call is evidence of.
 type Kind int
 
 // The kinds of failure.
 const (
 	OfRequest  Kind = iota // the provider answered, about this request or its pace
-	OfProvider             // it answered that it cannot serve, or not at all
+	OfProvider             // the provider answered that it cannot serve, or did not answer
 	OfAccount              // the key or the account was refused
 	OfWay                  // the call did not reach the provider
 	OfProcess              // this process or machine could not make a connection
-	OfNothing              // the call was ended for a reason of this program's
+	OfNothing              // this program ended the call for a reason of its own
 )
 
 // KindOf returns the kind of a failed call.
@@ -32,7 +32,7 @@ func KindOf(failed *providers.Error) Kind {
 	case providers.Cancelled, providers.Lost:
 		return OfNothing
 	case providers.Transient:
-		if failed.Status/100 == 2 { // an answer that is not understood will not be later, either
+		if failed.Status/100 == 2 { // an unreadable answer will not become readable later
 			return OfRequest
 		}
 		return OfProvider
@@ -44,8 +44,8 @@ func KindOf(failed *providers.Error) Kind {
 	return OfRequest
 }
 
-// saysDown reports whether one answer suffices to show that the provider is down, where none
-// has been served lately. An internal error may be the request's.
+// saysDown reports whether one answer suffices to show that the provider is down, if it has served no call lately. An
+// internal error may be caused by the request.
 func saysDown(failed *providers.Error) bool {
 	switch failed.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

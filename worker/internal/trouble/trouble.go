@@ -1,10 +1,10 @@
-// Package trouble tells trouble that every call of a provider has from the failures of single
-// runs, and trouble of this worker from that of the provider.
+// Package trouble distinguishes trouble that affects every call of a provider from the failures of single runs, and
+// trouble of this worker from trouble of the provider.
 //
-// It watches how a worker's calls end. Calls that fail one after another, with no answer between
-// them, are reported to the limiter, which knows the answers to other workers. If others have had
-// some, the trouble is this worker's own: it makes no calls of the provider but for one now and
-// then, and gives the runs back. Otherwise no worker makes any, but for one at a time.
+// It watches how a worker's calls end. Calls that fail one after another, with no answer between them, are reported to
+// the limiter, which knows the answers to other workers. If others have had some, the trouble is this worker's own: it
+// makes only an occasional call of the provider and returns the runs to their queues. Otherwise all workers stop
+// calling it, except for one call at a time.
 //
 // It changes no runs: package call decides what a failed call costs its run.
 package trouble
@@ -23,31 +23,30 @@ import (
 )
 
 const (
-	// enough is how many calls in a row, or of different runs, must fail before they are no
-	// single run's failures. One run less has to fail twice.
+	// enough is how many calls in a row, or of different runs, must fail before the cause is not a single run. With one
+	// run less, one of them has to fail twice.
 	enough = 3
-	// never is how many calls in a row must fail to reach a provider that has answered no worker
-	// before it is not asked again: where no server has been, none comes by itself.
+	// never is how many calls in a row must fail to reach a provider that has answered no worker before it is no longer
+	// called. Waiting does not help if there never was a server.
 	never = 5
-	// lately is how long after an answer one call that says that its provider is down is no
-	// evidence of it.
+	// lately is how long after an answer a single call that says that the provider is down is not evidence of it.
 	lately = 10 * time.Second
-	// recently is how recent an answer to another worker makes trouble on the way to a provider,
-	// or with its key, this worker's own.
+	// recently is how recent an answer to another worker must be. Only then is trouble on the way to a provider, or
+	// with its key, this worker's own.
 	recently = 2 * time.Minute
-	// tellEvery is how often answers are told to other workers.
+	// tellEvery is how often answers are reported to other workers.
 	tellEvery = 5 * time.Second
-	// firstPause and longestPause bound the time after which a worker with trouble of its own
-	// tries one call. It doubles, also where the trouble is back within longestPause: with too few
-	// descriptors one call succeeds and several do not.
+	// firstPause and longestPause bound the time after which a worker with trouble of its own tries one call. The time
+	// doubles, even if the trouble returns within longestPause: with too few file descriptors one call succeeds and
+	// several do not.
 	firstPause, longestPause = time.Second, time.Minute
-	// refusedEvery is how often refusals as one too many are reported.
+	// refusedEvery is how often refusals because of too many requests are reported.
 	refusedEvery = time.Second
-	// proveTime is how long the outcome of that call is waited for before another is tried.
+	// proveTime is how long the worker waits for the outcome of that call before it tries another.
 	proveTime = 30 * time.Second
 )
 
-// Troubles keeps what a worker has found out about its providers. It is safe for concurrent use.
+// Troubles holds what a worker has found out about its providers. It is safe for concurrent use.
 type Troubles struct {
 	limiter *ratelimit.Limiter
 	log     zerolog.Logger
@@ -56,20 +55,20 @@ type Troubles struct {
 
 	mu     sync.Mutex // guards all below; not held during I/O
 	of     map[ratelimit.Scope]*target
-	queues map[string][]string // of each provider, those that only its runs are in
+	queues map[string][]string // by provider, the queues that have only its runs
 }
 
 // target is a provider, or a model of one.
 type target struct {
 	since    time.Time    // when the first of the failed calls ended; zero: none failed since an answer
-	runs     []eval.RunID // of those that failed, the first few that had not failed before
+	runs     []eval.RunID // of the failed calls, the first few runs that had not failed before
 	failed   int          // calls
 	evidence int          // failed calls of those runs
-	reported time.Time    // when they were last
-	refused  time.Time    // when a refusal as one too many was reported
+	reported time.Time    // when the failed calls were last reported
+	refused  time.Time    // when a refusal because of too many requests was last reported
 	answered time.Time    // when a call was answered last; zero: none was
-	told     time.Time    // when that was told last
-	out      time.Time    // since when calls of every worker wait, as this one knows; zero: they do not
+	told     time.Time    // when an answer was last reported
+	out      time.Time    // since when calls of every worker wait, as far as this one knows; zero: they do not
 	own      *own         // trouble of this worker alone; nil: none
 	ended    struct {     // the last such trouble
 		at    time.Time // zero: there was none
@@ -86,7 +85,8 @@ type own struct {
 	words string
 }
 
-// New returns the troubles of a worker.
+// New returns the troubles of a worker. hold limits how many tasks of a queue may be held; leave ends the waits of runs
+// for calls of a provider.
 func New(limiter *ratelimit.Limiter, log zerolog.Logger, hold func(queue string, most int), leave func(provider string)) *Troubles {
 	return &Troubles{limiter: limiter, log: log, hold: hold, leave: leave, of: map[ratelimit.Scope]*target{}}
 }
@@ -94,18 +94,18 @@ func New(limiter *ratelimit.Limiter, log zerolog.Logger, hold func(queue string,
 // Ended is a call that has ended.
 type Ended struct {
 	Run      eval.RunID
-	Fresh    bool // no call of the run has failed before, but for excused ones
+	Fresh    bool // no call of the run has failed before, except excused ones
 	Provider string
 	Model    string
 	Began    time.Time        // on this process's own clock
-	Waited   bool             // for a cooldown
+	Waited   bool             // the call waited for a cooldown
 	Failed   *providers.Error // nil: it was answered
-	// Waits: the run's evaluation waits for the end of outages.
+	// Waits: the run's evaluation waits for outages to end.
 	Waits bool
-	Again time.Duration // after which a failed call is made again at first
+	Again time.Duration // the initial delay before a failed call is repeated
 }
 
-// scope returns whose calls a failure of a kind concerns.
+// scope returns the scope of the calls that a failure of a kind affects.
 func (e Ended) scope(k Kind) ratelimit.Scope {
 	if k == OfProvider || k == OfRequest {
 		return ratelimit.Scope{Provider: e.Provider, Model: e.Model}
@@ -118,25 +118,24 @@ func (e Ended) report(k Kind, lasted time.Duration) ratelimit.Failing {
 	return ratelimit.Failing{Scope: e.scope(k), Class: string(e.Failed.Class), Message: e.Failed.Message, For: lasted}
 }
 
-// Finding is whose fault a failed call is.
+// Finding says whose fault a failed call is.
 type Finding struct {
 	Own bool // this worker's: another can make the call
-	Out bool // the provider's: the call is made again when it answers
+	Out bool // the provider's: the call is repeated when it answers
 	Way bool // not the run's: nothing was sent
-	// Charged: the call tried whether an outage is over, and failed in a way that may be the
-	// run's fault. Otherwise runs that always fail in this way would last as long as an outage.
+	// Charged: the call tried whether an outage is over, and failed in a way that may be the run's fault. Without the
+	// charge, runs that always fail in this way would last as long as an outage.
 	Charged bool
-	// Since is when this worker learnt of the outage.
+	// Since is when this worker learned of the outage.
 	Since time.Time
-	// Never: calls in a row have not reached the provider, for some time, and no worker is known
-	// to have had an answer from it.
+	// Never: calls in a row have not reached the provider, for some time, and no worker is known to have had an answer
+	// from it.
 	Never bool
-	Again bool // likewise, but for the time: one call should be tried, after a while
-	Over  bool // the caller has no patience left for the outage
+	Again bool // as Never, but for a shorter time: one more call should be tried after a delay
+	Over  bool // the evaluation no longer waits for the outage to end
 }
 
-// Note notes how a call ended, and finds whose fault it is if it failed: the run's, unless the
-// finding says another.
+// Note records how a call ended, and says whose fault it is if it failed: the run's, unless the finding says otherwise.
 func (t *Troubles) Note(ctx context.Context, e Ended) Finding {
 	if e.Failed == nil {
 		t.answered(ctx, e)
@@ -157,8 +156,8 @@ func (t *Troubles) Note(ctx context.Context, e Ended) Finding {
 	}
 }
 
-// refused notes a call that a rate limit or quota refused, so that status can show the provider's
-// message if it answers no call for a minute.
+// refused records a call that a rate limit or quota refused, so that status can show the provider's message if it
+// answers no call for a minute.
 func (t *Troubles) refused(ctx context.Context, e Ended) {
 	t.mu.Lock()
 	now := time.Now()
@@ -180,7 +179,7 @@ func (t *Troubles) refused(ctx context.Context, e Ended) {
 	}
 }
 
-// failed notes a failed call, and reports it if it is not the only one.
+// failed records a failed call, and reports it if it is not the only one.
 func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 	t.mu.Lock()
 	now := time.Now()
@@ -238,7 +237,7 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 	return t.suspend(ctx, e, kind, found.First)
 }
 
-// suspended reports whether other workers have found an outage that the call met too.
+// suspended reports whether other workers have found an outage that affected this call too.
 func (t *Troubles) suspended(ctx context.Context, e Ended) bool {
 	out, err := t.limiter.Suspended(ctx, ratelimit.Scope{Provider: e.Provider, Model: e.Model})
 	if err != nil {
@@ -282,7 +281,7 @@ func (t *Troubles) suspend(ctx context.Context, e Ended, kind Kind, first bool) 
 	return Finding{Out: true, Since: since, Charged: e.Waited && kind == OfProvider && !saysDown(e.Failed)}
 }
 
-// begin notes a failed call as this worker's own trouble.
+// begin records a failed call as this worker's own trouble.
 func (t *Troubles) begin(e Ended, kind Kind) {
 	t.mu.Lock()
 	of := t.target(ratelimit.Scope{Provider: e.Provider})
@@ -316,8 +315,8 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 	}
 }
 
-// answered ends the troubles of an answered call's provider and model. A call that began before
-// this worker's own trouble says nothing of it.
+// answered ends the troubles of an answered call's provider and model. A call that began before this worker's own
+// trouble says nothing about it.
 func (t *Troubles) answered(ctx context.Context, e Ended) {
 	now, tell, over := time.Now(), e.Waited, false
 	t.mu.Lock()
@@ -351,8 +350,8 @@ func (t *Troubles) answered(ctx context.Context, e Ended) {
 	}
 }
 
-// MayCall reports whether this worker may make a call of a provider now. If it has trouble of its
-// own, one call may be made now and then.
+// MayCall reports whether this worker may make a call of a provider now. If it has trouble of its own, it may make one
+// call from time to time.
 func (t *Troubles) MayCall(provider string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -368,7 +367,7 @@ func (t *Troubles) MayCall(provider string) bool {
 	return true
 }
 
-// Own lists the providers that only this worker cannot call, with the reason of each.
+// Own returns the providers that only this worker cannot call, with the reason for each.
 func (t *Troubles) Own() map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -383,13 +382,13 @@ func (t *Troubles) Own() map[string]string {
 	return all
 }
 
-// Serve says which queues have the runs of one provider alone, by provider: their tasks are not
-// pulled while this worker has trouble with the provider.
+// Serve sets which queues have the runs of one provider alone, by provider. Their tasks are not pulled while this
+// worker has trouble with the provider.
 func (t *Troubles) Serve(queues map[string][]string) {
 	t.mu.Lock()
 	t.queues = queues
 	t.mu.Unlock()
-	for provider := range queues { // also those without trouble: it may have ended while a queue was not served
+	for provider := range queues { // even those without trouble, which may have ended while a queue was not served
 		t.apply(provider)
 	}
 }
@@ -406,8 +405,8 @@ func (t *Troubles) Serves(queue string) bool {
 	return true
 }
 
-// apply holds the queues of a provider back, as its trouble demands now: one task of each may be
-// pulled where a call may be tried.
+// apply limits the tasks held of a provider's queues as its trouble requires now. If a call may be tried, one task of
+// each queue may be pulled.
 func (t *Troubles) apply(provider string) {
 	t.mu.Lock()
 	most := -1
@@ -424,7 +423,7 @@ func (t *Troubles) apply(provider string) {
 	}
 }
 
-// providers lists those that this worker has trouble of its own with. t.mu is held.
+// providers returns the providers with which only this worker has trouble. The caller holds t.mu.
 func (t *Troubles) providers() (names []string) {
 	for scope, of := range t.of {
 		if of.own != nil {
@@ -435,7 +434,7 @@ func (t *Troubles) providers() (names []string) {
 	return names
 }
 
-// target returns what is known of a scope. t.mu is held.
+// target returns what is known about a scope. The caller holds t.mu.
 func (t *Troubles) target(scope ratelimit.Scope) *target {
 	of := t.of[scope]
 	if of == nil {
