@@ -88,7 +88,7 @@ func (l *life) begin() (p *pulse.Pulse, leave func(), ok bool) {
 	}, true
 }
 
-// settle closes idle if no handler is left to wait for. The caller has mu.
+// settle closes idle once the life is ending and only stuck handlers are left. The caller has mu.
 func (l *life) settle() {
 	if !l.ending {
 		return
