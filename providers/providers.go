@@ -318,8 +318,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // as an attempt. A provider can learn only so much: five repeats at most.
 var ErrAgain = errors.New("the provider adapted to this answer; repeat the request")
 
-// ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent
-// because its schema is to be enforced and the endpoint has no JSON mode for the model.
+// ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent. Its schema is to be
+// enforced, and the endpoint has no JSON mode for the model.
 var ErrNoJSON = errors.New("the model has no JSON mode here")
 
 // ErrNoServer is in the chain of the Error, of class Transient, of a call to an address

@@ -26,23 +26,23 @@ type Request struct {
 	MaxWait time.Duration
 	// MaxCooldown replaces MaxWait for calls that wait for a cooldown. 0: MaxWait applies to cooldowns too.
 	MaxCooldown time.Duration
-	// Consent, when set, is asked before the call waits because of its own limits: own is how
-	// long a rate, a window, a quota or a cooldown would delay it if no other call were waiting
-	// ahead of it, and first says that none is. Waits for other calls, in the wait queue or in
-	// flight, are not part of own, and neither are the moments (up to 50 ms) that a start is
-	// granted ahead. It is asked again each time the limits are. If it returns false the call
-	// is refused, see Refusal.Declined. It must not block, and is not called after Acquire has
-	// returned.
+	// Consent, if set, is asked before the call waits because of its own limits. own is how long a rate, a window, a
+	// quota or a cooldown would delay it if no other call were waiting ahead of it; first reports that none is. own
+	// excludes waits for other calls, in the wait queue or in flight, and the moments (up to 50 ms) by which a start is
+	// granted ahead.
+	//
+	// Consent is asked again each time the limits are. If it returns false the call is refused, see Refusal.Declined.
+	// It must not block, and is not called after Acquire has returned.
 	Consent func(own time.Duration, first bool) bool
 	// LatestEnd is how long after its start the call ends by its own deadline. A lease is not
 	// renewed past it, so a lease that is never released still expires. 0: renewed until
 	// released.
 	LatestEnd time.Duration
-	// Hold makes a call that is never released count under its concurrency limits until its
-	// LatestEnd rather than until its lease expires: the provider may still be working on it
-	// although its process is frozen or cut off. A frozen process closes no connection, and no
-	// other can tell it from a dead one, so a provider that works for longer than LatestEnd
-	// exceeds the limits by these calls.
+	// Hold makes a call that is never released count under its concurrency limits until its LatestEnd rather than until
+	// its lease expires. The provider may still be working on it although its process is frozen or cut off.
+	//
+	// A frozen process closes no connection, and other processes cannot tell it from a dead one. So a provider that
+	// works for longer than LatestEnd exceeds the limits by these calls.
 	Hold bool
 	// Input and Output are the tokens that limits of tokens reserve for the
 	// call: what the provider will charge for it, or an upper bound.

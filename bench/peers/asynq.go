@@ -135,8 +135,8 @@ func waitForRate(ctx context.Context, rates *redis_rate.Limiter, q contenderQueu
 	}
 }
 
-// semaphore is a sorted set of holders scored by the time at which each expires, the algorithm
-// of the semaphore in asynq's module x/rate, which has no release that works with asynq 0.26.
+// semaphore is a sorted set of holders scored by the time at which each expires. It is the algorithm of the semaphore
+// in asynq's module x/rate, which has no release that works with asynq 0.26.
 type semaphore struct {
 	rdb  *redis.Client
 	key  string

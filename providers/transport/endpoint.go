@@ -93,9 +93,9 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.Request.Key, Body: raw, Ready: x.Request.Ready, Connected: x.Request.Connected})
 }
 
-// Learn takes the error of a call and returns the error for the caller: if the endpoint refuses
-// system messages, or the way in which the schema was asked for, providers.ErrAgain is in its
-// chain, and the model is asked in another way from then on.
+// Learn learns from the error of a call and returns the error for the caller. If the endpoint refuses system messages,
+// or the way to ask for the schema, providers.ErrAgain is in the chain of that error. The model is asked in another way
+// from then on.
 func (x *Exchange) Learn(err error) error {
 	err = x.endpoint.systemless.learn(x.model, x.Request, err)
 	return x.endpoint.formats.learn(x.model, x.Capabilities.JSON, x.Format, err)

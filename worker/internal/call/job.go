@@ -67,7 +67,7 @@ func (c *Calls) job(ctx context.Context, s Step, key string) (*providers.Result,
 	return nil, c.run.GoBack(ctx, firstPoll, "its job is running at the provider")
 }
 
-// awaitSubmission leaves the run alone while another worker may be submitting its job, so that a worker that was frozen
+// awaitSubmission leaves the run alone while another worker may be submitting its job: a worker that was frozen
 // meanwhile can still record the provider's name for the job. After that the submission counts as an attempt and is
 // recorded as a lost call. The job may be running, and cannot be found, because no provider lists jobs by a name that
 // evalfleet gave them. So max_attempts bounds how many jobs a run can lose.

@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// leads reports whether the run makes the one call that asks its agent for all dimensions of
-// its document, and pushes the runs that this call does not answer (enqueue.Together).
+// leads reports whether the run is the leader of its group. The leader makes the one call that asks its agent for all
+// dimensions of its document, and pushes the runs that this call does not answer (enqueue.Together).
 func (p *pull) leads() bool {
 	return p.run.Place.Dimension == 0 && enqueue.Together(p.run.Evaluation.Asked, *p.run.Settings(), p.run.Plan(), p.run.Place)
 }

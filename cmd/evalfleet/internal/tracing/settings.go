@@ -135,7 +135,7 @@ func pairs(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(part, "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, errors.New("want name=value, separated by commas, with values encoded as in addresses") // text not quoted: may hold a key
+			return nil, errors.New("want name=value, separated by commas, with values encoded as in addresses") // may hold a key
 		}
 		read[name] = decoded
 	}
