@@ -185,8 +185,7 @@ func TestAnthropicsSDKReadsASearchInVain(t *testing.T) {
 	t.Error("no search in vain")
 }
 
-// TestAnthropicsSDKGoesOnAfterAPause sends back what came, thoughts and search
-// included, as the SDK makes it.
+// TestAnthropicsSDKGoesOnAfterAPause sends back the answer received, with thoughts and search, as the SDK encodes it.
 func TestAnthropicsSDKGoesOnAfterAPause(t *testing.T) {
 	t.Parallel()
 	service := anthropicMessages(t, simulated(t, simulator.Config{Behaviour: simulator.Behaviour{Pauses: 1}}).URL)

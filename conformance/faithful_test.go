@@ -7,11 +7,9 @@ import (
 	"testing"
 )
 
-// faithful fails for everything in which an answer is not what its SDK's
-// specification says: a field that is required and missing, one of another type,
-// one that the SDK does not know. decoded is a type of the OpenAI or the Anthropic
-// SDK; these say of each field what came. except has the reasons why some places
-// may be otherwise.
+// faithful fails for every difference between an answer and its SDK's specification: a required field that is missing,
+// a field of another type, or one that the SDK does not know. decoded is a type of the OpenAI or the Anthropic SDK,
+// which report the JSON received for each field. except has the reasons why some fields may differ.
 func faithful(t *testing.T, decoded any, except reasons) {
 	t.Helper()
 	for _, p := range unfaithful("answer", reflect.ValueOf(decoded)) {

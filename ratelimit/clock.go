@@ -91,7 +91,7 @@ func (l *Limiter) tellDelay(now instant) {
 }
 
 // expects returns the earliest and the latest time on Redis's clock, in Unix µs, at which a script sent at sent may
-// run. The bounds are 0 and 2^52 while Redis's clock is unknown or no longer followed.
+// run. The bounds are 0 and 2^52-1 while Redis's clock is unknown or no longer followed.
 func (k clock) expects(sent instant, tolerance time.Duration) (earliest, latest int64) {
 	if k.from.isZero() || k.ended {
 		return 0, math.MaxInt64 >> 11 // Lua counts exactly up to 2^53

@@ -56,9 +56,8 @@ func (l *logLines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// Redis's clock is set while calls are in flight: they go on, no limit is passed, and
-// calls under a limit, a rate and a cooldown start soon again, now and when the clock is
-// set right.
+// Redis's clock is set while calls are in flight: they continue, no limit is exceeded, and calls under a limit, a rate
+// and a cooldown soon start again, now and when the clock is corrected.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	for what, by := range map[string]time.Duration{"forward": 10 * time.Minute, "back": -10 * time.Minute, "back by a day": -24 * time.Hour} {

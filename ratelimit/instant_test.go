@@ -44,8 +44,8 @@ func wantFenced(t testing.TB, p *process) {
 	})
 }
 
-// A machine is suspended for longer than a lease, and Go's clock stands still: when the machine
-// continues, nothing is sent, although no timer is due.
+// A machine is suspended for longer than a lease, and Go's clock stops meanwhile: when the machine continues, nothing
+// is sent, although no timer is due.
 func TestSuspendedMachineSendsNothing(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()

@@ -351,8 +351,8 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 	})
 }
 
-// A call whose connection broke may go on at its provider: with Hold its lease counts
-// until the call has ended by itself, without for a moment more.
+// A call whose connection broke may continue at its provider: with Hold its lease counts until the call has ended by
+// itself, without Hold only a moment longer.
 func TestAbandonedCallsCountUntilTheirLatestEnd(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()

@@ -347,8 +347,7 @@ func TestConnectionOpenedWhileRedisLoads(t *testing.T) {
 	}
 }
 
-// Leases are renewed although Redis has no memory left for anything else: the calls under
-// them go on, and end.
+// Leases are renewed although Redis has no memory left for anything else: the calls under them continue and end.
 func TestAFullRedisRenewsLeases(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()

@@ -191,8 +191,7 @@ func TestLoginAndOrigin(t *testing.T) {
 	}
 }
 
-// Actions go to who does them, and the page that follows says what came of it,
-// as text.
+// Actions get the name of the user who performs them, and the page that follows shows the result as text.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	done := &acts{}

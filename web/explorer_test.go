@@ -26,7 +26,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinks are the kinds of results stores, each a place where none is yet.
+// sinks maps the kinds of results stores to functions that return a location without a store.
 var sinks = map[string]func(testing.TB) string{
 	"sqlite": func(t testing.TB) string { return filepath.Join(t.TempDir(), "results.db") },
 }

@@ -152,7 +152,7 @@ func question(name string) (*eval.Evaluation, map[string]string) {
 	return e, texts
 }
 
-// answer is what came back for a request.
+// answer is the response to a request.
 type answer struct {
 	code   int
 	header http.Header

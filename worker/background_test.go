@@ -60,10 +60,9 @@ func (s *simulated) wantFree() {
 	}
 }
 
-// TestDeepResearch: each run submits one job, never two are in flight under a limit
-// of one, by the simulator's count, and a second call makes the JSON of its report.
-// While a job goes on it takes no slot of the worker, whose only one is used by
-// others.
+// TestDeepResearch: each run submits one job, never two are in flight under a limit of one, by the simulator's count,
+// and a second call makes the JSON of its report. While a job runs it takes no slot of the worker, whose only slot is
+// used by others.
 func TestDeepResearch(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

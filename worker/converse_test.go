@@ -141,9 +141,8 @@ func TestPromptsAreAskedAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenTurns kills workers after their first, second, third … Redis
-// command since the first of three turns was answered, lets others go on, and wants
-// that turn not asked again once its answer was kept.
+// TestKilledBetweenTurns kills workers after their first, second, third … Redis command since the first of three turns
+// was answered, and lets others continue. The first turn must not be asked again once its answer was stored.
 func TestKilledBetweenTurns(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -13,9 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
-// The connection of a call is cut, and the provider goes on working on it. The next
-// call begins when that is seen at the latest, or, where abandoned calls are held,
-// when the call has ended by its own timeout.
+// The connection of a call is cut, and the provider continues to work on it. The next call begins at the latest when
+// the provider notices that, or, if abandoned calls are held, when the call has ended by its own timeout.
 func TestACutConnectionKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	const timeout, jitter = 1500 * time.Millisecond, 800 * time.Millisecond

@@ -289,8 +289,8 @@ func TestModelsThatCannotBeCalledArePassedOver(t *testing.T) {
 	}
 }
 
-// Where a model of another provider can answer, a refused key or account pauses nothing:
-// the provider is asked by the runs that are in hand, and then no more for a minute.
+// If a model of another provider can answer, a refused key or account pauses nothing: the runs already started ask the
+// provider, and then none does for a minute.
 func TestRefusedKeyFallsBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

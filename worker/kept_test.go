@@ -295,9 +295,8 @@ func TestRunWaitsForItsHandlers(t *testing.T) {
 	}
 }
 
-// handlersWork says whether one of these goroutines is a handler that carries a
-// run out or writes down what became of it. One that has nothing left to do but
-// to return, having said that it leaves, may still be seen on its way out.
+// handlersWork reports whether one of these goroutines is a handler that is executing a run or writing its result. A
+// handler that has only to return, having said that it leaves, may still appear in the dump.
 func handlersWork(goroutines string) bool {
 	return strings.Contains(goroutines, "(*pull).carryOut(") || strings.Contains(goroutines, "(*Ledger).Persist(")
 }

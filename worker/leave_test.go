@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/task"
 )
 
-// Who looks into asynq sees what came of runs: succeeded ones with their verdict
-// among the completed tasks, failed ones with class and message in the archive.
+// asynq shows the results of runs: succeeded ones with their verdict among the completed tasks, failed ones with class
+// and message in the archive.
 func TestEndedRunsAreSeenInAsynq(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {

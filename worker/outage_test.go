@@ -154,8 +154,8 @@ func TestLongOutagePausesTheProvider(t *testing.T) {
 	}
 }
 
-// TestLocalTroubleIsLocal: a worker that cannot call a provider which answers others gives its
-// runs back and pauses nobody.
+// TestLocalTroubleIsLocal: a worker that cannot call a provider which answers others returns its runs to their queues
+// and pauses nothing.
 func TestLocalTroubleIsLocal(t *testing.T) {
 	t.Parallel()
 	way := func(cause error) error {

@@ -79,10 +79,9 @@ func (m *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// TestKilledWhileAnAnswerToAllDimensionsIsTaken kills workers after their first,
-// second, third … Redis command since a call for all dimensions was answered, lets
-// others go on, and wants every dimension recorded once, and no call for all of them
-// again after what the first one answered was recorded.
+// TestKilledWhileAnAnswerToAllDimensionsIsTaken kills workers after their first, second, third … Redis command since a
+// call for all dimensions was answered, and lets others continue. Every dimension must be recorded once, and no call
+// for all of them repeated after the first answer was recorded.
 func TestKilledWhileAnAnswerToAllDimensionsIsTaken(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 )
 
-// A worker that read an evaluation before a phase of it was chosen, and missed that it
-// was announced, carries out the phase's runs all the same.
+// A worker that read an evaluation before one of its phases was chosen, and missed the announcement, executes the
+// phase's runs all the same.
 func TestRunOfAPhaseChosenSince(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})

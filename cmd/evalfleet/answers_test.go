@@ -13,9 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestAnswersOfFiveModels carries out every pair of real answers to one
-// instruction, in both orders, by two judges, and compares the rows with a count
-// of its own of the input.
+// TestAnswersOfFiveModels runs every pair of real answers to one instruction, in both orders, by two judges, and
+// compares the rows with its own count of the input.
 func TestAnswersOfFiveModels(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -78,8 +78,8 @@ func wantStopped(t *testing.T, p *program) {
 	}
 }
 
-// TestBudgetIsKept: a budget of 37 % of 300 equal runs stops two workers short
-// of it, and a higher one goes on, by the simulator's count.
+// TestBudgetIsKept: a budget of 37 % of 300 equal runs stops two workers before it is exceeded, and a higher one lets
+// them continue, by the simulator's count.
 func TestBudgetIsKept(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

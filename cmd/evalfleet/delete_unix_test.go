@@ -69,9 +69,8 @@ func TestDeleteAsks(t *testing.T) {
 	f.onFleet(exitUsage, "delete", id, "--force")
 }
 
-// onTerminal runs a command on a terminal of its own and types once it is asked
-// something. said is what came after the question, with the lines of a terminal
-// made plain.
+// onTerminal runs a command on a terminal of its own and types once it is asked something. said is the output after the
+// question, with the terminal's line ends converted to plain ones.
 func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string, code exit) {
 	f.t.Helper()
 	path, err := binary()

@@ -87,12 +87,13 @@ func (c *counter) sentBy(before map[string]int) (sent int) {
 	return sent
 }
 
-// TestFrozenWorkerComesBack: a worker is frozen or is cut off, others take its
-// runs and its slots over, and it goes on. Nothing is recorded twice, only what
-// was in flight is called again, and nothing is sent on a lease that has ended.
-// Calls that end before the leases, those that are held, and those of a worker
-// that can end them itself never pass the limit; else no more do than the frozen
-// worker has in flight, and its leases are counted as lost.
+// TestFrozenWorkerComesBack: a worker is frozen or is cut off, others take over its runs and its slots, and it
+// continues. Nothing is recorded twice, only what was in flight is called again, and nothing is sent on a lease that
+// has ended.
+//
+// Calls that end before the leases, calls that are held, and calls of a worker that can end them itself never exceed
+// the limit. Otherwise it is exceeded by at most the calls that the frozen worker has in flight, and its leases are
+// counted as lost.
 func TestFrozenWorkerComesBack(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

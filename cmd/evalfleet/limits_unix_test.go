@@ -24,10 +24,9 @@ import (
 // are the machine's.
 var faultSeed = flag.Uint64("fault-seed", 0, "the order of faults in TestLimitsUnderFaults; 0: another each time")
 
-// What the simulator of TestLimitsUnderFaults allows, and what the fleet is told
-// of it. Calls outlast the window of tokens, so that it does not replace the
-// limits on calls in flight. What is reserved for a call is learnt from those
-// before, and a hair too little for one in a hundred: hence 2 % less.
+// What the simulator of TestLimitsUnderFaults allows, and what the fleet is told about it. Calls outlast the window of
+// tokens, so that it does not replace the limits on calls in flight. The reservation of a call is learned from earlier
+// ones, and slightly too small for one in a hundred: hence 2 % less.
 const (
 	accountInFlight = 16
 	carefulInFlight = 12

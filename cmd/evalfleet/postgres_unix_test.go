@@ -20,8 +20,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// TestPostgresSink: one database holds a run that is killed and goes on, and what
-// a fleet does, and is read by the commands that look. No process keeps its password.
+// TestPostgresSink: one database stores a run that is killed and resumed, and the results of a fleet; the reading
+// commands read it. No process keeps its password.
 func TestPostgresSink(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestSickWorkerJoinsAHealthyOne: a worker that cannot call the provider for a reason of its own
-// joins one that can. It says so, no run fails, and nobody is paused.
+// TestSickWorkerJoinsAHealthyOne: a worker that cannot call the provider for a reason of its own joins one that can. It
+// says so, no run fails, and nothing is paused.
 func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -58,8 +58,8 @@ func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
 	})
 }
 
-// The pages follow a run through its folder: live while it goes on, from what it
-// has recorded after it was stopped, and in another `ui` from the folder alone.
+// The pages follow a run through its folder: live while it is active, from what it has recorded after it was stopped,
+// and in another `ui` from the folder alone.
 func TestUIFollowsARun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -264,7 +264,7 @@ func (w *wire) link(near net.Conn) {
 	<-answered
 }
 
-// fate is what becomes of bytes on a wire.
+// fate is what happens to bytes on a wire.
 type fate int
 
 const (

@@ -84,9 +84,8 @@ func wantHelm(t *testing.T, line string) {
 	}
 }
 
-// Every docker, kubectl and helm line of the pages names services, files, workloads and
-// values that there are, and puts command lines to the program that it knows; values
-// shown are a fleet. Lines of evalfleet itself are carried out by the program's own
+// Every docker, kubectl and helm line of the pages names existing services, files, workloads and values, and passes the
+// program command lines that it knows; values shown are a fleet. Lines of evalfleet itself are run by the program's own
 // tests.
 func TestDocs(t *testing.T) {
 	t.Parallel()

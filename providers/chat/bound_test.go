@@ -47,8 +47,8 @@ func onlyTakes(refused, words string) (handler http.HandlerFunc, seen func() []s
 		}
 }
 
-// TestTheFieldOfTheBoundIsLearnt: an endpoint that refuses the name of the bound on an answer
-// is sent the other one, from the first refusal on, whoever set it.
+// TestTheFieldOfTheBoundIsLearnt: an endpoint that refuses the field that bounds an answer is sent the other field from
+// the first refusal on, even if Extra set it.
 func TestTheFieldOfTheBoundIsLearnt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
-// A run that the same worker has in hand twice, because Redis has forgotten that it
-// was pulled, or because it went back, makes no two calls of one name: a lease's name
-// is its call's, and two calls under one lease would count as one.
+// The same worker may have a run twice, because Redis has forgotten that it was pulled, or because it returned to its
+// queue. It makes no two calls of one name: a lease's name is its call's, and two calls under one lease would count as
+// one.
 func TestCallsAreNamedOnce(t *testing.T) {
 	t.Parallel()
 	worker := &run.Worker{ID: "w"}

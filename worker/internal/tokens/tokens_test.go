@@ -78,7 +78,7 @@ func TestBoundOfASearch(t *testing.T) {
 	want("no search", 1000)
 }
 
-// A worker that begins reserves what the others have learnt, not the bound.
+// A worker that starts reserves what the others have learned, not the bound.
 func TestNewcomerReservesWhatOthersLearnt(t *testing.T) {
 	t.Parallel()
 	limiter := ratelimit.NewAdmin(redistest.New(t).Client(), ratelimit.Config{})
