@@ -13,29 +13,29 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Bounds on what a record may contain. They are wider than anything evalfleet writes, and
-// narrow enough that no sum or product of them overflows.
+// Bounds on what a record may contain. They are wider than anything evalfleet writes, and narrow
+// enough that no sum or product of them overflows.
 const (
 	// LongestTime is the longest delay, wait or timeout.
 	LongestTime = 365 * 24 * time.Hour
-	// MostRuns is the highest number of runs of a phase. Their states take as many bytes.
+	// MostRuns is the highest number of runs of a phase. Their states take one byte each.
 	MostRuns = 1 << 33
 
 	longestName  = 4096  // bytes of a name, an id or a queue
 	mostRetries  = 1e6   // of a fallback
 	mostPhases   = 10000 // rounds of swiss included
-	mostGrouping = 1e6   // entries of a list or map of the settings
+	mostGrouping = 1e6   // entries of a list or map in the settings
 
-	greatestScore = 1e6 // an end of a scale
-	greatestPrice = 1e6 // USD, of a million tokens
-	greatestBound = 1e9 // USD, what a call may cost
+	greatestScore = 1e6 // either end of a scale
+	greatestPrice = 1e6 // USD per million tokens
+	greatestBound = 1e9 // USD, the most that a call may cost
 )
 
 // lastTime is the latest time that JSON can express.
 var lastTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Check reports what keeps a record from being worked on: values that evalfleet never
-// writes. Whether the record fits its plan is for enqueue.Read to find out.
+// Check reports values that evalfleet never writes; a record with one must not be worked on.
+// enqueue.Read checks whether the record fits its plan.
 func (e Evaluation) Check() error {
 	if !e.ID.Valid() {
 		return fmt.Errorf("%.80q is not an evaluation id", e.ID)
@@ -102,8 +102,8 @@ func (p Phase) check(id eval.ID) error {
 	return nil
 }
 
-// checkQueue reports a queue that no evaluation of this id has: no version has ever given
-// a queue that name, or it is another evaluation's own.
+// checkQueue reports a queue that cannot belong to evaluation id: a name that no version has given,
+// or a queue of another evaluation alone.
 func checkQueue(queue string, id eval.ID) error {
 	if queue == "" || !plain(queue) || strings.ContainsAny(queue, "/{} ") {
 		return fmt.Errorf("%.80q is not a queue", queue)
@@ -174,7 +174,7 @@ func (f *Fallback) check() error {
 	return nil
 }
 
-// Check reports counts that no run has.
+// Check reports counts that no run can have.
 func (f Fallen) Check() error {
 	for _, n := range []int{f.Asked, f.Waits, f.Refused, f.Spent, f.RateLimitWaits, f.RateLimitFallbacks, f.ContextFallbacks} {
 		if n < 0 || n > math.MaxInt32 {
@@ -209,8 +209,7 @@ func checkPrice(p providers.Price) error {
 	return nil
 }
 
-// Check reports what keeps a results entry from being stored: values that evalfleet
-// never writes.
+// Check reports values that evalfleet never writes; a results entry with one must not be stored.
 func (e Entry) Check() error {
 	if e.Run == nil && len(e.Calls) == 0 && e.Job == nil {
 		return errors.New("it is empty")

@@ -15,13 +15,12 @@ import (
 // EntryVersion is the version of a results entry.
 const EntryVersion = 1
 
-// Fields of a results stream entry. An entry has EntryField always and at least one
-// of the others.
+// Fields of a results stream entry. An entry always has EntryField and at least one of the others.
 const (
 	EntryField = "v"     // EntryVersion
 	RunField   = "run"   // one Run as JSON
 	CallsField = "calls" // a JSON array of Call
-	JobField   = "job"   // one Job as JSON, when it was submitted
+	JobField   = "job"   // one Job as JSON, at its submission
 )
 
 // Run is the recorded outcome of one run. It names its documents and judge in full, so that
@@ -37,28 +36,28 @@ type Run struct {
 
 	Judge      string   `json:"judge"`
 	Model      string   `json:"model"`                 // provider:model asked
-	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty without an answer
+	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty if none did
 	Item       string   `json:"item"`
-	Documents  []string `json:"documents"`           // one, or two with the one shown first first; of a listed run its instructions and its input
-	Candidates []string `json:"candidates"`          // of Documents
+	Documents  []string `json:"documents"`           // one, or two in the order shown; for a listed run its instructions and its input
+	Candidates []string `json:"candidates"`          // one, or two in the order shown; listed run: its instructions and its input
 	Trial      int      `json:"trial"`               // from 1
-	Dimension  string   `json:"dimension,omitempty"` // of a panel: the dimension that its Judge, an agent, was asked for
+	Dimension  string   `json:"dimension,omitempty"` // panel: the dimension that its Judge, an agent, was asked about
 
 	Winner string `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
-	// Reason is, for a pair, the judge's, or "identical" when no judge was asked; for a panel,
-	// the text that replaces the argument when the run failed.
+	// Reason holds, for a pair, the judge's reason, or "identical" when no judge was asked. For a
+	// panel whose run failed, it holds the text that replaces the argument.
 	Reason string  `json:"reason,omitempty"`
-	Scores []Score `json:"scores,omitempty"` // single, by criterion; for a panel the one of its dimension
-	Answer string  `json:"answer,omitempty"` // of a listed run or a prompt: its text as it came
-	// Answers are, of a prompt of several turns, or one that asks for several answers,
-	// all of them in order; Answer is empty then.
+	Scores []Score `json:"scores,omitempty"` // single: by criterion; panel: the one of its dimension
+	Answer string  `json:"answer,omitempty"` // listed run or prompt: the text of the answer, unchanged
+	// Answers holds all answers in order, for a prompt of several turns or one that asks for
+	// several answers. Answer is empty then.
 	Answers []string `json:"answers,omitempty"`
-	Finish  string   `json:"finish,omitempty"` // of a listed run or a prompt: why the answer, or the last, ends (providers.Finish)
+	Finish  string   `json:"finish,omitempty"` // listed run or prompt: why the last answer ends (providers.Finish)
 
-	Class    providers.Class `json:"class,omitempty"` // of the failure
+	Class    providers.Class `json:"class,omitempty"` // of the failure; empty: it succeeded
 	Error    string          `json:"error,omitempty"`
 	Attempts int             `json:"attempts"` // calls made, over all workers
-	Started  time.Time       `json:"started"`  // when the first call was asked for
+	Started  time.Time       `json:"started"`  // when the run first asked to make a call
 	Ended    time.Time       `json:"ended"`
 	Worker   string          `json:"worker"`
 	Tally
@@ -71,8 +70,9 @@ type Score struct {
 	Reason    string  `json:"reason"`
 }
 
-// Streak is what the outcome does to the streaks of failures: it adds one of class
-// to that of provider, or ends it where class is empty. No provider: nothing.
+// Streak returns how the outcome changes the streaks of failures. It adds a failure of class to
+// provider's streak, or ends that streak if class is empty. If provider is empty, the outcome
+// changes no streak.
 func (r Run) Streak() (provider string, class providers.Class) {
 	switch {
 	case r.Class == "":
@@ -83,13 +83,13 @@ func (r Run) Streak() (provider string, class providers.Class) {
 	return "", ""
 }
 
-// RunID is the run's identifier within evaluation id.
+// RunID returns the run's identifier within evaluation id.
 func (r Run) RunID(id eval.ID) eval.RunID {
 	return eval.RunID{Evaluation: id, Phase: r.Phase, Index: r.Index}
 }
 
-// Call is one request to a provider as it ended, also when its run's result was
-// discarded: it was paid for.
+// Call is one request to a provider, recorded as it ended. It is recorded also when its run's
+// result was discarded, because it was paid for.
 type Call struct {
 	ID        string           `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
 	Phase     int              `json:"phase"`
@@ -97,57 +97,57 @@ type Call struct {
 	Stage     string           `json:"stage"` // "answer", "verdict", "grounded", "json", "repair"
 	Model     string           `json:"model"` // provider:model called
 	Attempt   int              `json:"attempt"`
-	Asked     time.Time        `json:"asked"`   // admission asked for
-	Started   time.Time        `json:"started"` // request written
+	Asked     time.Time        `json:"asked"`   // when admission was requested
+	Started   time.Time        `json:"started"` // when the request was written
 	Ended     time.Time        `json:"ended"`
 	BoundBy   string           `json:"bound_by,omitempty"` // id of the limit that it waited for last
 	Status    int              `json:"status"`             // HTTP; 0 without a response
-	Class     providers.Class  `json:"class,omitempty"`    // of the failure; empty: answered
+	Class     providers.Class  `json:"class,omitempty"`    // of the failure; empty: it was answered
 	Error     string           `json:"error,omitempty"`
 	MaybeBill bool             `json:"may_be_billed,omitempty"` // failed, but possibly charged
 	RequestID string           `json:"request_id,omitempty"`
-	Named     string           `json:"-"`                  // the model that answered, in the provider's words; not recorded
-	Usage     providers.Usage  `json:"usage"`              // its cost by Price, unless the provider reported it
-	Price     *providers.Price `json:"price,omitempty"`    // by which the cost was computed
-	MostUSD   *float64         `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
+	Named     string           `json:"-"`                  // the model that answered, as the provider names it; not recorded
+	Usage     providers.Usage  `json:"usage"`              // its cost is by Price, unless the provider reported it
+	Price     *providers.Price `json:"price,omitempty"`    // used to compute the cost
+	MostUSD   *float64         `json:"most_usd,omitempty"` // at most, if the cost is unknown
 	Text      string           `json:"text,omitempty"`     // the answer
 	Finish    string           `json:"finish,omitempty"`
-	// Dropped are the fields that were asked for and not sent, because the model
-	// refuses them: "temperature", …
+	// Dropped lists the fields that were asked for and not sent, because the model refuses them:
+	// "temperature", …
 	Dropped []string `json:"dropped,omitempty"`
-	// Evidence that the provider searched and the model reasoned, if the answer shows it and
-	// Evidence keeps it.
+	// Grounding and Reasoning are evidence that the provider searched and the model reasoned, if
+	// the answer shows it. Evidence sets them.
 	Grounding  *providers.Grounding `json:"grounding,omitempty"`
 	Reasoning  string               `json:"reasoning,omitempty"`
 	Worker     string               `json:"worker"`
 	Generation int                  `json:"generation"`
-	// Key is the same for calls with the same content, in hexadecimal; empty if answers are not
-	// reused. Cached: the answer is that of such a call made before, so that none was made:
-	// Started is zero, and nothing was used or charged.
+	// Key is equal for calls with the same content, in hexadecimal; empty if answers are not
+	// reused. Cached means that the answer is that of an earlier call with this Key, and that no
+	// call was made. Started is zero then, and nothing was used or charged.
 	Key    string `json:"key,omitempty"`
 	Cached bool   `json:"cached,omitempty"`
 }
 
-// Job is a call that runs at the provider while no process waits for it. Any worker may poll
-// it. Its times are on Redis's clock; earlier releases wrote Ends and those of Call by the clock
-// of a worker.
+// Job is a call that runs at the provider while no process waits for it. Any worker may poll it.
+// Its times are on Redis's clock; in records of earlier releases, Ends and the times of Call are on
+// the clock of a worker.
 type Job struct {
 	ID   string    `json:"id"`   // the provider's name for it
-	Ends time.Time `json:"ends"` // when it is given up
+	Ends time.Time `json:"ends"` // when the worker gives it up
 	Call Call      `json:"call"` // as it began
-	// Its reservation.
+	// Input and Cost are its reservation.
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
 	Cost   int64 `json:"cost,omitempty"` // nano-USD
-	// Lease is what counts it under the limits.
+	// Lease counts the job under the limits.
 	Lease ratelimit.Background `json:"lease,omitzero"`
 }
 
-// Timeout is how long the job may take.
+// Timeout returns how long the job may take in all.
 func (j Job) Timeout() time.Duration { return j.Ends.Sub(j.Call.Started) }
 
-// Left is how much of its time a job has at a time on Redis's clock: at most all of it, whatever
-// that clock was set to since.
+// Left returns how much of its time a job has left at now, a time on Redis's clock. It is negative
+// once the job is late, and never more than Timeout, even if that clock was set back.
 func (j Job) Left(now time.Time) time.Duration {
 	began := j.Call.Started
 	if j.Lease.Start > 0 {
@@ -163,7 +163,7 @@ type Entry struct {
 	Job   *Job
 }
 
-// Values is the entry's fields and values, in the order of docs/formats.md.
+// Values returns the entry's fields and values alternately, in the order of docs/formats.md.
 func (e Entry) Values() []string {
 	values := []string{EntryField, fmt.Sprint(EntryVersion)}
 	if e.Run != nil {
@@ -181,7 +181,8 @@ func (e Entry) Values() []string {
 // ErrOtherVersion means that a program of another version wrote the entry.
 var ErrOtherVersion = errors.New("collect with the program that wrote it")
 
-// DecodeEntry reads a stream entry's values; ErrOtherVersion.
+// DecodeEntry reads a stream entry's values. The error is ErrOtherVersion if a program of another
+// version wrote them.
 func DecodeEntry(values map[string]any) (Entry, error) {
 	v, _ := values[EntryField].(string)
 	if n, err := strconv.Atoi(v); err != nil || n < 1 {
@@ -212,7 +213,7 @@ func DecodeEntry(values map[string]any) (Entry, error) {
 func mustJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("record: encode: %v", err)) // plain data only
+		panic(fmt.Sprintf("record: encode: %v", err)) // cannot happen: plain data only
 	}
 	return string(raw)
 }

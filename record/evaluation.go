@@ -16,7 +16,7 @@ import (
 // EvaluationVersion is the version of the evaluation's record.
 const EvaluationVersion = 1
 
-// Status is where an evaluation has come to.
+// Status says how far an evaluation has come.
 type Status string
 
 // The statuses of an evaluation.
@@ -27,41 +27,40 @@ const (
 	StatusDone      Status = "done" // every run of every phase has ended
 )
 
-// StoppedByBudget is an evaluation's Stopped whose budget leaves no room for
-// another call.
+// StoppedByBudget is the Stopped of an evaluation whose budget leaves no room for another call.
 const StoppedByBudget = "budget"
 
 // Evaluation is an evaluation's record, which is stored beside its plan. Its Settings control
-// execution and take no part in its identity.
+// execution and are not part of its identity.
 type Evaluation struct {
 	ID      eval.ID
 	Name    string
 	Status  Status
-	Stopped string // why the fleet paused it itself, StoppedByBudget; empty: it did not
-	// Paused are the providers that the fleet paused for the evaluation: none of
-	// their calls is begun, and their runs wait until it is resumed.
+	Stopped string // why the fleet paused it, such as StoppedByBudget; empty: the fleet did not pause it
+	// Paused lists, by provider, the pauses of the providers that the fleet paused for the
+	// evaluation. Workers begin no calls to them, and their runs wait until it is resumed.
 	Paused   map[string]Pause
 	Created  time.Time
 	Sink     string // random id of the results store that may drain it; empty until one does
-	SinkURL  string // where the results store is, as asked for at submission; empty: the drainer's choice
+	SinkURL  string // where the results store is, as asked for at submission; empty: the process that drains chooses
 	Settings Settings
 	Phases   []Phase
 	Revision Revision
-	Result   *Result // nil: it is not known yet, or its status is active or paused
+	Result   *Result // nil: not known yet, or the status is active or paused
 }
 
-// Revision identifies an evaluation's record and its runnable content. Two that are equal are
+// Revision identifies an evaluation's record and its runnable content. If two are equal, they are
 // of the same record with the same settings, phases and choices.
 type Revision string
 
-// RevisionOf builds a Revision from fields of a record: when it was made, how often its
-// runnable content changed since, and how often a phase was chosen. An empty one counts as 0:
-// records of earlier versions do not have all of them.
+// RevisionOf builds a Revision from three fields of a record: when it was made, how often its
+// runnable content changed since, and how often a phase was chosen. An empty field counts as 0,
+// because records of earlier versions do not have all of them.
 func RevisionOf(created, revision, chosen string) Revision {
 	return Revision(cmp.Or(created, "0") + "." + cmp.Or(revision, "0") + "." + cmp.Or(chosen, "0"))
 }
 
-// SameRecord reports whether two revisions are of one record: it was not deleted and submitted
+// SameRecord reports whether two revisions are of one record, which was not deleted and submitted
 // again between them.
 func (r Revision) SameRecord(as Revision) bool {
 	made, _, _ := strings.Cut(string(r), ".")
@@ -72,12 +71,12 @@ func (r Revision) SameRecord(as Revision) bool {
 // Pause is why a provider was paused for an evaluation.
 type Pause struct {
 	Class   providers.Class `json:"class"`
-	Message string          `json:"message"` // the provider's words
-	// Runs is how many runs failed so in a row; 0: one failure is enough.
+	Message string          `json:"message"` // the provider's message
+	// Runs is how many runs in a row failed with Class; 0: one failure is enough.
 	Runs int `json:"runs,omitempty"`
 	// For is how long the provider had answered no call; 0: one failure is enough.
 	For time.Duration `json:"for,omitempty"`
-	// KeyEnv names the environment variable of the provider's key; empty: it is not known.
+	// KeyEnv names the environment variable of the provider's key; empty: unknown.
 	KeyEnv string    `json:"key_env,omitempty"`
 	At     time.Time `json:"at"`
 }
@@ -103,7 +102,7 @@ func (p Pause) Remedy() string {
 	return "fix the cause"
 }
 
-// String is what happened, in words.
+// String describes the failures that led to the pause, with the provider's message.
 func (p Pause) String() string {
 	if p.Runs > 0 {
 		return fmt.Sprintf("%s in a row failed with %s: %s", runs(p.Runs), p.Class, p.Message)
@@ -121,18 +120,18 @@ func runs(n int) string {
 	return fmt.Sprintf("%d runs", n)
 }
 
-// MaxStreak is how many different runs of a provider may fail alike in a row before
-// it is paused for their evaluation.
+// MaxStreak is how many different runs of a provider may fail with the same class in a row before
+// the provider is paused for their evaluation.
 const MaxStreak = 20
 
-// PausesProvider reports whether a failure of a class is one that every further
-// call of the provider would meet, until a person has done something about it.
+// PausesProvider reports whether every further call to the provider would fail with this class too,
+// until a person has fixed the cause.
 func PausesProvider(class providers.Class) bool {
 	return class == providers.Auth || class == providers.QuotaBilling
 }
 
-// Streaks reports whether runs that fail with a class make a streak: whether the
-// next ones may be expected to fail so too, for a reason that is not theirs.
+// Streaks reports whether runs that fail with a class count as a streak. They do if the next runs
+// probably fail too, because the cause does not lie in the run.
 func Streaks(class providers.Class) bool {
 	switch class {
 	case providers.Malformed, providers.Refused, providers.Cancelled, providers.Lost:
@@ -147,20 +146,19 @@ type Phase struct {
 	Runs int       `json:"runs"`
 	// Queues says how many of the runs go through each queue.
 	Queues map[string]int `json:"queues"`
-	// JudgeQueues is the queue of each judge, by its position in
-	// eval.Evaluation.Asked.
+	// JudgeQueues holds the queue of each judge, by its position in eval.Evaluation.Asked.
 	JudgeQueues []string `json:"judge_queues"`
-	// Open: its documents depend on the results of the phases before it, and some are
-	// missing. Runs and Queues are then maximum numbers.
+	// Open means that its documents depend on results of earlier phases, and some of these are
+	// missing. Runs and Queues are upper bounds then.
 	Open bool `json:"open,omitempty"`
-	// Chosen: its documents were chosen from results. The choice is stored beside the record
-	// (Keys.Choice).
+	// Chosen means that its documents were chosen from results. The choice is stored beside the
+	// record (Keys.Choice).
 	Chosen bool         `json:"chosen,omitempty"`
 	Choice *plan.Choice `json:"-"`
 }
 
-// Choices are what the phases compare that were chosen from results, by their numbers;
-// nil for the others.
+// Choices returns, for each phase, the choice of what it compares; nil for a phase whose documents
+// were not chosen from results.
 func (e Evaluation) Choices() []*plan.Choice {
 	choices := make([]*plan.Choice, len(e.Phases))
 	for i, phase := range e.Phases {
@@ -169,7 +167,8 @@ func (e Evaluation) Choices() []*plan.Choice {
 	return choices
 }
 
-// QueueNames are the queues that the evaluation's runs go through, each once.
+// QueueNames returns the names of the queues that the evaluation's runs go through, sorted and
+// without duplicates.
 func (e Evaluation) QueueNames() []string {
 	var queues []string
 	for _, phase := range e.Phases {
@@ -186,64 +185,64 @@ func (e Evaluation) QueueNames() []string {
 type Settings struct {
 	Priority int               `json:"priority"` // share of a queue against other evaluations; at least 1
 	Limits   []ratelimit.Limit `json:"limits"`   // pinned while the evaluation is active
-	// Prices of all models that may be called, by "provider:model". One that is not
-	// here is unknown, and not 0.
+	// Prices of all models that may be called, by "provider:model". A model without an entry has an
+	// unknown price, not the price 0.
 	Prices map[string]providers.Price `json:"prices,omitempty"`
-	// PricesAsOf is the day of the built-in table that some of Prices are from, as
-	// year-month-day; empty: all of them were configured.
+	// PricesAsOf is the date (year-month-day) of the built-in price table, if some of Prices are
+	// from it; empty: all of them were configured.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
 	Retry      Retry  `json:"retry"`
-	// Fallback is what other models answer when; nil: none.
+	// Fallback says which other models answer, and when; nil: none.
 	Fallback *Fallback `json:"fallback,omitempty"`
-	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
+	// Timeouts of one call by "provider:model", "provider", or "" for all others.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	// Outage is how long runs wait for a provider that is down, without using up attempts,
 	// before it is paused for the evaluation. 0: their calls fail as others do.
 	Outage time.Duration `json:"outage,omitempty"`
 	Limit  int           `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
-	// Cache answers calls with what the same ones were answered before.
+	// Cache reuses the recorded answers of identical calls.
 	Cache bool `json:"cache,omitempty"`
-	// Batching names the agents of the panel who are asked for all dimensions of a
-	// document in one call.
+	// Batching names the agents of the panel that are asked about all dimensions of a document in
+	// one call.
 	Batching []string `json:"batching,omitempty"`
-	// ConcurrencySource says where the bound on the evaluation's concurrency came
-	// from, so that a default can be named as one: "default", "file", "flag",
-	// "environment", ConcurrencySum; "fleet" or "providers" when it has none of its own
-	// and theirs hold alone.
+	// ConcurrencySource says where the bound on the evaluation's concurrency comes from, so that
+	// messages can call a default a default: "default", "file", "flag", "environment" or
+	// ConcurrencySum. If the evaluation has no bound of its own, it is "fleet" or "providers",
+	// after the bounds that apply instead.
 	ConcurrencySource string `json:"concurrency_source,omitempty"`
-	// Groups is the group of each of eval.Prompts.Models by its position, empty where
-	// it has none: limits of the group hold for its calls, and its runs go through
-	// the group's queue.
+	// Groups holds the group of each of eval.Prompts.Models by its position, empty if it has none.
+	// The group's limits apply to the model's calls, and its runs go through the group's queue.
 	Groups []string `json:"groups,omitempty"`
-	// Hold keeps the lease of a call whose worker vanished until the call's latest
-	// end, since the provider may still be at it; otherwise it is free as soon as
-	// it is not renewed (abandoned_calls: hold and free).
+	// Hold keeps the lease of a call whose worker vanished until the call's latest possible end,
+	// because the provider may still be working on it. Otherwise the lease is free as soon as it is
+	// not renewed. The setting is abandoned_calls: hold or free.
 	Hold bool `json:"hold_abandoned,omitempty"`
-	// Outs are the patterns by which the answers of listed runs are named
-	// (promptforge.Name), by the runs' own ids: paths below the folder in which the
-	// exports are written. A run without one has its answer in the output folder.
-	// What a command line names with --out is not among them: a record that was made
-	// elsewhere never says where else on this machine to write.
+	// Outs holds the patterns that name the files of the answers of listed runs (promptforge.Name),
+	// by the runs' own ids. They are paths below the folder into which the exports are written. The
+	// answer of a run without one is in the output folder. Files that a command line names with
+	// --out are not in it: a record that was made on another machine must not choose where to write
+	// on this one.
 	Outs map[string]string `json:"outs,omitempty"`
-	// Votes is the hash of what people have said about the documents (eval.EncodeVotes),
-	// a text that is kept as those of documents are; empty: nothing.
+	// Votes is the hash of what people have said about the documents (eval.EncodeVotes). The text
+	// itself is stored like those of documents. Empty: no votes.
 	Votes string `json:"votes,omitempty"`
-	// Until ends the evaluation early; nil: it does not.
+	// Until ends the evaluation early; nil: never.
 	Until *Until `json:"until,omitempty"`
-	// Unreasoning are the models, by "provider:model", that do not reason, and so are asked
-	// listed runs without: reasoning is required by default alone.
+	// Unreasoning lists the models, by "provider:model", that cannot reason. Listed runs that
+	// require reasoning only by default ask them without it.
 	Unreasoning []string `json:"unreasoning,omitempty"`
 }
 
-// Call is the scope of a call to a model made by a run of the i-th judge of a kind
-// (eval.Evaluation.Asked): to its own model, or to a fallback.
+// Call returns the scope by which limits apply to a call of a run of kind's i-th judge
+// (eval.Evaluation.Asked). model is the judge's own model or a fallback.
 func (e Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
 	return ratelimit.Scope{
 		Provider: model.Provider, Model: model.Model, Group: e.Settings.Group(kind, i), Evaluation: string(e.ID),
 	}
 }
 
-// Group is that of the i-th judge of a kind (eval.Evaluation.Asked); empty if it has none.
+// Group returns the group of the i-th judge of a kind (eval.Evaluation.Asked); empty if it has
+// none.
 func (s Settings) Group(kind eval.Kind, i int) string {
 	if kind != eval.KindPrompts || i >= len(s.Groups) {
 		return ""
@@ -251,7 +250,7 @@ func (s Settings) Group(kind eval.Kind, i int) string {
 	return s.Groups[i]
 }
 
-// Budget is the bound on what the evaluation's calls cost, in nano-USD; 0: none.
+// Budget returns the most that the evaluation's calls may cost, in nano-USD; 0: no bound.
 func (s Settings) Budget() int64 {
 	for _, limit := range s.Limits {
 		if limit.Kind == ratelimit.Cost {
@@ -263,18 +262,17 @@ func (s Settings) Budget() int64 {
 
 // Retry says when a failed call is retried and how long to wait before.
 type Retry struct {
-	MaxAttempts  int           `json:"max_attempts"`  // calls in all; default 3
+	MaxAttempts  int           `json:"max_attempts"`  // calls per run; default 3
 	InitialDelay time.Duration `json:"initial_delay"` // default 1 s
 	MaxDelay     time.Duration `json:"max_delay"`     // default 60 s
 	Jitter       time.Duration `json:"jitter"`        // default 500 ms
-	// FullJitter has the wait lie anywhere between nothing and the delay, instead of
-	// up to Jitter above it.
+	// FullJitter draws the wait from all between 0 and the delay, instead of adding up to Jitter to
+	// the delay.
 	FullJitter bool `json:"full_jitter,omitempty"`
 }
 
-// Delay is the wait after the n-th call: min(InitialDelay·2^(n−1) + random·Jitter,
-// MaxDelay), or with FullJitter random·min(InitialDelay·2^(n−1), MaxDelay). random
-// is in [0, 1).
+// Delay returns the wait after the n-th call, from 1: min(InitialDelay·2^(n−1) + random·Jitter,
+// MaxDelay), or with FullJitter random·min(InitialDelay·2^(n−1), MaxDelay). random is in [0, 1).
 func (r Retry) Delay(n int, random float64) time.Duration {
 	delay := r.InitialDelay
 	for i := 1; i < n && delay < r.MaxDelay; i++ {
@@ -286,22 +284,22 @@ func (r Retry) Delay(n int, random float64) time.Duration {
 	return min(delay+time.Duration(random*float64(r.Jitter)), r.MaxDelay)
 }
 
-// DefaultRetry applies without other settings.
+// DefaultRetry applies if nothing else is configured.
 var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60 * time.Second, Jitter: 500 * time.Millisecond}
 
-// DefaultOutage is how long an evaluation waits for a provider that is down where nothing
-// else is said.
+// DefaultOutage is how long an evaluation waits for a provider that is down, if nothing else is
+// configured.
 const DefaultOutage = 30 * time.Minute
 
-// DefaultTimeout bounds one call where nothing else is said.
+// DefaultTimeout bounds one call if nothing else is configured.
 const DefaultTimeout = 120 * time.Second
 
 // DefaultJobTimeout bounds one job at the provider if neither its model nor its provider has a
 // setting.
 const DefaultJobTimeout = 2 * time.Hour
 
-// JobTimeout is the bound on one job of provider:model. Settings for all calls do not apply to
-// jobs.
+// JobTimeout returns how long one job of provider:model may take. Timeouts for all other calls do
+// not apply to jobs.
 func (s Settings) JobTimeout(provider, model string) time.Duration {
 	for _, key := range []string{provider + ":" + model, provider} {
 		if d, ok := s.Timeouts[key]; ok {
@@ -311,7 +309,7 @@ func (s Settings) JobTimeout(provider, model string) time.Duration {
 	return DefaultJobTimeout
 }
 
-// Timeout is the bound on one call to provider:model.
+// Timeout returns how long one call to provider:model may take.
 func (s Settings) Timeout(provider, model string) time.Duration {
 	for _, key := range []string{provider + ":" + model, provider, ""} {
 		if d, ok := s.Timeouts[key]; ok {
@@ -324,51 +322,51 @@ func (s Settings) Timeout(provider, model string) time.Duration {
 // Fields of the state of a run in progress (Keys.Progress).
 const (
 	ProgressAttempts  = "attempts"   // calls made so far
-	ProgressAnswers   = "answers"    // of those answered, with or without a usable answer
-	ProgressCooled    = "cooled"     // of those refused, that are no attempts
-	ProgressDeaths    = "deaths"     // workers that died holding it
+	ProgressAnswers   = "answers"    // of those calls, the answered ones, with or without a usable answer
+	ProgressCooled    = "cooled"     // of those calls, the refused ones that do not count as attempts
+	ProgressDeaths    = "deaths"     // workers that died while they had the run
 	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
-	ProgressDelay     = "delay"      // milliseconds from the write of not_before until then
+	ProgressDelay     = "delay"      // milliseconds from the write of not_before until that time
 	ProgressStarted   = "started"    // Unix milliseconds of the first call
-	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
-	ProgressAnswer    = "answer"     // the answer in prose, to be turned into JSON
-	ProgressTaken     = "taken"      // 1: the answer to all dimensions came, and they are asked for singly
-	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
+	ProgressLacked    = "lacked"     // class of the last answer that lacked required evidence
+	ProgressAnswer    = "answer"     // the answer in prose, which a further call turns into JSON
+	ProgressTaken     = "taken"      // 1: the answer to all dimensions has come; they are asked one by one now
+	ProgressAnswerBy  = "answer_by"  // provider:model that gave that answer
 	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and the current model
 	ProgressSaid      = "said"       // JSON: the answers to the turns of a prompt so far
 	ProgressJob       = "job"        // Job as JSON; empty: none
-	ProgressUnusable  = "unusable"   // answers of the model asked now that could not be used
-	ProgressExcused   = "excused"    // calls that failed in outages, or on workers with trouble of their own, that are no attempts
-	ProgressCut       = "cut"        // calls cut off with their worker or lease, that are no attempts
-	ProgressFaults    = "faults"     // failures of the program itself at this run
-	// ProgressSubmitting is when a job was about to be submitted whose name is not known yet,
-	// in Unix milliseconds; 0: none.
+	ProgressUnusable  = "unusable"   // unusable answers of the current model
+	ProgressExcused   = "excused"    // calls that failed in outages or through their worker; they are not attempts
+	ProgressCut       = "cut"        // calls cut off with their worker or lease; they are not attempts
+	ProgressFaults    = "faults"     // failures of the program itself during this run
+	// ProgressSubmitting is the time in Unix milliseconds when a worker was about to submit a job
+	// whose name is not known yet; 0: none.
 	ProgressSubmitting = "submitting"
-	ProgressWriter     = "died:writer" // the pull that saved it last: "<worker>-<n>"; releases that do not know it pass over died:…
+	ProgressWriter     = "died:writer" // pull that saved last: "<worker>-<n>"; earlier releases skip died:…
 )
 
-// MaxAnswer is how many bytes an answer may have that is kept in the progress.
+// MaxAnswer is the most bytes that an answer kept in the progress may have.
 const MaxAnswer = 1 << 20
 
-// A run that uses up one of these fails as lost. They bound what a run costs that
-// never comes to an outcome.
+// A run that uses up one of these bounds fails as lost. They bound what a run can cost if it never
+// gets an outcome.
 const (
-	// MaxDeaths is how many workers may die holding a run.
+	// MaxDeaths is how many workers may die while they have the run.
 	MaxDeaths = 3
-	// MaxFaults is how often the program itself may fail at a run, after a call or
-	// with a panic.
+	// MaxFaults is how often the program itself may fail during a run, after a call or with a
+	// panic.
 	MaxFaults = 3
 	// MaxCut is how many calls of a run may be cut off before they are answered,
 	// because their worker stopped or their lease was lost.
 	MaxCut = 10
 )
 
-// ConcurrencySum is the Settings.ConcurrencySource of a bound that is the sum of those of
-// some of the providers, because others have none.
+// ConcurrencySum is the Settings.ConcurrencySource of a bound that is the sum of some providers'
+// limits, because other providers have none.
 const ConcurrencySum = "sum of the providers' limits"
 
-// BoundWords names each limit, by its id, as its setting is called, with its value, and
-// with the way to change it where it is only a default.
+// BoundWords describes each limit, by its id: the name of its setting, its value, and how to change
+// it if it is only a default.
 func (s Settings) BoundWords() map[string]string {
 	words := map[string]string{}
 	for _, limit := range s.Limits {

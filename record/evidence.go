@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// The part of an answer's evidence that is kept: a call's record travels through Redis into the
-// results store, for millions of calls.
+// Bounds on the evidence kept of an answer: a call's record travels through Redis into the results
+// store, for millions of calls.
 const (
 	keptQueries   = 20
 	keptSources   = 50
@@ -17,9 +17,9 @@ const (
 	keptRating    = 64 // bytes of a category or a probability
 )
 
-// Evidence notes what an answer shows of searches and reasoning: the first 20
-// queries and 50 sources, each of their texts up to 2 KiB, 16 KiB of the reasoning,
-// and 20 ratings of its safety. How often was searched is kept as it is.
+// Evidence stores in the call what an answer shows of searches and reasoning. It keeps the first 20
+// queries and 50 sources, up to 2 KiB of each of their texts, 16 KiB of the reasoning, and 20
+// safety ratings. The number of searches is kept in full.
 func (c *Call) Evidence(result *providers.Result) {
 	c.Reasoning = beginning(result.Reasoning, keptReasoning)
 	shown := result.Grounding
@@ -40,7 +40,7 @@ func (c *Call) Evidence(result *providers.Result) {
 	c.Grounding = kept
 }
 
-// beginning is a text's first n bytes, without half a character at their end.
+// beginning returns the first n bytes of text, without an incomplete character at their end.
 func beginning(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 )
 
-// Fit knows what an evaluation asks, and finds results that are not answers to it.
+// Fit knows what an evaluation asks, and finds results that cannot belong to it.
 type Fit struct {
 	kinds  []eval.Kind
 	shown  map[eval.Kind]map[string]bool // ids of documents
@@ -40,8 +40,8 @@ func set[T any](list []T, name func(T) string) map[string]bool {
 	return names
 }
 
-// Check reports what keeps an entry from being a result of the evaluation: values that
-// evalfleet never writes, or a phase, judge, document or criterion that it does not have.
+// Check reports why an entry cannot be a result of the evaluation. It has values that evalfleet
+// never writes, or a phase, judge, document or criterion that the evaluation lacks.
 func (f *Fit) Check(e Entry) error {
 	if err := e.Check(); err != nil || e.Run == nil {
 		return err

@@ -2,14 +2,14 @@ package record
 
 import "time"
 
-// KeptTime is how long asynq keeps the task of a run that has succeeded, so that
-// people see it and its result in asynqmon.
+// KeptTime is how long asynq keeps the task of a run that has succeeded, so that people see it and
+// its result in asynqmon.
 const KeptTime = 10 * time.Minute
 
 // Bounds on kept tasks, because each costs memory.
 const (
 	keptWhole = 10_000 // runs up to which an evaluation's tasks are all kept
-	keptShare = 100    // one in so many is kept above
+	keptShare = 100    // of larger evaluations, one run in so many is kept
 )
 
 // Keeps reports whether the task of a phase's index-th run is kept for KeptTime

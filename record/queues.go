@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// What separates the parts of a queue's name. escapeMark begins a byte in hexadecimal
-// digits, so ownMark, which ends in none, is never a part of an escaped name.
+// Separators between the parts of a queue's name. escapeMark precedes a byte in hexadecimal digits.
+// ownMark does not end in such digits, so it is never part of an escaped name.
 const (
 	groupMark  = "group="
 	modelMark  = ":"
@@ -19,19 +19,19 @@ const (
 	ownMark    = "~ev-" // as an evaluation's id begins
 )
 
-// Characters of queue names that are neither letters nor digits. All others mean
-// something in a Redis Cluster, in a URL or in a list on the command line. The parts of a
-// name before modelMark have only the first.
+// Characters of queue names that are neither letters nor digits. All other characters have a
+// meaning in a Redis Cluster, in a URL or in a list on the command line. The parts of a name before
+// modelMark contain only the first of them.
 const (
 	plainInProvider = "-_."
 	plainInModel    = plainInProvider + ":@+"
 )
 
-// QueueName returns the asynq queue of the runs that share a limit set: PROVIDER,
-// PROVIDER:MODEL where the model has limits of its own, or group=GROUP. An evaluation
-// with tighter limits of its own gets "<queue>~<evaluation>". Different arguments have
-// different names. A queue's name is stored with the evaluation, so evaluations that
-// older versions submitted keep the names that these gave; see EarlierQueueName.
+// QueueName returns the asynq queue of the runs that share a set of limits: PROVIDER,
+// PROVIDER:MODEL if the model has limits of its own, or group=GROUP. An evaluation with tighter
+// limits of its own gets "<queue>~<evaluation>". Different arguments yield different names. A
+// queue's name is stored with the evaluation, so evaluations that older versions submitted keep
+// their names; see EarlierQueueName.
 func QueueName(provider, model, group string, own eval.ID) string {
 	var name string
 	switch {
@@ -48,7 +48,7 @@ func QueueName(provider, model, group string, own eval.ID) string {
 	return name
 }
 
-// escape replaces every byte of s by its hexadecimal digits unless it belongs to a
+// escape replaces every byte of s by escapeMark and its hexadecimal digits, unless it belongs to a
 // letter, a digit or a character of plain.
 func escape(s, plain string) string {
 	var b strings.Builder
@@ -82,15 +82,14 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// SharedQueue returns the queue that an evaluation's own queue belongs to. Any other
-// is its own.
+// SharedQueue returns the shared queue from which an evaluation's own queue was named. For any
+// other queue, it returns the queue itself.
 func SharedQueue(queue string) string {
 	name, _, _ := strings.Cut(queue, ownMark)
 	return name
 }
 
-// OwnerOfQueue returns the evaluation that a queue is the own part of; empty: several may
-// use it.
+// OwnerOfQueue returns the evaluation that a queue belongs to alone; empty: several may use it.
 func OwnerOfQueue(queue string) eval.ID {
 	_, id, ok := strings.Cut(queue, ownMark)
 	if !ok {
@@ -99,9 +98,9 @@ func OwnerOfQueue(queue string) eval.ID {
 	return eval.ID("ev-" + id)
 }
 
-// EarlierQueueName returns what versions that did not mark groups and models called a
-// shared queue: PROVIDER-MODEL or GROUP, with "~" for some characters. Several queues may
-// share such a name.
+// EarlierQueueName returns the name of a shared queue in versions that did not mark groups and
+// models: PROVIDER-MODEL or GROUP, with "~" for some characters. Several queues may share such a
+// name.
 func EarlierQueueName(shared string) string {
 	name := shared
 	if group, ok := strings.CutPrefix(shared, groupMark); ok {

@@ -14,8 +14,8 @@ import (
 // TaskVersion is the version of Task's JSON.
 const TaskVersion = 1
 
-// Task is the payload of one asynq task, which carries one run. It holds no
-// document text and no key. The task's asynq type is its Kind.
+// Task is the payload of one asynq task, which stands for one run. It holds no document text and no
+// key. The task's asynq type is its Kind.
 type Task struct {
 	Version    int       `json:"v"`
 	Evaluation eval.ID   `json:"evaluation"`
@@ -30,30 +30,29 @@ type Task struct {
 	Documents  []string  `json:"documents"`
 }
 
-// Provider is that of the current model.
+// Provider returns the provider of the current model.
 func (t Task) Provider() string { return providerOf(t.Model) }
 
-// providerOf is the provider of a "provider:model".
 func providerOf(target string) string {
 	provider, _, _ := strings.Cut(target, ":")
 	return provider
 }
 
-// RunID is the run that the task carries.
+// RunID returns the id of the task's run.
 func (t Task) RunID() eval.RunID {
 	return eval.RunID{Evaluation: t.Evaluation, Phase: t.Phase, Index: t.Index}
 }
 
-// Shown is the run's id where its evaluation is clear: a listed run's or a prompt's own, else
-// "<phase>.<index>".
+// Shown returns the run's id as shown where its evaluation is clear: a listed run's or a prompt's
+// own id, else "<phase>.<index>".
 func (t Task) Shown() string { return cmp.Or(t.Name, t.RunID().Short()) }
 
-// ID is the asynq task id: "<evaluation>.<phase>.<index>.<generation>".
+// ID returns the asynq task id: "<evaluation>.<phase>.<index>.<generation>".
 func (t Task) ID() string {
 	return t.RunID().String() + "." + strconv.Itoa(t.Generation)
 }
 
-// Encode is the payload.
+// Encode returns the task as the JSON payload of an asynq task.
 func (t Task) Encode() []byte {
 	t.Version = TaskVersion
 	raw, err := json.Marshal(t)
@@ -63,11 +62,11 @@ func (t Task) Encode() []byte {
 	return raw
 }
 
-// ErrNewer means that a program of a newer version wrote the task.
+// ErrNewer means that a newer version of the program wrote the task.
 var ErrNewer = errors.New("upgrade the worker")
 
-// DecodeTask reads a payload. A payload of another version is an error that
-// says which program is the older one; ErrNewer when it is this one.
+// DecodeTask reads a payload. For a payload of another version, the error says which program is
+// older; it is ErrNewer if this one is.
 func DecodeTask(payload []byte) (Task, error) {
 	var t Task
 	if err := json.Unmarshal(payload, &t); err != nil && t.Version <= TaskVersion {
@@ -112,8 +111,8 @@ func cutLast(s string) (before, after string, ok bool) {
 // MaxGeneration is the highest generation that a state byte can hold.
 const MaxGeneration = 63
 
-// StateByte packs a run's state and generation into the byte stored for it:
-// generation × 4 + state. The zero byte is "not ended, generation 0".
+// StateByte packs a run's state and generation into the byte stored for it: generation × 4 + state.
+// The zero byte means "not ended, generation 0".
 func StateByte(state eval.State, generation int) byte {
 	return byte(generation<<2) | byte(state)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// StoppedByUntil is an evaluation's Stopped whose best candidates are known. It is paused, so
-// that it can be resumed or submitted with other settings, but it has ended.
+// StoppedByUntil is the Stopped of an evaluation that ended because its best candidates are known.
+// It has the status paused, so that it can be resumed or submitted with other settings.
 const StoppedByUntil = "until"
 
-// HasEnded reports whether an evaluation with a status, which the fleet stopped for a reason, or
-// "", has ended: nothing of it is executed unless a person asks for more.
+// HasEnded reports whether an evaluation with this status, which the fleet stopped for this reason
+// or "", has ended. Nothing of it is executed unless a person asks for more.
 func HasEnded(status Status, stopped string) bool {
 	return status == StatusDone || status == StatusCancelled || status == StatusPaused && stopped == StoppedByUntil
 }
