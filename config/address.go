@@ -6,9 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// checkPath looks at the path of an endpoint's address. With that of a request it is refused,
-// because the dialect adds its own. One with too much or too little that some server might have
-// is warned of.
+// checkPath refuses an endpoint's address that ends in the path of a request, because the dialect
+// adds that path. It warns about a path with too much or too little, which some server might have.
 func (y *yamlFile) checkPath(at place, e catalog.Entry) {
 	if at == (place{}) || e.BaseURL == "" {
 		return

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// answerFields are the fields in which files of answers commonly have the parts of a document,
-// by the keys of documents that read them. nil: the fields are not those of an answer.
+// answerFields maps keys of a document block to the fields of a line that commonly hold them in
+// files of answers. It returns nil if the line is not an answer.
 func answerFields(fields map[string]json.RawMessage) map[string]string {
 	found := map[string]string{}
 	for part, names := range map[string][]string{
@@ -43,7 +43,8 @@ func answersIn(path string) map[string]string {
 	return answerFields(columns)
 }
 
-// notPrompts says that a file has answers, which are judged and not asked again, and how.
+// notPrompts returns the problem that a file has answers, not prompts. Its Fix says how to judge
+// them.
 func notPrompts(path string, fields map[string]string) Problem {
 	reads := "jsonl: " + filepath.Base(path)
 	for _, part := range []string{"item", "candidate", "text", "question"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// LoadBatch makes an evaluation of the requests of a file in OpenAI's Batch format.
+// LoadBatch makes an evaluation from the requests of a file in OpenAI's Batch format.
 // Options.Provider and Model, if given, replace the models of the file. The evaluation is named
 // after the file without its extension. Its error is of type Problems.
 func LoadBatch(path string, o Options) (*Submission, error) {
@@ -44,14 +44,14 @@ type batch struct {
 	*draft
 	prompts eval.Prompts
 	item    int
-	url     string           // of all
+	url     string           // the url of every line
 	urlAt   place            // where it occurs first
 	ids     map[string]place // of the lines
 	models  map[string]int   // positions in prompts.Models, by name
-	dropped map[string]bool  // parameters already warned about
+	dropped map[string]bool  // by the ids of the lines
 }
 
-// line takes one request in.
+// line adds one request.
 func (b *batch) line(at place, line []byte) {
 	j, members, ok := b.writtenLine(at, line)
 	if !ok {
@@ -97,7 +97,8 @@ func (b *batch) text(at place, values map[string]placedValue, key string) string
 	return text
 }
 
-// endpoint is the url of a line, which is the same in all.
+// endpoint returns the url of a line. It reports a url that is not supported or differs from that
+// of earlier lines.
 func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	url := b.text(at, values, "url")
 	v := values["url"]
@@ -113,7 +114,8 @@ func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	return url
 }
 
-// body is the request that the line asks for.
+// body returns the body of the line's request. It reports a body that is not usable, and returns
+// nil if there is none.
 func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	v, ok := values["body"]
 	if !ok {
@@ -137,7 +139,8 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	return body
 }
 
-// model is the position of a line's model, with its settings.
+// model returns the position in prompts.Models of the model that a line asks with these settings.
+// It adds the model if it is new.
 func (b *batch) model(url string, body map[string]any, at place) int {
 	written, _ := body["model"].(string)
 	provider := cmp.Or(catalog.Canonical(b.options.Provider), openaibatch.Providers[url])

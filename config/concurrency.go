@@ -10,20 +10,20 @@ import (
 
 type concurrency struct {
 	max      bound // of the file's own scope: the fleet, or one evaluation
-	off      place // enabled: false, where it was written
+	off      place // where enabled: false was written
 	limits   []limit
-	timeouts map[string]time.Duration // as record.Settings.Timeouts
+	timeouts map[string]time.Duration // like record.Settings.Timeouts
 	allAt    place                    // of the timeout of all providers
 	lease    time.Duration            // 0: not written
 	leaseAt  place
 	hold     bool         // abandoned_calls: hold
-	free     place        // abandoned_calls: free, where it was written
-	retry    *value       // its retry block
+	free     place        // where abandoned_calls: free was written
+	retry    *value       // the retry block within it
 	scopes   []scopePlace // every provider, model and group that is named
 	groups   map[string]groupProvider
 }
 
-// bound is a maximum of calls in flight and where it was written; 0 is none.
+// bound is a maximum of calls in flight, with the place where it was written; max 0 means none.
 type bound struct {
 	max int
 	at  place
@@ -33,7 +33,7 @@ type bound struct {
 type limit struct {
 	ratelimit.Limit
 	at     place
-	zoneAt place // of a quota: where its time zone was written, empty when it was not
+	zoneAt place // of a quota: where its time zone was written; empty if it was not
 }
 
 // scopePlace is where a provider, model or group is named.
@@ -42,8 +42,7 @@ type scopePlace struct {
 	at place
 }
 
-// charged notes which limits of tokens belong to providers that charge what a
-// call reserves.
+// charged marks the token limits of providers that charge what a call reserves.
 func (c concurrency) charged(known map[string]catalog.Entry) {
 	for i, l := range c.limits {
 		switch l.Kind {
@@ -83,7 +82,7 @@ func (y *yamlFile) concurrency(v value) concurrency {
 	return c
 }
 
-// bound is the block's own: one call at a time where it is not enabled.
+// bound returns the block's own bound on calls in flight: 1 if the block has enabled: false.
 func (c concurrency) bound() bound {
 	if c.off != (place{}) {
 		return bound{1, c.off}

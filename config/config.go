@@ -23,8 +23,8 @@ import (
 // Lookup finds an environment variable, as os.LookupEnv does.
 type Lookup func(name string) (value string, ok bool)
 
-// Options are the settings around an evaluation file: the fleet's, which it overrides, and the
-// environment and flags, which override it. The zero value has none of them.
+// Options are the settings around an evaluation file. The evaluation overrides those of the fleet;
+// the environment and flags override the evaluation. The zero value has none of them.
 type Options struct {
 	// Env, including the variables of a .env file, is read for MAX_CONCURRENT_LLM_CALLS,
 	// RETRY_INITIAL_DELAY, RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS, BATCHING_ENABLED and
@@ -58,39 +58,39 @@ type Options struct {
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
 	ForFleet bool
-	// Replaceable reports why the answer of a listed run must not replace what is at a path
-	// below the working folder; nil: it may. Without it, every path is free.
+	// Replaceable returns why the answer of a listed run must not replace the file at a path below
+	// the working folder; nil: it may. Without it, every file may be replaced.
 	Replaceable func(name string) error
-	// Opened is called with the path of each file that the evaluation consists of, also
-	// when the evaluation turns out to be wrong. nil: not.
+	// Opened is called with the path of each file that the evaluation reads, even if the evaluation
+	// turns out to be invalid. nil: no calls.
 	Opened func(path string)
 }
 
 // Submission is an evaluation ready to be run or pushed.
 type Submission struct {
-	// Evaluation is normalised: its ID is final.
+	// Evaluation is normalised, so its ID is final.
 	Evaluation *eval.Evaluation
-	// Texts holds every document's text by its hash, and that of Settings.Votes.
+	// Texts holds the text of every document, and that of Settings.Votes, by hash.
 	Texts map[string]string
-	// Settings carry the limits of the file and of Options.Fleet, combined to
-	// the tightest of each.
+	// Settings hold the limits of the file and of Options.Fleet; of two limits with one ID, the
+	// tightest.
 	Settings record.Settings
-	// Providers are all that a judge may name: built in, from Options.Fleet, and
-	// from the file itself.
+	// Providers are all that a judge may name: the built-in ones, those of Options.Fleet, and those
+	// of the file itself.
 	Providers map[string]catalog.Entry
 	// Lease is how long a call's lease is valid without renewal, for calls made in this
 	// process.
 	Lease time.Duration
-	// Sink is that of Options.Fleet.
+	// Sink is the results store of Options.Fleet.
 	Sink string
-	// Out is the absolute path of the answer of Options.Listed's pair; empty: none was
-	// given.
+	// Out is the absolute path of the answer to the single run that Options.Listed names; empty:
+	// none was given.
 	Out string
-	// File is the absolute path of an experiment's file; empty: it is none, or one that
-	// asks about the answers of another.
+	// File is the absolute path of an experiment's file. It is empty for other evaluations, and for
+	// experiments that ask about the answers of another.
 	File string
-	// Queues are those of an experiment, also those without a prompt, in the order in
-	// which they are listed. nil: it is none.
+	// Queues are those of an experiment in the order in which they are listed, including queues
+	// without prompts. nil: not an experiment.
 	Queues []prompto.Queue
 	// Warnings do not stop the evaluation.
 	Warnings []Problem
@@ -98,8 +98,9 @@ type Submission struct {
 	Dir string
 }
 
-// OwnProviders are the providers that the evaluation file itself defines and asks, sorted. The
-// file's author chose their addresses, so they get no key unless the local user allowed it.
+// OwnProviders returns the sorted names of the providers that the evaluation asks and that are not
+// in configured. The evaluation file defines them: its author chose their addresses, so they get no
+// key unless the local user allowed it.
 func (s *Submission) OwnProviders(configured map[string]catalog.Entry) []string {
 	var own []string
 	for _, asked := range s.Settings.Everyone(s.Evaluation) {
@@ -117,16 +118,15 @@ type Listed struct {
 	// File is --runs-config: a YAML file with a list of runs, or with the keys runs,
 	// provider and model.
 	File string
-	// JSON is what --runs-stdin reads: an array of runs. nil: it was not given.
+	// JSON is the standard input of --runs-stdin: an array of runs. nil: not given.
 	JSON io.Reader
 	// FileA, FileB and Out are --file-a, --file-b and --out: one run.
 	FileA, FileB, Out string
 }
 
-// DefaultLease is how long a lease holds without renewal where nothing else is
-// said.
+// DefaultLease is how long a lease is valid without renewal if nothing else is configured.
 const DefaultLease = 10 * time.Second
 
-// DefaultConcurrency bounds an evaluation's calls in flight where neither it,
-// nor the fleet, nor every provider of its judges is bounded.
+// DefaultConcurrency bounds an evaluation's calls in flight if neither the evaluation, nor the
+// fleet, nor every provider of its judges has a bound.
 const DefaultConcurrency = 5

@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// documentSet gathers an evaluation's documents. Its positions are those of
-// eval.Evaluation before it is normalised.
+// documentSet collects an evaluation's documents. Its positions are those of eval.Evaluation before
+// it is normalised.
 type documentSet struct {
 	draft     *draft
 	ids       map[string]place    // where each document was found
@@ -19,7 +19,7 @@ type documentSet struct {
 	answers   map[[2]string][]int // documents by item and candidate
 	byItem    map[string][]string // candidates of each item
 	empty     int
-	sameNames bool // whether the way out of duplicate ids was already told
+	sameNames bool // the fix for duplicate ids has been shown
 }
 
 type foundDocument struct {
@@ -75,12 +75,13 @@ const maxID = 512
 // nameable reports whether a text can be a name or an id.
 func nameable(text string) bool { return len(text) <= maxID && harmless.IsName(text) }
 
-// unnameable refuses a text that cannot be a name; not says what it is not valid for.
+// unnameable refuses a text that cannot be a name. not ends the message, for example "names no
+// model".
 func (f *findings) unnameable(at place, text, not string) {
 	f.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q %s", text, not)
 }
 
-// called reads a name.
+// called reads a name and reports one that cannot be a name.
 func (y *yamlFile) called(v value) string {
 	text := y.text(v)
 	if !nameable(text) {
@@ -89,7 +90,7 @@ func (y *yamlFile) called(v value) string {
 	return text
 }
 
-// add takes a document in. Its problems are reported at its own place.
+// add adds a document. Its problems are reported at its own place.
 func (set *documentSet) add(doc foundDocument) {
 	s := set.draft
 	for _, name := range []string{doc.id, doc.item, doc.candidate} {
@@ -126,7 +127,7 @@ func (set *documentSet) add(doc foundDocument) {
 	})
 }
 
-// duplicate reports a second document of one id, with the way out once.
+// duplicate reports a second document with an id. It shows the fix only once.
 func (set *documentSet) duplicate(doc foundDocument, before place) {
 	fix := ""
 	if doc.at.line == 0 {
@@ -139,8 +140,8 @@ func (set *documentSet) duplicate(doc foundDocument, before place) {
 	set.draft.refuse(doc.at, fix, "a second document with the id %q, the first is %s", doc.id, before)
 }
 
-// item is the position of a document's item, whose facts all its documents must
-// share.
+// item returns the position of a document's item. It adds a new item, and reports facts that differ
+// from those of the item's other documents.
 func (set *documentSet) item(doc foundDocument) int {
 	s := set.draft
 	i, ok := set.items[doc.item]
@@ -153,7 +154,7 @@ func (set *documentSet) item(doc foundDocument) int {
 	return i
 }
 
-// comparable reports whether any item has two documents.
+// comparable reports whether any item has at least two documents.
 func (set *documentSet) comparable() bool {
 	count := make([]int, len(set.draft.asked.Items))
 	for _, doc := range set.draft.asked.Documents {
@@ -164,7 +165,7 @@ func (set *documentSet) comparable() bool {
 	return false
 }
 
-// candidates are those of all items.
+// candidates returns the set of the candidates of all documents.
 func (s *draft) candidates() map[string]bool {
 	all := map[string]bool{}
 	for _, document := range s.asked.Documents {
@@ -173,5 +174,5 @@ func (s *draft) candidates() map[string]bool {
 	return all
 }
 
-// printable is s within a message, bounded.
+// printable returns s shortened to fit a message.
 func printable(s string) string { return wording.Clip(s, 40) }

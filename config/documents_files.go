@@ -40,7 +40,8 @@ func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 	return written
 }
 
-// realPath is the same for every way to one file, also to one that is not there.
+// realPath returns the absolute path of a file without symbolic links, so that two ways to write a
+// path are equal. The file, and folders of its path, need not exist.
 func realPath(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
@@ -54,12 +55,11 @@ func realPath(path string) string {
 	return path
 }
 
-// match is a file that a pattern names: where it is, and its name as the
-// pattern would write it.
+// match is a file that matches a pattern: its path, and its name in the form that the pattern uses.
 type match struct{ path, name string }
 
-// match lists the files that match a pattern, sorted. "**" matches any number of folders;
-// hidden files only match a written dot.
+// match lists the files that match a pattern, sorted. "**" matches any number of folders. A hidden
+// file matches only if the pattern contains its dot.
 func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
 	folder := filepath.FromSlash(base)
@@ -150,7 +150,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 	for _, file := range matches {
 		m := names.FindStringSubmatch(file.name)
 		if m == nil {
-			continue // a name of no characters
+			continue // a name must not be empty
 		}
 		doc := foundDocument{candidate: m[names.SubexpIndex("candidate")]}
 		if i := names.SubexpIndex("item"); i > 0 {
@@ -164,7 +164,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 
 var escapeGlob = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
-// answerID is the id of a document known by its item and candidate only.
+// answerID returns the id of a document for which only its item and candidate are known.
 func answerID(item, candidate string) string {
 	if item == "" {
 		return candidate

@@ -12,7 +12,7 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// DefaultEnvFile is read where it exists when --env-file is not given.
+// DefaultEnvFile is read if it exists and --env-file is not given.
 const DefaultEnvFile = ".env"
 
 // WithEnvFile adds the variables of an .env file to env, which wins. Nothing is exported to
@@ -69,8 +69,8 @@ func isSetting(name string) bool {
 		slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.variable == name })
 }
 
-// failingLine is the line after the longest readable beginning of an .env file;
-// the library's own message quotes the rest of the file instead.
+// failingLine returns the number, from 1, of the line that makes an .env file unreadable. The
+// library's own message is of no use: it quotes the rest of the file.
 func failingLine(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for n := len(lines) - 1; n > 0; n-- {
@@ -81,7 +81,7 @@ func failingLine(text []byte) int {
 	return 1
 }
 
-// lookup is a variable that is set to something.
+// lookup returns the trimmed value of a variable; ok is false if it is unset or blank.
 func (o Options) lookup(name string) (string, bool) {
 	if o.Env == nil {
 		return "", false

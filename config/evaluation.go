@@ -29,16 +29,16 @@ type draft struct {
 	known     map[string]catalog.Entry
 	judgesAt  []place
 	agentsAt  []place // of asked.Panel.Agents
-	batching  bool    // dimensions are asked for together where that is possible
+	batching  bool    // ask about dimensions together where possible
 	modelsAt  []place // of asked.Runs.Models
 	jsonifyAt place
 	// fallbackAt is the position of the models of settings.Fallback.
 	fallbackAt []place
 	own        concurrency
 	asks       asks   // the model for listed runs that name none
-	out        string // as Submission.Out
-	jsonAt     place  // of json, where the file says it
-	nameAt     place  // of name, or of the file that gives the name
+	out        string // like Submission.Out
+	jsonAt     place  // where the file sets json
+	nameAt     place  // of name, or of the file that the evaluation is named after
 	named      bool   // the file says blind: false
 
 	prices map[string]providers.Price
@@ -77,12 +77,12 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 	}, nil
 }
 
-// LoadEvaluation reads an evaluation file, its documents, templates and pairs,
-// all relative to the file, and lays flags and environment over it. Its error
-// is of type Problems and holds everything that is wrong.
+// LoadEvaluation reads an evaluation file with its documents, templates and pairs, and applies
+// flags and environment. Paths are relative to the file. Its error is of type Problems and lists
+// all problems.
 //
-// A file that is a list is one of runs. A document is at most 8 MiB of UTF-8; a
-// byte order mark is dropped.
+// A file that contains a list is a file of runs. A document is at most 8 MiB of UTF-8; a byte order
+// mark is dropped.
 func LoadEvaluation(path string, o Options) (*Submission, error) {
 	base := filepath.Base(path)
 	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
@@ -109,8 +109,7 @@ func (s *draft) parse(path string) (y *yamlFile, root value, ok bool) {
 	return parseYAML(path, text, &s.findings)
 }
 
-// read takes the file's keys. Those that refer to others are kept until all are
-// known.
+// read reads the file's keys. Keys that refer to others are read once all are known.
 func (s *draft) read(y *yamlFile, root value) {
 	switch {
 	case isList(root.node):
@@ -174,7 +173,7 @@ func (s *draft) read(y *yamlFile, root value) {
 func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *value) {
 	paired := s.asked.Single != nil || pairwise != nil
 	switch {
-	case judges == nil && !paired && votes != nil: // people alone are ranked
+	case judges == nil && !paired && votes != nil: // only people's votes are ranked
 	case judges != nil && (paired || s.asked.Panel == nil):
 		y.judges(*judges, s)
 	case judges != nil:
@@ -220,8 +219,7 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 	return eval.JSONMode(y.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}))
 }
 
-// finish checks what needs the whole, lays environment and flags over it, and
-// makes the submission.
+// finish checks the evaluation as a whole, applies environment and flags, and makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	if !nameable(s.asked.Name) {
 		s.unnameable(s.nameAt, s.asked.Name, "cannot be a name")
@@ -281,8 +279,8 @@ func (s *draft) finish() (*Submission, error) {
 	}, nil
 }
 
-// setJSON decides on the JSON mode. Answers of listed runs are prose unless a mode is
-// given. Answers to prompts are taken as they come: there true is refused.
+// setJSON sets the JSON mode. Answers of listed runs are prose unless a mode is given. Answers to
+// prompts are stored unchanged, so true is refused there.
 func (s *draft) setJSON() {
 	at := s.jsonAt
 	switch mode := s.options.JSON; mode {
@@ -307,8 +305,7 @@ func (s *draft) setJSON() {
 	}
 }
 
-// timeoutFromEnv replaces the timeout of calls that no provider or model has
-// one of its own for.
+// timeoutFromEnv replaces the timeout of calls whose provider and model have none of their own.
 func (s *draft) timeoutFromEnv() {
 	raw, ok := s.options.lookup("LLM_CALL_TIMEOUT")
 	if !ok {
@@ -321,13 +318,13 @@ func (s *draft) timeoutFromEnv() {
 	s.settings.Timeouts[""] = timeout
 }
 
-// maxFromEnv is the largest MAX_CONCURRENT_LLM_CALLS.
+// maxFromEnv is the largest valid MAX_CONCURRENT_LLM_CALLS.
 const maxFromEnv = 50
 
-// ownBound is the evaluation's own bound on calls in flight, and notes its source in the
-// settings: the strongest of flag, environment and file. If none of them sets it, the fleet's
-// bound applies alone, or the caps of the judges' providers if all are capped, or else the
-// default, or the sum of the caps if that is more.
+// ownBound returns the evaluation's own bound on calls in flight, and notes its source in the
+// settings: the strongest of flag, environment and file. If none of them sets it, the fleet's bound
+// applies alone, or the caps of the judges' providers if all are capped, or else the default, or
+// the sum of the caps if that is more.
 func (s *draft) ownBound() bound {
 	var own bound
 	source := ""
@@ -366,7 +363,7 @@ func (s *draft) ownBound() bound {
 		source = "fleet"
 	case all:
 		source = "providers"
-	case s.asked.Prompts != nil: // those have a pace, and need no other bound
+	case s.asked.Prompts != nil: // prompts have a pace, and need no other bound
 	case sum > DefaultConcurrency:
 		own, source = bound{max: sum}, record.ConcurrencySum
 	default:
@@ -401,8 +398,8 @@ func (s *draft) caps() (sum int, all bool) {
 	return sum, all
 }
 
-// neverMet reports whether no call of this evaluation is under the limit, so that it would
-// only be listed, and bind others.
+// neverMet reports whether the limit applies to no call of this evaluation. Such a limit would only
+// be listed, and would bind other evaluations.
 func (s *draft) neverMet(l ratelimit.Limit) bool {
 	called := func(judge eval.Judge) bool {
 		return (l.Provider == "" || l.Provider == judge.Provider) && (l.Model == "" || l.Model == judge.Model)
@@ -410,8 +407,8 @@ func (s *draft) neverMet(l ratelimit.Limit) bool {
 	return !slices.ContainsFunc(s.settings.Everyone(&s.asked), called) || l.Group != "" && !slices.Contains(s.settings.Groups, l.Group)
 }
 
-// unusedScopes warns of limits that no run of this evaluation meets: a
-// misspelt model would otherwise be called without its limit.
+// unusedScopes warns of limits that apply to no run of this evaluation: a misspelt model would
+// otherwise be called without its limit.
 func (s *draft) unusedScopes() {
 	models := map[string][]string{}
 	for _, judge := range s.settings.Everyone(&s.asked) {

@@ -10,24 +10,22 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Experiment are the flags of experiments. The zero value has none of them.
+// Experiment holds the flags of experiments. The zero value has none of them.
 type Experiment struct {
-	// MaxQueries is --max-queries: prompts a minute through each queue. nil:
+	// MaxQueries is --max-queries: prompts per minute through each queue. nil:
 	// prompto.DefaultMaxQueries.
 	MaxQueries *int
-	// MaxQueriesFile is --max-queries-json: paces of apis, groups and models. Empty:
-	// none.
+	// MaxQueriesFile is --max-queries-json: a file of rates by api, group and model. Empty: none.
 	MaxQueriesFile string
 	// Parallel is --parallel: a queue for each group or api, instead of one for all.
 	Parallel bool
-	// MaxAttempts is --max-attempts: calls in all for one prompt. nil:
-	// prompto.DefaultMaxAttempts.
+	// MaxAttempts is --max-attempts: attempts per prompt. nil: prompto.DefaultMaxAttempts.
 	MaxAttempts *int
 }
 
-// LoadExperiment makes an evaluation of the prompts of an experiment file: JSON, one
-// object a line, or CSV where the file's name ends so. The evaluation is called as the
-// file without its ending. Its error is of type Problems.
+// LoadExperiment makes an evaluation of the prompts of an experiment file: JSON, one object per
+// line, or CSV if the file's extension says so. The evaluation is named after the file without its
+// extension. Its error is of type Problems.
 func LoadExperiment(path string, o Options) (*Submission, error) {
 	if fields := answersIn(path); fields != nil {
 		return nil, Problems{notPrompts(path, fields)}
@@ -53,13 +51,13 @@ type experiment struct {
 	rows    map[string]int      // positions in prompts.Rows, by hash
 	models  map[string]int      // positions in prompts.Models, by name
 	senders []countedSender     // of each of prompts.Models
-	written []prompto.WrittenID // of each of prompts.List
+	written []prompto.WrittenID // one for each of prompts.List
 	skipped skippedLines
-	unasked map[string]bool // providers that cannot be asked; false: one that can
+	unasked map[string]bool // true: the provider cannot be asked; false: it can
 	judging bool            // the prompts ask about the answers of another experiment
 }
 
-// skippedLines are lines that are not asked because something in them is wrong.
+// skippedLines are lines that are not asked because they have problems.
 type skippedLines struct {
 	lines    int
 	problems Problems // of the first ones
@@ -76,10 +74,10 @@ func newExperiment(file, name string, o Options) (*experiment, error) {
 	}, nil
 }
 
-// experimentLine is a line in whatever form it was written.
+// experimentLine is one line, whether it was written as JSON or CSV.
 type experimentLine struct {
 	at     place  // of the line
-	text   string // as JSON
+	text   string // the line as JSON
 	values map[string]placedValue
 }
 
@@ -90,8 +88,8 @@ func (x *experiment) readLines(path string) {
 	})
 }
 
-// whole takes a line in if nothing in it is wrong, else sets its problems aside: they keep
-// no other line from being asked.
+// whole calls take to add a line. If the line has problems, it sets them aside, so that all other
+// lines are still asked.
 func (x *experiment) whole(take func()) {
 	before, taken := len(x.problems), len(x.prompts.List)
 	take()
@@ -106,7 +104,7 @@ func (x *experiment) whole(take func()) {
 	x.problems = x.problems[:before]
 }
 
-// saySkipped reports the lines that were set aside: as warnings, unless no line is left.
+// saySkipped reports the lines that were set aside, as warnings; as errors if no line is left.
 func (x *experiment) saySkipped() {
 	skipped := x.skipped
 	if skipped.lines == 0 {
@@ -131,7 +129,7 @@ func (x *experiment) addJSON(at place, line []byte) {
 	}
 }
 
-// add takes one line in; its problems are reported at their own places.
+// add adds one line; its problems are reported at their own places.
 func (x *experiment) add(l experimentLine) {
 	before := len(x.problems)
 	if len(l.text) > maxText {

@@ -26,7 +26,7 @@ func (x *experiment) readCSV(path string) {
 	rows.each(func() { x.whole(func() { x.addRow(rows, columns) }) })
 }
 
-// checkHeader wants columns with names of their own.
+// checkHeader requires a name for each column, and refuses repeated names.
 func (x *experiment) checkHeader(path string, header []string) {
 	if len(header) == 0 {
 		x.refuse(place{file: path}, "write the columns' names into the first line: id,api,model_name,prompt", "the file has no header")

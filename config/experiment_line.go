@@ -16,7 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// needed is the text that a key must have.
+// needed returns the text of a required key. It reports a missing key, and a value that is not text
+// or cannot be a name; example shows a valid one.
 func (x *experiment) needed(l experimentLine, key, example string) string {
 	v, ok := l.values[key]
 	if !ok || isNull(v.raw) {
@@ -68,7 +69,7 @@ func (x *experiment) checkPrompt(l experimentLine) {
 	}
 }
 
-// group is the line's group; empty: it has none.
+// group returns the line's group; empty: none.
 func (x *experiment) group(l experimentLine) string {
 	v := l.values["group"]
 	if isNull(v.raw) {
@@ -88,7 +89,7 @@ func (x *experiment) group(l experimentLine) string {
 	return group
 }
 
-// parameters are the settings that go into the line's requests.
+// parameters returns the line's settings of its request; nil: none.
 func (x *experiment) parameters(l experimentLine) map[string]any {
 	v := l.values["parameters"]
 	if isNull(v.raw) {
@@ -101,7 +102,8 @@ func (x *experiment) parameters(l experimentLine) map[string]any {
 	return all
 }
 
-// settingsOf is an object whose numbers JSON holds exactly; fix says what would be one.
+// settingsOf returns v as an object. It reports a value that is not an object, with fix as its
+// solution, and numbers that JSON cannot hold exactly.
 func (f *findings) settingsOf(v placedValue, fix string) (all map[string]any, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(v.raw))
 	decoder.UseNumber()
@@ -118,8 +120,8 @@ func (f *findings) settingsOf(v placedValue, fix string) (all map[string]any, ok
 	return all, true
 }
 
-// inexact is a number in a value that not every JSON reader keeps, empty where there
-// is none.
+// inexact returns the first number in v that some JSON readers would change, as written. It returns
+// "" if there is none.
 func inexact(v any) string {
 	switch v := v.(type) {
 	case json.Number:
@@ -143,7 +145,7 @@ func inexact(v any) string {
 	return ""
 }
 
-// filter is the line's safety_filter; empty: it has none.
+// filter returns the line's safety_filter; empty: none. It reports an unknown filter.
 func (x *experiment) filter(l experimentLine, api string) string {
 	v := l.values["safety_filter"]
 	if isNull(v.raw) {
@@ -156,8 +158,9 @@ func (x *experiment) filter(l experimentLine, api string) string {
 	return word
 }
 
-// model is the position of a line's model, with its settings. Models with queues of their own
-// are distinguished whatever the flags are, so flags are no part of the evaluation's identity.
+// model returns the position in prompts.Models of the model that a line asks with these settings.
+// It adds the model if it is new. Models with queues of their own are distinct under all flags, so
+// flags are not part of the evaluation's identity.
 func (x *experiment) model(who prompto.Sender, parameters map[string]any, filter string, at place) int {
 	m := who.Judge(x.provider(who), parameters, filter)
 	if i, ok := x.models[m.Name]; ok {
@@ -169,8 +172,8 @@ func (x *experiment) model(who prompto.Sender, parameters map[string]any, filter
 	return len(x.prompts.Models) - 1
 }
 
-// provider answers the lines of an api: the one that the group names, else that of
-// the api's name.
+// provider returns the provider that is asked the lines of an api: the one that the group names,
+// else the one with the api's name.
 func (x *experiment) provider(who prompto.Sender) string {
 	if named, ok := x.fleet.groups[who.Group]; ok && who.Group != "" {
 		return named.provider
@@ -178,7 +181,7 @@ func (x *experiment) provider(who prompto.Sender) string {
 	return catalog.Canonical(who.API)
 }
 
-// row is the position of a line's text, which is stored there once.
+// row returns the position in prompts.Rows of a line's text. Lines with the same text share one.
 func (x *experiment) row(l experimentLine) int {
 	hash := eval.TextHash(l.text)
 	if i, ok := x.rows[hash]; ok {
@@ -191,8 +194,8 @@ func (x *experiment) row(l experimentLine) int {
 	return len(x.prompts.Rows) - 1
 }
 
-// idOf is an id as it names a run, empty where it cannot: a text as it is, anything
-// else as it is written.
+// idOf returns an id in the form that names a run: the text of a string, or any other value as
+// compact JSON. It returns "" for a value that cannot name a run.
 func idOf(raw json.RawMessage) string {
 	if isNull(raw) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// finish lays the prompts out, and makes the submission.
+// finish assigns the prompts to queues, and makes the submission.
 func (x *experiment) finish() (*Submission, error) {
 	x.saySkipped()
 	if len(x.prompts.List) == 0 && len(x.problems) == 0 {
@@ -57,8 +57,8 @@ func (x *experiment) nameRuns() {
 
 func (x *experiment) lineOf(r prompto.Renamed) place { return place{file: x.top.file, line: r.Line} }
 
-// askable reports whether the provider of a line can be asked. One that cannot is reported where
-// it is met first.
+// askable reports whether the provider of a line can be asked. A provider that cannot is reported
+// at its first line.
 func (x *experiment) askable(l experimentLine, who prompto.Sender) bool {
 	provider := x.provider(who)
 	if unasked, met := x.unasked[provider]; met {
@@ -74,7 +74,7 @@ func (x *experiment) askable(l experimentLine, who prompto.Sender) bool {
 	return !x.unasked[provider]
 }
 
-// checkSenders wants one api for all lines of a group that names a provider.
+// checkSenders requires one api in all lines of a group that names a provider.
 func (x *experiment) checkSenders() {
 	apis := map[string]string{}
 	for _, who := range x.senders {
@@ -90,15 +90,15 @@ func (x *experiment) checkSenders() {
 	}
 }
 
-// unaddressed are apis without a well-known address, and the setting that gives one.
+// unaddressed maps each api without a well-known address to the setting that gives it one.
 var unaddressed = map[string]string{
 	"vertexai":        `providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`,
 	"huggingface-tgi": `providers: {huggingface-tgi: {dialect: chat, base_url: "http://…/v1"}}`,
 	"quart":           `providers: {quart: {dialect: chat, base_url: "http://…/v1"}}`,
 }
 
-// queues lays the prompts out, and limits the pace of each queue: one call at a
-// time, at even distances.
+// queues assigns the prompts to queues, and limits the pace of each queue: one call at a time, at
+// even intervals.
 func (x *experiment) queues() ([]prompto.Queue, []limit) {
 	o, most := x.options.Experiment, prompto.DefaultMaxQueries
 	if o.MaxQueries != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// fallbackPresets are where the waits of a fallback block begin.
+// fallbackPresets holds the initial values of a fallback block by the name of the preset.
 var fallbackPresets = map[string]record.Fallback{
 	"balanced":     record.DefaultFallback,
 	"conservative": {MaxWait: 600 * time.Second, MaxRetries: 5, Base: 1.5},
@@ -44,7 +44,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}) == "after_retries"
 		}),
 	})
-	for _, set := range settings { // overrides the preset, wherever it is written
+	for _, set := range settings { // after the preset, wherever that is written
 		set()
 	}
 	if !named {
@@ -53,8 +53,8 @@ func (s *draft) fallback(y *yamlFile, v value) {
 	s.settings.Fallback = &f
 }
 
-// target reads a "provider:model". In a list within braces the YAML library takes
-// it for a mapping of one key.
+// target reads a "provider:model". Within braces, the YAML library parses it as a mapping with one
+// key.
 func (y *yamlFile) target(v value) string {
 	if !isMapping(v.node) {
 		return y.text(v)
@@ -74,7 +74,7 @@ func (y *yamlFile) target(v value) string {
 	return target
 }
 
-// fallbackModel adds a model that answers in place of others.
+// fallbackModel adds a model to the fallback.
 func (s *draft) fallbackModel(f *record.Fallback, target string, at place) {
 	var judge eval.Judge
 	if !s.setTarget(&judge, target, at) {
@@ -96,7 +96,7 @@ func (s *draft) checkFallback() {
 	}
 }
 
-// maxWait reads a number of seconds, or none for waits of any length.
+// maxWait reads a number of seconds, or none for unlimited waits.
 func (y *yamlFile) maxWait(v value) time.Duration {
 	if word, _ := scalar(v.node); word == "none" {
 		return 0

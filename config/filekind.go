@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// FileKind is what a file asks, and so how it is read.
+// FileKind is what a file asks, which determines how it is read.
 type FileKind string
 
 // The kinds of files.
 const (
 	EvaluationFile FileKind = "evaluation" // YAML with keys; see LoadEvaluation
 	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see LoadEvaluation
-	ExperimentFile FileKind = "experiment" // prompts, a line each; see LoadExperiment
-	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, a line each; see LoadBatch
+	ExperimentFile FileKind = "experiment" // prompts, one per line; see LoadExperiment
+	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, one per line; see LoadBatch
 )
 
-// FileKinds are all kinds.
+// FileKinds lists all kinds.
 var FileKinds = []FileKind{EvaluationFile, ExperimentFile, BatchFile, RunsFile}
 
 // KindOfFile recognises a file by its content, or else by its extension. An unreadable file
@@ -48,12 +48,12 @@ func headOf(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	const enough = 1 << 20 // for a first line
+	const enough = 1 << 20 // enough for a first line
 	head, _ := io.ReadAll(io.LimitReader(file, enough))
 	return bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n"), nil
 }
 
-// kindOfContent is the kind that the beginning of a file tells; empty: none.
+// kindOfContent returns the kind that the beginning of a file shows; empty: none.
 func kindOfContent(head []byte) FileKind {
 	if len(head) == 0 {
 		return ""
@@ -90,14 +90,14 @@ func headerOf(head []byte) []string {
 	return header
 }
 
-// kindOfList is the kind of a list whose first element shows it. Other lists, in YAML, too, are
-// of runs.
+// kindOfList returns the kind of a list by its first element. A list whose first element shows
+// none, also in YAML, is a list of runs.
 func kindOfList(head []byte) FileKind {
 	if kind := kindOfObject(head); kind != "" {
 		return kind
 	}
 	if answerFields(fieldsOf(head)) != nil {
-		return ExperimentFile // which it is not; its reader says what it is
+		return ExperimentFile // it is not one, but that reader reports what it is
 	}
 	return RunsFile
 }

@@ -18,9 +18,8 @@ const (
 
 var byteOrderMark = []byte("\ufeff")
 
-// readText reads a text file whole: UTF-8, at most limit bytes, without its
-// byte order mark. When ok is false the problem has been reported at the file
-// itself.
+// readText reads a whole text file: UTF-8, at most limit bytes, without its byte order mark. If ok
+// is false, it has reported the problem, placed at the file itself.
 func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 	at := place{file: path}
 	file, err := f.open(path)
@@ -49,8 +48,8 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 	return bytes.TrimPrefix(text, byteOrderMark), true
 }
 
-// textAt is readText of a file that is named at a place, where its problems are to be
-// mended.
+// textAt reads a file that another file names, as readText does. It reports problems at the place
+// of the name, where they have to be fixed.
 func (f *findings) textAt(at place, path string, limit int64) (text []byte, ok bool) {
 	before := len(f.problems)
 	text, ok = f.readText(path, limit)
@@ -90,7 +89,7 @@ func openRegular(path string) (*os.File, error) {
 	return file, nil
 }
 
-// cause is err without the path, which the problem's place already names.
+// cause returns err without the path, which the problem's place already names.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -99,8 +98,8 @@ func cause(err error) error {
 	return err
 }
 
-// invalidUTF8 is the offset of the first byte that is no part of a character,
-// -1 when there is none.
+// invalidUTF8 returns the offset of the first byte that is not part of a character, or -1 if there
+// is none.
 func invalidUTF8(text []byte) int {
 	if utf8.Valid(text) {
 		return -1

@@ -14,41 +14,41 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Fleet has the settings for all evaluations: those of --config over the defaults.
+// Fleet holds the settings for all evaluations: those of --config over the defaults.
 type Fleet struct {
 	// Providers are the built-in ones and those configured.
 	Providers map[string]catalog.Entry
-	// Limits belong to the accounts behind the providers, or to the whole fleet.
+	// Limits apply to the accounts at the providers, or to the whole fleet.
 	Limits []ratelimit.Limit
-	// Retry and Timeouts hold where an evaluation says nothing else. Timeouts
-	// are by "provider:model", "provider", or "" for the rest.
+	// Retry and Timeouts apply if an evaluation has no settings of its own. Timeouts are by
+	// "provider:model", "provider", or "" for all others.
 	Retry    record.Retry
 	Timeouts map[string]time.Duration
-	// Outage is as record.Settings.Outage, where an evaluation says nothing else.
+	// Outage is like record.Settings.Outage, for evaluations without a setting of their own.
 	Outage time.Duration
-	// Lease is how long a call's lease holds without renewal.
+	// Lease is how long a call's lease is valid without renewal.
 	Lease time.Duration
-	// Hold is as record.Settings.Hold, for every evaluation.
+	// Hold is like record.Settings.Hold, for every evaluation.
 	Hold bool
-	// Prices are rows by "provider:model", or by a prefix of it and a star.
+	// Prices are by "provider:model", or by a prefix of it followed by a star.
 	Prices map[string]providers.Price
-	// Sink is the URL of the results store where a submission names none; empty: in
-	// the output folder.
+	// Sink is the URL of the results store of submissions that name none; empty: in the output
+	// folder.
 	Sink string
-	// Notify is the receiver that a controller tells of an evaluation's end.
+	// Notify is the receiver that a controller notifies of the end of an evaluation.
 	Notify Notify
 	// Warnings do not stop anything.
 	Warnings []Problem
 
 	asks    asks // the model for listed runs that name none
 	groups  map[string]groupProvider
-	written []limit // Limits with their places
-	max     bound   // of calls in flight in the whole fleet; among written too
-	// attemptsSet says that Retry's attempts are written, and no default.
+	written []limit // Limits with their positions
+	max     bound   // of calls in flight in the whole fleet; also in written
+	// attemptsSet means that the file sets Retry's attempts, so they are not the default.
 	attemptsSet bool
 }
 
-// groupProvider is who answers the prompts of a group, whatever their api is.
+// groupProvider is the provider that answers the prompts of a group, whatever their api.
 type groupProvider struct {
 	provider string
 	at       place
@@ -115,7 +115,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	return fleet, nil
 }
 
-// knownScopes refuses limits of providers that do not exist.
+// knownScopes refuses limits for providers that do not exist.
 func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
 		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
@@ -133,7 +133,7 @@ func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 
 type endpoint struct{ variable, provider, path, key string }
 
-// endpoints are the environment's address variables of the tool that experiments come from: the
+// endpoints lists the address variables of prompto, the tool that experiments come from: the
 // variable, the provider, and the suffix of the address.
 var endpoints = []endpoint{
 	{"OLLAMA_API_ENDPOINT", "ollama", "", ""},
@@ -141,8 +141,8 @@ var endpoints = []endpoint{
 	{"HUGGINGFACE_TGI_API_ENDPOINT", "huggingface-tgi", "/v1", "HUGGINGFACE_TGI_API_KEY"},
 }
 
-// Endpoints takes addresses from the environment for providers without one in the file; keys
-// reports whether there is a key for them. The error is of type Problems.
+// Endpoints sets addresses from the environment for providers that have none in the file; keys
+// shows whether there is a key for them. The error is of type Problems.
 func (f *Fleet) Endpoints(env, keys Lookup) error {
 	var found findings
 	builtIn := catalog.BuiltIn()

@@ -6,10 +6,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// FolderSubmission compares every document of a folder with every other, in both
-// orders: what LoadEvaluation would make of documents: ["dir/*"], pairwise: {}
-// and the judges, each a provider:model. Folders in it and hidden files are left
-// out. Its error is of type Problems.
+// FolderSubmission makes an evaluation that compares every document of a folder with every other,
+// in both orders. It is what LoadEvaluation makes of documents: ["dir/*"], pairwise: {} and the
+// judges, each a provider:model. Subfolders and hidden files are left out. Its error is of type
+// Problems.
 func FolderSubmission(dir string, judges []string, o Options) (*Submission, error) {
 	name := filepath.Base(realPath(dir))
 	s, err := newDraft("", dir, name, o)

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// overrideNames are settings of models that requests commonly have, in any dialect.
+// overrideNames lists settings of models that requests commonly have, in any dialect.
 var overrideNames = []string{
 	"temperature", "max_completion_tokens", "max_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "thinking",
 	"top_p", "top_k", "min_p", "seed", "stop", "stop_sequences", "frequency_penalty", "presence_penalty", "repetition_penalty",
@@ -19,7 +19,7 @@ var overrideNames = []string{
 	"verbosity", "web_search_options", "safety_settings", "generation_config", "metadata", "provider", "user", "store", "num_ctx", "keep_alive",
 }
 
-// otherNames are names by which other tools call keys of a concurrency block.
+// otherNames maps other tools' names for keys of a concurrency block to ours.
 var otherNames = map[string]string{
 	"rpm": "requests_per_minute", "tpm": "tokens_per_minute", "rpd": "requests_per_day",
 	"itpm": "input_tokens_per_minute", "otpm": "output_tokens_per_minute", "qps": "rate_limit", "rps": "rate_limit",
@@ -28,7 +28,7 @@ var otherNames = map[string]string{
 	"timeout": "timeout_seconds", "json_mode": "json", "json-mode": "json",
 }
 
-// elsewhere are keys that belong in another place of a file, or in another file.
+// elsewhere maps keys that belong in another place or another file to a hint that says where.
 var elsewhere = map[string]string{
 	"requests_per_minute":      "put it under the provider: concurrency: {per_provider: {openai: {requests_per_minute: 500}}}",
 	"tokens_per_minute":        "put it under the provider: concurrency: {per_provider: {openai: {tokens_per_minute: 200000}}}",
@@ -43,7 +43,7 @@ var elsewhere = map[string]string{
 	"notify":                   "put it into the fleet's --config, because an evaluation file may come from someone else",
 }
 
-// hint says what would be right in place of a key that is not known.
+// hint returns the fix for an unknown key.
 func hint(key string, known []string) string {
 	meant := key
 	if name, ok := otherNames[strings.ToLower(key)]; ok {
@@ -71,8 +71,7 @@ func hint(key string, known []string) string {
 	return didYouMean(key, known)
 }
 
-// apis are the parts of promptfoo's names that say which API of a provider is meant, and the
-// provider that is called so here; empty: it has one API.
+// apis maps promptfoo's names of a provider and its API to our name of the provider.
 var apis = map[string]map[string]string{
 	"openai":      {"chat": "openai-chat", "responses": "openai", "completion": "openai-chat"},
 	"azure":       {"chat": "azure-openai", "responses": "azure-openai"},
@@ -82,35 +81,35 @@ var apis = map[string]map[string]string{
 	"openrouter":  {"chat": "openrouter"},
 }
 
-// fromPromptfoo is what a model is called here that promptfoo calls provider:api:model; empty:
-// the name is none of those.
+// fromPromptfoo returns our name of a model that promptfoo calls provider:api:model. It returns ""
+// if the name is not of that form.
 func fromPromptfoo(provider, model string) string {
 	api, name, ok := strings.Cut(model, ":")
 	ours := apis[provider][api]
-	if !ok || ours == "" || name == "" || name == "latest" { // the last is a tag of Ollama's
+	if !ok || ours == "" || name == "" || name == "latest" { // "latest" is a tag of Ollama's
 		return ""
 	}
 	return ours + ":" + name
 }
 
-// keyWords are keys under which other tools have their files hold API keys.
+// keyWords matches keys under which files of other tools hold API keys.
 var keyWords = regexp.MustCompile(`(?i)^(.*_)?(api_?key|api_?token|access_?token|secret_?key|secret|token|key)$`)
 
-// thousands are the digits behind a comma of a number, which YAML takes for a key of their own.
+// thousands matches the digits after a comma in a number, which YAML parses as a key of their own.
 var thousands = regexp.MustCompile(`^[0-9]{3}$`)
 
-// expanded is a variable as a shell would expand it.
+// expanded matches a variable as a shell would expand it.
 var expanded = regexp.MustCompile(`^\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?$`)
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// refuseKey reports that a file holds an API key. The key itself is not repeated.
+// refuseKey reports that a file contains an API key. It does not quote the key.
 func (y *yamlFile) refuseKey(at place) {
 	y.refuse(at, "revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable",
 		"API keys are not read from files, and anyone who has read this one has the key")
 }
 
-// lookForComment warns of a comment behind a value that begins like more of it: round #2.
+// lookForComment warns of a comment that looks like part of the value before it, as in round #2.
 func (y *yamlFile) lookForComment(v value, text string) {
 	line := []rune(strings.TrimRight(lineOf(y.source, v.line), "\r\n"))
 	if text == "" || v.column > len(line) {
@@ -123,12 +122,12 @@ func (y *yamlFile) lookForComment(v value, text string) {
 	}
 	p := v.problem(fmt.Sprintf("put it in quotes, %q, or write a space after # to make it a comment", printable(text+strings.TrimRight(rest, " \t"))),
 		"the value is %q, because # after a space begins a comment", printable(text))
-	if !slices.Contains(y.warnings, p) { // it may be read twice
+	if !slices.Contains(y.warnings, p) { // the value may be read twice
 		y.warnings = append(y.warnings, p)
 	}
 }
 
-// unknownKey reports a key that a mapping does not have.
+// unknownKey reports a key that is not valid in a mapping.
 func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
 		y.refuseKey(child.key)
@@ -165,8 +164,8 @@ func (y *yamlFile) environmentName(v value) string {
 
 var evaluationKeys = []string{"documents", "judges", "pairwise", "single", "panel", "votes", "runs", "test"}
 
-// syntaxHint says how to mend text that is not YAML, by the parser's message and the line it is
-// about.
+// syntaxHint returns a fix for text that is not YAML, derived from the parser's message and the
+// line that it refers to.
 func syntaxHint(message, line string) string {
 	switch {
 	case strings.Contains(line, "${"):
@@ -195,16 +194,16 @@ func syntaxHint(message, line string) string {
 	return ""
 }
 
-// mappingExamples are mappings that are often given as one word.
+// mappingExamples holds an example of each mapping that is often given as one word.
 var mappingExamples = map[string]string{
 	"pairwise": "{pairs: all}", "single": "{criteria: [style]}", "concurrency": "{max_concurrency: 8}", "retry": "{max_attempts: 3}",
 	"budget": "{usd: 5}", "providers": `{local: {base_url: "http://127.0.0.1:8000/v1"}}`,
 }
 
-// suffixed is a number with the letter of thousands or millions.
+// suffixed matches a number with the letter for thousands or millions.
 var suffixed = regexp.MustCompile(`^([0-9]+)([kKmM])$`)
 
-// numberHint is how a number is written that was given as a text.
+// numberHint returns the right form of a number that was given as text; empty: unknown.
 func numberHint(word string) string {
 	if of := suffixed.FindStringSubmatch(word); of != nil {
 		return of[1] + map[string]string{"k": "000", "m": "000000"}[strings.ToLower(of[2])]
@@ -215,7 +214,7 @@ func numberHint(word string) string {
 	return ""
 }
 
-// documentsHint is how a pattern is written that finds no file.
+// documentsHint returns a fix for a pattern that matches no file.
 func documentsHint(pattern string) string {
 	switch {
 	case strings.ContainsAny(pattern, "“”‘’„"):

@@ -9,16 +9,15 @@ import (
 	"slices"
 )
 
-// Input is what an evaluation is made of: a file, a folder of documents, or the runs of
-// Options.Listed alone.
+// Input is the source of an evaluation: a file, a folder of documents, or only the runs of
+// Options.Listed.
 type Input struct {
-	Path   string // empty: runs are listed by options alone
+	Path   string // empty: only options list runs
 	Folder bool
 	Kind   FileKind // of a file
 }
 
-// InputAt returns the input at a path, with the kind that its content shows. The path may be
-// empty.
+// InputAt returns the input at a path, with the kind that its content shows. The path may be empty.
 func InputAt(path string) Input {
 	in := Input{Path: path, Kind: EvaluationFile}
 	if path == "" {
@@ -63,8 +62,8 @@ func Experiments(dir string) ([]Input, error) {
 	return all, nil
 }
 
-// Load makes the evaluation of an input; judges, each a provider:model, are those of a folder.
-// Its error is of type Problems.
+// Load makes the evaluation of an input. judges, each a provider:model, judge the documents of a
+// folder. Its error is of type Problems.
 func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	refuse := func(flag, message string) (*Submission, error) {
 		return nil, Problems{{Path: flag, Message: message}}
@@ -88,10 +87,10 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	return LoadEvaluation(in.Path, o)
 }
 
-// Files returns the files of an evaluation that is sent elsewhere: paths, relative to dir, and
-// file, the one of the evaluation itself. Its folder's name is part of them, because evaluations
-// may be called by it. Files with errors are sent as well: the receiver knows the providers, and
-// reports them. Its error is of type Problems.
+// Files returns the files of an evaluation that is sent to another machine: their paths relative to
+// dir, and file, the path of the evaluation file. The paths include the name of the evaluation's
+// folder, because evaluations may be named after it. Files with errors are included: the receiver
+// knows the providers and reports the errors. Its error is of type Problems.
 func (in Input) Files(judges []string) (dir, file string, paths []string, err error) {
 	refuse := func(err error) (string, string, []string, error) {
 		return "", "", nil, Problems{{Message: err.Error()}}
@@ -130,8 +129,8 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 // OfAnswers reports whether an experiment asks judges about the answers of another.
 func (s *Submission) OfAnswers() bool { return s.Queues != nil && s.File == "" }
 
-// MoveTo moves an experiment's file into a folder, which is made if needed. The
-// error is fs.ErrExist if it has a file of that name.
+// MoveTo moves an experiment's file into a folder, and makes the folder if needed. The error is
+// fs.ErrExist if the folder has a file of that name.
 func (s *Submission) MoveTo(dir string) error {
 	to, err := filepath.Abs(filepath.Join(dir, filepath.Base(s.File)))
 	if err != nil || to == s.File {

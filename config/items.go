@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
-// Bounds of what is known about items.
+// Bounds on facts about items.
 const (
 	maxItems      = 512 << 20 // bytes of a file
 	maxCategories = 20        // of an item
@@ -24,7 +24,7 @@ type facts struct {
 	fields              map[string]string
 }
 
-// merge adds facts to an item. What two places say of it must be the same.
+// merge adds facts to an item. It reports facts that contradict those from another place.
 func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 	s := set.draft
 	same := func(what, had, has string) (text string) {
@@ -59,8 +59,8 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 	}
 }
 
-// takeFacts reads the categories and further fields of a line; ok as given, unless there is
-// a problem.
+// takeFacts reads the categories and further fields of a line. good is ok, or false if there is a
+// problem.
 func (a *answers) takeFacts(at place, values map[string]any, ok bool) (categories []string, fields map[string]string, good bool) {
 	s := a.set.draft
 	if given, has := values[a.category.name]; has && given != nil {
@@ -113,13 +113,13 @@ func (s *draft) categories(at place, name string, given any) (categories []strin
 	return categories, true
 }
 
-// factText is a field's value as a text: JSON unless it is a text already.
+// factText returns a field's value as text: a string unchanged, anything else as JSON.
 func factText(given any) string {
 	if text, ok := given.(string); ok {
 		return text
 	}
 	raw, err := json.Marshal(given)
-	if err != nil { // it was read from JSON
+	if err != nil { // cannot happen: it was read from JSON
 		return ""
 	}
 	return string(raw)
@@ -180,8 +180,8 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 	}
 }
 
-// showFacts decides which facts judges see: what their templates show. A built-in template
-// shows reference answers where there are any.
+// showFacts decides which facts judges see: those that their templates show. A built-in template
+// shows reference answers if there are any.
 func (s *draft) showFacts() {
 	has := slices.ContainsFunc(s.asked.Items, func(i eval.Item) bool { return i.Reference != "" })
 	var texts []string
@@ -232,7 +232,8 @@ func (s *draft) showFacts() {
 	}
 }
 
-// templateOf is the place of a kind's template; nil: it is not asked.
+// templateOf returns a pointer to the template of a kind's block; nil if the evaluation has no such
+// block.
 func templateOf(asked any) *string {
 	switch kind := asked.(type) {
 	case *eval.Single:

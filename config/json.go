@@ -7,21 +7,21 @@ import (
 	"io"
 )
 
-// jsonText is JSON whose values have positions.
+// jsonText is JSON text whose values have positions.
 type jsonText struct {
 	*findings
 	file string
 	text []byte
-	// first is the line in which the text begins, from 1; 0 means 1.
+	// first is the line of the file where the text begins, from 1; 0 means 1.
 	first int
 }
 
-// member is a key of an object and its value, as they are written.
+// member is a key of an object and its value, as written.
 type member struct {
 	key   string
-	at    int // where the key begins, as an offset
+	at    int // offset of the key
 	value json.RawMessage
-	from  int // where the value begins
+	from  int // offset of the value
 }
 
 func (j jsonText) place(offset int, path string) place {
@@ -29,7 +29,7 @@ func (j jsonText) place(offset int, path string) place {
 	return start.after(j.text[:min(offset, len(j.text))])
 }
 
-// after is the place behind a text that begins here.
+// after returns the place directly after text, which begins at p.
 func (p place) after(text []byte) place {
 	if last := bytes.LastIndexByte(text, '\n'); last >= 0 {
 		p.line += bytes.Count(text, []byte("\n"))
@@ -39,8 +39,8 @@ func (p place) after(text []byte) place {
 	return p
 }
 
-// object is the text as an object, in the order of the file. Its errors are reported, including
-// keys that are repeated anywhere in it; fix says how to correct them.
+// object returns the members of the text, which must be an object, in the order of the file. It
+// reports errors, including keys that are repeated anywhere in it; fix says how to correct them.
 func (j jsonText) object(fix string) (members []member, ok bool) {
 	if offset := invalidUTF8(j.text); offset >= 0 {
 		j.refuse(j.place(offset, ""), "save the file as UTF-8", "not UTF-8: a byte is not part of a character")
@@ -71,11 +71,11 @@ func (j jsonText) object(fix string) (members []member, ok bool) {
 	return membersOf(j.text, 0), true
 }
 
-// repeated reports keys that are given twice in one object.
+// repeated reports keys that occur twice in one object.
 func (j jsonText) repeated() (found bool) {
 	type level struct {
-		seen map[string]bool // nil: of a list
-		key  bool            // a key is next
+		seen map[string]bool // nil: in a list
+		key  bool            // the next token is a key
 	}
 	levels := []level{{}}
 	decoder := json.NewDecoder(bytes.NewReader(j.text))
@@ -109,7 +109,7 @@ func (j jsonText) repeated() (found bool) {
 	}
 }
 
-// membersOf takes a valid object apart, which begins at an offset of a text.
+// membersOf returns the members of a valid object. offset is that of the object in its text.
 func membersOf(object []byte, offset int) []member {
 	var all []member
 	decoder := json.NewDecoder(bytes.NewReader(object))
@@ -120,7 +120,7 @@ func membersOf(object []byte, offset int) []member {
 		m := member{at: offset + before + bytes.IndexByte(object[before:], '"')}
 		m.key, _ = key.(string)
 		if decoder.Decode(&m.value) != nil {
-			return all // valid input has no error
+			return all // valid input causes no error
 		}
 		m.from = offset + int(decoder.InputOffset()) - len(m.value)
 		all = append(all, m)
@@ -128,8 +128,8 @@ func membersOf(object []byte, offset int) []member {
 	return all
 }
 
-// writtenLines reads the lines of a file that are not empty, as they are written. What
-// take is given may be kept.
+// writtenLines passes the lines of a file that are not empty to take, unchanged. take may keep
+// them.
 func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
 	file, err := s.open(path)
 	if err != nil {
@@ -146,13 +146,13 @@ func (f *findings) writtenLine(at place, line []byte) (j jsonText, members []mem
 	return j, members, ok
 }
 
-// placedValue is a value as it is written, and where.
+// placedValue is a value as written, with its place.
 type placedValue struct {
 	raw json.RawMessage
 	at  place
 }
 
-// values are members by their keys, in the order of the text; their paths begin with
+// values returns the members by key, in the order of the text. The paths of their places begin with
 // prefix.
 func (j jsonText) values(members []member, prefix string) map[string]placedValue {
 	values := make(map[string]placedValue, len(members))
@@ -165,7 +165,7 @@ func (j jsonText) values(members []member, prefix string) map[string]placedValue
 	return values
 }
 
-// textOf is a member's value where that is a string.
+// textOf returns the text of a value that is a JSON string; else ok is false.
 func textOf(raw json.RawMessage) (text string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -173,5 +173,5 @@ func textOf(raw json.RawMessage) (text string, ok bool) {
 	return text, json.Unmarshal(raw, &text) == nil
 }
 
-// isNull reports whether nothing is said.
+// isNull reports whether a value is absent or null.
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// defaultJSONify writes the JSON of answers in prose if the evaluation does not name a model.
+// defaultJSONify is the model that turns prose answers into JSON if the evaluation names none.
 var defaultJSONify = eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini"}
 
 // jsonify reads a jsonify block over the default.
@@ -32,7 +32,7 @@ func (y *yamlFile) jsonify(v value) *eval.Jsonify {
 	return &j
 }
 
-// setJsonify makes sure that a suitable model writes the JSON for models that cannot give it in
+// setJsonify makes sure that a suitable model writes the JSON for models that cannot return it in
 // the call that searches.
 func (s *draft) setJsonify() {
 	first, needed := s.inTwo()
@@ -40,7 +40,7 @@ func (s *draft) setJsonify() {
 	for i, judge := range s.settings.Fallback.Judges() {
 		switch {
 		case !s.takesTwo(judge):
-		case j == nil && !needed: // fallback models are no part of the identity
+		case j == nil && !needed: // fallback models are not part of the identity
 			s.refuse(s.fallbackAt[i], "add jsonify: {provider: openai, model: gpt-4.1-mini}",
 				"%s cannot produce the requested JSON in one call", judge.Target())
 		default:
@@ -68,12 +68,12 @@ func (s *draft) setJsonify() {
 	}
 }
 
-// takesTwo reports whether a model takes two calls for any of the verdicts.
+// takesTwo reports whether a model needs two calls for any of its verdicts.
 func (s *draft) takesTwo(judge eval.Judge) bool {
 	return slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return twoCalls(&s.asked, s.known, kind, judge) })
 }
 
-// inTwo is the first who takes two calls for a verdict.
+// inTwo returns the first judge that needs two calls for a verdict.
 func (s *draft) inTwo() (first eval.Judge, found bool) {
 	for _, kind := range plan.Phases(&s.asked) {
 		for _, judge := range s.asked.Asked(kind) {
@@ -91,13 +91,13 @@ func twoCalls(e *eval.Evaluation, known map[string]catalog.Entry, kind eval.Kind
 	return ok && mode != eval.JSONFalse && entry.Capabilities(judge.Model).TwoCalls(e.Grounded(kind), mode == eval.JSONTrue)
 }
 
-// TwoCalls reports whether an answer of a judge or listed run takes two calls: one for the answer
-// in prose, and one of Evaluation.Jsonify for its JSON.
+// TwoCalls reports whether an answer of a judge or listed run needs two calls: one for the answer
+// in prose, and one to the model of Evaluation.Jsonify for its JSON.
 func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
 	return twoCalls(s.Evaluation, s.Providers, kind, judge)
 }
 
-// Window returns the context window of a judge's model in tokens; 0: it is not known.
+// Window returns the context window of a judge's model in tokens; 0: unknown.
 func (s *Submission) Window(judge eval.Judge) int {
 	return s.Providers[judge.Provider].Capabilities(judge.Model).ContextWindow
 }

@@ -11,8 +11,7 @@ import (
 	"unicode/utf16"
 )
 
-// field is a name that the caller chose for one of a line's values, and whether
-// any line had it.
+// field is the user's name for one of a line's values, and whether any line had it.
 type field struct {
 	name   string
 	at     place
@@ -20,16 +19,16 @@ type field struct {
 	met    bool
 }
 
-// answers reads one file of documents, a JSON object a line.
+// answers reads one file of documents, one JSON object per line.
 type answers struct {
 	set                                                      *documentSet
 	id, item, candidate, text, question, reference, category field
 	further                                                  []*field
-	names                                                    map[string]bool // every field name met
+	names                                                    map[string]bool // every field name seen
 }
 
-// jsonl reads the form {jsonl: answers.jsonl, id: …, item: …, …}, and returns
-// the file's name as written.
+// jsonl reads the form {jsonl: answers.jsonl, id: …, item: …, …}, and returns the file's name as
+// written.
 func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	a := answers{set: set, names: map[string]bool{}, id: field{name: "id"}, item: field{name: "item"},
 		candidate: field{name: "candidate"}, text: field{name: "text"}, question: field{name: "question"},
@@ -76,14 +75,14 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	return name
 }
 
-// beside is a path of the evaluation file, which is relative to it. ok is false where
-// it may not be read.
+// beside returns the path of a file that the evaluation file names relative to itself. ok is false
+// if that file must not be read.
 func (s *draft) beside(at place, path string) (beside string, ok bool) {
 	beside = inFolder(s.dir, path)
 	return beside, s.mayRead(at, s.dir, beside)
 }
 
-// pathOf is the path of the file that v names. ok is false where it names none, or the file may
+// pathOf returns the path of the file that v names. ok is false if v names none, or the file must
 // not be read.
 func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
 	name := y.text(v)
@@ -93,9 +92,9 @@ func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
 	return s.beside(v.place, name)
 }
 
-// halfCharacter is the offset of the first escape in JSON that is one half of a
-// surrogate pair without the other, -1 when there is none: decoders put another
-// character in its place without a word.
+// halfCharacter returns the offset of the first escape in JSON that is one half of a surrogate pair
+// without the other, or -1 if there is none. JSON decoders silently replace such an escape with
+// another character.
 func halfCharacter(line []byte) int {
 	for i := 0; i+1 < len(line); i++ {
 		if line[i] != '\\' {
@@ -103,7 +102,7 @@ func halfCharacter(line []byte) int {
 		}
 		first, ok := escaped(line[i:])
 		if !ok {
-			i++ // another escape, such as that of a backslash
+			i++ // another escape, such as a backslash
 			continue
 		}
 		if utf16.IsSurrogate(first) {
@@ -117,7 +116,7 @@ func halfCharacter(line []byte) int {
 	return -1
 }
 
-// escaped is the character of the \uXXXX with which text begins.
+// escaped returns the code unit of the \uXXXX with which text begins; ok is false if it does not.
 func escaped(text []byte) (r rune, ok bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -126,7 +125,7 @@ func escaped(text []byte) (r rune, ok bool) {
 	return rune(n), err == nil
 }
 
-// line takes one document in.
+// line adds one document.
 func (a *answers) line(at place, values map[string]any) {
 	s := a.set.draft
 	for name := range values {
@@ -163,8 +162,8 @@ func (a *answers) line(at place, values map[string]any) {
 	a.set.add(doc)
 }
 
-// take reads one value of a line. Absent and null are empty; numbers are taken
-// as written, except for texts.
+// take reads one value of a line. Absent and null values are empty. Numbers are taken as written,
+// but refused where a text is wanted.
 func (a *answers) take(at place, values map[string]any, f *field, into *string) bool {
 	switch x := values[f.name].(type) {
 	case nil:
@@ -186,7 +185,7 @@ func (a *answers) take(at place, values map[string]any, f *field, into *string) 
 	return true
 }
 
-// reason says why a line is no object.
+// reason returns why a line is not an object.
 func reason(err error) string {
 	switch {
 	case err == nil:

@@ -12,7 +12,7 @@ import (
 // judgeSettings is the file of a judge folder that maps names to models.
 const judgeSettings = "settings.json"
 
-// JudgeFolder is the questions about the answers of an experiment, and the judges.
+// JudgeFolder holds the questions about the answers of an experiment, and the judges.
 type JudgeFolder struct {
 	dir       string
 	judges    []folderJudge
@@ -21,7 +21,7 @@ type JudgeFolder struct {
 
 type folderJudge struct {
 	name     string
-	settings prompto.Line // its api, model_name, parameters and what else goes into its lines
+	settings prompto.Line // its api, model_name, parameters and whatever else is part of its lines
 }
 
 // LoadJudgeFolder reads settings.json and the templates of a folder, and checks the models. Its
@@ -55,7 +55,7 @@ func LoadJudgeFolder(dir string, templates, judges []string, o Options) (*JudgeF
 	return f, nil
 }
 
-// listed are names with commas between them, each once.
+// listed splits words at commas and returns each name once, in order.
 func listed(words []string) []string {
 	var all []string
 	for _, word := range words {
@@ -68,7 +68,7 @@ func listed(words []string) []string {
 	return all
 }
 
-// judge takes one of the judges in that settings.json names.
+// judge adds one of the judges that settings.json names.
 func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []member) {
 	var names []string
 	for _, m := range members {
@@ -97,7 +97,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 	f.judges = append(f.judges, folderJudge{name, settings})
 }
 
-// template takes one of the folder's templates in.
+// template adds one of the folder's templates.
 func (f *JudgeFolder) template(x *experiment, name string) {
 	path := filepath.Join(f.dir, name)
 	if filepath.Ext(name) != ".txt" || !filepath.IsLocal(name) {
@@ -117,9 +117,9 @@ func (f *JudgeFolder) template(x *experiment, name string) {
 	f.templates = append(f.templates, template)
 }
 
-// Experiment asks every judge, by every template, about every answer of an experiment
-// called name: of the lines of its completed file, in their order, that have one.
-// failed is how many have none.
+// Experiment makes an evaluation that asks every judge, with every template, about every answer of
+// the experiment called name. completed is the path of its completed file, whose order it keeps.
+// failed is the number of lines without an answer.
 func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submission, failed int, err error) {
 	x, err := newExperiment(completed, "judge-"+name, o)
 	if err != nil {
@@ -150,7 +150,7 @@ func (x *experiment) completed(path string) (answers []prompto.Line, failed int)
 		if _, _, ok := x.writtenLine(at, line); !ok {
 			return
 		}
-		answer, _ := prompto.ParseLine(string(line)) // it was read before
+		answer, _ := prompto.ParseLine(string(line)) // no error: it was read before
 		if !isNull(answer.Get("error")) {
 			failed++
 			return

@@ -49,7 +49,8 @@ func (s *draft) noJudges(at place) {
 	s.refuse(at, "add judges: [provider:model]", "judges are missing")
 }
 
-// ofProvider returns the target of a model whose provider is written apart, or also before it.
+// ofProvider returns the target of a model whose provider is given separately; the model's name may
+// repeat it.
 func ofProvider(provider, model string) string {
 	if provider == "" || model == "" || strings.HasPrefix(model, provider+":") {
 		return model
@@ -81,7 +82,7 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 	return true
 }
 
-// checkJudges wants judges that can be asked, by unique names.
+// checkJudges requires that all judges can be asked and have unique names.
 func (s *draft) checkJudges() {
 	first := map[string]place{}
 	for i, judge := range s.asked.Judges {
@@ -96,7 +97,7 @@ func (s *draft) checkJudges() {
 	}
 }
 
-// checkModels wants models of listed runs that can be asked.
+// checkModels requires that the models of listed runs can be asked.
 func (s *draft) checkModels() {
 	if s.asked.Runs == nil {
 		return
@@ -106,8 +107,8 @@ func (s *draft) checkModels() {
 	}
 }
 
-// reachable requires a known provider that, if the calls are made here, has an address, and
-// returns its model's abilities.
+// reachable requires a known provider and, if this process makes the calls, its address. It returns
+// the abilities of the judge's model.
 func (s *draft) reachable(at place, judge eval.Judge) (can providers.Capabilities, ok bool) {
 	e, known := s.known[judge.Provider]
 	switch {
@@ -121,7 +122,7 @@ func (s *draft) reachable(at place, judge eval.Judge) (can providers.Capabilitie
 	return e.Capabilities(judge.Model), true
 }
 
-// demands reports whether something is required of the answers to any kind of runs.
+// demands reports whether required holds for any kind of runs.
 func (s *draft) demands(required func(eval.Kind) bool) bool {
 	return slices.ContainsFunc(plan.Phases(&s.asked), required)
 }
@@ -155,13 +156,13 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 	case !reasoned || can.Reasoning != providers.ReasoningNone:
 	case s.asked.Reasoning == eval.Required:
 		s.refuse(at, "set reasoning: off, or use another model", "%s does not reason", judge.Target())
-	case !slices.Contains(s.settings.Unreasoning, judge.Target()): // the default of listed runs
+	case !slices.Contains(s.settings.Unreasoning, judge.Target()): // listed runs require reasoning by default
 		s.settings.Unreasoning = append(s.settings.Unreasoning, judge.Target())
 		s.warn(at, "", "%s does not reason, so its answers need not show that it did", judge.Target())
 	}
 }
 
-// maxOverrides bounds how many values one judge's overrides hold.
+// maxOverrides bounds how many values one judge's overrides have.
 const maxOverrides = 1000
 
 // overrides reads a judge's settings. Those that every dialect knows are checked; the rest goes

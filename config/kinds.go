@@ -77,7 +77,7 @@ func (y *yamlFile) scale(v value) eval.Scale {
 
 const maxScale = 1_000_000
 
-// allPairs is what a pairwise block asks that says nothing.
+// allPairs returns the pairwise block that an empty one stands for.
 func allPairs() *eval.Pairwise {
 	return &eval.Pairwise{
 		Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1, Template: prompt.DefaultTemplate(eval.KindPairwise),
@@ -132,8 +132,8 @@ func (s *draft) ranked(y *yamlFile, v value) {
 	}
 }
 
-// pairs reads all, sample:SHARE, swiss, swiss:SHARE, {baseline: CANDIDATE} or
-// {file: …}; who or which file that is, is left to the caller.
+// pairs reads all, sample:SHARE, swiss, swiss:SHARE, {baseline: CANDIDATE} or {file: …}. The caller
+// reads the candidate or file from named.
 func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 	const want = "all, sample:0.2, swiss, {baseline: CANDIDATE} or {file: pairs.csv}"
 	word, ok := scalar(v.node)
@@ -171,10 +171,10 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 	return eval.Pairs{Mode: eval.PairsAll}, nil
 }
 
-// defaultShare of all pairs is what swiss compares: it ranks nearly as well as all do.
+// defaultShare is the share of all pairs that swiss compares. It ranks nearly as well as all pairs.
 const defaultShare = 0.4
 
-// share reads the part of the pairs that is compared.
+// share reads the share of the pairs that is compared.
 func (y *yamlFile) share(v value, mode, text string) float64 {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(f > 0 && f <= 1) {

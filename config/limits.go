@@ -7,10 +7,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// combine joins the limits of several files, strongest file last: of two with one ID the
-// tightest stays, as everywhere else, and a limit that another always beats is a warning.
-// Beaten fleet limits do not concern the submitter, so only limits written in file are warned
-// of.
+// combine merges the limits of several files, strongest file last. Of two with one ID, it keeps the
+// tightest, as everywhere else. A limit that another always beats is a warning, but only if it is
+// written in file: beaten fleet limits do not concern the submitter.
 func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 	f.oneZone(limits, file)
 	for i, a := range limits {
@@ -39,7 +38,7 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 	return all
 }
 
-// oneZone gives quotas of one id one time zone, the first that is written; an
+// oneZone gives all quotas with one id the time zone of the first that is written, because an
 // account has only one.
 func (f *findings) oneZone(limits []limit, file string) {
 	zones := map[string]limit{}
@@ -60,7 +59,7 @@ func (f *findings) oneZone(limits []limit, file string) {
 	}
 }
 
-// origin is the place as said within a sentence.
+// origin returns the place in a form that fits into a sentence.
 func (p place) origin() string {
 	if p.file == "" {
 		return p.path
@@ -68,11 +67,11 @@ func (p place) origin() string {
 	return p.String()
 }
 
-// tightest is the limit that keeps both a and b, which have one id.
+// tightest returns a limit that implies both a and b, which have the same id.
 func tightest(a, b ratelimit.Limit) ratelimit.Limit {
 	a.Max = min(a.Max, b.Max)
 	switch {
-	case a.Burst == 0 || b.Burst == 0: // unset is the smallest: a tenth of a second's worth
+	case a.Burst == 0 || b.Burst == 0: // unset is the smallest: the amount of a tenth of a second
 		a.Burst = 0
 	default:
 		a.Burst = min(a.Burst, b.Burst)
@@ -86,8 +85,8 @@ func tightest(a, b ratelimit.Limit) ratelimit.Limit {
 	return a
 }
 
-// stricter orders windows of one rate: a bucket forgives most, a shorter window
-// less than a longer one, a sliding window less than a fixed one.
+// stricter reports whether a allows less than b, for the same rate. A bucket allows most, a shorter
+// window less than a longer one, and a sliding window less than a fixed one.
 func stricter(a, b ratelimit.Window) bool {
 	switch {
 	case a.Shape == "" || b.Shape == "":
@@ -98,16 +97,15 @@ func stricter(a, b ratelimit.Window) bool {
 	return a.Shape == ratelimit.Sliding && b.Shape == ratelimit.Fixed
 }
 
-// beats reports that b is never reached where a holds: a applies to every call
-// that b applies to, and whatever a lets through, b does too. When that cannot be
-// told it is false.
+// beats reports whether b can never be reached because of a: a applies to every call that b applies
+// to, and b admits whatever a admits. It is false if that is not certain.
 func beats(a, b ratelimit.Limit) bool {
 	covers := a.Kind == b.Kind ||
 		a.Kind == ratelimit.Tokens && (b.Kind == ratelimit.InputTokens || b.Kind == ratelimit.OutputTokens)
 	if !covers || !a.Matches(b.Scope) || b.Charged && !a.Charged {
 		return false
 	}
-	if b.Adaptive && (!a.Adaptive || a.Scope != b.Scope) { // it may be cut below a
+	if b.Adaptive && (!a.Adaptive || a.Scope != b.Scope) { // b may be cut below a
 		return false
 	}
 	switch {
@@ -127,8 +125,8 @@ func beats(a, b ratelimit.Limit) bool {
 	return rate(a) <= rate(b) && burst(a) <= burst(b)
 }
 
-// most is the greatest number of calls, or tokens, that a limit lets through in
-// any span of a length.
+// most returns the greatest number of calls, or tokens, that a limit admits in any interval of
+// length span.
 func most(l ratelimit.Limit, span time.Duration) float64 {
 	periods := func(length time.Duration) float64 { return math.Ceil(float64(span) / float64(length)) }
 	switch {
@@ -136,21 +134,22 @@ func most(l ratelimit.Limit, span time.Duration) float64 {
 		return (periods(shortestDay) + 1) * float64(l.Max)
 	case l.Window.Shape == "":
 		return within(l, span) + burst(l)
-	case l.Window.Shape == ratelimit.Fixed: // a span may overlap one period more than it is long
+	case l.Window.Shape == ratelimit.Fixed: // an interval may overlap one period more than fit into it
 		return (periods(l.Window.Length) + 1) * within(l, l.Window.Length)
 	}
 	return periods(l.Window.Length) * within(l, l.Window.Length)
 }
 
-// rate is what a limit admits in a second, averaged over a period.
+// rate returns how much a limit admits per second, averaged over a period.
 func rate(l ratelimit.Limit) float64 { return float64(l.Max) / l.Period.Seconds() }
 
 func within(l ratelimit.Limit, span time.Duration) float64 { return rate(l) * span.Seconds() }
 
-// shortestDay is that on which clocks go forward.
+// shortestDay is the length of the day on which clocks go forward.
 const shortestDay = 23 * time.Hour
 
-// longestDay of a quota is, outside UTC, that on which clocks go back.
+// longestDay returns the length of a quota's longest day: outside UTC, that on which clocks go
+// back.
 func longestDay(quota ratelimit.Limit) time.Duration {
 	if quota.Resets == defaultZone {
 		return 24 * time.Hour
@@ -158,7 +157,7 @@ func longestDay(quota ratelimit.Limit) time.Duration {
 	return 25 * time.Hour
 }
 
-// burst is how many calls a bucket lets through at once.
+// burst returns how many calls a bucket admits at once.
 func burst(l ratelimit.Limit) float64 {
 	if l.Burst > 0 {
 		return float64(l.Burst)

@@ -10,17 +10,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// many bounds how many problems of one file are kept: a file in another format would
-// otherwise have one for each of its lines.
+// many bounds how many problems of one file are kept, because a file in another format would have
+// one in each of its lines.
 type many struct {
 	*findings
-	before int // problems of others
+	before int // problems of other files
 	more   int
 }
 
 func (f *findings) many() *many { return &many{findings: f, before: len(f.problems)} }
 
-// bound drops what is too many, and counts it.
+// bound drops problems beyond the maximum, and counts them.
 func (m *many) bound() {
 	if extra := len(m.problems) - m.before - maxListed; extra > 0 {
 		m.more += extra
@@ -38,7 +38,7 @@ func (m *many) say(at place) {
 
 // jsonLines reads the JSON objects of a file, with numbers as they are written.
 func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {
-	const noText = "[]" // refused where a text is wanted, unlike null
+	const noText = "[]" // refused where text is wanted, unlike null
 	s.textLines(path, from, noText, func(at place, line []byte) {
 		if values, ok := s.jsonObject(at, line); ok {
 			take(at, values)
@@ -46,15 +46,14 @@ func (s *draft) jsonLines(path string, from io.Reader, take func(at place, value
 	})
 }
 
-// maxLine is the length of the longest line: a JSON string may take six bytes for one of the
-// text.
+// maxLine is the most bytes in a line: a JSON string may take six bytes for one byte of text.
 const maxLine = 6*maxText + 1<<16
 
-// textLines reads the JSON values of a file, one a line without the space around it. Empty lines
-// are skipped. The elements of a list, and objects that span lines, are read as if each were a
-// line. What take is given is overwritten by the next line.
+// textLines passes each JSON value of a file to take: one per line, without surrounding space.
+// Empty lines are skipped. The elements of a list, and objects that span lines, count as lines.
+// take must not keep the line, because the next one overwrites it.
 //
-// nan takes the place of NaN and Infinity, which are no JSON.
+// nan replaces NaN and Infinity, which are not valid JSON.
 func (s *draft) textLines(path string, from io.Reader, nan string, take func(at place, line []byte)) {
 	source := bufio.NewReaderSize(from, 1<<16)
 	if head, _ := source.Peek(source.Size()); spansLines(head) {
@@ -116,7 +115,7 @@ func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok boo
 	return values, true
 }
 
-// spansLines reports whether a file that begins so is a list of JSON values, or has objects
+// spansLines reports whether a file with this beginning is a list of JSON values, or has objects
 // that span lines.
 func spansLines(head []byte) bool {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n")
@@ -181,7 +180,7 @@ func (s *draft) jsonValues(path string, from io.Reader, nan string, take func(at
 		many.bound()
 	}
 	if list {
-		if _, err := decoder.Token(); err != nil { // the end of the list
+		if _, err := decoder.Token(); err != nil { // the closing bracket of the list
 			refuse(err)
 		}
 	}
@@ -192,11 +191,11 @@ func (s *draft) jsonValues(path string, from io.Reader, nan string, take func(at
 	many.say(at)
 }
 
-// notNumbers are words that Python writes for numbers that JSON does not have.
+// notNumbers lists Python's words for numbers that JSON does not have.
 var notNumbers = [][]byte{[]byte("-Infinity"), []byte("Infinity"), []byte("NaN")}
 
-// withoutNaN puts another value in the place of words that are no JSON: they must not make the
-// rest of a line unreadable.
+// withoutNaN replaces the words that are not valid JSON, so that they do not make the rest of a
+// line unreadable.
 func withoutNaN(text []byte, with string) []byte {
 	if !bytes.Contains(text, notNumbers[1]) && !bytes.Contains(text, notNumbers[2]) {
 		return text

@@ -11,14 +11,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// Flags that list runs, or say something of those that are listed.
+// Flags that list runs, or set something for listed runs.
 const (
 	runsConfigFlag = "--runs-config"
 	runsStdinFlag  = "--runs-stdin"
 	pairFlag       = "--file-a"
 )
 
-// flags are those of l's ways that were used.
+// flags returns the flags that listed runs.
 func (l Listed) flags() []string {
 	var used []string
 	if l.File != "" {
@@ -33,9 +33,8 @@ func (l Listed) flags() []string {
 	return used
 }
 
-// LoadRuns makes an evaluation of what Options.Listed lists, without an evaluation
-// file. Paths are relative to the file of Listed.File, else to the working folder.
-// Its error is of type Problems.
+// LoadRuns makes an evaluation of the runs in Options.Listed, without an evaluation file. Paths are
+// relative to the file of Listed.File, else to the working folder. Its error is of type Problems.
 func LoadRuns(o Options) (*Submission, error) {
 	if used := o.Listed.flags(); len(used) == 1 && used[0] == runsConfigFlag {
 		file := o.Listed.File
@@ -71,7 +70,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	}
 	flag := strings.Join(used, "")
 	if list != nil && isEmptyList(list.node) && (single != nil || flag != "") {
-		list = nil // an empty list asks for the single run, as no list does
+		list = nil // an empty list is like none, so the single run is asked
 	}
 	if list != nil && single != nil {
 		s.refuse(single.key, "remove one of them", "line %d already has a list of runs", list.key.line)
@@ -128,7 +127,7 @@ func (s *draft) runsConfig(path string) {
 // stdin is the name of standard input in problems.
 const stdin = "stdin"
 
-// runsJSON reads a JSON array of runs. JSON is YAML, and so are its places.
+// runsJSON reads a JSON array of runs. It parses it as YAML, which includes JSON and gives places.
 func (s *draft) runsJSON(from io.Reader) {
 	at := place{file: stdin}
 	text, err := io.ReadAll(io.LimitReader(from, maxText+1))
@@ -165,8 +164,7 @@ func (s *draft) runsJSON(from io.Reader) {
 	}
 }
 
-// pair takes in the run of two files that flags name. Its answer may be written
-// anywhere.
+// pair adds the run of two files that flags name. Its answer may be written anywhere.
 func (s *draft) pair(l Listed) {
 	r := writtenRun{
 		id: "run1", fileA: l.FileA, fileB: l.FileB, out: filepath.ToSlash(l.Out), anywhere: true,

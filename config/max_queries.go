@@ -16,7 +16,7 @@ const (
 	maxAttemptsFlag    = "--max-attempts"
 )
 
-// ownRate is a rate in the file of --max-queries-json, and where it is.
+// ownRate is a rate in the file of --max-queries-json, with its place.
 type ownRate struct {
 	prompto.Rate
 	at    place
@@ -31,8 +31,8 @@ func ratesOf(own []ownRate) []prompto.Rate {
 	return rates
 }
 
-// ownRates reads the file of --max-queries-json: an object of whole numbers, or of
-// objects of them by model.
+// ownRates reads the file of --max-queries-json: an object of whole numbers, or of objects that
+// hold whole numbers by model.
 func (s *draft) ownRates(path string) []ownRate {
 	text, ok := s.readText(path, maxSettings)
 	if !ok {
@@ -72,7 +72,7 @@ func (s *draft) ownRates(path string) []ownRate {
 	return rates
 }
 
-// rate reads a number of prompts a minute.
+// rate reads a number of prompts per minute.
 func (j jsonText) rate(m member, path string) (most int, ok bool) {
 	n, err := strconv.Atoi(string(m.value))
 	if err != nil || n < 1 || n > math.MaxInt32 {
@@ -82,14 +82,14 @@ func (j jsonText) rate(m member, path string) (most int, ok bool) {
 	return n, true
 }
 
-// countedSender is a sender with its first position, and its number of prompts.
+// countedSender is a sender with the place of its first prompt, and its number of prompts.
 type countedSender struct {
 	prompto.Sender
 	at      place
 	prompts int
 }
 
-// unused warns about own rates that apply to no prompt and are probably misspelt.
+// unused warns about rates that apply to no prompt and are probably misspelt.
 func (f *findings) unused(rates []ownRate, senders []countedSender) {
 	var keys []string
 	models := map[string][]string{} // by key

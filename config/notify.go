@@ -5,18 +5,18 @@ import (
 	"net/url"
 )
 
-// DefaultNotifySecret is the environment variable with the secret of notify unless
-// secret_env names another.
+// DefaultNotifySecret is the environment variable that holds the secret of notify unless secret_env
+// names another.
 const DefaultNotifySecret = "EVALFLEET_NOTIFY_SECRET"
 
-// Notify is the receiver that a controller tells that an evaluation has ended or stopped.
+// Notify is the receiver that a controller notifies when an evaluation has ended or stopped.
 type Notify struct {
-	URL       string // of the receiver; empty: there is none
+	URL       string // of the receiver; empty: none
 	SecretEnv string // environment variable with the secret that signs
 	Pages     string // address of the controller's pages, for a link to the report; may be empty
 }
 
-// notify reads the fleet file's key of that name.
+// notify reads the notify block of the fleet file.
 func (y *yamlFile) notify(v value) Notify {
 	var n Notify
 	y.mapping(v, keys{

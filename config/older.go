@@ -15,8 +15,8 @@ type olderNames struct {
 	grounding                         place
 }
 
-// read takes the older names into the draft, for which all else has been read. A
-// file says a thing by one name.
+// read applies the older names to the draft, for which all else has been read. It refuses a setting
+// that the file has under both names.
 func (o olderNames) read(y *yamlFile, s *draft, retry *value) {
 	if v := o.enforceWebSearch; v != nil && y.onlyName(*v, o.grounding, "grounding") {
 		s.asked.Grounding = eval.Off
@@ -36,8 +36,8 @@ func (o olderNames) read(y *yamlFile, s *draft, retry *value) {
 	}
 }
 
-// olderRetry reads a retries block. Its jitter is a time, or whether the wait lies
-// anywhere between nothing and the delay.
+// olderRetry reads a retries block. Its jitter is a duration, or whether the wait is drawn from all
+// between 0 and the delay.
 func (y *yamlFile) olderRetry(v value, r *record.Retry) {
 	y.mapping(v, keys{
 		"attempts":           func(v value) { r.MaxAttempts = y.integer(v, 1, math.MaxInt32) },
@@ -71,7 +71,7 @@ func (o olderNames) readAPI(y *yamlFile, s *draft) {
 	})
 }
 
-// onlyName refuses an older name beside the key that replaced it.
+// onlyName refuses an older name next to the key that replaced it.
 func (y *yamlFile) onlyName(v value, other place, name string) bool {
 	if other == (place{}) {
 		return true

@@ -48,8 +48,8 @@ func (s *draft) outputs(runs []writtenRun, whole []bool, dir string) {
 	}
 }
 
-// namedRuns returns runs with the names that patterns of outputs refer to, at the
-// positions of the written ones.
+// namedRuns returns the runs with the names that patterns of outputs refer to. They have the same
+// positions as written.
 func (s *draft) namedRuns(written []writtenRun) *eval.Runs {
 	runs := &eval.Runs{}
 	for i, r := range written {
@@ -66,9 +66,9 @@ type outputs struct {
 	draft   *draft
 	named   *eval.Runs
 	working string             // the real path of the working folder
-	read    map[string]string  // files that are read, by their real paths, as they are written
+	read    map[string]string  // files that are read, as written, by their real paths
 	writers map[written]string // ids of runs by output path
-	folders map[string]string  // ids of runs by the folders in which they write, in lower case
+	folders map[string]string  // ids of runs by the folders that they write to, in lower case
 }
 
 // written is a path in lower case, in one of two folders.
@@ -85,7 +85,7 @@ const (
 	ofOutDir             // the output folder
 )
 
-// claim notes that a run writes a path, unless another does.
+// claim records that a run writes to a path, and refuses it if another run does already.
 func (o *outputs) claim(r writtenRun, at place, in base, path string) bool {
 	const fix = "end it with <run_id>, and give runs ids that differ in more than case and in characters that file names cannot contain"
 	key := written{in, strings.ToLower(path)}
@@ -113,7 +113,8 @@ func foldersOf(path string) iter.Seq[string] {
 	}
 }
 
-// name is the path of a run's answer by its pattern.
+// name returns the path of a run's answer, made from its pattern. It reports a path that is invalid
+// or leads outside the working folder; ok is false then.
 func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	s := o.draft
 	for _, unknown := range promptforge.Unknown(r.out) {
@@ -154,7 +155,7 @@ func hidden(path string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(part string) bool { return strings.HasPrefix(part, ".") })
 }
 
-// free reports whether a file can be written at a path without harm.
+// free reports whether a file can be written to a path without harm.
 func (o *outputs) free(r writtenRun, name string) bool {
 	s := o.draft
 	if input, ok := o.read[realPath(name)]; ok {
@@ -190,7 +191,8 @@ func (o *outputs) free(r writtenRun, name string) bool {
 	return true
 }
 
-// inFolder is a path, as it is written, from the folder to which it is relative.
+// inFolder returns path, which is relative to dir unless it is absolute, with the separators of
+// this system.
 func inFolder(dir, path string) string {
 	path = filepath.FromSlash(path)
 	if filepath.IsAbs(path) {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// systemFolders hold no documents: files in them show processes and devices.
+// systemFolders lists folders without documents: their files show processes and devices.
 var systemFolders = []string{"/proc", "/sys", "/dev"}
 
-// mayRead refuses a file that an evaluation file names and that is not below dir,
-// also where symbolic links lead out of it. Options.AllowOutside allows it, except in
-// systemFolders.
+// mayRead reports whether a file that an evaluation file names may be read, and refuses it
+// otherwise. The file must be below dir, also after following symbolic links. Options.AllowOutside
+// allows other files, except in systemFolders.
 func (s *draft) mayRead(at place, dir, path string) bool {
 	real := realPath(path)
 	if slices.ContainsFunc(systemFolders, func(folder string) bool { return isBelow(folder, real) }) {

@@ -11,8 +11,8 @@ import (
 // maxPairs bounds the size of a file of pairs.
 const maxPairs = 512 << 20
 
-// pairColumns are the columns that a file of pairs must have; others are left
-// alone, so that a file of votes serves too.
+// pairColumns are the columns that a file of pairs must have. Others are ignored, so that a file of
+// votes can be used too.
 var pairColumns = []string{"item", "candidate_a", "candidate_b"}
 
 // pairList reads one file of pairs.
@@ -69,7 +69,7 @@ func (l *pairList) take() {
 		return
 	}
 	key := pair
-	if l.order != eval.OrderAsListed { // only as listed is the reverse another question
+	if l.order != eval.OrderAsListed { // in all other orders, the reverse is the same question
 		key = [2]int{min(pair[0], pair[1]), max(pair[0], pair[1])}
 	}
 	if before, ok := l.seen[key]; ok {
@@ -80,8 +80,8 @@ func (l *pairList) take() {
 	l.pairs = append(l.pairs, pair)
 }
 
-// pair finds the two documents that cells called as pairColumns name; at is the
-// place of the first of them.
+// pair returns the two documents that the cells of pairColumns name; at is the place of the first
+// of them.
 func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int, at place, ok bool) {
 	s := set.draft
 	item, at := cell(pairColumns[0])

@@ -66,7 +66,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 	return all
 }
 
-// dimensions reads a list, or the file that has it.
+// dimensions reads a list of dimensions, or the file that contains it.
 func (s *draft) dimensions(y *yamlFile, v value) []eval.Dimension {
 	if _, isName := scalar(v.node); !isName {
 		return y.dimensionList(v)
@@ -122,8 +122,7 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 	return all
 }
 
-// batchingFromEnv lays the variable of the bounded-concurrency specification over the
-// file.
+// batchingFromEnv lets the variable of the bounded-concurrency specification override the file.
 func (s *draft) batchingFromEnv() {
 	raw, ok := s.options.lookup("BATCHING_ENABLED")
 	if !ok {
@@ -136,8 +135,8 @@ func (s *draft) batchingFromEnv() {
 	s.batching = on
 }
 
-// setBatching names the agents that are asked for all dimensions in one call: those
-// whose provider has structured output.
+// setBatching names the agents that are asked about all dimensions in one call: those whose
+// provider has structured output.
 func (s *draft) setBatching() {
 	s.batchingFromEnv()
 	if s.asked.Panel == nil || !s.batching {
@@ -157,7 +156,7 @@ func (s *draft) setBatching() {
 	}
 }
 
-// checkAgents wants agents that can be asked.
+// checkAgents requires that all agents can be asked.
 func (s *draft) checkAgents() {
 	if s.asked.Panel == nil {
 		return

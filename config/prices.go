@@ -15,15 +15,15 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// mostPrice and mostBudget keep money exact, in USD: of a million tokens or a
-// thousand searches, and in all.
+// mostPrice and mostBudget bound amounts of USD so that sums stay exact: mostPrice for a million
+// tokens or a thousand searches, mostBudget for an evaluation.
 const (
 	mostPrice  = 100_000
 	mostBudget = 1_000_000
 )
 
-// prices reads rows of prices by "provider:model", which may end in a star for
-// every model whose name begins so.
+// prices reads prices by "provider:model". A key may end in a star, which matches every model whose
+// name begins so.
 func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 	y.entries(v, func(target string, v value) {
 		if _, _, err := eval.ParseTarget(target); err != nil || !harmless.IsName(target) {
@@ -54,7 +54,7 @@ func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 	})
 }
 
-// rates reads the prices of tokens, and others beside them.
+// rates reads the prices of tokens, and the keys in others.
 func (y *yamlFile) rates(v value, into *providers.Rates, others keys) {
 	written := map[string]bool{}
 	must := func(key string, into *float64) func(value) {
@@ -86,7 +86,8 @@ func (y *yamlFile) dollars(v value) float64 {
 	return usd
 }
 
-// priceOf is a model's row: the one with its name, or else the one with the longest prefix.
+// priceOf returns the price of a model: the row with its name, or else the one with the longest
+// matching prefix.
 func priceOf(rows map[string]providers.Price, target string) (providers.Price, bool) {
 	if p, ok := rows[target]; ok {
 		return p, true
@@ -116,7 +117,7 @@ func (y *yamlFile) budget(v value) money {
 	})
 	nano := int64(math.Round(usd * ratelimit.Dollar))
 	switch {
-	case !valid: // is reported
+	case !valid: // already reported
 	case !written:
 		y.refuse(v.place, "add usd, for example {usd: 50}", "the budget has no amount")
 	case nano < 1 || usd > mostBudget:
@@ -125,14 +126,14 @@ func (y *yamlFile) budget(v value) money {
 	return money{nano, at}
 }
 
-// money is an amount of money in nano-USD, 0 for none, and its position.
+// money is an amount of money in nano-USD, 0 for none, with its place.
 type money struct {
 	nano int64
 	at   place
 }
 
-// price is a model's price: from the files, the evaluation's rows over the fleet's, or else
-// from the built-in table (listed).
+// price returns a model's price. It is from the files, where the evaluation's rows override the
+// fleet's, or else from the built-in table; listed reports the latter.
 func (s *draft) price(provider, model string) (p providers.Price, known, listed bool) {
 	rows := maps.Clone(s.fleet.Prices)
 	maps.Copy(rows, s.prices)
@@ -143,8 +144,8 @@ func (s *draft) price(provider, model string) (p providers.Price, known, listed 
 	return p, known, known && p.Input > 0
 }
 
-// priceEveryone puts what everyone costs into the settings. A budget needs all of
-// it: what a call costs would else be unknown, which is not 0.
+// priceEveryone stores the prices of all models in the settings. A budget requires all of them:
+// without a price, the cost of a call is unknown, not 0.
 func (s *draft) priceEveryone() {
 	prices := map[string]providers.Price{}
 	var unbounded []string

@@ -10,20 +10,20 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Problem is one problem: its position, the value found, and the valid one.
+// Problem is one problem of the input: its place, the value found, and a valid value.
 type Problem struct {
 	File    string // empty: not in a file
 	Line    int    // from 1; 0: the file as a whole
 	Column  int    // from 1; 0: the line as a whole
 	Path    string // the key ("judges[1].model"), flag or variable; may be empty
 	Message string // the value found
-	Fix     string // what would be right; may be empty
+	Fix     string // how to correct it; may be empty
 
-	more   int  // further problems of the file, which are only counted
-	listed bool // however many others of the file there are
+	more   int  // further problems of the file, which are counted but not listed
+	listed bool // list it, however many others the file has
 }
 
-// String is the problem on one line: position, key, value found, valid value.
+// String returns the problem as one line: place, key, value found, valid value.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -48,22 +48,22 @@ func (p Problem) String() string {
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// Problems are all problems of the input. It is the error of every function here that reads
-// settings.
+// Problems lists all problems of the input. It is the error of every function of this package that
+// reads settings.
 type Problems []Problem
 
-// maxListed bounds how many problems of one file are listed, and maxLines those of all: a file
+// maxListed bounds how many problems of one file are listed, and maxLines how many in all: a file
 // in another format, or a folder of such files, has thousands.
 const (
 	maxListed = 20
 	maxLines  = 100
 )
 
-// Error has one line a problem, at most 20 of each file and 100 in all, and how many more there
-// are.
+// Error returns one line per problem, at most 20 of each file and 100 in all. The last line says
+// how many more there are.
 func (p Problems) Error() string { return strings.Join(p.Listed("problem"), "\n") }
 
-// Listed returns the lines of Error for problems that are called something else, such as "warning".
+// Listed returns the lines of Error with another word for "problem", such as "warning".
 func (p Problems) Listed(what string) []string {
 	var lines []string
 	listed, more, rest := map[string]int{}, 0, 0
@@ -96,7 +96,7 @@ type place struct {
 	path         string
 }
 
-// String is the place without its key: "answers.jsonl:17".
+// String returns the place without its key, for example "answers.jsonl:17".
 func (p place) String() string {
 	s := p.file
 	if p.line > 0 {
@@ -108,7 +108,7 @@ func (p place) String() string {
 type findings struct {
 	problems Problems
 	warnings Problems
-	opened   func(path string) // as Options.Opened; may be nil
+	opened   func(path string) // like Options.Opened; may be nil
 }
 
 func (f *findings) refuse(at place, fix, format string, args ...any) {
@@ -124,8 +124,8 @@ func (p place) problem(fix, format string, args ...any) Problem {
 		Message: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// err is the problems as an error, nil when there are none: file by file, each
-// from top to bottom.
+// err returns the problems as an error of type Problems, nil if there are none. They are sorted by
+// file, and each file's from top to bottom.
 func (f *findings) err() error {
 	if len(f.problems) == 0 {
 		return nil
@@ -139,11 +139,11 @@ func (f *findings) err() error {
 	slices.SortStableFunc(f.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	f.problems = slices.Compact(f.problems) // what an alias repeats is one problem
+	f.problems = slices.Compact(f.problems) // an alias repeats the problem of its anchor
 	return f.problems
 }
 
-// didYouMean proposes the nearest known word, or lists known ones when none is
+// didYouMean returns a fix that proposes the nearest known word, or lists known words if none is
 // near.
 func didYouMean(word string, known []string) string {
 	if near := wording.Nearest(word, known); near != "" {

@@ -19,8 +19,8 @@ import (
 
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// providers reads a providers block into known. Only the fleet's own file may change providers,
-// built-in ones and its own (configured): an evaluation file that moved one to another address
+// providers reads a providers block into known. Only the fleet's own file may change the providers
+// in configured, built-in or its own. An evaluation file that moved one of them to another address
 // would receive its key there.
 func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry) {
 	ours := catalog.BuiltIn()
@@ -49,8 +49,8 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 	})
 }
 
-// provider reads one endpoint over base, a built-in one or nothing but a name. Only the
-// fleet's own file, which its operator wrote, names headers and certificates.
+// provider reads one endpoint over base, which is a built-in provider or has only a name. Only the
+// fleet's own file, which its operator wrote, may set headers and certificates.
 func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalog.Entry {
 	e, addressAt := base, place{}
 	e.Dialect, e.BaseURL = "", ""
@@ -79,7 +79,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 	if (e.CertFile == "") != (e.KeyFile == "") {
 		y.refuse(v.key, "give both", "client_cert and client_key must both be set")
 	}
-	if e.Like != "" { // all but the key: that of one account is no other's
+	if e.Like != "" { // all but the key, which belongs to one account
 		base = catalog.BuiltIn()[e.Like]
 	}
 	e.Dialect = cmp.Or(e.Dialect, base.Dialect, catalog.Chat)
@@ -93,11 +93,11 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 	return e
 }
 
-// unsettable are headers that belong to the connection or to the dialect's body.
+// unsettable lists headers that belong to the connection or to the dialect's body.
 var unsettable = []string{"Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te", "Trailer"}
 
-// headers reads the headers of an endpoint's requests: {NAME: VALUE} or, with the value
-// in an environment variable, {NAME: {env: VARIABLE}}.
+// headers reads the headers of an endpoint's requests: {NAME: VALUE} or, if the value is in an
+// environment variable, {NAME: {env: VARIABLE}}.
 func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 	headers := map[string]catalog.HeaderValue{}
 	y.entries(v, func(name string, v value) {
@@ -138,7 +138,7 @@ func (y *yamlFile) absolute(v value) string {
 	return full
 }
 
-// like reads the name of a built-in provider that the endpoint is another account of.
+// like reads the name of the built-in provider at which the endpoint is another account.
 func (y *yamlFile) like(v value, base catalog.Entry) string {
 	name := catalog.Canonical(y.text(v))
 	var hosted []string
@@ -157,8 +157,8 @@ func (y *yamlFile) like(v value, base catalog.Entry) string {
 	return name
 }
 
-// models reads facts about models by prefixes of their names. The longest prefix comes first,
-// and so is the strongest.
+// models reads facts about models by prefixes of their names. They are sorted longest prefix first,
+// because the first that matches applies.
 func (y *yamlFile) models(v value) []catalog.Rule {
 	var rules []catalog.Rule
 	y.entries(v, func(prefix string, v value) {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Proxy reads HTTPS_PROXY, HTTP_PROXY and NO_PROXY, also in lower case, as curl and Go
-// programs do: the proxy of a provider's address, nil for none. Loopback addresses have
-// none. The error is of type Problems and never quotes a variable, because a proxy's
-// URL may have a password.
+// Proxy reads HTTPS_PROXY, HTTP_PROXY and NO_PROXY, also in lower case, as curl and Go programs do.
+// The function it returns finds the proxy for a provider's address; nil: none. Loopback addresses
+// have none. The error is of type Problems and never quotes a variable, because a proxy's URL may
+// contain a password.
 func Proxy(env Lookup) (func(target *url.URL) (*url.URL, error), error) {
 	var found findings
 	read := func(name string) string {
@@ -22,7 +22,7 @@ func Proxy(env Lookup) (func(target *url.URL) (*url.URL, error), error) {
 	}
 	address := func(name string) string {
 		value := read(name)
-		if value != "" && !isProxy(value) { // it would be ignored
+		if value != "" && !isProxy(value) { // it would be ignored otherwise
 			found.refuse(place{path: name}, `want an address such as "http://proxy.example:3128"`, "not the address of a proxy")
 		}
 		return value

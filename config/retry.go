@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// retry reads a retry block over the current values. Each setting has two names: those of the
-// bounded-concurrency specification, and those of file runs, whose delays are milliseconds.
+// retry reads a retry block over the current values. Each setting has two names: that of the
+// bounded-concurrency specification, and that of file runs, whose delays are in milliseconds.
 func (y *yamlFile) retry(v value, r *record.Retry) {
 	first := map[any]value{} // by setting
 	once := func(what any, read func(value)) func(value) {
@@ -41,8 +41,8 @@ func (y *yamlFile) retry(v value, r *record.Retry) {
 	})
 }
 
-// retries reads the retry blocks of a file, the one under concurrency first: the
-// other is stronger.
+// retries reads the two retry blocks of a file: weak, the one under concurrency, and strong, which
+// overrides it.
 func (y *yamlFile) retries(weak, strong *value, r *record.Retry) {
 	for _, v := range []*value{weak, strong} {
 		if v != nil {
@@ -51,8 +51,8 @@ func (y *yamlFile) retries(weak, strong *value, r *record.Retry) {
 	}
 }
 
-// retryFromEnv lays the variables of the bounded-concurrency specification over
-// what already holds. Their delays are seconds.
+// retryFromEnv lets the variables of the bounded-concurrency specification override the current
+// values. Their delays are in seconds.
 func (f *findings) retryFromEnv(o Options, r *record.Retry) {
 	if raw, ok := o.lookup("RETRY_MAX_ATTEMPTS"); ok {
 		n, err := strconv.Atoi(raw)
@@ -65,7 +65,7 @@ func (f *findings) retryFromEnv(o Options, r *record.Retry) {
 	f.secondsFromEnv(o, "RETRY_MAX_DELAY", &r.MaxDelay)
 }
 
-// attemptsFlag lays --max-attempts over what already holds.
+// attemptsFlag lets --max-attempts override the current value.
 func (s *draft) attemptsFlag() {
 	n := s.options.Experiment.MaxAttempts
 	if n == nil {

@@ -17,8 +17,8 @@ type asks struct {
 	providerAt, modelAt place
 }
 
-// over is a completed from weaker. A model belongs to its provider, so that of another provider
-// is not taken.
+// over returns a with missing parts taken from weaker. It takes no model of another provider,
+// because a model belongs to its provider.
 func (a asks) over(weaker asks) asks {
 	if a.model == "" && (a.provider == "" || weaker.provider == "" || a.provider == weaker.provider) {
 		a.model, a.modelAt = weaker.model, weaker.modelAt
@@ -29,7 +29,7 @@ func (a asks) over(weaker asks) asks {
 	return a
 }
 
-// places are where what a has was written.
+// places returns where the parts of a were written.
 func (a asks) places() []place {
 	var all []place
 	if a.provider != "" {
@@ -81,7 +81,7 @@ func (y *yamlFile) runs(v value) []writtenRun {
 	return all
 }
 
-// run reads one run of a list, or the block of a single one.
+// run reads one run of a list, or the block of a single run.
 func (y *yamlFile) run(v value) writtenRun {
 	r := writtenRun{at: v.place, fileAAt: v.place, fileBAt: v.place}
 	known := keys{
@@ -102,18 +102,18 @@ func (y *yamlFile) filesKeys(r *writtenRun) keys {
 	}
 }
 
-// singleRun reads the block of a single run: it asks the file's model.
+// singleRun reads the block of a single run, which asks the file's model.
 func (y *yamlFile) singleRun(v value) writtenRun {
 	r := writtenRun{id: "run1", idAt: v.place, at: v.place, fileAAt: v.place, fileBAt: v.place}
 	y.mapping(v, y.filesKeys(&r))
 	return r
 }
 
-// runList gathers listed runs into an evaluation, each model and file once.
+// runList collects listed runs into an evaluation, with each model and file once.
 type runList struct {
 	draft *draft
-	dir   string // to which paths of files are relative
-	// byCommand says that the command line lists the runs, and so which files are read.
+	dir   string // paths of files are relative to it
+	// byCommand means that the command line lists the runs, and so chooses the files.
 	byCommand bool
 
 	runs   *eval.Runs
@@ -123,8 +123,8 @@ type runList struct {
 	files  map[string]int // positions in runs.Files, by path
 }
 
-// listRuns takes written runs into the evaluation. The paths of their files are
-// relative to dir, and below it unless the command line itself lists them.
+// listRuns adds written runs to the evaluation. The paths of their files are relative to dir, and
+// must be below it unless the command line itself lists them.
 func (s *draft) listRuns(written []writtenRun, dir string, byCommand bool) {
 	l := runList{
 		draft: s, dir: dir, byCommand: byCommand, runs: &eval.Runs{}, item: s.emptyItem(),
@@ -140,7 +140,8 @@ func (s *draft) listRuns(written []writtenRun, dir string, byCommand bool) {
 	s.outputs(written, whole, dir)
 }
 
-// emptyItem is the position of the item without a name, to which files belong.
+// emptyItem returns the position of the item without a name, to which the files of runs belong. It
+// adds the item if needed.
 func (s *draft) emptyItem() int {
 	for i, item := range s.asked.Items {
 		if item.ID == "" {
@@ -151,7 +152,7 @@ func (s *draft) emptyItem() int {
 	return len(s.asked.Items) - 1
 }
 
-// add takes one run in; its problems are reported at their own places.
+// add adds one run; its problems are reported at their own places.
 func (l *runList) add(r writtenRun) {
 	s := l.draft
 	r.asks = r.over(s.asks)
@@ -176,7 +177,8 @@ func (l *runList) add(r writtenRun) {
 	l.runs.List = append(l.runs.List, eval.FileRun{ID: r.id, Model: model, FileA: fileA, FileB: fileB})
 }
 
-// model is the position of the run's model.
+// model returns the position in runs.Models of the run's model and settings, and adds it if it is
+// new. It reports a run without a provider or model; ok is false then.
 func (l *runList) model(r writtenRun) (int, bool) {
 	s := l.draft
 	for _, part := range []struct {
@@ -201,7 +203,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 	if len(r.overrides) > 0 {
 		settings, err := json.Marshal(r.overrides)
 		if err != nil {
-			panic(fmt.Sprintf("config: encode overrides: %v", err)) // of what JSON holds
+			panic(fmt.Sprintf("config: encode overrides: %v", err)) // cannot happen: they came from JSON
 		}
 		m.Name += " " + string(settings)
 	}
@@ -214,8 +216,9 @@ func (l *runList) model(r writtenRun) (int, bool) {
 	return len(l.runs.Models) - 1, true
 }
 
-// file is the position of one of the run's files, which is read when it is first
-// named. Two ways to write a path are one file.
+// file returns the position in runs.Files of one of the run's files, and reads it when it is first
+// named. Two ways to write a path are one file. ok is false if the file cannot be used; the problem
+// has been reported.
 func (l *runList) file(r writtenRun, name string, at place, key, what string) (int, bool) {
 	s := l.draft
 	if name == "" {
@@ -231,7 +234,7 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 	if i, ok := l.files[path]; ok {
 		return i, i >= 0
 	}
-	l.files[path] = -1 // until it is read: its errors are reported once
+	l.files[path] = -1 // until it is read, so that its errors are reported once
 	if !l.byCommand && !s.mayRead(at, l.dir, path) {
 		return 0, false
 	}
@@ -247,5 +250,5 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 	return len(l.runs.Files) - 1, true
 }
 
-// fileID is what a run's file is called: its path as it is written, in one spelling.
+// fileID returns the id of a run's file: its path as written, cleaned, with slashes.
 func fileID(name string) string { return filepath.ToSlash(filepath.Clean(filepath.FromSlash(name))) }

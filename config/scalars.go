@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// scalar is a scalar's text as written.
+// scalar returns the text of a scalar as written; ok is false for other nodes.
 func scalar(n ast.Node) (string, bool) {
 	switch x := n.(type) {
 	case *ast.StringNode:
@@ -28,14 +28,15 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// text reads a string that is not empty; a number is taken as it is written.
+// text reads a string that is not empty. A number is taken as written.
 func (y *yamlFile) text(v value) string {
 	s := y.word(v)
 	y.lookForComment(v, s)
 	return s
 }
 
-// word is text without a look at what follows it, which may be secret.
+// word reads what text reads, but does not look at the comment after the value, which may be
+// secret.
 func (y *yamlFile) word(v value) string {
 	if _, isBool := v.node.(*ast.BoolNode); !isBool {
 		if s, ok := scalar(v.node); ok && s != "" {
@@ -142,8 +143,8 @@ func (y *yamlFile) seconds(v value) time.Duration {
 	return time.Second
 }
 
-// secondsToDuration is exact to the nanosecond; ok is false for values that a time.Duration
-// cannot represent and for negative ones.
+// secondsToDuration converts seconds to a time.Duration, rounded to the nanosecond. ok is false for
+// negative values, and for those above record.LongestTime.
 func secondsToDuration(f float64) (time.Duration, bool) {
 	if math.IsNaN(f) || f < 0 || f > record.LongestTime.Seconds() {
 		return 0, false
@@ -167,8 +168,8 @@ func (y *yamlFile) oneOf(v value, words []string) string {
 // maxExact is the largest integer that every JSON reader keeps exactly.
 const maxExact = 1 << 53
 
-// free reads a value of any shape that JSON holds. budget bounds how many
-// values are taken, so that aliases of aliases end.
+// free reads a value of any shape that JSON has. budget bounds how many values are read, so that
+// aliases of aliases end.
 func (y *yamlFile) free(v value, budget *int) any {
 	*budget--
 	if *budget < 0 {

@@ -14,22 +14,21 @@ import (
 //go:embed schema.yaml
 var schemaFile []byte
 
-// SchemaKinds are the kinds of files that Schema describes.
+// SchemaKinds lists the kinds of files that Schema describes.
 var SchemaKinds = []string{"evaluation", "fleet"}
 
-// schemaURL is where editors find the schema of a kind of files.
+// schemaURL is where editors find the schema of a kind of file.
 const schemaURL = "https://raw.githubusercontent.com/evalfleet/evalfleet/main/docs/%s.schema.json"
 
-// SchemaURL returns the address of the schema of a kind of files, for the comment by
-// which editors find it.
+// SchemaURL returns the address of the schema of a kind of file, for the comment by which editors
+// find it.
 func SchemaURL(kind string) string { return fmt.Sprintf(schemaURL, kind) }
 
 const refPrefix = "#/definitions/"
 
-// Schema returns the JSON Schema (draft 7) of a kind of files, one of SchemaKinds,
-// indented and with only the definitions that it uses. It describes types, keys and
-// words; what depends on other keys, on other files or on the models that are asked,
-// only the loaders check.
+// Schema returns the JSON Schema (draft 7) of a kind of file, one of SchemaKinds, indented and with
+// only the definitions that it uses. It describes types, keys and words. Only the loaders check
+// what depends on other keys, on other files or on the models that are asked.
 func Schema(kind string) ([]byte, error) {
 	var file struct {
 		Definitions map[string]map[string]any `yaml:"definitions"`

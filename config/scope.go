@@ -17,7 +17,7 @@ const (
 	defaultZone   = "UTC"
 )
 
-// limits reads the limits of one scope; more are the scope's further keys.
+// limits reads the limits of one scope; more holds the scope's further keys.
 func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more keys) {
 	c.scopes = append(c.scopes, scopePlace{scope, v.key})
 	var all, minutely []limit
@@ -30,7 +30,7 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 			}
 		}
 	}
-	shape := map[string]place{} // keys that only say how others count
+	shape := map[string]place{} // keys that only say how the other limits count
 	var adapts place
 	known := keys{
 		"max_concurrency": func(v value) {
@@ -116,14 +116,14 @@ func (y *yamlFile) amount(v value) (n int64, ok bool) {
 	return n, len(y.problems) == before
 }
 
-// shapesNothing warns about a key without another key that it applies to.
+// shapesNothing warns about a key that has no effect because the key it modifies is absent.
 func (y *yamlFile) shapesNothing(shape map[string]place, key, what string) {
 	if at, ok := shape[key]; ok {
 		y.warn(at, "set "+what+" beside it, or remove it", "%s has no effect here", key)
 	}
 }
 
-// admits refuses a limit that nothing can keep.
+// admits refuses a limit that no call can meet.
 func (y *yamlFile) admits(l limit) bool {
 	if inWindow := float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds(); l.Window.Shape != "" && inWindow < 1 {
 		what := strings.TrimSuffix(strings.ReplaceAll(string(l.Kind), "_", " "), "s")
@@ -154,7 +154,7 @@ func (y *yamlFile) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, b
 		y.refuse(v.key, "omit the limit", "more than a million requests per second")
 		return ratelimit.Limit{}, false
 	}
-	// Fractions become a longer period, rounded up so that the rate is kept.
+	// A fraction becomes a longer period, rounded up so that the rate is not exceeded.
 	rate, period := int64(1), time.Duration(math.Ceil(float64(time.Second)/qps))
 	if qps == math.Trunc(qps) {
 		rate, period = int64(qps), time.Second
@@ -191,8 +191,8 @@ func parseWindow(word string) (ratelimit.Window, bool) {
 	return w, true
 }
 
-// zone reads the time zone whose midnights begin days. The machine's own is
-// none, because each machine has another.
+// zone reads the time zone at whose midnights days begin. It refuses the machine's own zone,
+// because it differs between machines.
 func (y *yamlFile) zone(v value) string {
 	name := y.text(v)
 	if name == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Summary says in one paragraph what a submission asks; plans are those of its phases.
+// Summary describes in one paragraph what a submission asks; plans are those of its phases.
 func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 	e := s.Evaluation
 	bytes := 0
@@ -63,8 +63,7 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		wording.Counted(len(plans), "phase"), strings.Join(phases, ", "), wording.Counted(runs, "run"), s.inFlight()), nil
 }
 
-// itemsOf counts the items that documents belong to; files of listed runs may have
-// one besides.
+// itemsOf counts the items of documents. Files of listed runs may belong to a further one.
 func itemsOf(e *eval.Evaluation) int {
 	items := map[int]bool{}
 	for _, d := range e.Documents {
@@ -73,8 +72,8 @@ func itemsOf(e *eval.Evaluation) int {
 	return len(items)
 }
 
-// names are those of the judges asked, with provider and model if the name does not begin with
-// them.
+// names returns the names of the judges asked, separated by commas. It adds provider and model to
+// names that do not begin with them.
 func names(asked []eval.Judge) string {
 	all := make([]string, len(asked))
 	for i, one := range asked {
@@ -86,7 +85,7 @@ func names(asked []eval.Judge) string {
 	return strings.Join(all, ", ")
 }
 
-// inFlight says how many calls the evaluation may have in flight and who says so.
+// inFlight describes how many calls the evaluation may have in flight, and which setting says so.
 func (s *Submission) inFlight() string {
 	switch source := s.Settings.ConcurrencySource; source {
 	case "fleet", "providers":

@@ -15,11 +15,11 @@ type table struct {
 	rows   *csv.Reader
 	header []string
 	column map[string]int // by its name in the header
-	row    []string       // the one being read
+	row    []string       // the current row
 }
 
-// newTable reads the header, which must have the columns need. Without one of them,
-// and where it is not CSV, no row is read.
+// newTable reads the header, which must have the columns in need. If one is missing, or the text is
+// not CSV, the table has no rows.
 func (s *draft) newTable(path string, text []byte, need []string) *table {
 	t := &table{draft: s, path: path, rows: csv.NewReader(bytes.NewReader(text)), column: map[string]int{}}
 	t.rows.Comma = separator(text)
@@ -45,8 +45,8 @@ func (s *draft) newTable(path string, text []byte, need []string) *table {
 	return t
 }
 
-// separator is what separates the cells of a CSV file: spreadsheets in many countries write
-// semicolons, and copies of them tabs. The header decides.
+// separator returns the character between the cells of a CSV file: ',', ';' or tab, whichever the
+// header uses. Spreadsheets in many countries write semicolons, and copies from them have tabs.
 func separator(text []byte) rune {
 	header, _, _ := bytes.Cut(text, []byte("\n"))
 	for _, other := range []byte{';', '\t'} {
@@ -63,7 +63,7 @@ func (t *table) cell(name string) (string, place) {
 	return t.row[i], place{file: t.path, line: line, column: column, path: name}
 }
 
-// each reads the rows and passes each to take.
+// each calls take for every row; take reads the row with cell.
 func (t *table) each(take func()) {
 	if t.rows == nil {
 		return

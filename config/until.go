@@ -30,7 +30,7 @@ func (y *yamlFile) confidence(v value) float64 {
 	return confidence
 }
 
-// checkUntil refuses to end evaluations early whose first pairs say nothing about the rest.
+// checkUntil refuses until for evaluations whose first pairs say nothing about the rest.
 func (s *draft) checkUntil() {
 	until := s.settings.Until
 	if until == nil || s.err() != nil {
@@ -52,7 +52,7 @@ func (s *draft) checkUntil() {
 	}
 }
 
-// boundPairs bounds the runs by max_pairs, once the evaluation is complete.
+// boundPairs limits the number of runs to max_pairs, once the evaluation is complete.
 func (s *draft) boundPairs() {
 	until := s.settings.Until
 	if until == nil || until.MaxPairs == 0 {

@@ -13,8 +13,8 @@ import (
 // maxVotes bounds the size of a file of votes.
 const maxVotes = 512 << 20
 
-// Names of columns, beside pairColumns, where a file has a verdict a row. Without
-// one of winnerColumns every other column is an annotator's.
+// Names of columns, beside pairColumns, of a file with one verdict per row. Without one of
+// winnerColumns, every other column holds the verdicts of an annotator.
 const annotatorColumn = "annotator"
 
 var winnerColumns = []string{"winner", "winner_doc_id"}
@@ -29,7 +29,7 @@ type voteList struct {
 	candidates map[string]bool // of all items
 	seen       map[voted]int   // line of each
 	votes      []eval.Vote
-	absent     []place // of candidates that have no document of the item
+	absent     []place // places of candidates that have no document of the item
 }
 
 // voted identifies an annotator's verdict on a pair.
@@ -38,7 +38,7 @@ type voted struct {
 	annotator string
 }
 
-// votes reads the file that v names, and keeps what people said in it.
+// votes reads the file that v names, and stores the verdicts in it.
 func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	path, ok := s.pathOf(y, v)
 	if !ok || len(s.asked.Documents) == 0 {
@@ -85,7 +85,7 @@ func (l *voteList) readTable(t *table) {
 	t.each(func() { l.take(t.header, t.cell) })
 }
 
-// readLines reads JSON objects, whose fields have the names of columns.
+// readLines reads JSON objects, whose keys are the names of columns.
 func (l *voteList) readLines(y *yamlFile, v value, path string) {
 	file, err := l.open(path)
 	if err != nil {
@@ -120,10 +120,10 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 	})
 }
 
-// used returns those names of a line that have values.
+// used returns the names in a line that have values.
 func (l *voteList) used(names []string) []string {
 	winner := l.winnerOf(names)
-	if winner == "" { // the others are annotators
+	if winner == "" { // all other names are annotators
 		return names
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -131,7 +131,7 @@ func (l *voteList) used(names []string) []string {
 	})
 }
 
-// winnerOf is the column of verdicts, "" where every annotator has one.
+// winnerOf returns the column of verdicts; "" if each annotator has a column.
 func (l *voteList) winnerOf(names []string) string {
 	for _, name := range winnerColumns {
 		if slices.Contains(names, name) {
@@ -141,7 +141,7 @@ func (l *voteList) winnerOf(names []string) string {
 	return ""
 }
 
-// take takes the verdicts of one row in, which has cells of these names.
+// take reads the verdicts of one row, which has cells with these names.
 func (l *voteList) take(names []string, cell func(name string) (string, place)) {
 	item, _ := cell(pairColumns[0])
 	for _, name := range pairColumns[1:] {
@@ -171,13 +171,13 @@ func (l *voteList) take(names []string, cell func(name string) (string, place)) 
 		if slices.Contains(pairColumns, name) {
 			continue
 		}
-		if word, at := cell(name); strings.TrimSpace(word) != "" && l.named(name, at) { // empty: this one said nothing
+		if word, at := cell(name); strings.TrimSpace(word) != "" && l.named(name, at) { // empty: no verdict
 			l.vote(name, word, pair, at)
 		}
 	}
 }
 
-// named reports whether an annotator has a name that can be printed.
+// named reports whether an annotator's name can be printed.
 func (l *voteList) named(annotator string, at place) bool {
 	if annotator != "" && nameable(annotator) {
 		return true
@@ -186,7 +186,7 @@ func (l *voteList) named(annotator string, at place) bool {
 	return false
 }
 
-// vote takes one verdict in.
+// vote adds one verdict.
 func (l *voteList) vote(annotator, word string, pair [2]int, at place) {
 	first, second := l.asked.Documents[pair[0]], l.asked.Documents[pair[1]]
 	meant := winners(strings.TrimSpace(word), first, second)
@@ -208,8 +208,8 @@ func (l *voteList) vote(annotator, word string, pair [2]int, at place) {
 	l.votes = append(l.votes, eval.Vote{Annotator: annotator, First: first.ID, Second: second.ID, Winner: meant[0]})
 }
 
-// winners are the IDs that a word can mean: a code, a letter, or the name or ID of one of the
-// pair.
+// winners returns the IDs that a verdict can mean: document IDs, or eval.Tie. The verdict is a
+// code, a letter, or the name or ID of one of the pair.
 func winners(word string, first, second eval.Document) []string {
 	var meant []string
 	for _, reading := range []struct{ winner, code, letter, name string }{

@@ -11,34 +11,33 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxNesting bounds how deep values are followed, so that an anchor that
-// contains itself ends.
+// maxNesting bounds how deep values are followed, so that an anchor that contains itself ends.
 const maxNesting = 64
 
 var errTooDeep = fmt.Errorf("nested more than %d deep", maxNesting)
 
-// yamlFile is one YAML file being read. Its methods read values of one type and report errors;
-// the zero value returned with an error is never used, because problems end the reading.
+// yamlFile is one YAML file being read. Its methods read values of one type and report errors. The
+// zero value returned with an error is never used, because problems end the reading.
 type yamlFile struct {
 	*findings
-	name    string // included in every place
+	name    string // part of every place
 	source  []byte // its text
 	anchors map[string]ast.Node
 	ofFleet bool // it is the fleet's file
-	misused bool // reported once: it is an evaluation file all the same
-	tooDeep bool // reported once: an alias of its own container is met often
+	misused bool // an evaluation file instead of a fleet file, already reported
+	tooDeep bool // reported already: an alias of its own container recurs
 }
 
 // value is one value of a file.
 type value struct {
 	place          // of the value
-	key   place    // of its key, where it has one; else as place
+	key   place    // of its key; the value's own place if it has no key
 	node  ast.Node // never an alias, anchor or tag
 	depth int
 }
 
-// parseYAML reads a file's text. Without a value in it ok is false, and a problem
-// has been reported.
+// parseYAML reads a file's text. If the text contains no value, ok is false and a problem has been
+// reported.
 func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root value, ok bool) {
 	y = &yamlFile{findings: found, name: name, source: text, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
@@ -76,7 +75,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 	return y, root, ok
 }
 
-// anchorCollector remembers every anchor's value by its name.
+// anchorCollector holds the value of every anchor by its name.
 type anchorCollector map[string]ast.Node
 
 // Visit implements ast.Visitor.
@@ -87,8 +86,8 @@ func (c anchorCollector) Visit(n ast.Node) ast.Visitor {
 	return c
 }
 
-// resolve follows anchors, aliases and tags to the value itself. The place stays
-// where the alias is written.
+// resolve follows anchors, aliases and tags to the value itself. Its place is where the alias is
+// written.
 func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 	at := y.at(n, path)
 	for range maxNesting {
@@ -123,7 +122,7 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 	return value{}, false
 }
 
-// at is where a node begins.
+// at returns the place where a node begins.
 func (y *yamlFile) at(n ast.Node, path string) place {
 	p := place{file: y.name, line: 1, column: 1, path: path}
 	for n != nil {
@@ -150,8 +149,7 @@ func (y *yamlFile) at(n ast.Node, path string) place {
 // keys says how each key of a mapping is read.
 type keys map[string]func(value)
 
-// mapping reads a mapping with known keys; unknown ones are problems. Nothing
-// written is an empty mapping.
+// mapping reads a mapping with known keys; others are reported. An empty value is an empty mapping.
 func (y *yamlFile) mapping(v value, known keys) {
 	names := make([]string, 0, len(known))
 	for name := range known {
@@ -167,7 +165,7 @@ func (y *yamlFile) mapping(v value, known keys) {
 	})
 }
 
-// entries reads a mapping with free keys, in the order written, each key once.
+// entries reads a mapping with arbitrary keys, in the order written, each key once.
 func (y *yamlFile) entries(v value, read func(key string, v value)) {
 	first := map[string]place{}
 	y.merged(v, func(key string, child value, merged bool) {
@@ -182,8 +180,8 @@ func (y *yamlFile) entries(v value, read func(key string, v value)) {
 	})
 }
 
-// merged walks a mapping's own entries, then those of the mapping merged into it
-// by "<<", which yield to them.
+// merged visits a mapping's own entries, then those of the mapping that "<<" merges into it. Its
+// own entries take precedence.
 func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool)) {
 	var entries []*ast.MappingValueNode
 	switch x := v.node.(type) {
@@ -205,7 +203,7 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 	for _, entry := range entries {
 		key, at := entry.Key.GetToken().Value, y.at(entry.Key, v.path)
 		if entry.Key.IsMergeKey() {
-			if base != nil { // two that refer to themselves would double at each level
+			if base != nil { // aliases that refer to themselves would double at each level
 				y.refuse(at, "", "a second <<")
 				continue
 			}
@@ -250,7 +248,7 @@ func (y *yamlFile) list(v value, read func(value)) {
 	}
 }
 
-// lineOf is a line of a text, from 1.
+// lineOf returns the line of a text with a number, from 1; "" if the text is shorter.
 func lineOf(text []byte, number int) string {
 	for line := range strings.Lines(string(text)) {
 		if number--; number == 0 {

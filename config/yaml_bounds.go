@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxMarks bounds the brackets, commas, colons and quotes of a file: each can be a
-	// token, which takes some hundred bytes.
+	// maxMarks bounds the brackets, commas, colons and quotes of a file: each can be a token, which
+	// takes a few hundred bytes.
 	maxMarks = 1_000_000
-	// firstTokens is how much of a text is taken apart first. A text that is refused is
-	// mostly refused by its beginning.
+	// firstTokens is how many bytes of a text are split into tokens first. Most texts that are
+	// refused are refused because of their beginning.
 	firstTokens = 64 << 10
 )
 
-// tokensOf takes a text apart. It refuses what the parser, whose time and memory grow
-// with the square of the depth, would take too long for.
+// tokensOf splits a text into tokens. It refuses texts that the parser would take too long for: its
+// time and memory grow with the square of the depth.
 func tokensOf(text []byte) (token.Tokens, error) {
 	marks := 0
 	for _, c := range text {
@@ -37,8 +37,8 @@ func tokensOf(text []byte) (token.Tokens, error) {
 	}
 }
 
-// checkTokens bounds how deep values are nested: in brackets, and on one line by
-// dashes, question marks and colons.
+// checkTokens bounds how deep values are nested: in brackets, and on one line by dashes, question
+// marks and colons.
 func checkTokens(tokens token.Tokens) error {
 	flow, line, onLine := 0, 0, 0
 	quoted := false
