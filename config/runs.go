@@ -178,7 +178,7 @@ func (l *runList) add(r writtenRun) {
 }
 
 // model returns the position in runs.Models of the run's model and settings, and adds it if it is
-// new. It reports a run without a provider or model; ok is false then.
+// new. It reports a run without a provider or model, and returns false.
 func (l *runList) model(r writtenRun) (int, bool) {
 	s := l.draft
 	for _, part := range []struct {
@@ -217,7 +217,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 }
 
 // file returns the position in runs.Files of one of the run's files, and reads it when it is first
-// named. Two ways to write a path are one file. ok is false if the file cannot be used; the problem
+// named. Two ways to write a path are one file. It returns false if the file cannot be used; the problem
 // has been reported.
 func (l *runList) file(r writtenRun, name string, at place, key, what string) (int, bool) {
 	s := l.draft

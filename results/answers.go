@@ -16,11 +16,11 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// AnswerError are the answers that could not be written each into its file. They
-// are in the results store and in ResponsesFile all the same.
+// AnswerError lists the answers that could not be written to their files. They are still in the
+// results store and in ResponsesFile.
 type AnswerError struct {
 	Runs []string // the runs' own ids
-	err  error    // why not, of the first few
+	err  error    // the reasons, for the first few
 }
 
 func (e *AnswerError) Error() string {
@@ -33,7 +33,7 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.err }
 
-// orNil is nil where there are none.
+// orNil returns e as an error, or nil if all answers were written.
 func (e *AnswerError) orNil() error {
 	if len(e.Runs) == 0 {
 		return nil
@@ -41,11 +41,11 @@ func (e *AnswerError) orNil() error {
 	return e
 }
 
-// shownProblems is how many answers that could not be written are told of.
+// shownProblems is how many answers that could not be written the error describes.
 const shownProblems = 5
 
-// AnswerFiles writes the answers of an evaluation's listed runs, each into the file that
-// a Place names for it. Its methods are for one goroutine.
+// AnswerFiles writes each answer of an evaluation's listed runs to the file that a Place names for
+// it. It must not be used by several goroutines at once.
 type AnswerFiles struct {
 	place Place
 	runs  *eval.Runs
@@ -54,8 +54,8 @@ type AnswerFiles struct {
 	names []string          // in place.Dir, by position in runs.List
 }
 
-// NewAnswerFiles returns the files of listed runs. Its error is that the record of answers
-// that were written before cannot be read.
+// NewAnswerFiles returns the files of listed runs. It fails if the record of earlier written
+// answers cannot be read.
 func NewAnswerFiles(place Place, runs *eval.Runs) (*AnswerFiles, error) {
 	a := &AnswerFiles{place: place, runs: runs, of: map[string]string{}, names: promptforge.Names(runs, "")}
 	if len(place.Outs) == 0 {
@@ -66,11 +66,11 @@ func NewAnswerFiles(place Place, runs *eval.Runs) (*AnswerFiles, error) {
 	return a, err
 }
 
-// answers are those of an evaluation's listed runs, when all files are written.
+// answers are those of an evaluation's listed runs, for use when all files are written.
 type answers struct {
 	files *AnswerFiles // nil: no runs are listed
 
-	paths   map[string]string // of those written, by RunID.Short
+	paths   map[string]string // of the written ones, by RunID.Short
 	written []string          // in the order of the list
 	failed  AnswerError
 }
@@ -84,8 +84,8 @@ func newAnswers(place Place, e Evaluation) (*answers, error) {
 	return a, err
 }
 
-// writeAll writes every answer that it can. Its error is that of the reader; those
-// of the files are in failed.
+// writeAll writes all answers. Its error is that of the reader; answers that could not be written
+// are in failed.
 func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 	if a.files == nil {
 		return nil
@@ -104,7 +104,7 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 	})
 }
 
-// find notes the answers that are in their files already.
+// find notes the answers whose files exist already.
 func (a *answers) find(ctx context.Context, r Reader, id eval.ID) error {
 	if a.files == nil {
 		return nil
@@ -122,7 +122,7 @@ func isRegular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// each calls do with the listed runs that have an answer.
+// each calls do for every listed run that has an answer.
 func (a *answers) each(ctx context.Context, r Reader, id eval.ID, do func(record.Run)) error {
 	for row, err := range r.Responses(ctx, id) {
 		if err != nil {
@@ -135,8 +135,8 @@ func (a *answers) each(ctx context.Context, r Reader, id eval.ID, do func(record
 	return nil
 }
 
-// Write puts the answer of a run into its file, complete or not at all, and returns the
-// file's path. An earlier answer of the run is replaced.
+// Write writes the answer of a run to its file, completely or not at all, and returns the file's
+// path. It replaces an earlier answer of the run.
 func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 	if run.Index < 0 || run.Index >= len(a.runs.List) {
 		return "", fmt.Errorf("there is no listed run %d", run.Index)
@@ -171,8 +171,8 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 	return path, nil
 }
 
-// at is where a run's answer goes: below which folder, which it does not leave, and
-// under which name there. below reports whether the folder is the working one.
+// at returns the place of a run's answer: a folder, and the file's name in it. The file must not
+// leave that folder. below reports whether the folder is the working one.
 func (a *AnswerFiles) at(run record.Run) (folder, name string, below bool) {
 	if a.place.Out != "" {
 		folder, name = filepath.Split(filepath.FromSlash(promptforge.Name(a.runs, filepath.ToSlash(a.place.Out), run.Index)))
@@ -198,7 +198,7 @@ type response struct {
 	FileB      string   `json:"file_b,omitempty"`
 	Row        string   `json:"row,omitempty"`     // of a prompt
 	Answer     *string  `json:"answer"`            // null: it has none, or several
-	Answers    []string `json:"answers,omitempty"` // of a prompt that has several
+	Answers    []string `json:"answers,omitempty"` // of a prompt with several answers
 	Finish     string   `json:"finish,omitempty"`
 	Path       string   `json:"path,omitempty"` // of the answer's own file
 	Generation int      `json:"generation"`
@@ -212,7 +212,7 @@ type response struct {
 // order of the list. paths are those of answers by RunID.Short.
 func writeResponses(ctx context.Context, w io.Writer, r Reader, id eval.ID, paths map[string]string) error {
 	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false) // answers are to be read
+	lines.SetEscapeHTML(false) // answers are for people to read
 	for row, err := range r.Responses(ctx, id) {
 		if err != nil {
 			return err

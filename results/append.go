@@ -8,12 +8,11 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// The columns of rows besides their keys, in the order in which they are written
-// and read.
+// The columns of rows other than their keys, in the order in which they are written and read.
 const (
 	runFields = "generation, kind, name, dimension, state, queue, judge, model, answered_by, item, " +
 		"doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker"
-	runWaits = "rate_limit_waits, rate_limit_fallbacks, context_fallbacks" // behind runFields
+	runWaits = "rate_limit_waits, rate_limit_fallbacks, context_fallbacks" // after runFields
 
 	callFields = "phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, " +
 		"bound_by, status, class, error, may_be_billed, request_id, " +
@@ -48,7 +47,7 @@ SELECT e.id, '` + eventJob + `', ?, ? FROM evaluations e WHERE e.id = ? AND NOT 
 	SELECT 1 FROM events v WHERE v.evaluation = e.id AND v.run = '' AND v.name = '` + eventJob + `' AND v.metadata = ?)`
 )
 
-// several are a prompt's answers; nil where it has not more than one.
+// several returns the column value of a prompt's several answers; nil (NULL) if there are none.
 func several(answers []string) *[]string {
 	if len(answers) == 0 {
 		return nil
@@ -99,12 +98,12 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 	})
 }
 
-// put is a row given to the database.
+// put is a row to be stored.
 type put[T any] struct {
 	row    *T
 	add    statement
-	before *T   // the existing row of its key; nil: none
-	stored bool // it is new, or the other gave way
+	before *T   // the existing row with its key; nil: none
+	stored bool // it is new, or replaced the existing row
 }
 
 func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.Entry) (runs []put[record.Run], calls []put[record.Call], err error) {
@@ -143,9 +142,9 @@ func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.
 	return runs, calls, t.replaceCalls(ctx, id, calls)
 }
 
-// replaceRuns overwrites the rows that have the runs' keys, if they may be overwritten. Each
-// row is read by its whole key: given a list of keys PostgreSQL, while it has no statistics of
-// a young table, scans all the evaluation's rows.
+// replaceRuns overwrites the existing rows of the runs, if they may be overwritten. It reads each
+// row by its whole key: given a list of keys, PostgreSQL scans all rows of the evaluation while it
+// has no statistics of a young table.
 func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[record.Run]) error {
 	type key struct{ phase, index int }
 	standing := map[key]*record.Run{}
@@ -179,7 +178,7 @@ func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[re
 	return nil
 }
 
-// replaceCalls overwrites the rows that have the calls' keys.
+// replaceCalls overwrites the existing rows of the calls.
 func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[record.Call]) error {
 	standing := map[string]*record.Call{}
 	var statements []statement
@@ -213,7 +212,7 @@ func scanCounted(row scanner, r *record.Run) error {
 	return err
 }
 
-// appender gathers the statements that store entries.
+// appender collects the statements that store entries.
 type appender struct {
 	evaluation string
 	statements []statement
@@ -223,7 +222,7 @@ func (a *appender) add(query string, args ...any) {
 	a.statements = append(a.statements, statement{query, args})
 }
 
-// runArgs are the values of addRun and putRun.
+// runArgs returns the arguments of addRun and putRun.
 func runArgs(id eval.ID, r *record.Run) []any {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
@@ -235,7 +234,7 @@ func runArgs(id eval.ID, r *record.Run) []any {
 	}
 }
 
-// job notes that a job was submitted, once; nil: none was.
+// job adds the event that a job was submitted, unless it is stored already or j is nil.
 func (a *appender) job(j *record.Job) error {
 	if j == nil {
 		return nil
@@ -294,17 +293,17 @@ func (a *appender) outcome(r *record.Run) error {
 	return nil
 }
 
-// said is the outcome of a panel's run: a score with its argument, or none with a replacement
-// text.
+// said returns the outcome of a panel's run: its score with the argument, or nil with the text that
+// replaces the argument.
 func said(r *record.Run) (score *float64, argument string) {
 	argument = r.Reason
-	for _, s := range r.Scores { // one
+	for _, s := range r.Scores { // at most one
 		score, argument = &s.Score, s.Reason
 	}
 	return score, argument
 }
 
-// callArgs are the values of addCall and putCall.
+// callArgs returns the arguments of addCall and putCall.
 func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	var input, output, cached, reasoning any // NULL: not reported
 	if u := c.Usage; u.Reported {
@@ -332,7 +331,7 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	}, nil
 }
 
-// optionalJSON is a column's value: v as JSON, or NULL.
+// optionalJSON returns a column's value: v as JSON, or NULL if v is nil.
 func optionalJSON[T any](v *T) (any, error) {
 	if v == nil {
 		return nil, nil //nolint:nilnil // NULL

@@ -10,14 +10,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// batch writes the outcomes of a Batch file's requests in OpenAI's format for results of such
-// files: one for answered requests, one for failed ones.
+// batch writes the outcomes of a Batch file's requests in OpenAI's format for such results: one
+// file for answered requests, one for failed ones.
 type batch struct {
 	e Evaluation
 	r Reader
 }
 
-// files are both of them.
+// files returns the output file and the error file.
 func (b *batch) files(ctx context.Context) []file {
 	of := func(state eval.State) func(io.Writer) error {
 		return func(w io.Writer) error { return b.write(ctx, w, state.String()) }

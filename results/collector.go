@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// gather is how long Follow lets entries come together after a commit that
-	// was not a full batch, so that a busy fleet costs few commits.
+	// gather is how long Follow waits for entries to accumulate after a commit that was not a full
+	// batch, so that a busy fleet needs few commits.
 	gather = 100 * time.Millisecond
-	// pollEvery is how often Follow looks where there was nothing. A read that waits
-	// at the server would hold a connection of the pool for each evaluation, and a
-	// controller follows hundreds.
+	// pollEvery is how often Follow looks for entries when there were none. A blocking read would
+	// hold a connection of the pool for each evaluation, and a controller follows hundreds.
 	pollEvery = 200 * time.Millisecond
-	// pollWoken is the same for a Follow that is woken.
+	// pollWoken is the same for a Follow with Options.Woken.
 	pollWoken = time.Second
-	// claimEvery is how often Follow sees that the evaluation is still there; where it
-	// looks rarely, that is every fifth time.
+	// claimEvery is how often Follow confirms its claim on the evaluation. If it pauses longer
+	// between looks, it does so at every claimLooks-th look.
 	claimEvery = 2 * time.Second
 	claimLooks = 5
-	// longestPause is how long at most between two looks of a Follow that is woken.
+	// longestPause is the longest time between two looks of a Follow with Options.Woken.
 	longestPause = 30 * time.Second
-	// retryAfter is how long Follow waits for a Redis or a results store that is away.
+	// retryAfter is how long Follow waits for a Redis or results store that is unreachable.
 	retryAfter = 500 * time.Millisecond
 )
 
@@ -40,10 +39,9 @@ var drainSource string
 
 var drainScript = redis.NewScript(drainSource)
 
-// Collector drains one evaluation's results from Redis into its results store. An entry
-// is deleted from Redis only once it is committed, so a collector may be killed
-// at any point, and several for the same results store may run at once. A Collector is
-// for one goroutine.
+// Collector drains one evaluation's results from Redis into its results store. It deletes an entry
+// from Redis only after committing it, so it may be killed at any point, and several for the same
+// results store may run at once. A Collector must not be used by several goroutines at once.
 type Collector struct {
 	client  redis.UniversalClient
 	keys    record.Keys
@@ -58,23 +56,23 @@ type Collector struct {
 
 // Options of a Collector; the zero value is useful.
 type Options struct {
-	// Committed is called after each commit with the entries in it, in the order
-	// of the stream. An entry is given again when its deletion failed.
+	// Committed is called after each commit with the entries in it, in the order of the stream. It
+	// gets an entry again if its deletion failed.
 	Committed func(entries []record.Entry)
-	// WaitForRoom has Follow wait for room in a results store that is full, as for one that is
-	// away. Without it ErrFull ends Follow.
+	// WaitForRoom makes Follow wait for room in a full results store, as it does for an unreachable
+	// one. Without it, Follow returns ErrFull.
 	WaitForRoom bool
-	// Woken, unless it is nil, says that there may be more to collect: Follow then looks
-	// less and less often where there is nothing.
+	// Woken, unless nil, signals that there may be more to collect. Follow then looks less and less
+	// often while there is nothing.
 	Woken <-chan struct{}
-	// Waiting is called by Follow when Redis or the results store goes away or is full, with
-	// the reason, and with nil when it is back.
+	// Waiting is called by Follow with the reason when Redis or the results store becomes
+	// unreachable or full, and with nil when it is available again.
 	Waiting func(why error)
-	// Log hears the same.
+	// Log receives the same as messages.
 	Log zerolog.Logger
 }
 
-// pause is how long Follow waits at first where there is nothing.
+// pause returns how long Follow waits at first when there is nothing to collect.
 func (o Options) pause() time.Duration {
 	if o.Woken != nil {
 		return pollWoken
@@ -88,15 +86,15 @@ func (o Options) waiting(why error) {
 	}
 }
 
-// NewCollector makes a collector of evaluation id, which sink must hold already
+// NewCollector returns a collector of evaluation id, which sink must hold already
 // (Sink.PutEvaluation).
 func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
 	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: o.pause()}
 }
 
-// Drain claims the evaluation for the results store and collects what is in Redis now. It
-// returns how many entries it committed, also beside an error: ErrOtherSink, ErrNoEvaluation,
-// ErrFull, ErrBusy, or that Redis cannot be reached.
+// Drain claims the evaluation for the results store and collects what is in Redis now. It returns
+// how many entries it committed, also with an error. The error is ErrOtherSink, ErrNoEvaluation,
+// ErrFull or ErrBusy, or says that Redis is unreachable.
 func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 	if err := c.claim(ctx); err != nil {
 		return 0, err
@@ -111,10 +109,10 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 }
 
 // Follow claims the evaluation for the results store and collects until done reports true and
-// nothing is left, then returns nil; or until ctx ends, and returns its error. done may be nil
-// (never); it is called a few times a second. While Redis is unreachable or the results store
-// is locked, or full with Options.WaitForRoom, Follow logs it once and waits. Any other
-// failure, including done's, ends it.
+// nothing is left, then returns nil. If ctx ends first, it returns its error. done may be nil
+// (never); it is called a few times per second. While Redis is unreachable, or the results store is
+// locked, or full with Options.WaitForRoom, Follow logs it once and waits. It returns any other
+// error, including done's.
 func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
 	spell := outage.Spell{
 		Log:   c.options.Log.With().Str("evaluation", string(c.id)).Logger(),
@@ -141,7 +139,8 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 	}
 }
 
-// step is one turn of Follow.
+// step runs one iteration of Follow: it collects a batch or waits. finished reports that done
+// reported true and nothing is left.
 func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
 	if time.Since(c.claimed) > max(claimEvery, claimLooks*c.pause) {
 		if err := c.claim(ctx); err != nil {
@@ -169,7 +168,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 	return false, c.rest(ctx)
 }
 
-// rest waits until it is time to look again where there was nothing.
+// rest waits before the next look, when there was nothing to collect.
 func (c *Collector) rest(ctx context.Context) error {
 	timer := time.NewTimer(c.pause)
 	defer timer.Stop()
@@ -194,7 +193,7 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	if err != nil || len(messages) == 0 {
 		return 0, false, err
 	}
-	if time.Since(c.claimed) > claimEvery { // the stream may belong to another results store by now
+	if time.Since(c.claimed) > claimEvery { // the stream may have been claimed for another results store
 		if err := c.claim(ctx); err != nil {
 			return 0, false, err
 		}
@@ -217,8 +216,8 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	return n, more, c.claim(ctx, d.of...)
 }
 
-// claim makes sure that the evaluation is this results store's, and deletes entries that it
-// has committed.
+// claim confirms that the evaluation belongs to this results store, and deletes the committed
+// entries from the stream.
 func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) error {
 	keys := []string{c.keys.Record(c.id), c.keys.Results(c.id)}
 	args := []any{c.sink.ID()}

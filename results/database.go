@@ -9,48 +9,47 @@ import (
 	"time"
 )
 
-// dialect is where SQLite and PostgreSQL differ. Everything else is written once, in SQL that
-// both accept: parameters are ?, conditional counts are count(*) FILTER (WHERE …), integers
+// dialect is the difference between SQLite and PostgreSQL. Everything else is written once, in SQL
+// that both accept: parameters are ?, conditional counts are count(*) FILTER (WHERE …), integers
 // are cast to BIGINT, and tables and types are those of the files in schema.
 //
-// A new column needs a new file in schema, a place in its table's list of columns (append.go),
-// where a row is written (append.go) and where one is read (rows.go, run.go), and in totals.go
-// where it is summed.
+// A new column needs a new file in schema, a place in its table's list of columns (append.go), code
+// that writes it (append.go) and code that reads it (rows.go, run.go). A column that is summed also
+// needs code in totals.go.
 type dialect interface {
-	// bind is the query as the database takes its parameters.
+	// bind returns the query with its parameters in the database's form.
 	bind(query string) string
-	// seconds is an expression: those from one column of times to another.
+	// seconds returns an expression for the seconds between two columns of times.
 	seconds(from, to string) string
-	// using follows a table's name and forces that index. SQLite keeps no statistics here, and
-	// would often choose another.
+	// using returns a clause that follows a table's name and forces the use of an index. SQLite has
+	// no statistics here, and would often choose another index.
 	using(index string) string
-	// locked ends a SELECT of one row that no other transaction is to change before
+	// locked returns the end of a SELECT of one row that no other transaction may change before
 	// this one ends.
 	locked() string
-	// values are arguments as the database can hold them, and row reads them back.
+	// values converts arguments to values that the database can hold; row converts them back.
 	values(args []any) []any
 	row(row scanner) scanner
-	// begin is what a transaction that writes needs first. It refuses a store that was
-	// migrated since it was opened.
+	// begin prepares a transaction that writes. It refuses a store that was migrated since it was
+	// opened.
 	begin(ctx context.Context, t *transaction) error
-	// send carries statements out, in their order, and says how many rows each has
-	// changed.
+	// send runs statements in order, and returns how many rows each has changed.
 	send(ctx context.Context, t *transaction, statements []statement) ([]int64, error)
-	// explain names the operation and the database and says what helps, so that the message is
+	// explain returns err with the operation, the database and a remedy, so that the message is
 	// complete on a terminal.
 	explain(operation, name string, err error) error
 }
 
 type scanner interface{ Scan(into ...any) error }
 
-// pool bounds a database's connections, and keeps one of them, for a while, when none is in use.
+// pool bounds a database's connections. It keeps one idle connection for a while.
 func pool(db *sql.DB, most int) {
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(1) // a controller has a results store open for each active evaluation
 	db.SetConnMaxIdleTime(time.Minute)
 }
 
-// noStore is the version of a place where a store can be made.
+// noStore is the version of a place without a store, where one can be created.
 const noStore = 0
 
 type rowQuerier interface {
@@ -61,7 +60,7 @@ func empty(name string) error {
 	return missing{unfit{fmt.Errorf("open results database %s: it is empty: no results were collected into it", name)}}
 }
 
-// access asks a database, in a transaction or outside of one.
+// access runs queries, inside or outside of a transaction.
 type access struct {
 	dialect
 	name string // of the database, for messages; empty in a transaction
@@ -71,14 +70,15 @@ type access struct {
 	}
 }
 
-// one asks for a single row.
+// one runs a query that returns a single row.
 func (a *access) one(ctx context.Context, query string, args ...any) scanner {
 	return a.row(a.on.QueryRowContext(ctx, a.bind(query), a.values(args)...))
 }
 
-// unread is the error of a row that could not be read.
+// unread returns the error for a row that could not be read. It names the database, unless a
+// transaction adds that.
 func (a *access) unread(err error) error {
-	if a.name == "" { // transact says it, for all that was done
+	if a.name == "" { // transact names it, for the whole operation
 		return err
 	}
 	return a.explain("read", a.name, err)
@@ -100,10 +100,10 @@ func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader
 	return r, nil
 }
 
-// ID is the results store's random identity.
+// ID returns the results store's random identity.
 func (r *reader) ID() string { return r.id }
 
-// Close closes the database. Rows still being iterated end with an error.
+// Close closes the database. Iterations that are still running end with an error.
 func (r *reader) Close() error {
 	if err := r.db.Close(); err != nil {
 		return r.explain("close", r.name, err)
@@ -111,7 +111,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// store is a results store. It writes and reads over connections of their own.
+// store is a results store. It uses separate connections for writing and reading.
 type store struct {
 	*reader
 	write *sql.DB
@@ -126,7 +126,7 @@ func (s *store) Close() error {
 	return err
 }
 
-// statement changes rows.
+// statement is SQL that changes rows, with its arguments.
 type statement struct {
 	query string
 	args  []any
@@ -135,7 +135,7 @@ type statement struct {
 // transaction is one that writes.
 type transaction struct {
 	access
-	conn *sql.Conn // on which it is
+	conn *sql.Conn // its connection
 	tx   *sql.Tx
 }
 
@@ -177,7 +177,7 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// exec carries one statement out and says how many rows it has changed.
+// exec runs one statement and returns how many rows it has changed.
 func (t *transaction) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	changed, err := t.send(ctx, t, []statement{{query, args}})
 	if err != nil {
@@ -186,22 +186,25 @@ func (t *transaction) exec(ctx context.Context, query string, args ...any) (int6
 	return changed[0], nil
 }
 
-// insert is the statement that adds a row with those columns.
+// insert returns the statement that adds a row with these columns.
 func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + placeholders(strings.Count(columns, ",")+1) + ")"
 }
 
-// upsert is insert, but overwrites the other columns of an existing row.
+// upsert returns a statement that inserts a row, or overwrites the other columns of an existing row
+// with that key.
 func upsert(table, key, columns string) string {
 	return insertOr(table, key, columns, func(column string) string { return "excluded." + column })
 }
 
-// addition is insert, but adds the other columns to those of an existing row.
+// addition returns a statement that inserts a row, or adds the other columns to those of an
+// existing row with that key.
 func addition(table, key, columns string) string {
 	return insertOr(table, key, columns, func(column string) string { return table + "." + column + " + excluded." + column })
 }
 
-// insertOr is insert, but sets each of the other columns of an existing row to a value.
+// insertOr returns a statement that inserts a row, or sets each of the other columns of an existing
+// row with that key to value(column).
 func insertOr(table, key, columns string, value func(column string) string) string {
 	var set []string
 	for column := range strings.SplitSeq(columns, ", ") {

@@ -18,16 +18,16 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// experiment writes an experiment's files as prompto writes them, so that what reads
-// those reads these: its lines with their answers, its input and a log.
+// experiment writes an experiment's files in prompto's format, so that programs that read prompto's
+// files can read these: its lines with their answers, its input and a log.
 type experiment struct {
 	place Place
 	of    Evaluation
 	from  Reader
 }
 
-// write writes them all. completed is the path of the lines with their answers, and all
-// are those of the others.
+// write writes all files. completed is the path of the lines with their answers, and all are the
+// paths of the others.
 func (x *experiment) write(ctx context.Context) (completed string, all []string, err error) {
 	folder, below := x.place.Dir, ""
 	if x.place.Data != "" {
@@ -42,7 +42,7 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 	}
 	defer root.Close()
 	ending := ".jsonl"
-	if _, err := os.Stat(x.place.Input); err != nil { // it has gone since it was read
+	if _, err := os.Stat(x.place.Input); err != nil { // it was deleted since it was read
 		x.place.Input = ""
 	}
 	if x.place.Input != "" {
@@ -72,7 +72,7 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 	return all[last], all[:last], nil
 }
 
-// input copies the experiment's file, or writes its lines where it is not here.
+// input copies the experiment's file, or writes its lines if this machine does not have the file.
 func (x *experiment) input(ctx context.Context, w io.Writer) error {
 	if x.place.Input != "" {
 		file, err := os.Open(x.place.Input)
@@ -94,13 +94,13 @@ func (x *experiment) input(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// text is a row's line as it was written.
+// text returns a row's line as written in the experiment's file.
 func (x *experiment) text(ctx context.Context, row int) (string, error) {
 	return x.from.Text(ctx, x.of.Plan.Prompts.Rows[row].Hash)
 }
 
-// completed calls use for the line of each prompt that has ended, with its answer, in the
-// order in which they did.
+// completed calls use for the line of each prompt that has ended, with its answer, in the order in
+// which they ended.
 func (x *experiment) completed(ctx context.Context, use func(prompto.Line) error) error {
 	for row, err := range x.from.PromptRows(ctx, x.of.ID) {
 		if err != nil {
@@ -137,8 +137,8 @@ func outcomeOf(row PromptRow) prompto.Outcome {
 	}
 }
 
-// ratings are those of the last n calls that answered a prompt; nil where not all are known,
-// or another model answered.
+// ratings returns the safety ratings of the last n calls that answered a prompt. It returns nil if
+// not all are known, or another model answered.
 func (x *experiment) ratings(ctx context.Context, row PromptRow, n int) ([]prompto.Ratings, error) {
 	if n == 0 || row.State != eval.StateSucceeded.String() || row.AnsweredBy != row.Model {
 		return nil, nil
@@ -181,7 +181,7 @@ func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// csv writes the lines as a table with the union of all keys as columns, in order of first
+// csv writes the lines as a table whose columns are the keys of all lines, in order of first
 // appearance. Texts are inert; lists and objects are JSON.
 func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	var header []string
@@ -233,7 +233,7 @@ func cellOf(value json.RawMessage) (string, error) {
 	return harmless.Text(out.String()), err
 }
 
-// log writes what failed, and at the end how long the whole took.
+// log writes which prompts failed, and at the end how long the whole experiment took.
 func (x *experiment) log(ctx context.Context, w io.Writer) error {
 	var first, last time.Time
 	prompts := 0

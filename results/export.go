@@ -26,29 +26,29 @@ const (
 	ItemsFile     = "items.csv"
 	ManifestFile  = "manifest.json"
 
-	// AnswersFile, below Place.Working, records the answers that were written there.
+	// AnswersFile, below Place.Working, records the answers that were written below that folder.
 	AnswersFile = "evalfleet-out/answers.jsonl"
 
 	ComparisonFile = "comparison.csv"
 )
 
-// RankingRow is a line of ranking.csv. A number that is not defined is NaN, a
-// rank or group that is not defined 0; both become empty cells.
+// RankingRow is a line of ranking.csv. An undefined number is NaN, and an undefined rank or group
+// is 0; both become empty cells.
 type RankingRow struct {
 	Candidate               string
 	Rank, RankLow, RankHigh int
 	Ability, SE, Low, High  float64
 	Wins, Losses, Ties      int
 	WinRate                 float64
-	Group                   int     // of candidates that were compared with each other, from 1
+	Group                   int     // number, from 1, of the group of candidates compared with each other
 	ModelSE                 float64 // the standard error if verdicts were independent
 	BeatsNext               float64 // probability that it is better than the next of its group
-	// RankLow and RankHigh hold for all candidates at once, these for one alone.
+	// RankLow and RankHigh hold for all candidates at once, the marginal ones for this one alone.
 	MarginalLow, MarginalHigh int
 	Best                      float64 // probability that it is the best of its group
 	Elo, EloLow, EloHigh      float64 // ability and its limits on Elo's scale
 	WinLow, WinHigh           float64 // limits of WinRate
-	// Lead is the difference of the abilities of this candidate and the next of its group.
+	// Lead is the difference between the abilities of this candidate and the next of its group.
 	Lead, LeadLow, LeadHigh float64
 }
 
@@ -69,21 +69,21 @@ type EloRow struct {
 	Elo   float64
 }
 
-// ItemRow is a line of items.csv. A number that is not defined is NaN, and becomes an empty cell.
+// ItemRow is a line of items.csv. An undefined number is NaN, and becomes an empty cell.
 type ItemRow struct {
 	Item       string
 	Categories string // separated by "; "
 	Pairs      int    // of texts, with verdicts of judges
-	// Disagree, Flipped and Unlike are the pairs on which judges disagree, follow the order, or
-	// differ from people, and Contested those with any of these.
+	// Disagree, Flipped and Unlike count the pairs on which judges disagree, follow the order, or
+	// differ from people. Contested counts those with any of these.
 	Disagree, Flipped, Unlike, Contested int
 	Share                                float64 // of pairs that are contested
 	Spread                               float64 // standard deviation of the candidates' results
-	Score                                float64 // mean of all scores on it: the lower, the harder
+	Score                                float64 // mean of all scores on it; low scores mean a hard item
 }
 
-// Rankings are the finished rows of the files that results does not compute, in
-// the order in which they are to be written. A nil list writes no file.
+// Rankings holds the finished rows of the files that this package does not compute, in the order in
+// which they are written. A nil list writes no file.
 type Rankings struct {
 	Elo     []EloRow
 	Ranking []RankingRow
@@ -91,61 +91,64 @@ type Rankings struct {
 	Choices *Choices // nil: candidates have no abilities
 }
 
-// Choices are those that a ranking depends on.
+// Choices are the settings of a ranking.
 type Choices struct {
-	// Sentence says all of them in words.
+	// Sentence describes all of them in words.
 	Sentence       string `json:"sentence"`
 	Ties           string `json:"ties"` // davidson or half
 	Fallbacks      bool   `json:"fallbacks"`
 	Length         bool   `json:"length"`
 	PositionEffect bool   `json:"position_effect"`
-	FlipsTie       bool   `json:"flips_tie"`   // verdicts that differ between the orders of a pair are ties
-	JudgeScale     bool   `json:"judge_scale"` // judges are weighed by how well they tell candidates apart
-	By             string `json:"by"`          // what verdicts may depend on each other by
+	FlipsTie       bool   `json:"flips_tie"`   // a pair whose verdict differs between its orders is a tie
+	JudgeScale     bool   `json:"judge_scale"` // judges are weighted by how well they tell candidates apart
+	By             string `json:"by"`          // what may make verdicts depend on each other
 	Clusters       int    `json:"clusters"`
 	Draws          int    `json:"draws"`
 	Seed           uint64 `json:"seed"`
 }
 
-// Place is where files are written.
+// Place says where files are written.
 type Place struct {
 	// Dir is the output folder, which must exist.
 	Dir string
-	// Outs are the patterns that name the answers of listed runs below Working, by the runs'
-	// own IDs; the answer of a run without one is written into Dir. They come from the command
-	// that submitted the evaluation. Patterns stored with an evaluation are never read here,
-	// because a results store may come from another person.
+	// Outs holds the patterns that name the answers of listed runs below Working, by the runs' own
+	// IDs. The answer of a run without one is written to Dir. They come from the command that
+	// submitted the evaluation. Patterns stored with an evaluation are never read here, because a
+	// results store may come from another person.
 	Outs map[string]string
-	// Working is the folder that Outs are below; by default the process's own. No answer leaves
-	// it through symbolic links, no path element may begin with a dot, and no file that is not
-	// an answer (AnswersFile) is replaced.
+	// Working is the folder that Outs are relative to; by default the process's own. No answer
+	// leaves it through symbolic links, no path element may begin with a dot, and no file that is
+	// not an answer (AnswersFile) is replaced.
 	Working string
 	// Out names the file of the only listed run's answer, anywhere, overriding its settings. It
 	// comes from the user of this machine.
 	Out string
-	// Data is the data folder that contains the output folder for an experiment's files; empty:
-	// they are written in Dir.
+	// Data is the data folder of an experiment: its files go to an output folder below it. Empty:
+	// they are written to Dir.
 	Data string
-	// Input is an experiment's file, which is copied beside its answers; empty: its lines are
+	// Input is an experiment's file, which is copied next to its answers; empty: its lines are
 	// written.
 	Input string
-	// CSV has the answers of an experiment written as CSV, too.
+	// CSV writes the answers of an experiment as CSV, too.
 	CSV bool
 }
 
-// Exported are the paths of the written files.
+// Exported holds the paths of the written files.
 type Exported struct {
-	Files   []string // in the output folder, and an experiment's in its data folder
-	Answers []string // of listed runs that succeeded, in the order of their list; or an experiment's lines with their answers
+	Files   []string // in the output folder, and those of an experiment in its data folder
+	Answers []string // of listed runs that succeeded, in order; or an experiment's lines with answers
 }
 
-// Export writes evaluation id's files: answers of listed runs where they belong,
-// and into the output folder the results of the kinds that the evaluation has, the
-// rankings given, and the manifest. Each file is complete under its name or not
-// there: an earlier one is replaced in one step. The same results give the same
-// bytes. The files of an experiment have its evaluation's first submission in their
-// names, so that one that went on replaces what it had written before. An answer that cannot be written keeps no other file from being written;
-// the error is then an *AnswerError.
+// Export writes evaluation id's files. The answers of listed runs go where place says. The output
+// folder gets the results of the kinds that the evaluation has, the rankings given, and the
+// manifest.
+//
+// Each file is written completely or not at all, and replaces an earlier one in one step. The same
+// results give the same bytes. The files of an experiment have the time of its first submission in
+// their names, so an experiment that continued replaces what it had written before.
+//
+// An answer that cannot be written does not keep other files from being written; the error is then
+// an *AnswerError.
 func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Rankings) (Exported, error) {
 	var done Exported
 	e, err := r.Evaluation(ctx, id)
@@ -174,8 +177,8 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	return done, own.failed.orNil()
 }
 
-// ExportManifest writes the manifest alone, of an evaluation that has not ended. It names
-// the answers that have been written.
+// ExportManifest writes only the manifest, of an evaluation that has not ended. It names the
+// answers that have been written.
 func ExportManifest(ctx context.Context, place Place, r Reader, id eval.ID) error {
 	e, err := r.Evaluation(ctx, id)
 	if err != nil {
@@ -205,8 +208,8 @@ func ExportNames(ctx context.Context, r Reader, e Evaluation, rankings Rankings)
 	return names
 }
 
-// WriteExport writes to w the file that Export writes under that name, but names no
-// answers' paths. The error is fs.ErrNotExist if the evaluation has no file of that name.
+// WriteExport writes to w the file that Export writes under that name, but without the paths of
+// answers. The error is fs.ErrNotExist if the evaluation has no file of that name.
 func WriteExport(ctx context.Context, w io.Writer, r Reader, e Evaluation, rankings Rankings, name string) error {
 	for _, file := range exports(ctx, r, e, rankings, nil) {
 		if file.name == name {
@@ -249,13 +252,13 @@ func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, ans
 	return append(files, manifestFile(ctx, r, e, rankings.Choices, answers))
 }
 
-// ExportComparison writes evaluations side by side into a folder, which must exist,
-// as Export writes rankings, and returns the files' paths.
+// ExportComparison writes files that compare evaluations, one row each, to a folder, which must
+// exist. It writes them as Export writes rankings, and returns their paths.
 func ExportComparison(dir string, rows []ComparisonRow) ([]string, error) {
 	return writeFiles(dir, both(ComparisonFile, comparisonTable, all(rows)))
 }
 
-// writeFiles returns the paths of those that are written.
+// writeFiles writes files into a folder, and returns the paths of those that it has written.
 func writeFiles(dir string, files []file) (paths []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -271,13 +274,13 @@ func writeFiles(dir string, files []file) (paths []string, err error) {
 	return paths, nil
 }
 
-// file is one of those exported.
+// file is one exported file.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// both are the files of a table: CSV under that name, and JSON Lines beside it.
+// both returns the files of a table: CSV under that name, and JSON Lines beside it.
 func both[T any](name string, t table[T], rows iter.Seq2[T, error]) []file {
 	return []file{
 		{name, func(w io.Writer) error { return t.csv(w, rows) }},
@@ -349,7 +352,7 @@ var panelTable = table[PanelRow]{
 	{"candidate", func(r PanelRow) any { return r.Candidate }},
 }
 
-// voteTable has the columns that a file of votes has, so that it can be one.
+// voteTable has the columns of a file of votes, so that its CSV can be used as one.
 var voteTable = table[VoteRow]{
 	{"item", func(r VoteRow) any { return r.Item }},
 	{"candidate_a", func(r VoteRow) any { return r.Candidate1 }},

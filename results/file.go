@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// WriteFile writes a file at name below root with write, and syncs it to disk, or leaves an
-// existing file unchanged. Only its owner may read it. It creates missing folders. The error
-// names the path; ErrFull when there is no room.
+// WriteFile uses write to write a file at name below root, and syncs it to disk. On an error it
+// leaves an existing file unchanged. Only the file's owner may read it. It creates missing folders.
+// The error names the path; it is ErrFull if there is no room.
 func WriteFile(root *os.Root, name string, write func(io.Writer) error) error {
 	if err := writeFile(root, name, write); err != nil {
 		return explainFile(filepath.Join(root.Name(), name), err)
@@ -54,7 +54,7 @@ func writeFile(root *os.Root, name string, write func(io.Writer) error) (err err
 	if err := root.Rename(temporary, name); err != nil {
 		return err
 	}
-	// The name, too, has to reach the disk. Not every system can sync a folder.
+	// The name must reach the disk, too. Not every system can sync a folder.
 	if folder, err := root.Open(dir); err == nil {
 		_ = folder.Sync()
 		_ = folder.Close()
@@ -69,8 +69,8 @@ func explainFile(path string, err error) error {
 	return fmt.Errorf("write %s: %w", path, err)
 }
 
-// OutOfRoom reports whether the disk is full, or a quota or a bound on the size of files is
-// reached.
+// OutOfRoom reports whether an error means that the disk is full, or a quota or a limit on the size
+// of files is reached.
 func OutOfRoom(err error) bool {
 	return errors.Is(err, ErrFull) || slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }

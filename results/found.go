@@ -12,8 +12,8 @@ import (
 
 // Found reads the results that determine what e's phase compares (plan.Choose): the scores of
 // documents, each the mean over judges, criteria and trials; or their candidates' abilities
-// (Bradley–Terry, ties as half wins, all judges together). Answers of fallback models count.
-// It reads all of these rows; every run of the phases before must be in the results store.
+// (Bradley–Terry, ties as half wins, all judges together). Answers of fallback models count. It
+// reads all of these rows. Every run of the earlier phases must be in the results store.
 func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase int) (plan.Found, error) {
 	documents := make(map[string]int, len(e.Documents))
 	for i, d := range e.Documents {
@@ -80,7 +80,7 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 		case row.Document2:
 			outcome = rank.SecondWins
 		}
-		if of[first] == of[second] { // says nothing about the candidate
+		if of[first] == of[second] { // such a pair says nothing about the candidate
 			continue
 		}
 		if err := tally.Add(rank.Comparison{First: of[first], Second: of[second], Outcome: outcome}); err != nil {
@@ -93,7 +93,7 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 	}
 	values := make([]float64, len(of))
 	for i, candidate := range of {
-		values[i] = math.Round(fit.Abilities[candidate]*1e9) / 1e9 // those that differ by rounding only are equal
+		values[i] = math.Round(fit.Abilities[candidate]*1e9) / 1e9 // make values equal that differ only by rounding
 	}
 	return values, nil
 }

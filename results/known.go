@@ -12,15 +12,15 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Known are the best candidates of an evaluation that has ended because they are known.
+// Known holds the best candidates of an evaluation that ended because they are known.
 type Known struct {
-	Best       []string `json:"best"` // in their order, which may be chance
+	Best       []string `json:"best"` // in their order, which may be due to chance
 	Candidates int      `json:"candidates"`
 	Confidence float64  `json:"confidence"`
-	Pairs      int      `json:"pairs"` // that were compared until then
+	Pairs      int      `json:"pairs"` // that had been compared
 }
 
-// String says so in words.
+// String describes the result in one sentence.
 func (k Known) String() string {
 	what := fmt.Sprintf("the best %d of %d candidates are known", len(k.Best), k.Candidates)
 	if len(k.Best) == 1 {
@@ -33,9 +33,9 @@ func (k *Known) same(other *Known) bool {
 	return k == nil && other == nil || k != nil && other != nil && k.Pairs == other.Pairs && slices.Equal(k.Best, other.Best)
 }
 
-// Look reports whether the first pairs of an evaluation's phase tell which candidates are the
-// best, at a look of a rule. runs is how many runs of the phase these are. nil: not yet. The
-// verdicts are those that the ranking of a report counts by default.
+// Look tests whether the first pairs of an evaluation's phase show which candidates are the best,
+// at a look of a rule. runs is how many runs of the phase these pairs are. It returns nil if that
+// is not certain yet. It counts the verdicts that the ranking of a report counts by default.
 func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, runs int, rule rank.Until, look int) (*Known, error) {
 	of, judges := map[string]eval.Document{}, map[string]int32{}
 	place := map[string]int32{}

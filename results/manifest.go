@@ -24,7 +24,7 @@ type manifestHead struct {
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
 	Calls      []manifestCalls `json:"calls"`
-	NotSent    []NotSent       `json:"not_sent,omitempty"` // fields that were asked for and that models refuse
+	NotSent    []NotSent       `json:"not_sent,omitempty"` // fields that were asked for, but that models refuse
 	Statistics Statistics      `json:"statistics"`
 	Ranking    *Choices        `json:"ranking,omitempty"` // what ranking.csv depends on
 }
@@ -32,7 +32,7 @@ type manifestHead struct {
 type manifestPhase struct {
 	Phase     int            `json:"phase"`
 	Kind      eval.Kind      `json:"kind"`
-	Template  string         `json:"template_hash,omitempty"` // eval.TextHash of the text that the sink's plan holds
+	Template  string         `json:"template_hash,omitempty"` // eval.TextHash of the text in the plan
 	Runs      int            `json:"runs"`
 	Succeeded int            `json:"succeeded"`
 	Failed    int            `json:"failed"`
@@ -56,12 +56,12 @@ type manifestCalls struct {
 	Errors map[string]int `json:"errors_by_class"`
 }
 
-// manifestUsage is the usage of calls. The cost is null when that of any call is unknown;
-// CostAtLeast is then the sum of the known costs. Tokens are those reported, null when none
-// were by calls that must have used some.
+// manifestUsage is the usage of calls. CostUSD is null if the cost of any call is unknown;
+// CostAtLeast is then the sum of the known costs. Token counts are those reported; they are null if
+// calls that must have used some reported none.
 type manifestUsage struct {
 	Calls         int      `json:"calls"`
-	FromCache     int      `json:"answered_before,omitempty"` // and for which no call was made
+	FromCache     int      `json:"answered_before,omitempty"` // reused answers, for which no call was made
 	Input         *int64   `json:"input_tokens"`
 	Output        *int64   `json:"output_tokens"`
 	Cached        *int64   `json:"cached_tokens"`
@@ -92,7 +92,7 @@ type manifestRun struct {
 	manifestUsage
 }
 
-// manifestError is why a run failed.
+// manifestError says why a run failed.
 type manifestError struct {
 	ID        string   `json:"id"`
 	RunID     string   `json:"run_id,omitempty"` // a listed run's own
@@ -111,8 +111,8 @@ func errorOf(r RunRow) manifestError {
 	}
 }
 
-// writeManifest writes the head as one object, opened up to stream the runs, one on a line, because there may
-// be millions. paths are those of answers, by RunID.Short.
+// writeManifest writes the head as one object with a further key for the runs. It streams the runs,
+// one per line, because there may be millions. paths are those of answers, by RunID.Short.
 func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ranking *Choices, paths map[string]string) error {
 	counts, err := r.Counts(ctx, e.ID)
 	if err != nil {
@@ -150,7 +150,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	return err
 }
 
-// writeList writes a further list of the manifest, an element on a line.
+// writeList writes a further list of the manifest, one element per line.
 func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element func(RunRow) any) error {
 	if _, err := io.WriteString(w, ",\n  \""+name+"\": ["); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// oldestVersion is that of the stores that the first file of schema makes.
+// oldestVersion is the version of the stores that the first file of schema makes.
 const oldestVersion = 7
 
 //go:embed schema
@@ -30,11 +30,11 @@ type history struct {
 
 func (h history) version() int { return oldestVersion + len(h.steps) }
 
-// after returns the steps that a store of that version lacks.
+// after returns the steps that a store of a version lacks.
 func (h history) after(version int) []string { return h.steps[version-oldestVersion:] }
 
-// mustReadHistory reads the files of schema. Each is named by the version it leads to,
-// and none is missing.
+// mustReadHistory reads the files of schema. Each is named after the version that it leads to, and
+// none may be missing.
 func mustReadHistory(files fs.FS) history {
 	names, err := fs.Glob(files, "schema/*.sql")
 	if err != nil {
@@ -60,8 +60,8 @@ func mustReadHistory(files fs.FS) history {
 	return h
 }
 
-// Migrate brings an existing store to this program's version, as Open does, and
-// returns the version it had and the one it has. ErrNoSink where there is no store.
+// Migrate brings an existing store to this program's version, as Open does. It returns the version
+// before and the version after. The error is ErrNoSink if there is no store.
 func Migrate(ctx context.Context, url string) (from, to int, err error) {
 	return migrate(ctx, url, released)
 }
@@ -88,7 +88,7 @@ func versionAt(ctx context.Context, url string, h history) (int, error) {
 	return sqliteVersion(ctx, path, h)
 }
 
-// check refuses a store of a version that this program neither knows nor migrates.
+// check refuses a store of a version that this program neither knows nor can migrate.
 func (h history) check(name string, version int, instead string) error {
 	switch {
 	case version > h.version():
@@ -99,9 +99,8 @@ func (h history) check(name string, version int, instead string) error {
 	return nil
 }
 
-// readable refuses a store that has to be migrated before this program can read it.
-// Readers do not migrate it themselves: they may have no right to, and an older
-// program may be using it.
+// readable refuses a store that has to be migrated before this program can read it. Readers do not
+// migrate it themselves: they may lack the right to, and an older program may be using it.
 func (h history) readable(name string, version int) error {
 	if version < h.version() {
 		return unfit{fmt.Errorf("open results database %s: it has version %d, this program reads version %d: "+
@@ -110,7 +109,7 @@ func (h history) readable(name string, version int) error {
 	return nil
 }
 
-// outgrown is the error of a write to a store that another program has migrated
+// outgrown returns the error of a write to a store that another program has migrated to version
 // while this one had it open.
 func outgrown(version int) error {
 	return unfit{fmt.Errorf("a newer evalfleet has migrated it, and this program knows version %d: upgrade this program", version)}

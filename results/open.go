@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Open opens the results store at url, and creates it with a random identity if it does not
-// exist: "sqlite:PATH" or a plain path, whose folder must exist, or a libpq connection string
-// for a PostgreSQL database, "postgres://…" or "host=… dbname=…", whose search_path names
-// the schema. Missing settings come from libpq's environment and files.
+// Open opens the results store at url, and creates it with a random identity if it does not exist.
+// url is "sqlite:PATH" or a plain path, whose folder must exist; or a libpq connection string for a
+// PostgreSQL database, "postgres://…" or "host=… dbname=…", whose search_path names the schema.
+// Missing settings come from libpq's environment and files.
 //
-// Open migrates a results store of an older version before it returns, or leaves it unchanged.
-// It waits while another process migrates it.
+// Open migrates a results store of an older version before it returns, or leaves it unchanged. It
+// waits while another process migrates it.
 //
-// The error names the place, never a password, and what to do: the place is no results store,
-// is damaged, was written by a newer program, or cannot be written.
+// The error names the place, without a password, and says what to do. Either the place is not a
+// results store, is damaged, was written by a newer program, or cannot be written.
 func Open(ctx context.Context, url string) (Sink, error) { return open(ctx, url, released) }
 
 func open(ctx context.Context, url string, h history) (Sink, error) {
@@ -34,9 +34,9 @@ func open(ctx context.Context, url string, h history) (Sink, error) {
 	return openSQLite(ctx, path, h)
 }
 
-// OpenReadOnly opens an existing results store for reading, also while others write to it
-// and also in a folder, or on a server, that cannot be written. It changes nothing:
-// a results store of an older version is an ErrUnfit that says how to migrate it.
+// OpenReadOnly opens an existing results store for reading, even while others write to it, and even
+// in a folder, or on a server, that cannot be written. It changes nothing: for a results store of
+// an older version, it returns an ErrUnfit that says how to migrate it.
 func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
 	return openReadOnly(ctx, url, released)
 }
@@ -52,9 +52,9 @@ func openReadOnly(ctx context.Context, url string, h history) (Reader, error) {
 	return openSQLiteReader(ctx, path, h)
 }
 
-// Public is a results store's URL as it may be stored and shown: without a password. Who opens
-// that gives the password in PGPASSWORD or ~/.pgpass. It is an error where the
-// password cannot be told from the rest.
+// Public returns a results store's URL without its password, in a form that may be stored and
+// shown. A process that opens that URL takes the password from PGPASSWORD or ~/.pgpass. Public
+// fails if it cannot tell the password from the rest.
 func Public(url string) (string, error) {
 	if !isPostgresURL(url) {
 		if secretKey.MatchString(url) && isPostgres(url) {
@@ -92,7 +92,7 @@ func Public(url string) (string, error) {
 	return public, nil
 }
 
-// secretKey is how a setting that is not to be shown begins in key=value form.
+// secretKey matches the beginning of a secret setting in key=value form.
 var secretKey = regexp.MustCompile(`(^|\s)(ssl)?password\s*=`)
 
 func cutLast(s, at string) (before, after string, found bool) {
@@ -103,7 +103,7 @@ func cutLast(s, at string) (before, after string, found bool) {
 	return s[:i], s[i+len(at):], true
 }
 
-// File is the path that a results store's URL names; ok is false for a server's.
+// File returns the path of the file that a results store's URL names; ok is false for a server's.
 func File(url string) (path string, ok bool) {
 	path, named := strings.CutPrefix(url, "sqlite:")
 	if named {
@@ -118,7 +118,7 @@ func isPostgresURL(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// keyValue is how libpq's other form begins.
+// keyValue matches the beginning of a connection string in libpq's key=value form.
 var keyValue = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|database|user|password|passfile|service|sslmode|search_path|application_name|connect_timeout)\s*=`)
 
 func sqlitePath(url string) (string, error) {

@@ -19,9 +19,9 @@ type redisError struct {
 func (e redisError) Error() string { return e.operation + ": " + e.err.Error() }
 func (e redisError) Unwrap() error { return e.err }
 
-// passes reports whether waiting can help: the results store is locked or away, or Redis is.
-// An answer of Redis is final unless it says that the server is starting,
-// failing over or full.
+// passes reports whether waiting can help: the results store is locked or unreachable, or Redis is
+// unreachable. An error that Redis itself returns is final, unless it says that the server is
+// starting, failing over or full.
 func passes(err error) bool {
 	var answer redis.Error
 	switch {

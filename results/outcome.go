@@ -10,8 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// outcomes adds to runs of an evaluation their outcomes: verdicts, scores, opinions and
-// answers.
+// outcomes adds their outcomes to runs of an evaluation: verdicts, scores, opinions and answers.
 func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error {
 	of := map[string]*record.Run{}
 	ids := map[eval.Kind][]any{}
@@ -35,10 +34,10 @@ func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error 
 	return nil
 }
 
-// outcomeRows are the tables for outcomes of a kind.
+// outcomeRows says where the outcomes of a kind are stored, and how they are read.
 type outcomeRows struct {
 	table, columns string
-	add            func(row scanner, of map[string]*record.Run) error // to the run of its id
+	add            func(row scanner, of map[string]*record.Run) error // adds a row to the run with its id
 }
 
 func outcomesOf(kind eval.Kind) outcomeRows {

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connectTimeout holds unless the URL or PGCONNECT_TIMEOUT names one.
+// connectTimeout applies unless the URL or PGCONNECT_TIMEOUT sets one.
 const connectTimeout = 10 * time.Second
 
-// toPostgres writes SQL of schema with what PostgreSQL has for SQLite's own words. Text
-// is compared byte by byte, as in SQLite, and not as the database's language sorts.
+// toPostgres translates the SQL of schema from SQLite's words to PostgreSQL's. Text is compared
+// byte by byte, as in SQLite, and not in the database's collation.
 var toPostgres = strings.NewReplacer(
 	") WITHOUT ROWID", ")",
 	"INTEGER PRIMARY KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -28,11 +28,11 @@ var toPostgres = strings.NewReplacer(
 
 // postgres is PostgreSQL's dialect.
 type postgres struct {
-	patience time.Duration // for another transaction's lock
+	patience time.Duration // how long to wait for another transaction's lock
 	version  int           // of the store when it was opened
 }
 
-// bind numbers the parameters.
+// bind numbers the parameters of a query.
 func (postgres) bind(query string) string {
 	parts := strings.Split(query, "?")
 	var numbered strings.Builder
@@ -46,14 +46,13 @@ func (postgres) seconds(from, to string) string {
 	return "extract(epoch FROM " + to + " - " + from + ")"
 }
 
-func (postgres) using(string) string { return "" } // it knows its data
+func (postgres) using(string) string { return "" } // PostgreSQL has statistics
 
 func (postgres) locked() string { return " FOR UPDATE" }
 
-// begin bounds how long a transaction waits for another's lock, and sees that it is
-// on the server's disk once it is committed, whatever the server's settings: an
-// entry is then deleted from Redis. The store is not migrated until the transaction
-// ends.
+// begin bounds how long a transaction waits for another's lock. It makes sure that the transaction
+// is on the server's disk once it is committed, whatever the server's settings, because entries are
+// then deleted from Redis. No process can migrate the store until the transaction ends.
 func (d postgres) begin(ctx context.Context, t *transaction) error {
 	changed, err := d.send(ctx, t, []statement{
 		{`SELECT set_config('lock_timeout', ?, true),
@@ -68,11 +67,11 @@ func (d postgres) begin(ctx context.Context, t *transaction) error {
 	return err
 }
 
-// migrationLock names the lock of the store in this schema: shared by those that write,
-// and held alone by one that migrates.
+// migrationLock identifies the lock of the store in this schema. Transactions that write share it,
+// and one that migrates holds it alone.
 const migrationLock = "1702259814, 'sink'::regclass::oid::int8::bit(32)::int"
 
-// send needs one trip to the server.
+// send runs all statements in one round trip to the server.
 func (d postgres) send(ctx context.Context, t *transaction, statements []statement) ([]int64, error) {
 	batch := &pgx.Batch{}
 	bound := map[string]string{}
@@ -88,7 +87,7 @@ func (d postgres) send(ctx context.Context, t *transaction, statements []stateme
 		for i := range changed {
 			tag, err := done.Exec()
 			if err != nil {
-				_ = done.Close() // says the same
+				_ = done.Close() // any error is the same
 				return err
 			}
 			changed[i] = tag.RowsAffected()
@@ -98,8 +97,8 @@ func (d postgres) send(ctx context.Context, t *transaction, statements []stateme
 	return changed, err
 }
 
-// connectPostgres opens no connection yet. name is where the database is, without
-// a password.
+// connectPostgres prepares connections, but opens none yet. name describes the database, without a
+// password.
 func connectPostgres(address string) (db *sql.DB, config *pgx.ConnConfig, name string, err error) {
 	if _, err := Public(address); err != nil {
 		return nil, nil, "", err
@@ -142,7 +141,7 @@ func openPostgres(ctx context.Context, address string, h history) (*store, error
 	return &store{r, r.db}, nil
 }
 
-// openPostgresReader creates the store, or migrates it, where it is to be written.
+// openPostgresReader opens a store. If it is opened for writing, it is created or migrated first.
 func openPostgresReader(ctx context.Context, address string, h history, writing bool) (_ *reader, err error) {
 	db, config, name, err := connectPostgres(address)
 	if err != nil {
@@ -172,7 +171,7 @@ func openPostgresReader(ctx context.Context, address string, h history, writing 
 	return newReader(ctx, postgres{busyTimeout, version}, name, db)
 }
 
-// postgresVersion is the version of an existing store.
+// postgresVersion returns the version of an existing store. If there is none, that is an error.
 func postgresVersion(ctx context.Context, address string, h history) (int, error) {
 	db, _, name, err := connectPostgres(address)
 	if err != nil {
@@ -186,9 +185,9 @@ func postgresVersion(ctx context.Context, address string, h history) (int, error
 	return version, err
 }
 
-// examine returns the version of the store in the first schema of the search path that
-// there is, or noStore. A store that this program does not know is an error, and so is a
-// server that takes no writes when there are to be some.
+// examine returns the version of the store in the first existing schema of the search path, or
+// noStore. It fails if this program does not know the store, or if writing is set and the server is
+// read-only.
 func examine(ctx context.Context, db rowQuerier, name string, h history, writing bool) (version int, err error) {
 	var schema string
 	var readOnly, found bool
@@ -213,8 +212,8 @@ FROM (SELECT to_regclass(quote_ident(current_schema()) || '.sink') AS found) AS 
 	return version, h.check(name, version, "name another schema with search_path")
 }
 
-// create makes the tables, unless another process has just made them, and returns the
-// version of the store.
+// create creates the tables, unless another process has just created them, and returns the version
+// of the store.
 func create(ctx context.Context, db *sql.DB, name, searchPath string, h history) (version int, err error) {
 	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)
@@ -257,9 +256,9 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 	return h.version(), nil
 }
 
-// step migrates the store by one version, in one transaction, unless another process
-// has done so, and returns the version that it has then. It waits for transactions that
-// write; those that begin later wait for it.
+// step migrates the store by one version, in one transaction, unless another process has done so.
+// It returns the version that the store has then. It waits for transactions that write; those that
+// begin later wait for it.
 func step(ctx context.Context, db *sql.DB, name string, h history) (version int, err error) {
 	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)

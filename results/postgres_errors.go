@@ -31,14 +31,14 @@ func explainPostgres(operation, name string, err error) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// explainSaid explains what the server answered, by its SQLSTATE.
+// explainSaid explains an error that the server returned, by its SQLSTATE.
 func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	switch said.Code {
 	case "53100": // disk_full
 		return fmt.Errorf("%s: %w: make room on the server; nothing collected is lost: %w", where, ErrFull, err)
 	case "55P03", "40001", "40P01": // lock_not_available, serialization_failure, deadlock_detected
 		return fmt.Errorf("%s: %w: %w", where, ErrBusy, err)
-	case "57P01", "57P02", "57P03", "53300": // the server stops, has crashed, starts; too many connections
+	case "57P01", "57P02", "57P03", "53300": // the server stops, has crashed or is starting; too many connections
 		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
 	case "28P01", "28000":
 		return fmt.Errorf("%s: the server refuses the login: set PGPASSWORD or use ~/.pgpass, or check the server's pg_hba.conf: %w", where, err)
@@ -53,7 +53,7 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "42P05", "26000": // duplicate_prepared_statement, invalid_sql_statement_name
 		return unfit{fmt.Errorf("%s: a pooler between evalfleet and the server mixes up prepared statements (PgBouncer, pool_mode=transaction): "+
 			"add default_query_exec_mode=exec to the URL: %w", where, err)}
-	case "42P07": // duplicate_table, while the tables were made
+	case "42P07": // duplicate_table, while the tables were being created
 		return foreign(name, "the schema")
 	}
 	if strings.HasPrefix(said.Code, "08") {

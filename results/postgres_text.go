@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// PostgreSQL's text can contain neither NUL nor bytes that are not UTF-8, and answers may. Such
-// a byte is stored as escape and two hexadecimal digits, and escape itself is doubled. All
-// other text is unchanged.
+// escape begins a stored byte that PostgreSQL's text cannot contain but answers may: NUL, or a byte
+// that is not UTF-8. It is stored as escape and two hexadecimal digits, and escape itself is
+// doubled. All other text is unchanged.
 const escape = "␛" // U+241B
 
 func escapeText(text string) string {

@@ -11,14 +11,14 @@ import (
 // Progress counts the recorded runs of one judge in one phase.
 type Progress struct {
 	Phase int
-	// Judge may also be an agent, or the model of listed runs. It is empty for calls whose run
-	// has not ended.
+	// Judge may also be an agent, or the model of listed runs. It is empty for calls whose run has
+	// not ended.
 	Judge                        string
 	Succeeded, Failed, Cancelled int // runs
-	// First is when the first of these runs began, Last when the last of them ended;
-	// zero where nothing is known.
+	// First is when the first of these runs began, Last when the last of them ended; zero if
+	// unknown.
 	First, Last time.Time
-	Used        Usage // by all calls for them, also those of discarded generations
+	Used        Usage // by all their calls, including those of discarded generations
 }
 
 // Progress counts recorded runs by phase and judge.
@@ -77,7 +77,7 @@ func (p *Progress) count(state eval.State, runs int) {
 	}
 }
 
-// earlier is the earlier of two times, a zero one being none.
+// earlier returns the earlier of two times. A zero time counts as absent.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

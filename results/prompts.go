@@ -20,8 +20,7 @@ const fromPrompts = ` FROM runs r WHERE r.evaluation = ? AND r.kind = ? AND r.st
 var selectPrompts = "SELECT r.phase, r.index_, " + of("r", runFields) + `,
   (SELECT max(c.started_at) FROM calls c WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + answerOfRun + fromPrompts
 
-// PromptRows yields the prompts that were answered or failed, in the order in which
-// they did.
+// PromptRows yields the prompts that were answered or failed, in the order in which they ended.
 func (r *reader) PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error] {
 	return rows(ctx, &r.access, func(row scanner, out *PromptRow) error {
 		var sent stamp

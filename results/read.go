@@ -16,7 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// rows runs a query and yields what scan makes of each row.
+// rows runs a query and yields the rows that scan reads.
 func rows[T any](ctx context.Context, a *access, scan func(scanner, *T) error, query string, args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -29,7 +29,7 @@ func rows[T any](ctx context.Context, a *access, scan func(scanner, *T) error, q
 		each := a.row(found)
 		for found.Next() {
 			var row T
-			err := ctx.Err() // found notices it some rows later
+			err := ctx.Err() // package sql notices it some rows later
 			if err == nil {
 				err = scan(each, &row)
 			}
@@ -72,8 +72,7 @@ func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
 	}, "SELECT id, name, created_at, finished_at, "+cancelledAt+", "+stoppedWhy+" FROM evaluations e ORDER BY created_at, id"))
 }
 
-// Events that say whether an evaluation is cancelled or has stopped: the last of them
-// holds.
+// Events that say whether an evaluation is cancelled or has stopped. The last one applies.
 const (
 	eventCancelled = "cancelled"
 	eventResumed   = "resumed"
@@ -81,11 +80,11 @@ const (
 	eventJob       = "job_submitted" // its metadata is the record.Job
 )
 
-// cancelledAt is when evaluation e was cancelled, NULL when it is not.
+// cancelledAt selects when evaluation e was cancelled; NULL if it is not.
 const cancelledAt = `(SELECT CASE name WHEN '` + eventCancelled + `' THEN created_at END FROM events
 	WHERE evaluation = e.id AND name IN ('` + eventCancelled + `', '` + eventResumed + `') ORDER BY id DESC LIMIT 1)`
 
-// Evaluation is one stored evaluation.
+// Evaluation returns one stored evaluation. The error is ErrNoEvaluation if it is not stored.
 func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error) {
 	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
 	var asks, settings string
@@ -123,7 +122,7 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	return e, err
 }
 
-// Text is the document text of a hash.
+// Text returns the text of the document with a hash. The error is ErrNoText if it is not stored.
 func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	var packed []byte
 	err := r.one(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
@@ -140,7 +139,7 @@ func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	return string(text), nil
 }
 
-// Counts says how far each phase has come.
+// Counts returns the progress of each phase.
 func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) {
 	counts, err := collect(rows(ctx, &r.access, func(row scanner, c *PhaseCounts) error {
 		c.Classes = map[string]int{}
@@ -196,7 +195,7 @@ func stateOf(word string) eval.State {
 	return eval.StateNone
 }
 
-// MedianLatency is the median time that answered calls took.
+// MedianLatency returns the median duration of answered calls; 0 if there are none.
 func (r *reader) MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error) {
 	query := `
 WITH answered AS (
@@ -214,7 +213,7 @@ SELECT took FROM answered ORDER BY took LIMIT 1 OFFSET (SELECT count(*) FROM ans
 	return wholeMilliseconds(seconds), nil
 }
 
-// CallsBegun counts the calls that began between two times.
+// CallsBegun counts the calls that began between two times, except those in without.
 func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error) {
 	type group struct {
 		model string
@@ -243,10 +242,10 @@ func (r *reader) CalledBefore(ctx context.Context, t time.Time) (called bool, er
 	return called, nil
 }
 
-// callsAtOnce bounds the arguments of a statement.
+// callsAtOnce bounds the number of arguments of a statement.
 const callsAtOnce = 500
 
-// Recorded returns those of some calls of an evaluation that are recorded.
+// Recorded returns which of the given calls of an evaluation are recorded.
 func (r *reader) Recorded(ctx context.Context, id eval.ID, calls []string) (recorded []string, err error) {
 	for some := range slices.Chunk(calls, callsAtOnce) {
 		args := []any{string(id)}
@@ -265,8 +264,8 @@ func (r *reader) Recorded(ctx context.Context, id eval.ID, calls []string) (reco
 	return recorded, nil
 }
 
-// butCalls is a condition that leaves out calls, which are few: those that were in flight at one
-// moment. args are the arguments before it.
+// butCalls returns a condition that leaves out the given calls, and args followed by its arguments.
+// The calls are few: those that were in flight at one moment.
 func butCalls(without []string, args ...any) (condition string, all []any) {
 	if len(without) == 0 {
 		return "", args
@@ -277,7 +276,7 @@ func butCalls(without []string, args ...any) (condition string, all []any) {
 	return ` AND evaluation || '.' || id NOT IN (` + placeholders(len(without)) + `)`, args
 }
 
-// Spent sums what the calls of an evaluation have cost.
+// Spent sums the cost of an evaluation's calls.
 func (r *reader) Spent(ctx context.Context, id eval.ID, without ...string) (nano int64, unknown int, err error) {
 	but, args := butCalls(without, string(id))
 	err = r.one(ctx, `
@@ -290,7 +289,7 @@ FROM calls WHERE evaluation = ?`+but, args...).Scan(&nano, &unknown)
 	return nano, unknown, nil
 }
 
-// LastCall is when the last call began.
+// LastCall returns when the last call began.
 func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 	var last stamp
 	if err := r.one(ctx, `SELECT max(started_at) FROM calls`).Scan(&last); err != nil {
@@ -299,7 +298,7 @@ func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 	return last.Time, nil
 }
 
-// Plus is what both have used.
+// Plus returns the sum of two usages.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Calls: u.Calls + v.Calls, FromCache: u.FromCache + v.FromCache, Input: u.Input + v.Input, Output: u.Output + v.Output,

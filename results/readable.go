@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// readable is a value as JSON in which durations are written as "1m30s" and not in
+// readable encodes a value as JSON in which durations are written as "1m30s" instead of
 // nanoseconds.
 type readable struct{ value any }
 
@@ -29,7 +29,7 @@ func (r readable) MarshalJSON() ([]byte, error) {
 	return json.Marshal(withDurations(tree, reflect.TypeOf(r.value)))
 }
 
-// withDurations replaces the durations in tree, which is a value of a type as JSON.
+// withDurations replaces the durations in tree, the JSON of a value of the type of.
 func withDurations(tree any, of reflect.Type) any {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -37,7 +37,7 @@ func withDurations(tree any, of reflect.Type) any {
 	if number, ok := tree.(json.Number); ok && of == durationType {
 		n, err := number.Int64()
 		if err != nil {
-			panic(fmt.Sprintf("results: duration %s: %v", number, err)) // was one of ours
+			panic(fmt.Sprintf("results: duration %s: %v", number, err)) // cannot happen: this package encoded it
 		}
 		return time.Duration(n).String()
 	}
@@ -63,7 +63,7 @@ func withDurations(tree any, of reflect.Type) any {
 	return tree
 }
 
-// fieldOf is the type of a struct's field that has a name in JSON.
+// fieldOf returns the type of a struct's field by the name that it has in JSON.
 func fieldOf(of reflect.Type, name string) (reflect.Type, bool) {
 	for _, field := range reflect.VisibleFields(of) {
 		tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")

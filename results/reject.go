@@ -19,29 +19,28 @@ var (
 	rejectScript = redis.NewScript(rejectSource)
 )
 
-// Of an evaluation's rejected entries, Redis keeps the latest keepRejected for
-// rejectedLife.
+// Redis keeps the latest keepRejected of an evaluation's rejected entries, for rejectedLife.
 const (
 	keepRejected = 1000
 	rejectedLife = 7 * 24 * time.Hour
 )
 
-// rejected is an entry that is not stored, and why.
+// rejected is an entry that is not stored, with the reason.
 type rejected struct {
 	redis.XMessage
 	why error
 }
 
-// decoded is what a part of the stream comes to.
+// decoded is a decoded part of the stream.
 type decoded struct {
 	entries []record.Entry
-	of      []redis.XMessage // entries, as they are in the stream
+	of      []redis.XMessage // of entries, the messages in the stream
 	bad     []rejected
-	newer   bool // the rest is of another version: it is read again, as the first
+	newer   bool // the rest is of another version, and is read again
 }
 
-// decode reads entries, and finds those that are no results of the evaluation. The error
-// is record.ErrOtherVersion if the first is of another version.
+// decode reads entries, and finds those that cannot be results of the evaluation. The error is
+// record.ErrOtherVersion if the first is of another version.
 func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d decoded, err error) {
 	if c.fit == nil {
 		e, err := c.sink.Evaluation(ctx, c.id)
@@ -70,7 +69,7 @@ func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d de
 	return d, nil
 }
 
-// reject sets entries aside, so that those after them can be stored.
+// reject moves entries out of the stream, so that those after them can be stored.
 func (c *Collector) reject(ctx context.Context, entries []rejected) error {
 	if len(entries) == 0 {
 		return nil

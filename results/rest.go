@@ -17,17 +17,17 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Rest keeps results that the results store has no room for when their stream ends with the
-// process. Its file is allocated in advance, so that a full disk has room for it, and the next
-// process to open it moves it into the results store. It is for one goroutine, and its file for
-// one process.
+// Rest keeps results for which the results store has no room when their stream ends with the
+// process. Its file is allocated in advance, so that a full disk has room for it. The next process
+// that opens it moves the results into the results store. A Rest must not be used by several
+// goroutines at once, nor its file by several processes.
 type Rest struct {
 	path string
 	size int64
 	kept int // entries in the file
 }
 
-// maxRestLine bounds a line that is read, and the lines that are stored at once, in bytes. The
+// maxRestLine bounds in bytes the line that is read, and the lines that are stored at once. The
 // file may come from another person.
 const maxRestLine = 16 << 20
 
@@ -38,16 +38,16 @@ type restLine struct {
 	Calls      []record.Call `json:"calls,omitempty"`
 }
 
-// OpenRest moves what an earlier process has kept at path into the results store, and makes room for size
-// bytes. ErrNoEvaluation: the results store does not know the kept evaluation, and the file
-// stays. ErrFull: there is no room.
+// OpenRest moves what an earlier process has kept at path into the results store, and reserves room
+// for size bytes. The error is ErrNoEvaluation if the results store does not know the kept
+// evaluation; the file stays then. It is ErrFull if there is no room.
 func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, error) {
 	r := &Rest{path: path, size: size}
 	if err := r.take(ctx, sink); err != nil {
 		return nil, err
 	}
 	if err := r.write(bytes.NewReader(make([]byte, size))); err != nil {
-		_ = os.Remove(path) // it takes room and holds nothing
+		_ = os.Remove(path) // it takes room and contains nothing
 		return nil, fmt.Errorf("reserve disk space for results: %w: %w", ErrFull, err)
 	}
 	return r, nil
@@ -95,8 +95,8 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 	return store()
 }
 
-// keptLines splits a file into its lines, as bufio.Scanner asks for them. A line without its end
-// was cut short, and zeros are room.
+// keptLines splits a file into its lines; it is a bufio.SplitFunc. A line without an end was cut
+// off, and zeros are unused room.
 func keptLines(data []byte, _ bool) (advance int, line []byte, err error) {
 	if len(data) > 0 && data[0] == 0 {
 		return 0, nil, bufio.ErrFinalToken
@@ -107,8 +107,8 @@ func keptLines(data []byte, _ bool) (advance int, line []byte, err error) {
 	return 0, nil, nil
 }
 
-// Keep writes the rest of the evaluation's stream into the file, and returns how many entries
-// it keeps and for how many there was no room.
+// Keep writes the rest of the evaluation's stream to the file. It returns how many entries it has
+// kept, and how many did not fit.
 func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID) (kept, left int, err error) {
 	messages, err := client.XRange(ctx, keys.Results(id), "-", "+").Result()
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys reco
 	return kept, left, nil
 }
 
-// write writes over the file from its start, and sees that it is on the disk.
+// write overwrites the file from its start, and syncs it to disk.
 func (r *Rest) write(content io.Reader) error {
 	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Rest) write(content io.Reader) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Close takes the file away when it keeps nothing.
+// Close removes the file if it keeps nothing.
 func (r *Rest) Close() error {
 	if r.kept > 0 {
 		return nil

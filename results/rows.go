@@ -9,9 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// usageColumns sums calls of the alias c into a Usage, in the order of its fields. A
-// call is possibly charged when it was answered or says so. One that was answered
-// before used nothing.
+// usageColumns sums calls of the alias c into a Usage, in the order of its fields. A call counts as
+// possibly charged if it was answered or says so. A reused answer used nothing.
 const usageColumns = `count(*) FILTER (WHERE NOT c.cached), count(*) FILTER (WHERE c.cached),
   coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0),
   coalesce(sum(c.cached_tokens), 0), coalesce(sum(c.reasoning_tokens), 0),
@@ -23,8 +22,8 @@ func (u *Usage) fields() []any {
 	return []any{&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
 }
 
-// The queries below walk runs in the order of the key and look the rest up, so nothing is
-// sorted and the first row comes at once.
+// The queries below read runs in the order of the key and look up the rest, so nothing is sorted
+// and the first row comes at once.
 const (
 	fromRuns = `
 FROM runs r LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_
@@ -78,7 +77,7 @@ func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, er
 	}, selectAnswers+"r.evaluation = ? AND r.kind IN (?, ?)"+groupRuns, string(id), string(eval.KindRuns), string(eval.KindPrompts))
 }
 
-// scanAnswer reads the columns of a run, those between, and answerOfRun.
+// scanAnswer reads the columns of a run, those in between, and answerOfRun.
 func scanAnswer(row scanner, out *record.Run, between ...any) error {
 	var answers string
 	if err := scanRun(row, out, append(between, &out.Answer, &answers, &out.Finish)...); err != nil || answers == "" {
@@ -91,7 +90,7 @@ func scanRunRow(row scanner, out *RunRow) error {
 	return scanRun(row, &out.Run, out.Used.fields()...)
 }
 
-// scanRun reads the columns of a run, and more columns where there are.
+// scanRun reads the columns of a run, and further columns into more.
 func scanRun(row scanner, out *record.Run, more ...any) error {
 	var first, second, candidate1, candidate2 string
 	var started, ended stamp
@@ -130,7 +129,7 @@ func (r *reader) SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow
 	}, selectScores, string(id))
 }
 
-// PanelRows yields what panels said by phase and index.
+// PanelRows yields what agents said by phase and index.
 func (r *reader) PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error] {
 	return rows(ctx, &r.access, func(row scanner, p *PanelRow) error {
 		var ended stamp

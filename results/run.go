@@ -18,14 +18,14 @@ var (
 
 	selectCall = "SELECT " + callColumns + " FROM calls c WHERE c.evaluation = ? AND c.id = ?"
 
-	// The index on keys finds the few calls of one, the runs' key each of their runs.
+	// The index on keys finds the few calls with one, the runs' key each of their runs.
 	selectAnswered = "SELECT " + callColumns + `
 FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_ AND r.generation = c.generation
 WHERE c.key = ? AND c.key <> '' AND c.class = '' AND NOT c.cached AND r.state = 'succeeded'
 ORDER BY c.ended_at, c.evaluation, c.id LIMIT 1`
 )
 
-// Run is one run with its verdict.
+// Run returns one run with its verdict and its fallbacks.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
 	found, err := collect(rows(ctx, &r.access, scanRunRow,
 		selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns, string(run.Evaluation), run.Phase, run.Index))
@@ -52,7 +52,7 @@ func scanFell(row scanner, f *record.Fell) error {
 	return err
 }
 
-// Jobs are the submitted jobs whose calls have not ended.
+// Jobs returns the submitted jobs whose calls have not ended.
 func (r *reader) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
 	submitted, err := collect(rows(ctx, &r.access, scanJob,
 		"SELECT metadata FROM events WHERE evaluation = ? AND run = '' AND name = '"+eventJob+"' ORDER BY id", string(id)))
@@ -86,7 +86,7 @@ func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Cal
 	return rows(ctx, &r.access, scanCall, selectCalls, string(run.Evaluation), run.Phase, run.Index)
 }
 
-// Answered is the earliest answer of use to a call of that key.
+// Answered returns the earliest useful answer to a call with a key.
 func (r *reader) Answered(ctx context.Context, key string) (record.Call, bool, error) {
 	found, err := collect(rows(ctx, &r.access, scanCall, selectAnswered, key))
 	if err != nil || len(found) == 0 {

@@ -13,10 +13,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Bounds of a search, so that it takes a moment for any filter and any number of runs.
+// Bounds of a search, so that it is fast for any filter and any number of runs.
 const (
 	MostFound  = 2_000  // runs on a page
-	MostLooked = 10_000 // runs that one search looks at, and that are counted
+	MostLooked = 10_000 // runs that one search looks at, and the most that it counts
 )
 
 // Filter selects recorded runs of an evaluation. Unset fields match every run.
@@ -29,42 +29,42 @@ type Filter struct {
 	Model     string // provider:model that was asked, or that answered
 	Item      string
 	Candidate string   // of one of the documents
-	Documents []string // the run shows each of them
+	Documents []string // the run shows all of them
 	Order     string   // of a pair: OrderForward or OrderReverse
 	Trial     int
 	Winner    string // a document, a candidate, or eval.Tie
-	// Text is found in the reason, argument, answer or error, ignoring the case of A to Z.
+	// Text occurs in the reason, argument, answer or error, ignoring the case of A to Z.
 	Text string
 }
 
-// Search asks for a page of runs. A page begins behind a run and not at a number, so
-// that runs which are recorded meanwhile move none from one page to another.
+// Search asks for a page of runs. A page begins after a run and not at a number, so that runs which
+// are recorded meanwhile do not move others to another page.
 type Search struct {
 	Filter
-	Newest bool  // the one that ended last first; else by phase and index
+	Newest bool  // the latest end first; else by phase and index
 	After  *Mark // nil: from the beginning
 	Most   int   // runs on the page, from 1 to MostFound
 }
 
-// Mark is a run's place in the orders of a Search.
+// Mark is a run's position in the orders of a Search.
 type Mark struct {
 	Phase, Index int
-	Ended        time.Time // of Search.Newest alone
+	Ended        time.Time // with Search.Newest only
 }
 
-// Page is what a Search found.
+// Page is the result of a Search.
 type Page struct {
 	Runs []RunRow // with their verdicts and answers
-	// Next is where the search continues; nil: it is complete. A page that is not full has one
-	// when MostLooked runs were looked at.
+	// Next is where the search continues; nil: it is complete. A page that is not full has one if
+	// MostLooked runs were looked at.
 	Next *Mark
 }
 
-// where is a condition that is put together.
+// where is a condition under construction.
 type where struct {
-	from string // the tables; empty: of a part
+	from string // the tables; empty in a part
 	text string
-	args []any // of both
+	args []any // of from and text
 }
 
 func (w where) and(condition string, args ...any) where {
@@ -81,8 +81,8 @@ func (w where) plus(v where) where {
 	return w.and(v.text, v.args...)
 }
 
-// found are the conditions of a search on runs r: those by which an index finds its
-// way, and those for which each run is looked at. index names the index to use.
+// found returns the conditions of a search on runs r. indexed are those that an index supports;
+// looked are those for which each run has to be read. index names the index to use.
 func (s Search) found(id eval.ID, index func(string) string) (indexed, looked where) {
 	from := where{from: "runs r"}
 	if len(s.Documents) > 0 {
@@ -123,9 +123,9 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 	return indexed, looked.plus(s.each())
 }
 
-// showing are the runs that show a document, by an index on documents and no other.
-// SQLite takes the tables of a CROSS JOIN in their order; PostgreSQL keeps other
-// conditions out of what is materialized.
+// showing returns the condition for runs that show a document, by an index on documents and no
+// other. SQLite joins the tables of a CROSS JOIN in their order; PostgreSQL keeps other conditions
+// out of what is materialized.
 func showing(id eval.ID, document string) where {
 	const shows = "SELECT evaluation, phase, index_ FROM runs WHERE evaluation = ? AND "
 	return where{
@@ -134,7 +134,7 @@ func showing(id eval.ID, document string) where {
 	}.and("r.evaluation = s.evaluation AND r.phase = s.phase AND r.index_ = s.index_")
 }
 
-// each are the conditions on a run that an index need not know of.
+// each returns the conditions on a run that need no index.
 func (f Filter) each() (w where) {
 	if f.State != eval.StateNone {
 		w = w.and("r.state = ?", f.State.String())
@@ -169,14 +169,13 @@ func (f Filter) each() (w where) {
 	return w
 }
 
-// outcomeIn is the condition that run r has a row in a table of outcomes that
-// fulfils a condition. It counts, because PostgreSQL makes a join with the whole
-// table of an EXISTS.
+// outcomeIn returns the condition that run r has a row in a table of outcomes that meets a
+// condition. It counts rows, because PostgreSQL turns an EXISTS into a join with the whole table.
 func outcomeIn(table, condition string) string {
 	return "(SELECT count(*) FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || r.index_ AND " + condition + ") > 0"
 }
 
-// saying is the condition that run r's outcome contains a text. Both databases ignore case for
+// saying returns the condition that run r's outcome contains a text. Both databases ignore case for
 // ASCII letters only.
 func saying(text string) where {
 	const in = " LIKE ? ESCAPE '!'"
@@ -202,7 +201,8 @@ func lowerASCII(text string) string {
 	}, text)
 }
 
-// key is the order of a search: its columns, and how they are compared and sorted.
+// key returns the order of a search: its columns, the comparisons for runs after a mark and up to a
+// mark, and the ORDER BY.
 func (s Search) key() (columns, behind, upTo, sorted string) {
 	if s.Newest {
 		return "r.ended_at, r.phase, r.index_", "<", ">=", "r.ended_at DESC, r.phase DESC, r.index_ DESC"
@@ -210,9 +210,9 @@ func (s Search) key() (columns, behind, upTo, sorted string) {
 	return "r.phase, r.index_", ">", "<=", "r.phase, r.index_"
 }
 
-// at compares a run's place with a mark; where documents are asked for, the place of
-// a run that shows them. PostgreSQL takes it for rare that a run is behind a mark, and
-// would else begin with all that are.
+// at returns the condition that compares a run's position with a mark. If the search names
+// documents, it uses the position of a run that shows them: PostgreSQL assumes that few runs are
+// after a mark, and would otherwise begin with all that are.
 func (s Search) at(compare string, m *Mark) where {
 	columns, _, _, _ := s.key()
 	switch {
@@ -257,8 +257,8 @@ func (r *reader) SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, 
 	if err != nil {
 		return 0, false, err
 	}
-	// Sorted, because otherwise PostgreSQL would read the whole table for a condition without
-	// an index.
+	// Sorted, because PostgreSQL would otherwise read the whole table for a condition without an
+	// index.
 	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" ORDER BY r.phase, r.index_ LIMIT ?) AS found",
 		append(matching.args, MostLooked+1)...).Scan(&n)
 	if err != nil {
@@ -267,8 +267,8 @@ func (r *reader) SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, 
 	return min(n, MostLooked), end == nil && n <= MostLooked, nil
 }
 
-// within is the condition of a search, and the run up to which it looks; nil where
-// it looks at all.
+// within returns the condition of a search, and the last run that it looks at; nil if it looks at
+// all runs.
 func (r *reader) within(ctx context.Context, id eval.ID, s Search) (matching where, end *Mark, err error) {
 	columns, behind, upTo, sorted := s.key()
 	indexed, looked := s.found(id, r.using)

@@ -23,18 +23,18 @@ const (
 	busyTimeout   = 5 * time.Second
 	readers       = 4 // connections for reading
 
-	// migrationPatience is how long a store may be locked while it has an older version:
-	// another process is then likely to be migrating it.
+	// migrationPatience is how long a store with an older version may be locked. Another process is
+	// then probably migrating it.
 	migrationPatience = 10 * time.Minute
 )
 
-// lite is SQLite's dialect: one connection writes, others read beside it.
+// lite is SQLite's dialect: one connection writes, others read at the same time.
 type lite struct {
 	version int // of the store when it was opened
 }
 
 func (lite) bind(query string) string  { return query }
-func (lite) locked() string            { return "" } // a transaction that writes is the only one
+func (lite) locked() string            { return "" } // the only transaction that writes
 func (lite) using(index string) string { return " INDEXED BY " + index }
 func (lite) values(args []any) []any   { return args }
 func (lite) row(row scanner) scanner   { return row }
@@ -51,14 +51,14 @@ func (d lite) begin(ctx context.Context, t *transaction) error {
 	return nil
 }
 
-// seconds are exact to the millisecond, as the columns are.
+// seconds returns an expression that is exact to the millisecond, as the columns are.
 func (lite) seconds(from, to string) string {
 	return "unixepoch(" + to + ", 'subsec') - unixepoch(" + from + ", 'subsec')"
 }
 
 func (lite) send(ctx context.Context, t *transaction, statements []statement) ([]int64, error) {
-	// When ctx ends, so does the transaction, and with it every statement. Watching for that
-	// again in each statement would cost as much as the statements.
+	// When ctx ends, so does the transaction, and with it every statement. Watching for that again
+	// in each statement would cost as much as the statements.
 	ctx = context.WithoutCancel(ctx)
 	prepared := map[string]*sql.Stmt{}
 	changed := make([]int64, len(statements))
@@ -80,10 +80,9 @@ func (lite) send(ctx context.Context, t *transaction, statements []statement) ([
 	return changed, nil
 }
 
-// connect opens no file yet. synchronous is FULL although a write-ahead log is
-// consistent with NORMAL, too: an entry is deleted from Redis once it is
-// committed here, so a commit has to survive a power cut. One fsync a batch is
-// what that costs.
+// connect prepares connections, but opens no file yet. synchronous is FULL although a write-ahead
+// log is consistent with NORMAL, too. An entry is deleted from Redis once it is committed here, so
+// a commit must survive a power cut. The price is one fsync per batch.
 func connect(path, mode string, connections int) (*sql.DB, error) {
 	name := filepath.ToSlash(path)
 	if !strings.HasPrefix(name, "/") { // C:/…
@@ -113,8 +112,8 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 }
 
 func openSQLite(ctx context.Context, path string, h history) (_ *store, err error) {
-	// SQLite gives its other files the rights of this one. Where it cannot be made, SQLite
-	// says why.
+	// SQLite gives its other files the permissions of this one. If the file cannot be created,
+	// SQLite reports why.
 	if made, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
 		_ = made.Close()
 	}
@@ -137,9 +136,9 @@ func openSQLite(ctx context.Context, path string, h history) (_ *store, err erro
 	return &store{read, write}, nil
 }
 
-// prepare makes the tables of a new file, migrates an older one, refuses a file that is
-// not ours, and sees that it can be written at all. Several processes may do it at
-// once: the others wait for one that migrates the file.
+// prepare creates the tables of a new file, or migrates an older one. It refuses a file that is not
+// a results store or cannot be written. Several processes may call it at once: the others wait for
+// the one that migrates the file.
 func prepare(ctx context.Context, db *sql.DB, path string, h history) error {
 	for deadline := time.Now().Add(migrationPatience); ; {
 		version, err := advance(ctx, db, path, h)
@@ -155,8 +154,8 @@ func prepare(ctx context.Context, db *sql.DB, path string, h history) error {
 	}
 }
 
-// advance makes the tables, or takes one step, in one transaction, and returns the
-// version that the store has. A process killed in the middle leaves the version before.
+// advance creates the tables, or takes one migration step, in one transaction. It returns the
+// version that the store has then. If the process is killed, the store keeps the version before.
 func advance(ctx context.Context, db *sql.DB, path string, h history) (version int, err error) {
 	defer func() { err = stopped(ctx, err) }()
 	tx, err := db.BeginTx(ctx, nil)
@@ -202,11 +201,11 @@ func advance(ctx context.Context, db *sql.DB, path string, h history) (version i
 	return version, nil
 }
 
-// keepLogAhead switches to a write-ahead log, once the file is known to be ours.
-// Where the file system cannot hold one, SQLite keeps its rollback journal.
+// keepLogAhead switches to a write-ahead log, once the file is known to be a results store. If the
+// file system does not support one, SQLite keeps its rollback journal.
 //
-// SQLite answers "busy" at once, without its timeout, when another process
-// switches at the same moment; the other's switch is then as good.
+// SQLite answers "busy" at once, without its timeout, if another process switches at the same
+// moment; the other's switch is then as good.
 func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 	for deadline := time.Now().Add(busyTimeout); ; {
 		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
@@ -222,8 +221,8 @@ func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 	}
 }
 
-// inspect returns the version of the store in the file, or noStore where the file is
-// empty. A file that is neither is an error.
+// inspect returns the version of the store in the file, or noStore if the file is empty. Any other
+// file is an error.
 func inspect(ctx context.Context, db rowQuerier, path string, h history) (version int, err error) {
 	var application, tables int
 	for _, ask := range []struct {
@@ -255,7 +254,7 @@ func openSQLiteReader(ctx context.Context, path string, h history) (*reader, err
 	if err == nil || !unwritable(err) || pendingLog(path) {
 		return r, err
 	}
-	// SQLite reads through a file of shared memory beside the database. In a folder where that
+	// SQLite reads through a file of shared memory next to the database. In a folder where that
 	// cannot be created, there are no writers either.
 	return openReader(ctx, path, "immutable", h)
 }
@@ -284,8 +283,7 @@ func sqliteVersion(ctx context.Context, path string, h history) (int, error) {
 	return version, err
 }
 
-// pendingLog reports whether commits wait in the write-ahead log, which
-// "immutable" would not see.
+// pendingLog reports whether the write-ahead log has commits, which "immutable" would not see.
 func pendingLog(path string) bool {
 	info, err := os.Stat(path + "-wal")
 	return err == nil && info.Size() > 0

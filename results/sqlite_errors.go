@@ -37,20 +37,20 @@ func explainSQLite(operation, path string, err error) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// unfit is an ErrUnfit with a text of its own.
+// unfit is an ErrUnfit with its own message.
 type unfit struct{ error }
 
 func (e unfit) Unwrap() error        { return e.error }
 func (e unfit) Is(target error) bool { return target == ErrUnfit }
 
-// missing is an ErrNoSink with a text of its own.
+// missing is an ErrNoSink with its own message.
 type missing struct{ unfit }
 
 func (e missing) Is(target error) bool {
 	return target == ErrNoSink || target == fs.ErrNotExist || e.unfit.Is(target)
 }
 
-// unwritable reports whether err is caused by a file or folder that cannot be written.
+// unwritable reports whether a file or folder that cannot be written caused err.
 func unwritable(err error) bool {
 	switch codeOf(err) & 0xff {
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:

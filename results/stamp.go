@@ -9,7 +9,7 @@ import (
 
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// formatTime is the written form of every time: RFC 3339 with milliseconds, UTC;
+// formatTime returns a time in the form of every stored time: RFC 3339 with milliseconds, in UTC;
 // empty for the zero time.
 func formatTime(t time.Time) string {
 	if t.IsZero() {
@@ -18,12 +18,13 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(timeLayout)
 }
 
-// wholeMilliseconds is a sum of differences between times in columns.
+// wholeMilliseconds converts seconds to a duration, rounded to the milliseconds that times in
+// columns have.
 func wholeMilliseconds(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds*1000)) * time.Millisecond
 }
 
-// stamp is a time as a column holds it; the zero time is NULL.
+// stamp is a time in the form of a column; the zero time is NULL.
 type stamp struct{ time.Time }
 
 // Value implements driver.Valuer.
@@ -42,11 +43,11 @@ func (s *stamp) Scan(src any) error {
 	case nil:
 		s.Time = time.Time{}
 		return nil
-	case string: // of SQLite
+	case string: // from SQLite
 		t, err := time.Parse(time.RFC3339, src)
 		s.Time = t
 		return err
-	case time.Time: // of PostgreSQL
+	case time.Time: // from PostgreSQL
 		s.Time = src.UTC()
 		return nil
 	default:

@@ -9,32 +9,32 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Statistics count the runs of an evaluation that ended and needed a model, by model, and their
-// waits for rate limits.
+// Statistics counts the runs of an evaluation that ended and needed a model, by whether it or a
+// fallback answered, and their waits for rate limits.
 type Statistics struct {
 	Total              int `json:"total_requests"`
 	Primary            int `json:"primary_requests"`  // answered by the model that was asked
 	Fallback           int `json:"fallback_requests"` // answered by another
 	RateLimitWaits     int `json:"rate_limit_waits"`
-	RateLimitFallbacks int `json:"rate_limit_fallbacks"` // times that another model was asked because of them
-	ContextFallbacks   int `json:"context_fallbacks"`    // times that it was because the text was too large
+	RateLimitFallbacks int `json:"rate_limit_fallbacks"` // changes to another model because of rate limits
+	ContextFallbacks   int `json:"context_fallbacks"`    // changes because the text was too large
 	Waited             int `json:"-"`                    // runs that waited
 }
 
-// String says the most important of it in a short line.
+// String returns the most important numbers as a short line.
 func (s Statistics) String() string {
 	return fmt.Sprintf("%s of %s runs answered by the model asked, %s by a fallback; %s for rate limits",
 		wording.Count(s.Primary), wording.Count(s.Total), wording.Count(s.Fallback), wording.Counted(s.RateLimitWaits, "wait"))
 }
 
-// Shares of the runs beyond which a setting is to be changed.
+// Shares of the runs above which Advice recommends to change a setting.
 const (
 	manyFallbacks = 0.1
 	manyWaits     = 0.3
 )
 
-// Advice says which settings to change, where many runs were answered by another
-// model or had to wait; how is the evaluation's.
+// Advice says which settings to change, if many runs were answered by another model or had to wait.
+// how is the evaluation's fallback.
 func (s Statistics) Advice(how *record.Fallback) []string {
 	var advice []string
 	if how == nil {

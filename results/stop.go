@@ -15,18 +15,18 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Stop says why the fleet stopped an evaluation before all its runs had ended: its best
-// candidates are known, its budget leaves no room for another call, or all runs that are left
-// belong to paused providers.
+// Stop says why the fleet stopped an evaluation before all its runs had ended: its best candidates
+// are known, its budget leaves no room for another call, or all remaining runs belong to paused
+// providers.
 type Stop struct {
 	At     time.Time               `json:"at"`
-	Budget int64                   `json:"budget,omitempty"` // in nano-USD, likewise Spent; 0: it is not the budget
+	Budget int64                   `json:"budget,omitempty"` // in nano-USD, like Spent; 0: the budget is not the reason
 	Spent  int64                   `json:"spent,omitempty"`
 	Paused map[string]record.Pause `json:"paused,omitempty"` // by provider
 	Known  *Known                  `json:"known,omitempty"`
 }
 
-// Same reports whether the reason is the same, whenever it was noted.
+// Same reports whether two reasons are the same, whenever they were noted.
 func (s Stop) Same(other Stop) bool {
 	return s.Known.same(other.Known) && s.Budget == other.Budget && s.Spent == other.Spent && maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
 		at := a.At.Equal(b.At)
@@ -78,7 +78,7 @@ func decodeStop(text sql.NullString) (*Stop, error) {
 	return stop, nil
 }
 
-// Stop notes why the fleet stopped an evaluation.
+// Stop stores why the fleet stopped an evaluation.
 func (s *store) Stop(ctx context.Context, id eval.ID, why Stop) error {
 	metadata, err := json.Marshal(why)
 	if err != nil {

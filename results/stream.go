@@ -13,8 +13,8 @@ import (
 
 const (
 	batchEntries = 500
-	// batchBytes also bounds a batch: an entry can have some megabytes, and takes a few times
-	// as much memory.
+	// batchBytes also bounds a batch: an entry can have several megabytes, and takes a few times as
+	// much memory.
 	batchBytes = 8 << 20
 )
 
@@ -23,8 +23,8 @@ var readSource string
 
 var readScript = redis.NewScript(readSource)
 
-// nextEntries reads at most count entries of an evaluation's results from a place in
-// the stream on, and about batchBytes. more says that others may follow.
+// nextEntries reads entries of an evaluation's results, starting at a position in the stream: at
+// most count entries, and about batchBytes. more says that others may follow.
 func nextEntries(ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID, from string, count int) (messages []redis.XMessage, more bool, err error) {
 	stream := keys.Results(id)
 	reply, err := readScript.Run(ctx, client, []string{stream}, from, count, batchBytes).Slice()
@@ -45,7 +45,8 @@ func nextEntries(ctx context.Context, client redis.UniversalClient, keys record.
 	return messages, more, nil
 }
 
-// messageOf is an entry as XRANGE returns it: its id, and its fields and values.
+// messageOf converts an entry in the form of XRANGE: its id, and its fields and values. ok is false
+// if part has another form.
 func messageOf(part any) (m redis.XMessage, ok bool) {
 	entry, ok := part.([]any)
 	if !ok || len(entry) != 2 {

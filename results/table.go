@@ -15,18 +15,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// table is how rows are written as CSV, and as JSON Lines with the same names and
-// typed values.
+// table says how rows are written as CSV, and as JSON Lines with the same names and typed values.
 type table[T any] []column[T]
 
-// column is a field of every row: a string, an int, a float64 (NaN and ±Inf: there is
-// none), a time (zero: there is none) or nil (there is none).
+// column is a field of every row: a string, an int, a float64, a time or nil. NaN, ±Inf, the zero
+// time and nil mean that there is no value.
 type column[T any] struct {
 	name  string
 	value func(T) any
 }
 
-// csv writes a header and the rows. What there is not is an empty cell.
+// csv writes a header and the rows. A missing value is an empty cell.
 func (t table[T]) csv(w io.Writer, rows iter.Seq2[T, error]) error {
 	out := csv.NewWriter(w)
 	cells := make([]string, len(t))
@@ -51,7 +50,7 @@ func (t table[T]) csv(w io.Writer, rows iter.Seq2[T, error]) error {
 	return out.Error()
 }
 
-// cell is a value in CSV form.
+// cell returns a value in CSV form.
 func cell(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -65,13 +64,13 @@ func cell(value any) string {
 	case time.Time:
 		return formatTime(value)
 	default:
-		panic(fmt.Sprintf("results: a cell of type %T", value)) // column's types are those above
+		panic(fmt.Sprintf("results: a cell of type %T", value)) // cannot happen: column lists the types
 	}
 }
 
-// inert is text that no spreadsheet takes for a formula, and no terminal for a sequence:
-// it would run what a document or a model says. An apostrophe goes before it, as
-// spreadsheets write text themselves; the JSON Lines have it unchanged.
+// inert returns text in a form that no spreadsheet takes for a formula, and no terminal for an
+// escape sequence: documents and models could otherwise run commands there. It puts an apostrophe
+// before a formula, as spreadsheets do. The JSON Lines have the text unchanged.
 func inert(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		text = "'" + text
@@ -79,7 +78,7 @@ func inert(text string) string {
 	return harmless.Text(text)
 }
 
-// jsonl writes the rows, one object a line. What there is not is null.
+// jsonl writes the rows, one object per line. A missing value is null.
 func (t table[T]) jsonl(w io.Writer, rows iter.Seq2[T, error]) error {
 	var line bytes.Buffer
 	values := json.NewEncoder(&line)
@@ -108,7 +107,7 @@ func (t table[T]) jsonl(w io.Writer, rows iter.Seq2[T, error]) error {
 	return nil
 }
 
-// typed is a value in JSON form.
+// typed returns a value in JSON form; nil if it is missing.
 func typed(value any) any {
 	switch v := value.(type) {
 	case float64:
@@ -131,7 +130,7 @@ func formatFloat(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// all is rows as the iterations of a Reader yield them.
+// all returns rows in the form in which a Reader yields them.
 func all[T any](rows []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, row := range rows {

@@ -7,26 +7,25 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Timeline is how the calls of an evaluation went over time, in periods of one
-// length. Answers that were given before, for which no call was made, are not in
-// it.
+// Timeline shows the calls of an evaluation over time, in periods of one length. It does not
+// include reused answers, for which no call was made.
 type Timeline struct {
 	From    time.Time     // when the first call began; zero: none was made
 	Width   time.Duration // of a period
-	Periods []Period      // without a gap, up to the last call's end
+	Periods []Period      // without gaps, up to the end of the last call
 }
 
-// Period is what happened in one period of a Timeline.
+// Period counts the calls in one period of a Timeline.
 type Period struct {
-	// Begun are the calls that began, by the id of the limit that they waited for
-	// last; empty: no limit held these back.
+	// Begun counts the calls that began, by the id of the limit that they waited for last; empty:
+	// no limit held them back.
 	Begun map[string]int
 	// InFlight is how many calls were in flight on average over the period.
 	InFlight float64
 	Failed   int // calls that ended without an answer
 }
 
-// widths are lengths of periods that are read easily.
+// widths are lengths of periods that are easy to read.
 var widths = []time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
@@ -34,7 +33,7 @@ var widths = []time.Duration{
 	15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// widthOf is the smallest width with which at most that many periods cover a span, both ends
+// widthOf returns the smallest width with which most periods suffice to cover a span, both ends
 // included.
 func widthOf(span time.Duration, most int) time.Duration {
 	for _, width := range widths {
@@ -57,7 +56,7 @@ SELECT started_at, coalesce(ended_at, started_at), bound_by, class <> ''
 FROM calls WHERE evaluation = ? AND NOT cached AND started_at IS NOT NULL`
 )
 
-// Timeline sums the calls in at most that many periods.
+// Timeline sums the calls in periods, of which there are no more than most.
 func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, error) {
 	var first, last stamp
 	if err := r.one(ctx, selectSpan, string(id)).Scan(&first, &last); err != nil {
@@ -66,7 +65,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 	if first.IsZero() {
 		return Timeline{}, nil
 	}
-	// Calls that are recorded while this reads, and lie outside, are left out.
+	// Leave out calls that are recorded while this reads and lie outside.
 	t := newTimeline(first.Time, last.Time, most)
 	type times struct {
 		began, ended stamp
@@ -87,11 +86,11 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 	return t.finish(), nil
 }
 
-// timeline adds up calls. A call that lasts through many periods is noted where it
-// begins to fill them and where it no longer does, so each costs the same.
+// timeline adds up calls. A call that lasts through many periods is noted only at the first period
+// that it fills and after the last, so each call costs the same.
 type timeline struct {
 	Timeline
-	filled []int // by which the number of calls that fill a period changes from the one before
+	filled []int // change from the previous period in the number of calls that fill one
 }
 
 func newTimeline(first, last time.Time, most int) *timeline {
@@ -105,8 +104,8 @@ func newTimeline(first, last time.Time, most int) *timeline {
 	return t
 }
 
-// add counts a call that began and ended within the timeline's span; a call whose times are in
-// the wrong order ended as it began.
+// add counts a call that began and ended within the timeline's span. A call that ended before it
+// began counts as ended at its beginning.
 func (t *timeline) add(began, ended time.Time, limit string, failed bool) {
 	if ended.Before(began) {
 		ended = began

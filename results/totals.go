@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// The columns of totals besides the evaluation: keys, and the sums for them.
+// The columns of totals other than the evaluation: keys, and the sums for them.
 const (
 	runTotalKey  = "phase, state, class, model, answered_by"
 	runTotalSums = "runs, rate_limit_waits, rate_limit_fallbacks, context_fallbacks, waited"
@@ -33,7 +33,7 @@ type runTotal struct {
 
 type runMinute struct {
 	phase  int
-	minute time.Time // in which runs ended
+	minute time.Time // in which the runs ended
 }
 
 type callTotal struct{ model, stage, class, boundBy string }
@@ -50,7 +50,7 @@ func newTotals() *totals {
 	return &totals{map[runTotal][5]int64{}, map[runMinute]int64{}, map[callTotal][10]int64{}}
 }
 
-// run counts a row of runs in (by is 1) or out (-1).
+// run adds (by is 1) or subtracts (by is -1) a row of runs.
 func (t *totals) run(r *record.Run, by int64) {
 	key := runTotal{r.Phase, r.State, string(r.Class), r.Model, r.AnsweredBy}
 	sums := t.runs[key]
@@ -63,8 +63,8 @@ func (t *totals) run(r *record.Run, by int64) {
 	}
 }
 
-// call counts a row of calls in (by is 1) or out (-1). One that was answered before
-// used nothing; one that was answered, or says so, was possibly charged.
+// call adds (by is 1) or subtracts (by is -1) a row of calls. A reused answer used nothing. A call
+// counts as possibly charged if it was answered or says so.
 func (t *totals) call(c *record.Call, by int64) {
 	key := callTotal{c.Model, c.Stage, string(c.Class), c.BoundBy}
 	charged := c.Class == "" || c.MaybeBill
@@ -96,8 +96,8 @@ func one(is bool) int {
 	return 0
 }
 
-// picoUSD is a call's cost in a unit in which sums are exact, whatever their order: a
-// token of the cheapest model costs thousands of it.
+// picoUSD converts a call's cost to a unit in which sums are exact, in any order: a token of the
+// cheapest model costs thousands of it. It clips amounts that do not fit.
 func picoUSD(usd float64) int64 {
 	const most = 9e6 // fits into an int64
 	return int64(math.Round(max(-most, min(usd, most)) * 1e12))
@@ -123,15 +123,15 @@ func (t *totals) put(a *appender) {
 	}
 }
 
-// NotSent says how many calls of a model were sent without fields that were asked for,
-// because the model refuses them.
+// NotSent says how many calls of a model were sent without requested fields, because the model
+// refuses them.
 type NotSent struct {
 	Model  string   `json:"model"`
 	Fields []string `json:"fields"`
 	Calls  int      `json:"calls"`
 }
 
-// NotSent lists what calls asked for and their models would not take.
+// NotSent lists what calls asked for and their models refuse.
 func (r *reader) NotSent(ctx context.Context, id eval.ID) ([]NotSent, error) {
 	return collect(rows(ctx, &r.access, func(row scanner, n *NotSent) error {
 		var fields string
@@ -144,7 +144,7 @@ SELECT model, dropped, count(*) FROM calls WHERE evaluation = ? AND dropped IS N
 GROUP BY model, dropped ORDER BY model, dropped`, string(id)))
 }
 
-// CallTotals sums every call by model and stage.
+// CallTotals sums all calls by model and stage.
 func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error) {
 	type group struct {
 		model, stage, class string
@@ -186,8 +186,8 @@ SELECT bound_by, sum(calls), sum(waited_ms) FROM call_totals WHERE evaluation = 
 GROUP BY bound_by ORDER BY sum(calls) DESC, bound_by`, string(id)))
 }
 
-// Pace counts the runs that ended at or after a time: whole minutes of them, and one
-// by one those of the minute in which the time is.
+// Pace counts the runs that ended at or after since. It sums whole minutes, and counts the runs of
+// the minute of since one by one.
 func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error) {
 	since = since.UTC()
 	whole := since.Add(time.Minute - time.Nanosecond).Truncate(time.Minute)

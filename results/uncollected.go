@@ -10,9 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Uncollected is what the results stream holds of one run and no results store may have
-// yet: its calls, and its outcome if that is there. It reads the whole stream,
-// page by page, and takes nothing out.
+// Uncollected returns what the results stream contains of one run: its calls, and its outcome if
+// that is there. They may not be in the results store yet. It reads the whole stream, page by page,
+// and removes nothing.
 func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.Keys, run eval.RunID) (record.Entry, error) {
 	var found record.Entry
 	for from := "-"; ; {

@@ -9,16 +9,16 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// mostUnfinished bounds how many runs of a phase the manifest lists that have no result. An
-// evaluation of millions that has just begun would have a manifest of a gigabyte. It does not
-// bound listed runs, which people have named one by one.
+// mostUnfinished bounds how many runs of a phase without a result the manifest lists. An evaluation
+// of millions that has just begun would have a manifest of a gigabyte. It does not bound listed
+// runs, which people have named one by one.
 const mostUnfinished = 10_000
 
 // unfinished describes the runs of a phase that have no result.
 type unfinished struct {
-	runs     int // whose results are missing where they have no row; 0: none are listed
+	runs     int // how many runs row can describe; 0: none are listed
 	row      func(index int) RunRow
-	unlisted int // how many there are where none are listed
+	unlisted int // how many there are if none are listed
 }
 
 // unfinishedOf returns the runs without a result of each phase of an evaluation.
@@ -52,12 +52,12 @@ func unfinishedOf(e Evaluation, counts []PhaseCounts) []unfinished {
 	return phases
 }
 
-// plannedRuns describes the runs of a phase as they are planned. It cannot where another version
-// of the program numbered them differently.
+// plannedRuns describes the planned runs of a phase. It returns false if another version of the program
+// numbered them differently.
 func plannedRuns(e Evaluation, c PhaseCounts) (unfinished, bool) {
 	asked := e.Plan.Asked(c.Kind)
 	whole, err := plan.New(e.Plan, c.Phase, plan.Options{
-		JudgeQueues: slices.Repeat([]string{"-"}, len(asked)), // that nothing goes through
+		JudgeQueues: slices.Repeat([]string{"-"}, len(asked)), // nothing goes through these queues
 		Choice:      e.Phases[c.Phase].Choice,
 	})
 	if err != nil || whole.Open() {
@@ -92,11 +92,11 @@ func plannedRuns(e Evaluation, c PhaseCounts) (unfinished, bool) {
 	}, true
 }
 
-// withUnfinished adds to the rows of an evaluation, which come by phase and index, the runs of its
-// phases that have none, because they have not ended or were never begun.
+// withUnfinished adds, to the rows of an evaluation, the runs of its phases without a row, because
+// they have not ended or were never begun. rows must be sorted by phase and index.
 func withUnfinished(phases []unfinished, rows iter.Seq2[RunRow, error]) iter.Seq2[RunRow, error] {
 	return func(yield func(RunRow, error) bool) {
-		phase, next := 0, 0 // the run that is due
+		phase, next := 0, 0 // the next run expected
 		before := func(of, index int) bool {
 			for ; phase < min(of+1, len(phases)); phase, next = phase+1, 0 {
 				runs := phases[phase].runs
@@ -132,7 +132,7 @@ func withUnfinished(phases []unfinished, rows iter.Seq2[RunRow, error]) iter.Seq
 	}
 }
 
-// ListedRow returns a listed run without a result. index is its position in the list.
+// ListedRow returns the row of a listed run without a result. index is its position in the list.
 func ListedRow(e Evaluation, phase, index int) RunRow {
 	runs := e.Plan.Runs
 	run := runs.List[index]
@@ -144,7 +144,8 @@ func ListedRow(e Evaluation, phase, index int) RunRow {
 	}}
 }
 
-// stateWithoutResult returns none, or cancelled if the evaluation was cancelled.
+// stateWithoutResult returns the state of a run without a result: none, or cancelled if the
+// evaluation was cancelled.
 func stateWithoutResult(e Evaluation) string {
 	if !e.Cancelled.IsZero() {
 		return eval.StateCancelled.String()

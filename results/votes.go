@@ -15,7 +15,7 @@ import (
 // VoteRow is a person's verdict on two documents of one item.
 type VoteRow struct {
 	Annotator              string
-	Document1, Document2   string // the one whose id sorts first comes first
+	Document1, Document2   string // sorted by id
 	Winner                 string // a document's id, or eval.Tie
 	Item                   string
 	Candidate1, Candidate2 string
@@ -29,7 +29,7 @@ const (
 
 var putVote = insert("votes", "evaluation, index_, "+voteFields)
 
-// votesOf is the hash of the votes in the evaluation's rows; empty if there are none.
+// votesOf returns the hash of the votes in the evaluation's rows; empty if there are none.
 func (t *transaction) votesOf(ctx context.Context, id eval.ID) (string, error) {
 	var raw string
 	err := t.one(ctx, "SELECT settings FROM evaluations WHERE id = ?"+t.locked(), string(id)).Scan(&raw)
@@ -44,8 +44,7 @@ func (t *transaction) votesOf(ctx context.Context, id eval.ID) (string, error) {
 	return settings.Votes, err
 }
 
-// putVotes replaces the rows of votes by those of the text that the settings name,
-// if they do.
+// putVotes replaces the rows of votes by those in text, if the settings name votes.
 func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) error {
 	if text == "" && e.Settings.Votes != "" {
 		return fmt.Errorf("the votes (hash %s) are missing", e.Settings.Votes)
@@ -74,7 +73,7 @@ func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) e
 	return err
 }
 
-// Votes yields what people said, by pair and then by annotator.
+// Votes yields people's verdicts, by pair and then by annotator.
 func (r *reader) Votes(ctx context.Context, id eval.ID) iter.Seq2[VoteRow, error] {
 	return rows(ctx, &r.access, func(row scanner, v *VoteRow) error {
 		return row.Scan(&v.Annotator, &v.Document1, &v.Document2, &v.Winner, &v.Item, &v.Candidate1, &v.Candidate2)

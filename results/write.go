@@ -17,8 +17,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// lock sees that the evaluation is there, and keeps others from writing to it
-// until the transaction ends.
+// lock checks that the evaluation exists, and keeps others from writing to it until the transaction
+// ends.
 func (t *transaction) lock(ctx context.Context, id eval.ID) error {
 	var found int
 	err := t.one(ctx, "SELECT 1 FROM evaluations WHERE id = ?"+t.locked(), string(id)).Scan(&found)
@@ -81,7 +81,7 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 	})
 }
 
-// Choose stores what a phase compares, once.
+// Choose stores what a phase compares, unless it is stored already.
 func (s *store) Choose(ctx context.Context, id eval.ID, phase int, chosen record.Phase) (*plan.Choice, error) {
 	choice, err := optionalJSON(chosen.Choice)
 	if err != nil {
@@ -108,12 +108,11 @@ func (s *store) Choose(ctx context.Context, id eval.ID, phase int, chosen record
 	return stored, nil
 }
 
-// textsAtOnce is how many documents one query or trip to the database is about.
+// textsAtOnce is how many documents one query or round trip handles.
 const textsAtOnce = 200
 
-// putTexts stores the texts that are not stored yet. It does so in the order of
-// their hashes, so that two evaluations with the same documents do not each wait
-// for what the other holds.
+// putTexts stores the texts that are not stored yet. It does so in the order of their hashes, so
+// that two evaluations with the same documents cannot deadlock.
 func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.Document, texts map[string]string) error {
 	missing := map[string]bool{}
 	for hash, text := range texts {
@@ -156,8 +155,8 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	return nil
 }
 
-// noteCancelled appends to the events that an evaluation was cancelled at a time, or, at the
-// zero time, that it resumed; nothing if its state is the same already.
+// noteCancelled appends the event that an evaluation was cancelled at a time, or resumed if the
+// time is zero. It appends nothing if the state does not change.
 func (t *transaction) noteCancelled(ctx context.Context, id eval.ID, at time.Time) error {
 	name, unless := eventCancelled, cancelledAt+" IS NOT NULL"
 	if at.IsZero() {
@@ -170,7 +169,7 @@ func (t *transaction) noteCancelled(ctx context.Context, id eval.ID, at time.Tim
 	return err
 }
 
-// Cancel notes that the evaluation was cancelled.
+// Cancel stores that the evaluation was cancelled.
 func (s *store) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
 	return s.transact(ctx, fmt.Sprintf("note that %s is cancelled", id), func(t *transaction) error {
 		if err := t.lock(ctx, id); err != nil {
@@ -180,7 +179,7 @@ func (s *store) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
 	})
 }
 
-// Finish notes when the evaluation's last run ended.
+// Finish stores when the evaluation's last run ended.
 func (s *store) Finish(ctx context.Context, id eval.ID, at time.Time) error {
 	return s.transact(ctx, fmt.Sprintf("finish evaluation %s", id), func(t *transaction) error {
 		changed, err := t.exec(ctx, "UPDATE evaluations SET finished_at = ? WHERE id = ?", stamp{at}, string(id))

@@ -15,15 +15,15 @@ import (
 	"strings"
 )
 
-// writtenAnswers knows which files below a working folder are answers: their paths and the
-// hashes of the written contents.
+// writtenAnswers knows which files below a working folder are answers: their paths and the hashes
+// of the written contents.
 type writtenAnswers struct {
 	folder string
 	hashes map[string][]string // by slash-separated path below folder
 }
 
-// maxAnswersFile bounds the file, which is kept in memory, in bytes: a working folder may come
-// from another person.
+// maxAnswersFile bounds the file in bytes, because it is kept in memory and a working folder may
+// come from another person.
 const maxAnswersFile = 256 << 20
 
 // writtenAnswer is a line of AnswersFile.
@@ -32,8 +32,8 @@ type writtenAnswer struct {
 	Hash string `json:"sha256"`
 }
 
-// readWrittenAnswers reads the record of a working folder. Lines that cannot be read,
-// such as one cut off by a crash, count for nothing.
+// readWrittenAnswers reads the record of a working folder. It ignores lines that cannot be read,
+// such as one cut off by a crash.
 func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 	w := &writtenAnswers{folder: folder, hashes: map[string][]string{}}
 	root, err := os.OpenRoot(folder)
@@ -71,13 +71,12 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 	return w, nil
 }
 
-// claim records that text is about to be written at name below root. It refuses names
-// with a part that begins with a dot, and files that hold neither text nor an answer
-// that was recorded.
+// claim records that text is about to be written at name below root. It refuses names with a part
+// that begins with a dot. It refuses files that contain neither text nor a recorded answer.
 func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 	path := filepath.ToSlash(filepath.Clean(name))
 	for part := range strings.SplitSeq(path, "/") {
-		if strings.HasPrefix(part, ".") && part != "." && part != ".." { // those are the root's to refuse
+		if strings.HasPrefix(part, ".") && part != "." && part != ".." { // the root refuses these itself
 			return fmt.Errorf("%s starts with a dot, which is not allowed for answers: choose another out", part)
 		}
 	}
@@ -100,7 +99,7 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 	return nil
 }
 
-// errForeign means that a file that an answer would replace is not an answer.
+// errForeign means that the file that an answer would replace is not an answer.
 var errForeign = errors.New("the file exists, and evalfleet did not write it: move it away, or choose another out")
 
 // replaces returns why an answer must not replace the file at name below root: it is a folder,
@@ -118,8 +117,8 @@ func (w *writtenAnswers) replaces(root *os.Root, name, next string) error {
 	return nil
 }
 
-// Replaceable returns a function that reports why an answer must not be written at a path
-// below a working folder, before there is an answer; nil: it may be. It changes nothing.
+// Replaceable returns a function that reports why an answer must not be written at a path below a
+// working folder, before there is an answer; nil: it may. It changes nothing.
 func Replaceable(working string) (func(name string) error, error) {
 	w, err := readWrittenAnswers(working)
 	if err != nil {
@@ -135,7 +134,7 @@ func Replaceable(working string) (func(name string) error, error) {
 	}, nil
 }
 
-// add appends a line in one write, so that several processes may do so.
+// add appends a line in one write, so that several processes may append.
 func (w *writtenAnswers) add(line []byte) error {
 	root, err := os.OpenRoot(w.folder)
 	if err != nil {
@@ -153,8 +152,8 @@ func (w *writtenAnswers) add(line []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// hashOf is the hash of a file's content; there is false where nothing is at name. A
-// symbolic link is not followed.
+// hashOf returns the hash of a file's content. there is false if there is nothing at name. It
+// follows no symbolic link: anything but a regular file is an error.
 func hashOf(root *os.Root, name string) (hash string, there bool, err error) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
