@@ -22,15 +22,14 @@ import (
 // Endpoints are the providers that a process can call.
 type Endpoints struct {
 	ByName  map[string]providers.Endpoint
-	Entries map[string]catalog.Entry // those of ByName, with their addresses
-	Keyless []string                 // variables of keys and headers that are not here, sorted; of providers that were not picked
+	Entries map[string]catalog.Entry // those in ByName, with their addresses
+	Keyless []string                 // sorted missing variables of keys and headers, of providers not picked
 
-	simulator *simulator.Server // in this process, if one was needed
+	simulator *simulator.Server // in this process, if needed
 }
 
-// Open makes those of known that pick chooses, with their keys; everything
-// wrong with them is reported at once. A simulator without an address is started in
-// this process.
+// Open opens the providers of known that pick accepts, with their keys. It reports everything wrong
+// with them at once. For a simulator without an address, it starts one in this process.
 func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error) (*Endpoints, error) {
 	proxy, err := config.Proxy(env)
 	if err != nil {
@@ -95,8 +94,8 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 
 var errNotPicked = errors.New("not wanted")
 
-// OfJudges picks the providers that an evaluation's judges need; a missing key
-// is an error before any work starts.
+// OfJudges returns a pick function for the providers that an evaluation's judges need. A missing
+// key is an error before any work starts.
 func OfJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	needed := map[string]bool{}
 	for _, judge := range judges {
@@ -110,7 +109,7 @@ func OfJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	}
 }
 
-// Servable picks every provider with a key and an address here.
+// Servable picks every provider with a key and an address here; pass it to Open.
 func Servable(e catalog.Entry, keyErr error) error {
 	var missing *providers.Error
 	if errors.As(keyErr, &missing) || !e.Addressed() {
@@ -119,7 +118,7 @@ func Servable(e catalog.Entry, keyErr error) error {
 	return keyErr
 }
 
-// startSimulator serves the simulated provider on loopback.
+// startSimulator serves the simulated provider on a loopback address.
 func (e *Endpoints) startSimulator() (baseURL string, err error) {
 	if e.simulator, err = simulator.Listen("127.0.0.1:0", simulator.Config{}); err != nil {
 		return "", exitcode.With(exitcode.Unreachable, err)

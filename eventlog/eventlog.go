@@ -19,21 +19,21 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// How many bytes of events wait while their file takes none, and for how long Close waits for it.
+// How many bytes of events wait while their file blocks, and how long Close waits for it.
 const (
 	mostWaiting = 16 << 20
 	lastEvents  = 5 * time.Second
 )
 
-// File appends events to a file, one JSON line each. A file that takes none, such as a pipe that
-// is not read or a network disk that hangs, delays no run: events that do not fit into a buffer
-// are dropped, and Close says how many.
+// File appends events to a file, one JSON line each. A file that blocks, such as a pipe that is not
+// read or a network disk that hangs, delays no run. Events that do not fit into a buffer are
+// dropped, and Close reports their number.
 type File struct {
 	mu   sync.Mutex // guards all below
 	file *os.File
 	to   *lossy.Writer // writes the file
-	made bool          // and nothing is in it yet
-	err  error         // the first failure; later events are not tried
+	made bool          // this process created it, and it is still empty
+	err  error         // the first failure; later events are discarded
 }
 
 // Open opens a file to which several processes may append.
@@ -47,12 +47,12 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open event log: %w", errors.Join(err, file.Close()))
 	}
 	l := &File{file: file, made: missing != nil}
-	l.to = lossy.New(file, mostWaiting, func(int) []byte { return nil }) // Close says it
+	l.to = lossy.New(file, mostWaiting, func(int) []byte { return nil }) // Close reports dropped events
 	return l, nil
 }
 
-// endLine ends the last line of a file if a process was killed while it wrote it, so that
-// the next event has a line of its own.
+// endLine ends the last line of a file if a process was killed while writing it, so that the next
+// event has a line of its own.
 func endLine(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
@@ -60,7 +60,7 @@ func endLine(file *os.File) error {
 	}
 	written, err := os.Open(file.Name())
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // it may only be written
+		return nil // it may be a file that can only be written
 	}
 	if err != nil {
 		return err
@@ -74,9 +74,9 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// OpenOwn opens a file to which only this process appends. Calls that were in flight
-// when the process before it was killed are released in it: acquired less released is the
-// number of calls in flight at any moment.
+// OpenOwn opens a file to which only this process appends. It writes the release of calls that were
+// in flight when an earlier process was killed. So acquired minus released is always the number of
+// calls in flight.
 func OpenOwn(path string) (*File, error) {
 	l, err := Open(path)
 	if err != nil {
@@ -88,14 +88,14 @@ func OpenOwn(path string) (*File, error) {
 	return l, nil
 }
 
-// acquiredCall is a call as its events name it: a worker makes one at a time for a run.
+// acquiredCall identifies a call in its events: a worker makes one at a time for a run.
 type acquiredCall struct{ run, dimension, worker string }
 
-// mostAcquired bounds the calls that an event log has in flight, which are kept in memory: the
+// mostAcquired bounds the calls in flight in an event log, because they are kept in memory and the
 // log may come from another person.
 const mostAcquired = 50_000
 
-// releaseLost writes the releases that are missing.
+// releaseLost writes the missing releases.
 func (l *File) releaseLost() error {
 	written, err := os.Open(l.file.Name())
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *File) releaseLost() error {
 	defer written.Close()
 	acquired := map[acquiredCall]observe.Event{}
 	lines := bufio.NewReaderSize(written, 1<<16)
-	for cut := false; ; { // within a line that is longer, as none of these events is
+	for cut := false; ; { // inside a line that is too long to be one of these events
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
 			break
@@ -156,7 +156,7 @@ func (l *File) Write(e observe.Event) {
 	}
 }
 
-// begin reports whether another event is tried.
+// begin reports whether another event may be written.
 func (l *File) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +172,8 @@ func (l *File) fail(err error) {
 	}
 }
 
-// Close reports the first event that could not be written, or how many were dropped. A file that
-// was made for nothing goes.
+// Close reports the first event that could not be written, or how many were dropped. It removes a
+// file that it has created and that is still empty.
 func (l *File) Close() error {
 	dropped, err := l.to.Close(lastEvents)
 	l.mu.Lock()
@@ -184,7 +184,7 @@ func (l *File) Close() error {
 	if l.err == nil {
 		l.err = err
 	}
-	if dropped > 0 { // a write may be under way, which closing would wait for
+	if dropped > 0 { // a write may be under way, and closing would wait for it
 		return l.err
 	}
 	err = errors.Join(l.err, l.file.Close())

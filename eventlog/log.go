@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Log writes an event as a line of a log, from level debug; those of calls from info where
-// calls is set. Timeouts and failures are there anyway, as a warning and an error.
+// Log writes an event as a line of a log, at level debug; with calls, those of calls at level info.
+// Timeouts and failures are logged anyway, as a warning and an error.
 func Log(log zerolog.Logger, calls bool, e observe.Event) {
 	level := zerolog.DebugLevel
 	switch e.Event {
@@ -25,11 +25,11 @@ func Log(log zerolog.Logger, calls bool, e observe.Event) {
 	}
 }
 
-// fields are an event as its JSON, without its time: the line has its own.
+// fields is an event in its JSON form without its time, because the line has its own.
 type fields observe.Event
 
-// MarshalZerologObject writes fields one by one: there are three events or more of each run,
-// and encoding/json with a map between took a tenth of a busy worker's CPU.
+// MarshalZerologObject writes fields one by one: there are three or more events per run, and
+// encoding/json with a map took a tenth of a busy worker's CPU.
 func (e fields) MarshalZerologObject(line *zerolog.Event) {
 	text := func(name, value string) {
 		if value != "" {

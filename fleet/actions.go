@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Actions is web.Actions: it steers evaluations for the pages as the commands do.
+// Actions implements web.Actions: it steers evaluations for the pages as the commands do.
 type Actions struct {
 	*Connection
 	Folder string // of the active run; empty: a fleet's evaluations
@@ -22,22 +22,22 @@ func (a Actions) target(id eval.ID) *Target {
 	return &Target{Connection: a.Connection, ID: id, Name: cmp.Or(a.Folder, string(id))}
 }
 
-// Pause is web.Actions.
+// Pause implements web.Actions.
 func (a Actions) Pause(ctx context.Context, id eval.ID) (string, error) {
 	return a.target(id).Pause(ctx)
 }
 
-// Resume is web.Actions.
+// Resume implements web.Actions.
 func (a Actions) Resume(ctx context.Context, id eval.ID) (string, error) {
 	return a.target(id).Resume(ctx)
 }
 
-// Cancel is web.Actions.
+// Cancel implements web.Actions.
 func (a Actions) Cancel(ctx context.Context, id eval.ID) (string, error) {
 	return a.target(id).Cancel(ctx)
 }
 
-// Retry is web.Actions.
+// Retry implements web.Actions.
 func (a Actions) Retry(ctx context.Context, id eval.ID, classes []string) (string, error) {
 	if err := CheckClasses(classes); err != nil {
 		return "", err
@@ -45,7 +45,7 @@ func (a Actions) Retry(ctx context.Context, id eval.ID, classes []string) (strin
 	return a.target(id).Retry(ctx, classes, "")
 }
 
-// CheckClasses refuses anything but error classes.
+// CheckClasses refuses words that are not error classes.
 func CheckClasses(classes []string) error {
 	var known []string
 	for _, class := range providers.Classes {

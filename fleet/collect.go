@@ -16,7 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Collect drains one evaluation, or every one that Redis knows.
+// Collect drains one evaluation, or all that Redis knows if id is empty. With follow, it continues
+// until they have ended.
 func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error {
 	switch {
 	case follow && id == "":
@@ -51,7 +52,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
 }
 
-// once drains everything now in Redis.
+// once drains everything that is in Redis now.
 func (f *Connection) once(ctx context.Context, id eval.ID) error {
 	drained, err := f.Collector().Once(ctx, id)
 	if errors.Is(err, store.ErrNoEvaluation) {
@@ -63,10 +64,10 @@ func (f *Connection) once(ctx context.Context, id eval.ID) error {
 	return f.Failure(err)
 }
 
-// LostError means that Redis has lost an evaluation that was being collected. Submitting it again
-// restores it.
+// LostError means that Redis has lost an evaluation while it was being collected. Submitting it
+// again restores it.
 type LostError struct {
-	Dir string // with what was collected
+	Dir string // folder with the collected results
 	Err error  // results.ErrNoEvaluation or store.ErrNoEvaluation
 }
 
@@ -75,8 +76,8 @@ func (e *LostError) Error() string { return e.Err.Error() + " in " + e.Dir }
 // Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// lost adds to the error of following an evaluation that Redis has lost how to submit it
-// again.
+// lost returns the error of following an evaluation that Redis has lost, with the command that
+// submits it again.
 func (f *Connection) lost(o collect.Outcome, err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation): // between two reads, before anything was collected
@@ -87,8 +88,7 @@ func (f *Connection) lost(o collect.Outcome, err error) error {
 	return exitcode.With(exitcode.Unreachable, &LostError{f.FolderOf(o.Record), err})
 }
 
-// ended is the error for an evaluation that has ended before all its runs had; nil for
-// any other.
+// ended returns the error for an evaluation that ended before all its runs had; nil for any other.
 func (f *Connection) ended(o collect.Outcome) error {
 	switch {
 	case o.Cancelled:
@@ -101,7 +101,7 @@ func (f *Connection) ended(o collect.Outcome) error {
 	return nil
 }
 
-// Failure gives an error of package collect its exit code and its words.
+// Failure gives an error of package collect its exit code and message.
 func (f *Connection) Failure(err error) error {
 	var interrupted *collect.InterruptedError
 	if errors.As(err, &interrupted) && interrupted.Cause == nil {

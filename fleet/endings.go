@@ -20,14 +20,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Endings handles the ends of evaluations that a controller collects: it writes their files
-// beside the results store, notes in Redis who won, and tells the receiver of fleet.yaml.
+// Endings handles the ends of evaluations that a controller collects. It writes their files next to
+// the results store, stores the result in Redis, and notifies the receiver of fleet.yaml.
 type Endings struct {
 	fleet    *Connection
 	notifier *notify.Notifier // nil: no receiver is configured
 	pages    string           // address of the pages; empty: unknown
 
-	one sync.Mutex // a report may take all of a core and much memory
+	one sync.Mutex // a report may take a whole core and much memory
 }
 
 // NewEndings returns the endings of a fleet's evaluations. secret signs the messages to the
@@ -47,8 +47,8 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 	return e, nil
 }
 
-// Conclude is collect.Fleet.Conclude. It fails only if Redis is unreachable or ctx ends. Files that
-// cannot be written and messages that cannot be sent are logged: the results remain, and
+// Conclude implements collect.Fleet.Conclude. It fails only if Redis is unreachable or ctx ends. It
+// logs files that cannot be written and messages that cannot be sent: the results remain, and
 // `evalfleet report` writes the files.
 func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
 	log := e.fleet.Log.With().Str("evaluation", string(o.Record.ID)).Logger()
@@ -87,7 +87,7 @@ func (e *Endings) write(ctx context.Context, o collect.Outcome, sink results.Sin
 	return built, errors.Join(err, page)
 }
 
-// tell sends the event, unless another process has.
+// tell sends the notice of the end, unless another process has sent it.
 func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
 	if e.notifier == nil {
 		return nil
@@ -123,7 +123,7 @@ func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 		event.Type = notify.Failed
 	}
 	end := event.Type
-	if o.Known != nil { // calls in flight may still end, and fail, which is no other end
+	if o.Known != nil { // calls in flight may still end and fail, which is not another end
 		event.Data.Why = o.Why().String()
 		end, about = notify.Completed, event.Data.Why
 	}

@@ -1,9 +1,8 @@
-// Package fleet is evaluations in the Redis of a fleet, as commands and pages use them: it
-// submits, collects, steers and reads them. Package local runs an evaluation in one process
-// instead.
+// Package fleet gives commands and pages access to evaluations in the Redis of a fleet: it submits,
+// collects, steers and reads them. Package local runs an evaluation in one process instead.
 //
-// It does not read command lines: connections, folders and results stores that this user may
-// open are passed in.
+// It does not read command lines: connections, folders and results stores that this user may open
+// are passed in.
 package fleet
 
 import (
@@ -33,22 +32,23 @@ import (
 	"github.com/evalfleet/evalfleet/view/plain"
 )
 
-// Connection is a connection to a fleet's Redis, and where results of its evaluations go.
+// Connection is a connection to a fleet's Redis, with the places for the results of its
+// evaluations.
 type Connection struct {
 	Client redis.UniversalClient
 	Store  *store.Store
-	// Retry picks the failed runs that a submission retries; nil: none.
+	// Retry selects the failed runs that a submission retries; nil: none.
 	Retry func(enqueue.Recorded) bool
-	// Waits says that this process collects what it submits.
+	// Waits means that this process collects what it submits.
 	Waits bool
-	// Again is the command that submits the evaluation once more.
+	// Again is the command that submits the evaluation again.
 	Again string
 	// Dir is the output folder; empty: each evaluation's default one.
 	Dir string
-	// Place is where files besides those of the output folder are written.
+	// Place says where files outside the output folder are written.
 	Place results.Place
-	// SinkURL is the results store as it was named here, with its password; empty: as the
-	// record says.
+	// SinkURL is the results store as the user named it, with its password; empty: the one in the
+	// record.
 	SinkURL string
 	Allowed Stores
 	Screen  plain.Screen // shows progress
@@ -70,7 +70,7 @@ func (f *Connection) Enqueuer() *enqueue.Enqueuer { return f.Collector().Enqueue
 // Limits administers the limits of evaluations.
 func (f *Connection) Limits() *ratelimit.Admin { return f.Collector().Limits() }
 
-// View is the fleet as it is looked at.
+// View returns the fleet for use by package view.
 func (f *Connection) View() view.Fleet { return view.Fleet{Store: f.Store, Limits: f.Limits()} }
 
 // FolderOf returns the output folder of an evaluation.
@@ -105,7 +105,7 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sin
 // ErrElsewhere means that the results of an evaluation are in an output folder that was not named.
 var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherSink)
 
-// elsewhere is the error for an evaluation whose results another results store has.
+// elsewhere returns the error for an evaluation whose results are in another results store.
 func elsewhere(r record.Evaluation) error { return exitcode.Usagef("%s: %w", r.ID, ErrElsewhere) }
 
 // watch shows an evaluation's progress until the function that it returns is called.
@@ -149,12 +149,12 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 // it this user's password.
 var ErrForeignStore = errors.New("its results store is not allowed here")
 
-// Stores are the results stores, as folder.SavedURL writes them, that evaluations in Redis may
-// name.
+// Stores lists the results stores that evaluations in Redis may name, in the form of
+// folder.SavedURL.
 type Stores []string
 
 // Of returns the results store that an evaluation's record names; empty: none. The error is
-// ErrForeignStore.
+// ErrForeignStore if the store is not in a.
 func (a Stores) Of(r record.Evaluation) (string, error) {
 	if r.SinkURL == "" {
 		return "", nil

@@ -11,18 +11,18 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// LimitsInForce reads the limits of a source, again and again where they are watched.
+// LimitsInForce reads the limits of a source, repeatedly if they are watched.
 type LimitsInForce struct {
 	source *Source
 	looks  *view.Looks
 }
 
-// NewLimits returns one for a source, which the caller closes.
+// NewLimits returns a LimitsInForce for a source, which the caller closes.
 func NewLimits(s *Source) *LimitsInForce {
 	return &LimitsInForce{source: s, looks: view.NewLooks(s.Log)}
 }
 
-// Read reads the limits in force, or those that were.
+// Read reads the limits in force, or, for an ended run, those that applied.
 func (l *LimitsInForce) Read(ctx context.Context, now time.Time) (view.Limits, error) {
 	if redis := l.source.Fleet(ctx); redis != nil {
 		limits, err := l.inRedis(ctx, redis, now)
@@ -45,7 +45,7 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 		if err != nil {
 			return view.Limits{}, err
 		}
-		if len(ids) == 1 { // a run's own Redis has none at its very beginning
+		if len(ids) == 1 { // a run's own Redis has none at the very beginning
 			if only, err = redis.Store.Evaluation(ctx, ids[0]); err != nil {
 				return view.Limits{}, exitcode.With(exitcode.Unreachable, err)
 			}

@@ -18,8 +18,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Retry makes failed runs again, those of the error classes where there are any, and says how
-// many. storeURL is where the classes are read, if it is named here.
+// Retry retries failed runs, only those of the error classes if any are given, and returns a
+// message with their number. storeURL is the results store to read the classes from, if the user
+// named one.
 func (t *Target) Retry(ctx context.Context, classes []string, storeURL string) (string, error) {
 	r, err := t.Store.Evaluation(ctx, t.ID)
 	if err != nil {
@@ -46,7 +47,7 @@ func (t *Target) Retry(ctx context.Context, classes []string, storeURL string) (
 	return said, nil
 }
 
-// NothingToRetry says that no run failed, or none with one of the classes.
+// NothingToRetry returns the message that no run failed, or none with one of the classes.
 func NothingToRetry(classes []string) string {
 	if len(classes) > 0 {
 		return "no run failed with " + strings.Join(classes, " or ") + ": nothing to retry"
@@ -54,11 +55,12 @@ func NothingToRetry(classes []string) string {
 	return "no run failed: nothing to retry"
 }
 
-// ErrNoClasses means that the results store with the error classes of an evaluation's failed runs
-// cannot be read here.
+// ErrNoClasses means that this machine cannot read the results store with the error classes of an
+// evaluation's failed runs.
 var ErrNoClasses = errors.New("the error classes of failed runs are unknown")
 
-// failedIn picks failed runs by class from the evaluation's results store, which must be here.
+// failedIn returns a function that selects failed runs by class. It reads the evaluation's results
+// store, which must be readable on this machine.
 func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []string, storeURL string) (func(enqueue.Recorded) bool, error) {
 	dir := t.FolderOf(r)
 	if folder.Is(t.Name) {
@@ -84,8 +86,8 @@ func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 	return FailedIn(ctx, reader, r.ID, classes)
 }
 
-// FailedIn picks the failed runs of some error classes, or of any when there are
-// none, as a results store has them.
+// FailedIn returns a function that selects the runs that failed by a results store. It selects
+// those of the error classes, or all if none are given.
 func FailedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []string) (func(enqueue.Recorded) bool, error) {
 	if len(classes) == 0 {
 		return EveryFailed, nil
@@ -128,5 +130,5 @@ func NothingFailed(ctx context.Context, reader results.Reader, id eval.ID, class
 	return true, nil
 }
 
-// EveryFailed picks all failed runs.
+// EveryFailed selects all failed runs.
 func EveryFailed(enqueue.Recorded) bool { return true }

@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// Run gathers what Redis and the results store know of a run. own, where it is not empty, is
-// the own id of a listed run or a prompt.
+// Run collects what Redis and the results store know of a run. own, unless empty, is the own id of
+// a listed run or a prompt, which replaces the position in id.
 func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run, error) {
 	e, err := s.find(ctx, id.Evaluation)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run,
 	return run, exitcode.With(exitcode.Unreachable, err)
 }
 
-// listed is the listed run, or the prompt, that has an id of its own.
+// listed returns the id of the listed run, or prompt, with an id of its own.
 func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 	var known []string
 	for phase, kind := range plan.Phases(e.Asked) {
@@ -53,8 +53,7 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or the id of a listed run or a prompt", own, e.ID)
 }
 
-// find opens what there is to read of an evaluation, where none is named the one that
-// the source is of.
+// find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.
 func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
 	var from show.Source
 	defer func() {

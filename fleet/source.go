@@ -21,18 +21,18 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Source is where evaluations are read from: a Redis, and the results stores that can be read
-// from here. For an output folder it is the Redis of the active run there, if any, and the
-// folder's results store. It is for one goroutine.
+// Source is where evaluations are read from: a Redis, and the results stores that this machine can
+// read. For an output folder, it is the Redis of the active run there, if any, and the folder's
+// results store. A Source must not be used by several goroutines at once.
 type Source struct {
 	Dir       string  // the folder; empty: none was named
-	Only      eval.ID // the evaluation; empty: all there are
-	OutDir    string  // the output folder that was named besides; may be empty
+	Only      eval.ID // the evaluation; empty: all
+	OutDir    string  // the output folder that was also named; may be empty
 	Namespace string
-	// Redis is that of the fleet; nil for a folder.
+	// Redis is the connection to the fleet; nil for a folder.
 	Redis *Connection
-	// StoreIn finds the folder's results store, and the evaluation that is the folder's where
-	// the store has others, too.
+	// StoreIn finds the folder's results store. only is the folder's evaluation, if the store has
+	// others, too.
 	StoreIn func() (url string, only eval.ID, err error)
 	// Connect opens the embedded Redis of the run in the folder.
 	Connect func(ctx context.Context, url string) (redis.UniversalClient, error)
@@ -57,8 +57,8 @@ func (s *Source) Close() {
 	}
 }
 
-// Fleet returns the Redis to look into now; nil when no run is active in the folder, or it is
-// unreachable: then its results store is the only source.
+// Fleet returns the connection to read from now. It is nil if no run is active in the folder, or
+// its Redis is unreachable: then its results store is the only source.
 func (s *Source) Fleet(ctx context.Context) *Connection {
 	if s.Dir == "" {
 		return s.Redis
@@ -75,7 +75,7 @@ func (s *Source) Fleet(ctx context.Context) *Connection {
 	if err != nil {
 		return nil
 	}
-	client, err := s.Connect(ctx, address) // what a killed run left behind refuses
+	client, err := s.Connect(ctx, address) // a file that a killed run left refuses
 	if err != nil {
 		return nil
 	}
@@ -84,8 +84,8 @@ func (s *Source) Fleet(ctx context.Context) *Connection {
 	return s.Redis
 }
 
-// listens reports whether a server listens at an address that a killed run may have left
-// behind; a client would retry repeatedly.
+// listens reports whether a server listens at an address, which a killed run may have left behind.
+// A client would retry repeatedly.
 func listens(ctx context.Context, address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -98,8 +98,7 @@ func listens(ctx context.Context, address string) error {
 	return connection.Close()
 }
 
-// sink opens the results store of an evaluation as it can be read from here; nil when it
-// cannot.
+// sink opens the results store of an evaluation for reading; nil if this machine cannot read it.
 func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	id, name := r.ID, r.Name
 	var at string
@@ -133,8 +132,8 @@ func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	return reader
 }
 
-// evaluations lists what there is to look at in Redis, with ErrNoEvaluation made
-// plain.
+// evaluations lists the evaluations of the source in Redis. It turns ErrNoEvaluation into a message
+// for the user.
 func (s *Source) evaluations(ctx context.Context, redis *Connection) ([]eval.ID, error) {
 	if s.Only == "" {
 		ids, err := redis.Store.Evaluations(ctx)

@@ -12,20 +12,20 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Status reads how far the evaluations of a source are, again and again where they are watched.
+// Status reads the progress of a source's evaluations, repeatedly if they are watched.
 type Status struct {
 	source *Source
 	looks  *view.Looks
 }
 
-// NewStatus returns one for a source, which the caller closes.
+// NewStatus returns a Status for a source, which the caller closes.
 func NewStatus(s *Source) *Status {
 	looks := view.NewLooks(s.Log)
 	looks.Open = s.sink
 	return &Status{source: s, looks: looks}
 }
 
-// List reads once. A run that has just ended, or was killed, leaves its folder.
+// List reads the progress once. A run that has just ended, or was killed, is read from its folder.
 func (s *Status) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
 	list := []view.Evaluation{}
 	var err error
@@ -49,7 +49,7 @@ func (s *Status) inRedis(ctx context.Context, d *Connection, now time.Time) ([]v
 	return list, exitcode.With(exitcode.Unreachable, err)
 }
 
-// inFolder reads what an output folder holds when no Redis can be asked.
+// inFolder reads the evaluations of an output folder when no Redis is reachable.
 func (s *Status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
 	url, only, err := s.source.StoreIn()
 	if err != nil {
@@ -64,7 +64,8 @@ func (s *Status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation
 	return list, exitcode.With(exitcode.Unreachable, err)
 }
 
-// StatusInFolder returns what an evaluation in an output folder does, if no Redis can be asked.
+// StatusInFolder returns the status of an evaluation in an output folder when no Redis is
+// reachable.
 func StatusInFolder(dir string, of results.Listed) record.Status {
 	switch busy := folder.InUse(dir); {
 	case !of.Cancelled.IsZero() && !busy:

@@ -15,14 +15,15 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Target is an evaluation that is steered, in its Redis.
+// Target is an evaluation to steer, with its Redis.
 type Target struct {
 	*Connection
 	ID   eval.ID
-	Name string // as it was called: the id, or the folder of the run
+	Name string // as the user named it: the id, or the folder of the run
 }
 
-// Pause begins no more runs of the evaluation; as Resume and Cancel, it says so.
+// Pause begins no more runs of the evaluation. Like Resume and Cancel, it returns a message that
+// says so.
 func (t *Target) Pause(ctx context.Context) (string, error) {
 	status, err := t.Enqueuer().Pause(ctx, t.ID)
 	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; resume it with `evalfleet resume %s`", t.Name))
@@ -47,7 +48,7 @@ func (t *Target) Cancel(ctx context.Context) (string, error) {
 	return t.came(ctx, status, err, record.StatusCancelled, "is cancelled")
 }
 
-// came says what an evaluation does now, or that it cannot: its status is not
+// came returns the message that an evaluation does something now, or an error if its status is not
 // the one wanted.
 func (t *Target) came(ctx context.Context, status record.Status, err error, wanted record.Status, does string) (string, error) {
 	switch {
@@ -59,7 +60,7 @@ func (t *Target) came(ctx context.Context, status record.Status, err error, want
 	return t.Name + " " + does, nil
 }
 
-// failed gives an error of steering its exit code and what to do.
+// failed gives an error of steering its exit code, and says what to do.
 func (t *Target) failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
@@ -70,8 +71,8 @@ func (t *Target) failed(ctx context.Context, err error) error {
 	return exitcode.With(exitcode.Unreachable, err)
 }
 
-// Uncollected returns how many results of the evaluation wait to be collected. It need not be
-// complete: what an interrupted deletion left can be deleted on.
+// Uncollected returns how many results of the evaluation wait to be collected. The evaluation may
+// be incomplete: Delete can continue an interrupted deletion.
 func (t *Target) Uncollected(ctx context.Context) (int64, error) {
 	standings, err := t.Store.Standings(ctx, []eval.ID{t.ID})
 	if err != nil {
@@ -79,7 +80,7 @@ func (t *Target) Uncollected(ctx context.Context) (int64, error) {
 	}
 	standing := standings[t.ID]
 	if standing.Status == "" {
-		// What an interrupted deletion left may be deleted on.
+		// What an interrupted deletion left may still be deleted.
 		if ids, err := t.Store.Evaluations(ctx); err != nil || !slices.Contains(ids, t.ID) {
 			return 0, t.Unknown(ctx, t.ID)
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Submit stores the evaluation, with the runs that its results store may have recorded before.
-// lost: Redis knew it.
+// Submit stores the evaluation, with the runs that its results store may have recorded before. lost
+// means that Redis had the evaluation and lost it.
 func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
 	public, err := results.Public(f.SinkURL)
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 		return receipt, Coded(err)
 	}
 
-	err = f.once(ctx, id) // results waiting in Redis were paid for as well
+	err = f.once(ctx, id) // results that wait in Redis were paid for as well
 	switch dir := f.FolderOf(record.Evaluation{ID: id, Name: e.Name}); {
 	case errors.Is(err, folder.ErrInUse):
 		fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet: calls under a budget or daily quota start once it has collected the results of %s\n", dir, id)
@@ -65,10 +65,10 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	return receipt, nil
 }
 
-// claim makes the results store of an evaluation that this process is about to submit and to
-// collect, and returns its id. It is in the evaluation's record from the first, so that no
-// other process begins to collect, however late this one does. It is empty if another process
-// is to collect, or Redis has the evaluation.
+// claim creates the results store of an evaluation that this process is about to submit and to
+// collect, and returns the store's id. The evaluation's record has it from the beginning, so that
+// no other process begins to collect, however late this one does. The id is empty if another
+// process collects, or Redis has the evaluation already.
 func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
 	if !f.Waits {
 		return "", nil
@@ -83,9 +83,9 @@ func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) 
 	return sink.ID(), folder.StoreError(sink.Close())
 }
 
-// Stay collects until the evaluation is complete, and submits it again when Redis has
-// lost it. While another process uses the output folder, as a controller does that collects the
-// evaluation, Stay waits. It returns the record of what was collected.
+// Stay collects until the evaluation is complete, and submits it again if Redis has lost it. While
+// another process uses the output folder, such as a controller that collects the evaluation, Stay
+// waits. It returns the record of what was collected.
 func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
 	collector := f.Collector()
 	collector.Stops = true
@@ -109,11 +109,10 @@ func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID)
 	return outcome.Record, cmp.Or(f.Failure(err), f.ended(outcome))
 }
 
-// folderTime is the time between two looks whether an output folder is still in use.
+// folderTime is the interval at which inTurn checks whether an output folder is still in use.
 const folderTime = time.Second
 
-// inTurn does something with the output folder of an evaluation, as soon as no other process uses
-// the folder.
+// inTurn calls do as soon as no other process uses the output folder of an evaluation.
 func (f *Connection) inTurn(ctx context.Context, of record.Evaluation, do func() error) error {
 	dir, said := f.FolderOf(of), false
 	for {
@@ -144,8 +143,8 @@ func free(dir string) error {
 	return out.Close()
 }
 
-// Unserved names the judges' providers that no live worker can call, because no worker
-// has their key or address. Their runs wait for one. It is empty if there are none.
+// Unserved returns a warning that names the judges' providers that no live worker can call, because
+// no worker has their key or address. Their runs wait for one. It is empty if there are none.
 func (f *Connection) Unserved(ctx context.Context, s *config.Submission) string {
 	offered, err := f.Store.Offered(ctx)
 	if err != nil {

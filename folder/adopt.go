@@ -9,20 +9,20 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// Adopt removes the settings that only the local user may make, for a folder in which none of this
-// user's runs wrote the file: files are written into the folder alone, and providers that are
-// configured here are called as they are. It returns the addresses that differ from those here, a
-// line each with a line break before it; empty: none.
+// Adopt removes the settings that only the local user may make. It is for a folder in which no run
+// of this user wrote the file. Files are then written only into the folder, and configured
+// providers are called as configured here. It returns the addresses that differ from those here,
+// one per line with a line break before it; empty: none.
 func (r *Resumption) Adopt(here *config.Fleet) (differences string) {
 	r.Slots, r.Grace, r.Lease = 0, 0, here.Lease
 	r.Out, r.Outs, r.Data, r.Input = "", nil, "", ""
 	for _, name := range slices.Sorted(maps.Keys(r.Providers)) {
 		named, configured := r.Providers[name], here.Providers[name]
 		named.Name = name
-		named.Headers, named.CAFile, named.CertFile, named.KeyFile = nil, "", "", "" // never those of a stranger
+		named.Headers, named.CAFile, named.CertFile, named.KeyFile = nil, "", "", "" // never those of another person
 		switch r.Providers[name] = named; {
 		case sameAddress(named, configured):
-		case !sameAddress(configured, catalog.BuiltIn()[name]): // configured here
+		case !sameAddress(configured, catalog.BuiltIn()[name]): // configured here, so here's applies
 			r.Providers[name] = configured
 		default:
 			differences += fmt.Sprintf("\n  %q: %s; here: %s", name, calledAt(named), calledAt(configured))
@@ -37,7 +37,7 @@ func sameAddress(a, b catalog.Entry) bool {
 		maps.Equal(a.Headers, b.Headers) && a.CAFile == b.CAFile && a.CertFile == b.CertFile && a.KeyFile == b.KeyFile
 }
 
-// calledAt is where an entry is called and with which key, in words.
+// calledAt describes the address at which an entry is called, and the variable of its key.
 func calledAt(e catalog.Entry) string {
 	switch {
 	case e.Dialect == "":

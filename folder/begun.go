@@ -16,28 +16,28 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Begun stores in an output folder which calls a run with its own Redis has begun, written before
-// each call is sent: calls in flight when a run is killed count under rates and daily quotas, and
-// are in no results store.
+// Begun stores in an output folder which calls a run with its own Redis has begun. It writes each
+// call before that is sent: calls in flight when a run is killed count under rates and daily
+// quotas, and are in no results store.
 //
-// Its first line is the time of the last call. A line for each call follows if daily quotas are in
-// force; those of calls that the results store has, or of earlier days, are removed when the next
-// run opens the file.
+// Its first line is the time of the last call. If daily quotas apply, a line for each call follows.
+// The next run that opens the file removes the lines of earlier days, and those of calls that the
+// results store has.
 type Begun struct {
 	mu    sync.Mutex // guards the rest
 	file  *os.File
 	each  bool
 	size  int64
 	last  time.Time
-	calls []observe.Begun // of runs before, that the results store lacks
+	calls []observe.Begun // of earlier runs, which the results store lacks
 	err   error           // the first failure
 }
 
-// begunFor is how long a line is of use: no day is longer.
+// begunFor is how long a line is needed: no day is longer.
 const begunFor = 49 * time.Hour
 
-// OpenBegun opens the file at path. each says whether single calls are kept. recorded returns
-// those of some calls of an evaluation, by their IDs, that are in the results store.
+// OpenBegun opens the file at path. each says whether it has a line for each call. recorded returns
+// which of some calls of an evaluation, by their IDs, are in the results store.
 func OpenBegun(ctx context.Context, path string, each bool, recorded func(context.Context, eval.ID, []string) ([]string, error)) (*Begun, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *Begun) forget(ctx context.Context, recorded func(context.Context, eval.
 }
 
 // rewrite replaces the file's contents. A process that is killed meanwhile leaves some lines twice,
-// and loses none: the shorter text is written over the longer one before that is cut off.
+// and loses none: rewrite writes the shorter text over the longer one before it cuts off the rest.
 func (b *Begun) rewrite() error {
 	text := lastLine(b.last)
 	for _, call := range b.calls {
@@ -122,7 +122,7 @@ func callLine(call observe.Begun) []byte {
 	return fmt.Appendf(nil, "%d %s %s\n", call.At.UnixMilli(), call.Call, call.Target)
 }
 
-// Note writes a call that begins. It survives the process.
+// Note writes that a call begins. The line survives the process.
 func (b *Begun) Note(call observe.Begun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,15 +142,16 @@ func (b *Begun) Note(call observe.Begun) {
 	}
 }
 
-// Last returns when the last call began; the zero time if that is not known.
+// Last returns when the last call began; the zero time if unknown.
 func (b *Begun) Last() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
 }
 
-// Between counts the calls of earlier runs that the results store lacks and that began from one
-// time on and before another, by "provider:model"; without those named "evaluation.call".
+// Between counts the calls of earlier runs that the results store lacks and that began at or after
+// from and before to, by "provider:model". It leaves out the calls in without, which are named
+// "evaluation.call".
 func (b *Begun) Between(from, to time.Time, without []string) map[string]int64 {
 	begun := map[string]int64{}
 	for _, call := range b.calls {
@@ -161,5 +162,5 @@ func (b *Begun) Between(from, to time.Time, without []string) map[string]int64 {
 	return begun
 }
 
-// Close reports the first failure to write.
+// Close closes the file and returns the first error of writing.
 func (b *Begun) Close() error { return errors.Join(b.err, b.file.Close()) }

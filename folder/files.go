@@ -14,9 +14,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Export writes an evaluation's files, but not its report, into place. again is the command that
-// writes them once more: the error names it. Unless the error's code is exitcode.Unreachable, only
-// answers are missing, for which another place may do.
+// Export writes an evaluation's files, but not its report, to place. again is the command that
+// writes them again; the error names it. Unless the error's code is exitcode.Unreachable, only
+// answers are missing, and another place may work for them.
 func Export(ctx context.Context, place results.Place, reader results.Reader, r *report.Report, again string) (results.Exported, error) {
 	done, err := results.Export(ctx, place, reader, r.Evaluation.ID, r.Rankings())
 	unwritten := exportError(err, again)
@@ -29,7 +29,7 @@ func Export(ctx context.Context, place results.Place, reader results.Reader, r *
 	return done, unwritten
 }
 
-// exportError is the error of files that could not be written. The results are safe in the
+// exportError returns the error for files that could not be written. The results are safe in the
 // results store; an answer may only need another place.
 func exportError(err error, again string) error {
 	if err == nil {
@@ -50,14 +50,14 @@ const (
 	Markdown = "md"
 )
 
-// Forms is a report, or a comparison of several.
+// Forms is a report, or a comparison of several evaluations.
 type Forms interface {
 	WriteHTML(io.Writer) error
 	WriteJSON(io.Writer) error
 	WriteMarkdown(io.Writer) error
 }
 
-// WriteForms writes a report or a comparison into dir, in a file of the name for each of the
+// WriteForms writes a report or a comparison to dir, as one file called name for each of the
 // formats, and returns their paths: HTML first, then JSON and Markdown. It ignores other formats.
 func WriteForms(dir, name string, of Forms, formats ...string) (paths []string, err error) {
 	root, err := os.OpenRoot(dir)

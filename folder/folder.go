@@ -1,11 +1,11 @@
-// Package folder is about output folders: the files of one evaluation that was run, collected
-// or submitted here. A folder is held by one process at a time. It has the results store, unless
-// another is named, what `evalfleet resume` needs, events, and what a run with a Redis of its own
-// has spent or could not store.
+// Package folder manages output folders: the files of one evaluation that was run, collected or
+// submitted on this machine. One process at a time holds a folder. The folder has the results
+// store, unless another is named, what `evalfleet resume` needs, events, and what a run with a
+// Redis of its own has spent or could not store.
 //
-// A folder may come from another person: names of ours that are links, devices or too large are
-// refused, and an Owner tells which folders runs of this user have written. The package executes
-// nothing and knows neither flags nor Redis.
+// A folder may come from another person. So the package refuses known names that are links, devices
+// or too large, and an Owner tells which folders runs of this user have written. The package
+// executes nothing and knows neither flags nor Redis.
 package folder
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Names of files in an output folder, and of the folder that has the default ones.
+// Names of files in an output folder, and of the folder that contains the default ones.
 const (
 	Root        = "evalfleet-out"
 	ResultsFile = "results.db"
@@ -36,7 +36,7 @@ const (
 	SpentFile   = "budget.spent"
 	BegunFile   = "calls.begun"
 	EventsFile  = "events.jsonl"
-	ReportName  = "report" // of files of any format
+	ReportName  = "report" // of files in any format
 	ReportFile  = ReportName + "." + HTML
 	lockFile    = ".lock"
 )
@@ -45,14 +45,14 @@ const (
 type Folder struct {
 	dir  string
 	lock *flock.Flock
-	// What did not exist before: names in the folder, and the topmost folder that was made for
-	// it.
+	// added holds what did not exist before: names in the folder, and the topmost folder that was
+	// created for it.
 	added []string
 	made  string
 }
 
-// Default is the folder for an evaluation's files if none is given. A name that is too long
-// for a folder is shortened in its middle.
+// Default returns the folder for an evaluation's files if none is given. It shortens a name that is
+// too long for a folder in its middle.
 func Default(name string, id eval.ID) string {
 	return filepath.Join(Root, eval.FileName(fileSafe(name)+"-"+fileSafe(string(id))))
 }
@@ -67,24 +67,24 @@ func fileSafe(name string) string {
 	return safe
 }
 
-// largest are the sizes in bytes that files of ours in a folder may have; 0: any, because they
-// are not read whole.
+// largest maps the names of files in a folder to the most bytes that they may have; 0: any, because
+// they are not read whole.
 var largest = map[string]int64{
 	ResultsFile: 0, ResultsFile + "-wal": 0, ResultsFile + "-shm": 0, ResultsFile + "-journal": 0, RestFile: 0, EventsFile: 0, lockFile: 0,
 	SpentFile: 1 << 10, BegunFile: 256 << 20, embedded.AddressFile: 4 << 10,
-	ResumeFile:          64 << 20, // the names of answers are in it
+	ResumeFile:          64 << 20, // it contains the names of answers
 	ResumeFile + ".new": 0,
 }
 
-// Check rejects a folder in which a name of ours is a symbolic link, a device or a pipe, or
-// a file that would fill the memory. A received folder would have files elsewhere read and
+// Check rejects a folder in which a known name is a symbolic link, a device or a pipe, or a file
+// too large for memory. With such names, a received folder could have files elsewhere read and
 // written, or be read without end.
 func Check(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(largest)) {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
 		switch most := largest[name]; {
-		case err != nil: // it is not there, or the folder's own problem
+		case err != nil: // it does not exist, or the folder itself has a problem
 		case !info.Mode().IsRegular():
 			return exitcode.Usagef("%s is not a regular file: remove it, or choose another folder", path)
 		case most > 0 && info.Size() > most:
@@ -94,7 +94,7 @@ func Check(dir string) error {
 	return nil
 }
 
-// OpenError is a failure to open an output folder where another folder may work.
+// OpenError means that an output folder cannot be opened, but another folder may work.
 type OpenError struct{ err error }
 
 func (e *OpenError) Error() string { return e.err.Error() }
@@ -103,8 +103,8 @@ func (e *OpenError) Unwrap() error { return e.err }
 // ErrInUse means that another process has locked the output folder.
 var ErrInUse = errors.New("in use by another evalfleet")
 
-// Open creates and locks an output folder. Its error is an *OpenError, and ErrInUse if another
-// process has locked the folder, unless the folder contains something that evalfleet does not read.
+// Open creates and locks an output folder. The error is an *OpenError, which is ErrInUse if another
+// process has locked the folder. It is another error if Check rejects the folder.
 func Open(dir string) (*Folder, error) {
 	f := &Folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
 	f.adding(lockFile)
@@ -124,7 +124,7 @@ func Open(dir string) (*Folder, error) {
 	case !held:
 		return nil, exitcode.With(exitcode.Usage, &OpenError{fmt.Errorf("output folder %s is %w; wait for it, or look at it with `evalfleet status %s`", dir, ErrInUse, dir)})
 	}
-	// Only now: until then another process may have been adding to it.
+	// Only now: until the folder was locked, another process may have been adding to it.
 	f.adding(ResultsFile, ResultsFile+"-wal", ResultsFile+"-shm", ResultsFile+"-journal")
 	return f, nil
 }
@@ -138,8 +138,7 @@ func (f *Folder) adding(names ...string) {
 	}
 }
 
-// firstMissing is the topmost part of a path that is not there yet, "" when all
-// of it is.
+// firstMissing returns the topmost part of a path that does not exist; "" if all of it does.
 func firstMissing(dir string) string {
 	missing := ""
 	for at := filepath.Clean(dir); at != missing; at = filepath.Dir(at) {
@@ -151,9 +150,8 @@ func firstMissing(dir string) string {
 	return missing
 }
 
-// Undo takes away what Open and a results store that could not be made
-// have left in the folder, and the folder itself where it is new. It is called
-// while the lock is held.
+// Undo removes what Open, and a results store that could not be created, have left in the folder,
+// and the folder itself if it is new. Call it while the lock is held.
 func (f *Folder) Undo() {
 	for _, name := range f.added {
 		_ = os.Remove(f.Path(name))
@@ -166,8 +164,8 @@ func (f *Folder) Undo() {
 	}
 }
 
-// Failed gives the error of a folder that cannot be written its exit code: a full disk needs
-// room, anything else another command line.
+// Failed gives the error for a folder that cannot be written its exit code: a full disk needs room,
+// anything else another command line.
 func Failed(err error) error {
 	if results.OutOfRoom(err) {
 		return exitcode.With(exitcode.Unreachable, err)
@@ -175,21 +173,21 @@ func Failed(err error) error {
 	return exitcode.With(exitcode.Usage, err)
 }
 
-// Close unlocks the folder. The lock's file stays: removed, it could be the one that another
-// process has just locked.
+// Close unlocks the folder. It does not remove the lock file, because another process may have just
+// locked it.
 func (f *Folder) Close() error { return f.lock.Unlock() }
 
-// Path is that of a file in the folder.
+// Path returns the path of a file in the folder.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
-// Is reports whether an argument names an output folder rather than an
-// evaluation.
+// Is reports whether an argument names an output folder, and not an evaluation.
 func Is(argument string) bool {
 	info, err := os.Stat(argument)
 	return err == nil && info.IsDir()
 }
 
-// Nearest ends a message with the output folder that may have been meant.
+// Nearest returns the end of a message that suggests the output folder that the user may have
+// meant.
 func Nearest(argument string) string {
 	stores, _ := filepath.Glob(filepath.Join(Root, "*", ResultsFile))
 	folders := make([]string, len(stores))

@@ -20,8 +20,8 @@ import (
 // keyFile holds the key of a user's seals, below the folder of the user's state.
 const keyFile = "evalfleet/resume.key"
 
-// Owner marks each resume.json as written by this user. One without the mark, or changed
-// since, may come from another person: the addresses and paths in it are not used. Without a
+// Owner marks each resume.json that this user has written. A file without the mark, or changed
+// since, may come from another person, so the addresses and paths in it are not used. Without a
 // folder for a user's state, nothing is marked.
 type Owner struct{ path string }
 
@@ -37,8 +37,9 @@ func NewOwner(env func(string) (string, bool)) Owner {
 	return Owner{}
 }
 
-// TryLock locks a name in the folder of the user's state, where no other user can prepare it, unless
-// another process holds it. Without such a folder it is held by all. unlock is never nil.
+// TryLock locks a name in the folder of the user's state, where no other user can prepare it. held
+// is false if another process holds the lock. Without such a folder, every process holds it. unlock
+// is never nil.
 func (s Owner) TryLock(name string) (unlock func(), held bool, err error) {
 	unlock = func() {}
 	if s.path == "" || os.MkdirAll(filepath.Dir(s.path), 0o700) != nil {
@@ -52,7 +53,7 @@ func (s Owner) TryLock(name string) (unlock func(), held bool, err error) {
 	return unlock, held, err
 }
 
-// Seal marks r, with the version that Save gives it.
+// Seal marks r, with the version that Save writes.
 func (s Owner) Seal(r *Resumption) error {
 	r.Version = resumeVersion
 	key, err := s.key(true)
@@ -63,7 +64,7 @@ func (s Owner) Seal(r *Resumption) error {
 	return err
 }
 
-// Sealed reports whether r was marked here and is as it was then.
+// Sealed reports whether this user marked r and it has not changed since.
 func (s Owner) Sealed(r Resumption) bool {
 	key, err := s.key(false)
 	if err != nil {
@@ -84,8 +85,8 @@ func sealOf(key []byte, r Resumption) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// key reads the key, and makes it where create asks for that. Two processes that make
-// it at the same time get the same one.
+// key reads the key, and creates it if create is set. Two processes that create it at the same time
+// get the same one.
 func (s Owner) key(create bool) ([]byte, error) {
 	if s.path == "" {
 		return nil, errors.New("no HOME or XDG_STATE_HOME")
@@ -108,11 +109,11 @@ func (s Owner) key(create bool) ([]byte, error) {
 	return os.ReadFile(s.path)
 }
 
-// sinksFile, beside the key of a user's seals, lists the results stores that the user
-// has named in submissions, one a line and without passwords.
+// sinksFile, next to the key of a user's seals, lists the results stores that the user has named in
+// submissions, one per line and without passwords.
 const sinksFile = "sinks"
 
-// NoteStore adds a results store to those that the user has named.
+// NoteStore adds a results store to the list of those that the user has named.
 func (s Owner) NoteStore(url string) error {
 	saved, err := SavedURL(url)
 	if url == "" || err != nil || s.path == "" || slices.Contains(s.Stores(), saved) {
@@ -129,7 +130,7 @@ func (s Owner) NoteStore(url string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Stores are the results stores that the user has named; none where they cannot be read.
+// Stores returns the results stores that the user has named; none if the list cannot be read.
 func (s Owner) Stores() (known []string) {
 	if s.path == "" {
 		return nil

@@ -17,11 +17,11 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// ResumeFile is in an output folder and contains the data that `run` needs to resume there and that
-// the results store does not have. It contains no key and no password.
+// ResumeFile is a file in an output folder. It contains the data that `run` needs to resume there
+// and that the results store does not have. It contains no key and no password.
 const ResumeFile = "resume.json"
 
-// resumeVersion is that of the file's form.
+// resumeVersion is the version of the file's format.
 const resumeVersion = 1
 
 // Resumption is the content of the file.
@@ -34,19 +34,19 @@ type Resumption struct {
 	Grace      time.Duration            `json:"grace,omitempty"`
 	FailOn     string                   `json:"fail_on"`
 	Sink       string                   `json:"sink,omitempty"` // its URL without a password, or its absolute path; empty: in the folder
-	// Where files are written besides the output folder, as in results.Place; absolute
-	// paths, empty where nothing was said.
+	// Out, Data and Input say where files outside the output folder are, as in results.Place. They
+	// are absolute paths, empty if not given.
 	Out   string `json:"out,omitempty"`
 	Data  string `json:"data,omitempty"`
 	Input string `json:"input,omitempty"`
 	CSV   bool   `json:"csv,omitempty"`
-	Redis bool   `json:"redis"` // one was named
-	// Outs are as in results.Place.
+	Redis bool   `json:"redis"` // the command named one
+	// Outs is like results.Place.Outs.
 	Outs map[string]string `json:"outs,omitempty"`
-	Seal string            `json:"seal,omitempty"` // of an Owner, over everything else
+	Seal string            `json:"seal,omitempty"` // by an Owner, over everything else
 }
 
-// SavedURL is a results store's URL that is valid from any folder, without a password.
+// SavedURL returns a results store's URL without a password, in a form that is valid in any folder.
 func SavedURL(url string) (string, error) {
 	path, isFile := results.File(url)
 	if url == "" || !isFile {
@@ -59,7 +59,7 @@ func SavedURL(url string) (string, error) {
 	return path, nil
 }
 
-// Save writes the file of a folder in one step.
+// Save writes the file to a folder in one step.
 func (r Resumption) Save(dir string) error {
 	r.Version = resumeVersion
 	raw, err := json.MarshalIndent(r, "", "  ")
@@ -70,7 +70,7 @@ func (r Resumption) Save(dir string) error {
 	if most := largest[ResumeFile]; int64(len(raw)) >= most {
 		return exitcode.Usagef("%s would have %d bytes, and the maximum is %d: omit `out` from some runs, or use shorter paths", path, len(raw)+1, most)
 	}
-	temporary := path + ".new" // the folder is ours alone
+	temporary := path + ".new" // the folder is locked, so no other process writes it
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -87,7 +87,8 @@ func (e *NoRunError) Error() string {
 	return fmt.Sprintf("no `evalfleet run` has started in %s: it has no %s", e.Dir, ResumeFile)
 }
 
-// ReadResumption reads the file of a folder. Without that file the error is a *NoRunError.
+// ReadResumption reads the file from a folder. If the file does not exist, the error is a
+// *NoRunError.
 func ReadResumption(dir string) (Resumption, error) {
 	var r Resumption
 	if err := Check(dir); err != nil {
@@ -110,13 +111,13 @@ func ReadResumption(dir string) (Resumption, error) {
 	return r, nil
 }
 
-// Place is where the files of the run in dir are written.
+// Place returns the place where the run in dir writes files.
 func (r Resumption) Place(dir string) results.Place {
 	return results.Place{Dir: dir, Out: r.Out, Outs: r.Outs, Data: r.Data, Input: r.Input, CSV: r.CSV}
 }
 
-// Submission rebuilds the submission from the results store: the evaluation file and its
-// documents may have moved, or changed.
+// Submission rebuilds the submission from the results store, because the evaluation file and its
+// documents may have moved or changed.
 func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
 	stored, err := sink.Evaluation(ctx, r.Evaluation)
 	if errors.Is(err, results.ErrNoEvaluation) {

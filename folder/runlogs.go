@@ -16,16 +16,16 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// LogsFolder is in an output folder and has a file for each listed run.
+// LogsFolder is a folder in an output folder, with a file for each listed run.
 const LogsFolder = "logs"
 
-// runLogs writes of each listed run what `show --json` says of it, into a file called by
-// its own id. No key is in it: none is recorded, and what a provider repeats of one was
-// struck out of its answer.
+// runLogs writes what `show --json` prints about each listed run to a file named after the run's
+// own id. The files contain no key: none is recorded, and a key that a provider repeats is removed
+// from its answer.
 type runLogs struct {
 	evaluation *show.Evaluation
 	dir        string
-	names      []string // by the run's place in the list; none: no runs are listed
+	names      []string // by the run's position in the list; none: no runs are listed
 }
 
 func newRunLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) (*runLogs, error) {
@@ -78,18 +78,18 @@ func WriteLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 	return nil
 }
 
-// EarlyFiles writes the answer and the log of each listed run as soon as its result is
-// stored, so that they are there when a long list is interrupted. At the end WriteLogs and
-// results.Export write all of them once more, and return what could not be written.
+// EarlyFiles writes the answer and the log of each listed run as soon as its result is stored, so
+// that they exist if a long list is interrupted. At the end, WriteLogs and results.Export write all
+// of them again, and return what could not be written.
 type EarlyFiles struct {
 	Reader results.Reader
 	ID     eval.ID
 	Place  results.Place
 	Log    zerolog.Logger
 
-	answers *results.AnswerFiles // nil until the first listed run has ended, likewise logs
+	answers *results.AnswerFiles // nil until the first listed run has ended, like logs
 	logs    *runLogs
-	failed  bool // logged once
+	failed  bool // already logged
 }
 
 // Committed writes the files of the runs among entries that a results store has committed.

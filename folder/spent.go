@@ -11,9 +11,9 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Spent stores in an output folder how much a run with its own Redis has spent of its budget
-// and reserved, written before each call is sent: calls in flight when a run is killed may have
-// been charged, and are in no results store.
+// Spent stores in an output folder how much a run with its own Redis has spent of its budget and
+// reserved. It writes the amount before each call is sent: calls in flight when a run is killed may
+// have been charged, and are in no results store.
 type Spent struct {
 	mu   sync.Mutex // guards the rest
 	file *os.File
@@ -22,8 +22,8 @@ type Spent struct {
 	err  error // the first failure
 }
 
-// OpenSpent opens the log of an evaluation that has spent so much by its results
-// store, or more by the log of the run before.
+// OpenSpent opens the file at path. The evaluation has spent recorded nano-USD by its results
+// store, or more by the file of an earlier run.
 func OpenSpent(path string, id eval.ID, recorded int64) (*Spent, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -44,7 +44,7 @@ func OpenSpent(path string, id eval.ID, recorded int64) (*Spent, error) {
 	return l, l.err
 }
 
-// Note writes the amount spent and reserved now. It survives the process; the line keeps its
+// Note writes the amount spent and reserved now. The line survives the process and keeps its
 // length, so that a full disk has room for it.
 func (l *Spent) Note(s observe.Spending) {
 	l.mu.Lock()
@@ -56,12 +56,12 @@ func (l *Spent) Note(s observe.Spending) {
 	}
 }
 
-// Nano is the amount spent and reserved, in nano-USD.
+// Nano returns the amount spent and reserved, in nano-USD.
 func (l *Spent) Nano() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.nano
 }
 
-// Close reports the first failure to write.
+// Close closes the file and returns the first error of writing.
 func (l *Spent) Close() error { return errors.Join(l.err, l.file.Close()) }

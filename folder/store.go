@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// ReadStore opens a results store and finds an evaluation in it, the last where only
-// names none.
+// ReadStore opens a results store and finds an evaluation in it: only, or the last one if only is
+// empty.
 func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, eval.ID, error) {
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
@@ -28,7 +28,7 @@ func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, e
 	return reader, cmp.Or(only, listed[len(listed)-1].ID), nil
 }
 
-// PublicURL is the URL of a results store as it may be shown.
+// PublicURL returns the URL of a results store in a form that may be shown, without a password.
 func PublicURL(url string) string {
 	public, err := results.Public(url)
 	if err != nil {
@@ -37,8 +37,8 @@ func PublicURL(url string) string {
 	return public
 }
 
-// StoreError tells a results store that another command line mends from one that
-// cannot be used now.
+// StoreError gives an error its exit code: exitcode.Usage if the user has to name another results
+// store, exitcode.Unreachable if this one cannot be used now.
 func StoreError(err error) error {
 	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherSink) {
 		return exitcode.With(exitcode.Usage, err)
@@ -47,7 +47,7 @@ func StoreError(err error) error {
 }
 
 // OpenStore opens the results store of an evaluation, results.db in the folder if url is empty.
-// After a failure it removes a newly created one from a new folder.
+// After a failure, it removes what it has created, and the folder if that is new.
 func (f *Folder) OpenStore(ctx context.Context, url string) (results.Sink, error) {
 	sink, err := results.Open(ctx, cmp.Or(url, f.Path(ResultsFile)))
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *Folder) OpenStore(ctx context.Context, url string) (results.Sink, error
 	return sink, nil
 }
 
-// Store is a results store and the output folder that is held with it.
+// Store is a results store and the output folder that is held for it.
 type Store struct {
 	results.Sink
 	Folder *Folder

@@ -24,7 +24,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Config says what is run and how.
+// Config says what to run and how.
 type Config struct {
 	Submission *config.Submission
 	Record     record.Evaluation // of the submission, as enqueue.Plan returns it
@@ -37,22 +37,22 @@ type Config struct {
 	Owner  folder.Owner // seals the folder's resume.json
 	FailOn string       // which failures make the command fail, for resume.json
 	Resume string       // the command that resumes after an interruption
-	Again  string       // the command that submits the evaluation once more
+	Again  string       // the command that submits the evaluation again
 
 	Screen plain.Screen // shows progress
-	// Conclude ranks and writes files, once every run has ended or the evaluation was ended
-	// early.
+	// Conclude ranks and writes files, once every run has ended or the evaluation was ended early.
 	Conclude func(context.Context, results.Reader) error
 }
 
-// job is one Run.
+// job is one call of Run.
 type job struct {
 	Config
 	id eval.ID
 }
 
-// Run runs the evaluation and returns when it has ended. Interrupted, it keeps finished work and
-// its error says how to resume. An evaluation that ends early is an error of package collect.
+// Run runs the evaluation and returns when it has ended. If it is interrupted, it keeps finished
+// work and its error says how to resume. An evaluation that ends early is an error of package
+// collect.
 func Run(ctx context.Context, c Config) (err error) {
 	j := &job{c, c.Record.ID}
 	out, err := folder.Open(j.Place.Dir)
@@ -68,7 +68,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := collect.Put(ctx, sink, j.Record, j.Submission.Evaluation, j.Submission.Texts); err != nil {
 		return folder.StoreError(err)
 	}
-	if len(j.Record.Phases) == 0 { // votes alone: no model is asked
+	if len(j.Record.Phases) == 0 { // only votes: no model is asked
 		if err := sink.Finish(ctx, j.id, time.Now()); err != nil {
 			return folder.StoreError(err)
 		}

@@ -18,13 +18,14 @@ func (e *UnservedError) Error() string {
 	return fmt.Sprintf("no worker serves %s: this run uses its own Redis", e.Queue)
 }
 
-// CheckQueues refuses queues to be served that the evaluation does not have and, if no other worker
-// runs, a choice that leaves any of its own out: the error is an UnservedError. No queues are all.
+// CheckQueues checks the queues that a worker is to serve; none means all. It refuses queues that
+// the evaluation does not have. If alone is set, no other worker runs, and leaving out any of the
+// evaluation's queues is an UnservedError.
 func CheckQueues(r record.Evaluation, queues []string, alone bool) error {
 	if len(queues) == 0 {
 		return nil
 	}
-	served := map[string]string{} // the evaluation's queues, by the name that a worker would be given
+	served := map[string]string{} // the evaluation's queues, by their names on a worker's command line
 	for _, phase := range r.Phases {
 		for queue := range phase.Queues {
 			served[strings.TrimSuffix(queue, "~"+string(r.ID))] = queue

@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// openRest opens the file for what the results store may come to have no room for, when the
-// embedded Redis ends: at least the calls in flight, of a few kilobytes each.
+// openRest opens the file for results that the results store may have no room for when the embedded
+// Redis ends: at least the calls in flight, of a few kilobytes each.
 func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sink) (*results.Rest, error) {
 	rest, err := results.OpenRest(ctx, out.Path(folder.RestFile), int64(64<<10+4<<10*j.Worker.Slots), sink)
 	switch {
@@ -32,8 +32,8 @@ func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sin
 	return rest, nil
 }
 
-// hold keeps what the results store could not take, and says so. A Redis that was named
-// keeps it by itself; rest is nil then.
+// hold keeps what the results store has no room for, and returns a message that says so. With a
+// named Redis, which keeps it by itself, rest is nil.
 func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.UniversalClient, keys record.Keys, id eval.ID) string {
 	if rest == nil {
 		return ", more are in Redis"
@@ -56,8 +56,8 @@ func (j *job) openBegun(ctx context.Context, out *folder.Folder, sink results.Re
 	return begun, exitcode.With(exitcode.Unreachable, err)
 }
 
-// remember tells an embedded Redis, which is always new, when the last call was
-// made: what a rate or a window had left then is taken as used up.
+// remember tells an embedded Redis, which is always new, when the last call was made: what a rate
+// or a window had left then counts as used up.
 func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader, begun *folder.Begun) error {
 	last, err := sink.LastCall(ctx)
 	if err != nil {
@@ -66,13 +66,13 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 	if begun.Last().After(last) {
 		last = begun.Last()
 	}
-	// Times are stored in whole milliseconds. One that is ahead was stored before the clock was set
-	// back.
+	// Times are stored in whole milliseconds. A time in the future was stored before the clock was
+	// set back.
 	memory := max(0, time.Since(last.Add(time.Millisecond)))
 	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, memory)
 }
 
-// embedded brings a Redis for this run alone, and says how to end it.
+// embedded starts a Redis for this run alone, and returns a function that ends it.
 func (j *job) embedded() (redis.UniversalClient, func(), error) {
 	server, err := embedded.Start(j.Place.Dir)
 	if err != nil {
@@ -95,8 +95,8 @@ func (j *job) embedded() (redis.UniversalClient, func(), error) {
 // embeddedLock is held while a run of this user has a Redis of its own.
 const embeddedLock = "embedded.lock"
 
-// alone says so when another run of this user brings a Redis of its own as well: each keeps its own
-// limits then. It returns how to end this run's part.
+// alone tells the user if another run of this user has a Redis of its own as well: each then has
+// its own limits. It returns a function that ends this run's part.
 func (j *job) alone() (end func()) {
 	end, held, err := j.Owner.TryLock(embeddedLock)
 	switch {

@@ -23,8 +23,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// work submits the evaluation, works on it and drains it until every run is in the results
-// store. more are the calls of earlier runs that the store may lack.
+// work submits the evaluation, works on it and drains it until every run is in the results store.
+// more holds the calls of earlier runs that the store may lack.
 func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, more collect.Unrecorded) error {
 	client := settings.Client
 	s := store.New(client, j.Worker.Namespace)
@@ -52,7 +52,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			return err
 		}
 		if evaluation != nil {
-			drain = evaluation.Drain // which counts
+			drain = evaluation.Drain // it also counts what it drains
 		}
 		return receipt, collect.Restoration{
 			Store: s, Limits: limits, Evaluation: r.ID, Budget: j.Submission.Settings.Budget() > 0,
@@ -85,8 +85,8 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	// After a stop, calls in flight may take long. Their results are collected as
-	// they come, so that whatever happens meanwhile loses none of them.
+	// After a stop, calls in flight may take long. Their results are collected as they come, so
+	// that whatever happens meanwhile loses none of them.
 	collecting, workEnded := context.WithCancel(context.WithoutCancel(ctx))
 	defer workEnded()
 	var parts errgroup.Group

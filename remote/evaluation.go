@@ -27,11 +27,11 @@ import (
 	"github.com/evalfleet/evalfleet/web"
 )
 
-// busyFor is how long a busy server is left alone.
+// busyFor is how long to wait before asking a busy server again.
 const busyFor = time.Second
 
-// Submit sends files to the server, which stores the evaluation: paths, relative to folder, with
-// the query of POST /api/evaluations. It waits for a busy server.
+// Submit sends files to the server, which stores the evaluation. paths are relative to folder;
+// query is that of POST /api/evaluations. It waits for a busy server.
 func (s *Server) Submit(ctx context.Context, folder string, paths []string, query url.Values) (web.Receipt, error) {
 	receipt, err := s.submit(ctx, folder, paths, query)
 	for errors.Is(err, errBusy) {
@@ -63,7 +63,7 @@ func (s *Server) submit(ctx context.Context, folder string, paths []string, quer
 	return receipt, nil
 }
 
-// While waiting: the time between looks, and between lines about it.
+// The intervals at which Wait asks for the status, and prints it.
 const (
 	lookEvery = 2 * time.Second
 	sayEvery  = 10 * time.Second
@@ -71,13 +71,13 @@ const (
 
 func pathOf(id eval.ID) string { return "/api/evaluations/" + url.PathEscape(string(id)) }
 
-// Wait waits until an evaluation has ended and its results are collected, and returns what was
-// seen last. It passes lines about the progress to say, and waits for a server that is away. The
-// error of an evaluation that was stopped is of Stopped.
+// Wait waits until an evaluation has ended and its results are collected, and returns the last
+// status. It passes lines about the progress to say, and waits while the server is unreachable. For
+// an evaluation that was stopped, it returns the error of Stopped.
 func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (web.Detail, error) {
 	said, told := "", time.Time{}
 	for {
-		var now web.Detail // anew each time: an answer leaves out what is empty
+		var now web.Detail // new each time, because an answer leaves out what is empty
 		err := s.get(ctx, pathOf(id), &now)
 		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
 		if now.Active() && len(now.BoundBy) > 0 {
@@ -105,8 +105,8 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 	}
 }
 
-// Stopped returns the error of an evaluation that was stopped before its end, and how to resume
-// it; nil: it was not, or because its result is known.
+// Stopped returns the error of an evaluation that was stopped before its end; it says how to resume
+// it. It is nil if the evaluation was not stopped, or because its result is known.
 func Stopped(now web.Detail) error {
 	if now.Stopped == nil || now.Stopped.Known != nil {
 		return nil
@@ -119,8 +119,8 @@ func Stopped(now web.Detail) error {
 		harmless.OneLine(now.Stopped.String()), wording.Count(now.All.Done), wording.Count(now.All.Runs), resume))
 }
 
-// Download writes the files of an evaluation into a folder, which it holds meanwhile, and passes
-// the path of each to tell.
+// Download writes the files of an evaluation to a folder, which it locks meanwhile, and passes the
+// path of each to tell.
 func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func(path string)) error {
 	out, err := folder.Open(dir)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// PasswordVariable holds the password of the user in a server's address.
+// PasswordVariable names the environment variable with the password of the user in a server's
+// address.
 const PasswordVariable = "EVALFLEET_SERVER_PASSWORD"
 
 // Server is a controller that takes evaluations over HTTP.
@@ -27,8 +28,8 @@ type Server struct {
 	client *http.Client
 }
 
-// Open returns the server of a controller's pages at an address. env
-// knows the password of the user in it. proxy is as in http.Transport.
+// Open returns the server of a controller's pages at an address. env looks up the password of the
+// user in it. proxy is as in http.Transport.
 func Open(address string, env func(string) (string, bool), proxy func(*url.URL) (*url.URL, error)) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -53,13 +54,13 @@ func Open(address string, env func(string) (string, bool), proxy func(*url.URL) 
 	}}}, nil
 }
 
-// String is the address without user and password.
+// String returns the address without user and password.
 func (s *Server) String() string { return s.url.String() }
 
 // errBusy means that the server asks to try again in a moment.
 var errBusy = exitcode.With(exitcode.Unreachable, errors.New("the server is busy"))
 
-// do sends a request. The caller closes the body of the answer, which has a status of 2xx.
+// do sends a request. The status of the answer is 2xx; the caller closes its body.
 func (s *Server) do(ctx context.Context, method, path string, query url.Values, mediaType string, body io.Reader) (*http.Response, error) {
 	at := s.url.JoinPath(path)
 	at.RawQuery = query.Encode()
@@ -73,7 +74,7 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", mediaType)
-		// A server that refuses says so before the files are sent.
+		// A server that refuses can say so before the files are sent.
 		request.Header.Set("Expect", "100-continue")
 	}
 	answer, err := s.client.Do(request)

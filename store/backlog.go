@@ -13,13 +13,13 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Backlog is what of an evaluation's results no results store has yet.
+// Backlog describes the results of an evaluation that no results store has yet.
 type Backlog struct {
-	Bytes  int64     // of Redis's memory; 0 where it does not say
-	Oldest time.Time // when the first of them came, by Redis's clock; zero: there is none
+	Bytes  int64     // of Redis's memory; 0: unknown
+	Oldest time.Time // when the first of them was appended, by Redis's clock; zero: there are none
 }
 
-// Backlog looks at an evaluation's results in Redis.
+// Backlog returns the backlog of an evaluation's results in Redis.
 func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 	key := s.keys.Results(id)
 	pipe := s.client.Pipeline()
@@ -30,7 +30,7 @@ func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 	switch err := memory.Err(); {
 	case err == nil:
 		b.Bytes = memory.Val()
-	case !errors.As(err, &answered): // else there is no key, or it is not to be asked
+	case !errors.As(err, &answered): // otherwise the key does not exist, or Redis refuses the command
 		return b, fmt.Errorf("look at the results of %s: %w", id, err)
 	}
 	entries, err := first.Result()

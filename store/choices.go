@@ -22,8 +22,8 @@ var (
 	chooseScript = redis.NewScript(chooseSource)
 )
 
-// WithChoices is Evaluation, with the documents of phases chosen from results, which are needed
-// to rebuild their plans.
+// WithChoices returns what Evaluation returns, with the choices of phases chosen from results.
+// These are needed to rebuild the plans of the phases.
 func (s *Store) WithChoices(ctx context.Context, id eval.ID) (record.Evaluation, error) {
 	r, err := s.Evaluation(ctx, id)
 	if err != nil {
@@ -73,10 +73,10 @@ func encodeChoice(id eval.ID, phase int, choice *plan.Choice) ([]byte, error) {
 	return packing.Pack(raw), nil
 }
 
-// Choose writes what an open phase of r compares, and how many runs it has by that:
-// once, however many do it, and when every run of the phases before has ended. false:
-// nothing was changed, because that is not so, or r is not what the record says any
-// more. ErrNoEvaluation.
+// Choose stores what an open phase of r compares, and its resulting number of runs. It does so
+// once, even if several processes call it, and only if every run of the earlier phases has ended.
+// It returns false, and changes nothing, if that is not so or if r no longer matches the record.
+// The error is ErrNoEvaluation if there is no record.
 func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chosen record.Phase) (bool, error) {
 	before, err := s.client.HGet(ctx, s.keys.Record(r.ID), fieldPhases).Result()
 	if errors.Is(err, redis.Nil) {

@@ -21,7 +21,7 @@ var (
 	concludeScript = redis.NewScript(revisionSource + endedSource + concludeSource)
 )
 
-// Conclude notes how an ended evaluation ended. It does nothing for one that is active.
+// Conclude stores how an ended evaluation ended. It does nothing for an active one.
 func (s *Store) Conclude(ctx context.Context, id eval.ID, result record.Result) error {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Store) Conclude(ctx context.Context, id eval.ID, result record.Result) 
 	return nil
 }
 
-// Concluded returns those of some evaluations whose record has a result.
+// Concluded returns which of some evaluations have a result in their records.
 func (s *Store) Concluded(ctx context.Context, ids []eval.ID) (map[eval.ID]bool, error) {
 	pipe := s.client.Pipeline()
 	asked := make([]*redis.BoolCmd, len(ids))
@@ -55,14 +55,14 @@ func (s *Store) Concluded(ctx context.Context, ids []eval.ID) (map[eval.ID]bool,
 	return concluded, nil
 }
 
-// A notice is claimed for noticeClaim while it is being sent, and known for noticeKept
+// A notice is claimed for noticeClaim while it is being sent, and remembered for noticeKept
 // afterwards.
 const (
 	noticeClaim = 2 * time.Minute
 	noticeKept  = endedLife
 )
 
-// ClaimNotice reports whether this process is to send a notice: no other has sent it, or is
+// ClaimNotice reports whether this process must send a notice: no other process has sent it, or is
 // sending it.
 func (s *Store) ClaimNotice(ctx context.Context, id eval.ID, notice string) (bool, error) {
 	claimed, err := take(ctx, s.client, s.keys.Notice(id, notice), 1, noticeClaim)
@@ -72,7 +72,7 @@ func (s *Store) ClaimNotice(ctx context.Context, id eval.ID, notice string) (boo
 	return claimed, nil
 }
 
-// KeepNotice notes that a claimed notice was sent, or given up.
+// KeepNotice stores that a claimed notice was sent, or that it will not be sent.
 func (s *Store) KeepNotice(ctx context.Context, id eval.ID, notice string) error {
 	if err := s.client.Expire(ctx, s.keys.Notice(id, notice), noticeKept).Err(); err != nil {
 		return fmt.Errorf("keep notice %s of %s: %w", notice, id, err)

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Memory names what the server of an evaluation remembers. It changes when the server is
-// restarted or another takes over: what was acknowledged under another name may be missing. ""
-// is the name at a server that does not tell.
+// Memory names the current memory of an evaluation's Redis server. The name changes when the server
+// is restarted or another takes over: what was acknowledged under another name may be missing. It
+// is "" if the server does not tell.
 type Memory string
 
-// Entry is the position of an entry in an evaluation's results stream, and the memory in which
-// it was acknowledged. Positions ascend as long as the stream exists, also when Redis's clock is
-// set back.
+// Entry is the position of an entry in an evaluation's results stream, with the memory in which it
+// was acknowledged. Positions ascend as long as the stream exists, even if Redis's clock is set
+// back.
 type Entry struct {
 	millis, number uint64
-	// Memory is that of the server that acknowledged it, also where nothing was appended.
+	// Memory is that of the server that acknowledged it, even if nothing was appended.
 	Memory Memory
 }
 
-// None reports whether it is the position of no entry.
+// None reports whether the position is that of no entry.
 func (e Entry) None() bool { return e.millis == 0 && e.number == 0 }
 
 // Before reports whether e was appended before other, in the same memory.
@@ -29,7 +29,8 @@ func (e Entry) Before(other Entry) bool {
 	return cmp.Or(cmp.Compare(e.millis, other.millis), cmp.Compare(e.number, other.number)) < 0
 }
 
-// parseEntry reads the id that Redis gave an entry, "" for none, and a server's memory.
+// parseEntry reads the id that Redis gave an entry, "" for none, and the name of the server's
+// memory.
 func parseEntry(id, memory string) (e Entry, err error) {
 	e.Memory = Memory(memory)
 	if id == "" {

@@ -22,7 +22,7 @@ var (
 	//go:embed lua/vacate.lua
 	vacateSource string
 	//go:embed lua/ended.lua
-	endedSource string // in front of the scripts about evaluations that have ended
+	endedSource string // prefix of the scripts about evaluations that have ended
 	//go:embed lua/expire.lua
 	expireSource string
 
@@ -32,7 +32,7 @@ var (
 	expireScript = redis.NewScript(revisionSource + endedSource + expireSource)
 )
 
-// Queues lists the queues that runs were pushed to, until they are dropped.
+// Queues lists the queues that runs were pushed to and that were not dropped since.
 func (s *Store) Queues(ctx context.Context) ([]string, error) {
 	queues, err := s.client.SMembers(ctx, s.keys.Queues()).Result()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Queues(ctx context.Context) ([]string, error) {
 	return queues, nil
 }
 
-// AddQueues puts queues on that list.
+// AddQueues adds queues to those of Queues.
 func (s *Store) AddQueues(ctx context.Context, queues ...string) error {
 	if len(queues) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (s *Store) AddQueues(ctx context.Context, queues ...string) error {
 	return nil
 }
 
-// DropQueue takes a queue off the list.
+// DropQueue removes a queue from those of Queues.
 func (s *Store) DropQueue(ctx context.Context, queue string) error {
 	if err := s.client.SRem(ctx, s.keys.Queues(), queue).Err(); err != nil {
 		return fmt.Errorf("drop queue %s: %w", queue, err)
@@ -67,8 +67,8 @@ func (s *Store) DropQueue(ctx context.Context, queue string) error {
 
 // Use says whether an evaluation may have tasks, and in which queues.
 type Use struct {
-	Status     record.Status // empty: it has no record, or none that can be read
-	Stopped    string        // as record.Evaluation.Stopped
+	Status     record.Status // empty: no record, or one that cannot be read
+	Stopped    string        // like record.Evaluation.Stopped
 	Unreadable bool          // it has a record that this program cannot read
 	Queues     []string
 }
@@ -76,7 +76,7 @@ type Use struct {
 // Gone reports whether the evaluation has no record.
 func (u Use) Gone() bool { return u.Status == "" && !u.Unreadable }
 
-// Uses reads which queues evaluations use.
+// Uses returns the uses of evaluations.
 func (s *Store) Uses(ctx context.Context, ids []eval.ID) (map[eval.ID]Use, error) {
 	uses := make(map[eval.ID]Use, len(ids))
 	for some := range slices.Chunk(ids, standingsAtOnce) {
@@ -113,9 +113,9 @@ func useOf(values []any) Use {
 	return Use{Status: record.Status(words[1]), Stopped: words[3], Queues: record.Evaluation{Phases: phases}.QueueNames()}
 }
 
-// PushAgain makes all unfinished runs of an evaluation be pushed again, if it is active or
-// paused: call it after removing tasks of an evaluation because it had ended or had no record.
-// Existing tasks are left alone.
+// PushAgain causes all unfinished runs of an evaluation to be pushed again, if it is active or
+// paused. Call it after removing tasks of an evaluation because it had ended or had no record.
+// Existing tasks are unchanged.
 func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
 	if err := againScript.Run(ctx, s.client, []string{s.keys.Record(id), s.keys.Cursors(id)}).Err(); err != nil {
 		return fmt.Errorf("push the runs of %s again: %w", id, err)
@@ -123,8 +123,8 @@ func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// WithJob lists the runs of an evaluation, by their short IDs, that may have a job at a
-// provider. A worker that drops the task of such a run cancels the job.
+// WithJob returns the runs of an evaluation, by their short IDs, that may have a job at a provider.
+// A worker that drops the task of such a run cancels the job.
 func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error) {
 	runs := map[string]bool{}
 	err := s.eachInProgress(ctx, id, func(run, job string) {
@@ -138,9 +138,9 @@ func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error
 	return runs, nil
 }
 
-// Vacate removes the leftovers of an evaluation without a record, except for runs that have a
-// job at a provider, and takes it off the list. An evaluation that gets a record meanwhile
-// keeps everything. Keys that a submission writes before the record expire by themselves.
+// Vacate removes the leftovers of an evaluation without a record, except for runs that have a job
+// at a provider, and removes it from the list of evaluations. An evaluation that gets a record
+// meanwhile keeps everything. Keys that a submission writes before the record expire by themselves.
 func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	vacate := func(runs []any, keys ...string) error {
 		keys = append([]string{s.keys.Record(id), s.keys.InProgress(id)}, keys...)
@@ -190,7 +190,7 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// eachInProgress calls see for each run in progress of an evaluation, as it is listed,
+// eachInProgress calls see for each run in progress of an evaluation, in the order of the list,
 // with the job that it has at a provider, or "".
 func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, job string)) error {
 	for cursor := uint64(0); ; {
@@ -221,16 +221,15 @@ func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, jo
 	}
 }
 
-// Expire makes an evaluation that has ended and was drained expire in seven days. One that is
-// unfinished is unchanged.
+// Expire makes an evaluation that has ended and was drained expire in seven days. It does not
+// change an unfinished one.
 func (s *Store) Expire(ctx context.Context, id eval.ID) error {
 	_, err := s.expire(ctx, id, 0)
 	return err
 }
 
-// ExpireEnded is Expire for an ended and fully drained evaluation without an expiry, because
-// its drain was interrupted, or had nothing to drain. It reports whether the evaluation has an
-// expiry now.
+// ExpireEnded does what Expire does, but only for an evaluation without an expiry: its drain was
+// interrupted, or had nothing to drain. It reports whether the evaluation has an expiry now.
 func (s *Store) ExpireEnded(ctx context.Context, id eval.ID) (bool, error) {
 	return s.expire(ctx, id, 1)
 }

@@ -53,8 +53,9 @@ func (s *Store) members(ctx context.Context, key string) ([]eval.ID, error) {
 	return ids, nil
 }
 
-// Activate lets the fleet top the evaluation up. It also lists it again, because a process
-// that found no record may have taken it off the list just before the record was made.
+// Activate lists the evaluation under Active, so that the fleet tops it up. It also lists it under
+// Evaluations again: a process that found no record may have removed it just before the record was
+// made.
 func (s *Store) Activate(ctx context.Context, id eval.ID) error {
 	for _, list := range []string{s.keys.Active(), s.keys.Evaluations()} {
 		if err := s.list(ctx, list, id); err != nil {
@@ -64,7 +65,8 @@ func (s *Store) Activate(ctx context.Context, id eval.ID) error {
 	return s.announce(ctx, "evaluation "+string(id))
 }
 
-// Deactivate takes the evaluation off Active, unless it is activated meanwhile. Its record remains.
+// Deactivate removes the evaluation from Active, unless it is activated meanwhile. Its record
+// remains.
 func (s *Store) Deactivate(ctx context.Context, id eval.ID) error {
 	listing, err := s.listing(ctx, s.keys.Active(), id)
 	if err != nil {
@@ -73,7 +75,7 @@ func (s *Store) Deactivate(ctx context.Context, id eval.ID) error {
 	return s.unlist(ctx, s.keys.Active(), id, listing)
 }
 
-// list puts an evaluation on a list.
+// list adds an evaluation to a list.
 func (s *Store) list(ctx context.Context, list string, id eval.ID) error {
 	if err := listScript.Run(ctx, s.client, []string{list, s.keys.Listings(list)}, string(id), rand.Text()).Err(); err != nil {
 		return fmt.Errorf("put %s on %s: %w", id, list, err)
@@ -81,8 +83,8 @@ func (s *Store) list(ctx context.Context, list string, id eval.ID) error {
 	return nil
 }
 
-// listing names the listing of an evaluation on a list that is in force. Read it before finding
-// out whether the evaluation is to be taken off.
+// listing returns the name of an evaluation's current listing on a list. Read it before checking
+// whether the evaluation has to be removed.
 func (s *Store) listing(ctx context.Context, list string, id eval.ID) (string, error) {
 	listing, err := s.client.HGet(ctx, s.keys.Listings(list), string(id)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -91,8 +93,8 @@ func (s *Store) listing(ctx context.Context, list string, id eval.ID) (string, e
 	return listing, nil
 }
 
-// unlist takes an evaluation off a list, unless it was listed again since a listing. So a command
-// that arrives late takes off nothing that was submitted since.
+// unlist removes an evaluation from a list, unless it was listed again since that listing. So a
+// command that arrives late removes nothing that was submitted since.
 func (s *Store) unlist(ctx context.Context, list string, id eval.ID, listing string) error {
 	if err := unlistScript.Run(ctx, s.client, []string{list, s.keys.Listings(list)}, string(id), listing).Err(); err != nil {
 		return fmt.Errorf("take %s off %s: %w", id, list, err)

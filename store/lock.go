@@ -11,24 +11,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Lock lets one process of many do what needs doing once, and saves the others the
-// trouble. It guards nothing: a holder that was frozen may find that it holds the lock
-// no more only after it has done something. It is for one goroutine.
+// Lock lets one of many processes do what must be done only once, and saves the others the work. It
+// protects nothing: a holder that was suspended may notice only after acting that it has lost the
+// lock. A Lock must not be used by several goroutines at once.
 type Lock struct {
 	client redis.UniversalClient
 	key    string
 	id     string
 	life   time.Duration
-	held   bool // when it was looked at last
+	held   bool // at the last call of Hold
 }
 
-// NewLock makes a lock at key, which others take once its holder has not kept it for
-// life.
+// NewLock returns a lock at key. Other processes can take it once its holder has not called Hold
+// for life.
 func (s *Store) NewLock(key string, life time.Duration) *Lock {
 	return &Lock{client: s.client, key: key, id: rand.Text(), life: life}
 }
 
-// Hold takes the lock, or keeps it.
+// Hold takes the lock, or extends it.
 func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 	defer func() { l.held = held }()
 	if l.held {
@@ -45,8 +45,8 @@ func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 	return held, nil
 }
 
-// take sets a key that does not exist, for a life. One that exists lives no longer than that from
-// now.
+// take sets a key for a life, if it does not exist. If it exists, take shortens its remaining life
+// to at most that.
 func take(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
 	return takeScript.Run(ctx, client, []string{key}, value, life.Milliseconds()).Bool()
 }

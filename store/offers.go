@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Offer announces that this process can call providers for a while, by Redis's clock. It takes the
-// place of announcements that would hold for longer: that clock was set back since.
+// Offer announces that this process can call providers for a while, by Redis's clock. It replaces
+// announcements that would hold longer: those were made before the clock was set back.
 func (s *Store) Offer(ctx context.Context, providers []string, holds time.Duration) error {
 	now, err := s.client.Time(ctx).Result()
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) Offer(ctx context.Context, providers []string, holds time.Durati
 	return nil
 }
 
-// Offered lists the providers that some worker can call now.
+// Offered returns the providers that some worker can call now.
 func (s *Store) Offered(ctx context.Context) ([]string, error) {
 	now, err := s.client.Time(ctx).Result()
 	if err != nil {

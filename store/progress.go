@@ -14,55 +14,55 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Verdict says whether a pulled task may run, or why it is to be dropped.
+// Verdict says whether a pulled task may run, or why it must be dropped.
 type Verdict string
 
 // The verdicts of Check.
 const (
 	VerdictRun       Verdict = "run"
 	VerdictGone      Verdict = "gone"      // Redis has no record of the evaluation
-	VerdictPaused    Verdict = "paused"    // or its provider is: pushed again when it resumes
+	VerdictPaused    Verdict = "paused"    // or its provider is; pushed again on resume
 	VerdictCancelled Verdict = "cancelled" //
-	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
+	VerdictEnded     Verdict = "ended"     // recorded already, or another generation
 )
 
-// Progress is what outlived the workers that had a run before. Its times are on Redis's clock.
+// Progress is the state of a run that outlived earlier workers. Its times are on Redis's clock.
 type Progress struct {
 	Attempts  int       // calls made
-	Answers   int       // of those answered, with or without a usable answer
-	Cooled    int       // calls that a provider refused as too many, and that are no attempts
-	Deaths    int       // workers that died holding it
+	Answers   int       // calls answered, with or without a usable answer
+	Cooled    int       // calls refused for too many requests; they are not attempts
+	Deaths    int       // workers that died while they had the run
 	NotBefore time.Time // zero: at once
-	// Delay is how long before NotBefore the worker saved it: no more can be left of the wait,
-	// whatever Redis's clock shows by now. 0: unknown.
+	// Delay is how long before NotBefore the worker saved it: no more can be left of the wait, even
+	// if Redis's clock was set back. 0: unknown.
 	Delay   time.Duration
 	Started time.Time       // of the first call; zero: none yet
-	Lacked  providers.Class // of the last answer without the evidence that is required; empty: none
-	// Taken: the dimensions of a panel that were asked for together are asked for singly from
-	// here on, whatever the result.
+	Lacked  providers.Class // class of the last answer that lacked required evidence; empty: none
+	// Taken means that the dimensions of a panel, which were asked about together, are asked about
+	// one by one from now on, whatever the result.
 	Taken bool
-	// Answer is an answer in prose to be turned into JSON, and AnswerBy the provider:model that
-	// gave it; empty: there is none.
+	// Answer is an answer in prose that has to be turned into JSON, and AnswerBy the provider:model
+	// that gave it; empty: none.
 	Answer, AnswerBy string
 	Said             []string // the answers to the turns of a prompt so far
 	Fallen           record.Fallen
 	Job              *record.Job // running at the provider; nil: none
-	Unusable         int         // answers of the model asked now that could not be used
-	Excused          int         // calls that failed through no fault of the run, which are no attempts
-	Cut              int         // calls cut off with their worker or lease, which are no attempts
-	Faults           int         // failures of the program itself at this run
-	// Submitting is when a job was about to be submitted whose name is not known yet.
+	Unusable         int         // unusable answers of the current model
+	Excused          int         // calls that failed through no fault of the run; they are not attempts
+	Cut              int         // calls cut off with their worker or lease; they are not attempts
+	Faults           int         // failures of the program itself during this run
+	// Submitting is when a worker was about to submit a job whose name is not known yet.
 	Submitting time.Time
-	// Writer names the pull that saves the progress, and Found the one that had saved
-	// it when Check read it. Empty: none.
+	// Writer names the pull that saves the progress, and Found the one that had saved it when Check
+	// read it. Empty: none.
 	Writer, Found string
 }
 
-// ErrTaken means that another pull of the run has saved its progress since this
-// one read it, so that nothing was saved.
+// ErrTaken means that nothing was saved, because another pull of the run has saved its progress
+// since this one read it.
 var ErrTaken = errors.New("another pull of the run has saved its progress")
 
-// Checked is the answer of Check.
+// Checked is the result of Check.
 type Checked struct {
 	Verdict  Verdict
 	Revision record.Revision // of the evaluation's record
@@ -70,8 +70,8 @@ type Checked struct {
 	Now      time.Time // on Redis's clock
 }
 
-// Check decides whether a pulled task may do anything, and reads its run's
-// progress. Tasks that are checked at the same time share a script.
+// Check decides whether a pulled task may run, and reads its run's progress. Tasks that are checked
+// at the same time share a script.
 func (s *Store) Check(ctx context.Context, t record.Task) (Checked, error) {
 	answer, err := s.checks.Do(ctx, t)
 	if err == nil {
@@ -88,7 +88,7 @@ type checked struct {
 	err error
 }
 
-// sendChecks is a batch of Check.
+// sendChecks runs a batch of Check, with one script per evaluation.
 func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 	answers := make([]checked, len(tasks))
 	for id, of := range byEvaluation(tasks, func(t record.Task) eval.ID { return t.Evaluation }) {
@@ -141,7 +141,7 @@ func parseChecked(words []string) (answer checked, rest []string, err error) {
 	return answer, rest[n:], nil
 }
 
-// byEvaluation sorts positions by evaluation: no script touches two.
+// byEvaluation groups the positions of items by evaluation, because no script touches two.
 func byEvaluation[T any](items []T, of func(T) eval.ID) map[eval.ID][]int {
 	positions := map[eval.ID][]int{}
 	for i, item := range items {
@@ -150,8 +150,8 @@ func byEvaluation[T any](items []T, of func(T) eval.ID) map[eval.ID][]int {
 	return positions
 }
 
-// latestMilli is the last moment of the year 9999, beyond which JSON has no times, in Unix
-// milliseconds. No number of the progress is greater.
+// latestMilli is the last moment of the year 9999 in Unix milliseconds; JSON has no later times. No
+// number of the progress is greater.
 const latestMilli = 253402300799999
 
 func parseProgress(words []string) (Progress, error) {
@@ -234,25 +234,24 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress stores the progress of an unfinished task's run, together with its calls, and
-// returns the entry that has them, if any. For a run that has ended meanwhile, and with ErrTaken,
-// only the calls are stored. ErrNoEvaluation when the evaluation was deleted. Deaths are counted
-// by Died alone.
+// SaveProgress stores the progress of an unfinished task's run, together with its calls. It returns
+// the entry with the calls, if any. If the run has ended meanwhile, or the error is ErrTaken, only
+// the calls are stored. The error is ErrNoEvaluation if the evaluation was deleted. Only Died
+// counts deaths.
 func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
 	_, entry, err := s.saveProgress(ctx, t, p, calls, nil)
 	return entry, err
 }
 
-// SaveJob is SaveProgress of a run whose job was just submitted. The job is in the
-// results stream from then on, so that a results store knows it when Redis has lost
-// it.
+// SaveJob does what SaveProgress does for a run whose job was just submitted. It also puts the job
+// into the results stream, so that a results store knows it if Redis loses it.
 func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
 	_, entry, err := s.saveProgress(ctx, t, p, calls, p.Job)
 	return entry, err
 }
 
-// RestoreJob gives a run the job back that Redis has forgotten, in a record that was made
-// again. false: the run has ended, or a pull has saved its progress already.
+// RestoreJob gives a run back a job that Redis has forgotten, after the evaluation's record was
+// restored. It returns false if the run has ended, or a pull has saved its progress already.
 func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
 	call := job.Call
 	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
@@ -265,8 +264,8 @@ func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (boo
 	return saved, err
 }
 
-// saveProgress is the progress script. saved is false when the run has ended; entry, also beside
-// ErrTaken, has the calls.
+// saveProgress runs the progress script. saved is false if the run has ended; entry, which is set
+// also with ErrTaken, has the calls. submitted is a job that was just submitted, or nil.
 func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job) (saved bool, entry Entry, err error) {
 	id := t.RunID()
 	var paid, job []byte
@@ -306,7 +305,7 @@ func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, cal
 	return answers[0] == 1, entry, nil
 }
 
-// fields are those of the hash, and their values.
+// fields returns the fields of the progress hash and their values alternately.
 func (p Progress) fields() ([]any, error) {
 	values := []any{
 		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
@@ -333,7 +332,7 @@ func (p Progress) fields() ([]any, error) {
 	if p.Taken {
 		values = append(values, record.ProgressTaken, 1)
 	}
-	if p.AnswerBy != "" || p.Taken { // a stored answer to all dimensions answers no single one
+	if p.AnswerBy != "" || p.Taken { // a stored answer to all dimensions is not one to a single dimension
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
 	if len(p.Said) > 0 {
@@ -358,7 +357,7 @@ func (p Progress) fields() ([]any, error) {
 	return append(values, record.ProgressFallen, raw), err
 }
 
-// unixMilli is 0 for the zero time.
+// unixMilli returns t in Unix milliseconds; 0 for the zero time.
 func unixMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -366,8 +365,8 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ForgetProgress drops the progress of a run of an evaluation that was cancelled or
-// deleted, once nothing is left to be done about it. That of an evaluation submitted since stays.
+// ForgetProgress removes the progress of a run of an evaluation that was cancelled or deleted, once
+// nothing is left to be done about it. If the evaluation was submitted since, its progress stays.
 func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
 	keys := []string{s.keys.Record(id.Evaluation), s.keys.InProgress(id.Evaluation), s.keys.Progress(id)}
 	if err := forgetProgressScript.Run(ctx, s.client, keys, id.Short()).Err(); err != nil {
@@ -376,8 +375,8 @@ func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
 	return nil
 }
 
-// Died counts one more worker that died holding a task's run, once for each name
-// of a death, and returns how many have. 0: the run has ended.
+// Died counts one more worker that died while it had a task's run, once for each name of a death.
+// It returns how many have died; 0: the run has ended.
 func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death string) (int, error) {
 	args := []any{id.Index % record.ChunkRuns, generation, int(progressLife.Seconds()), id.Short(), death}
 	n, err := diedScript.Run(ctx, s.client, s.progressKeys(id), args...).Int()

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Evaluation reads an evaluation's record; ErrNoEvaluation when there is none.
+// Evaluation reads an evaluation's record. The error is ErrNoEvaluation if there is none.
 func (s *Store) Evaluation(ctx context.Context, id eval.ID) (record.Evaluation, error) {
 	values, err := s.client.HGetAll(ctx, s.keys.Record(id)).Result()
 	if err != nil {
@@ -68,7 +68,7 @@ func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error
 	return r, nil
 }
 
-// parsePauses reads the record's field of that name; empty: no provider is paused.
+// parsePauses reads the record's field of paused providers; empty: none is paused.
 func parsePauses(text string) (pauses map[string]record.Pause, err error) {
 	if text == "" {
 		return nil, nil

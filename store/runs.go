@@ -14,12 +14,12 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Record takes a run to the state of its outcome, once, and appends run and
-// calls to the results stream. recorded is false when the run had ended
-// already: then only the calls are kept, because they were paid for.
-// ErrNoEvaluation when the evaluation was deleted. Outcomes that are recorded at
-// the same time share a script; one whose ctx has ended may be recorded all the
-// same.
+// Record moves a run to the state of its outcome, once, and appends run and calls to the results
+// stream. If the run had ended already, recorded is false, and only the calls are kept, because
+// they were paid for. The error is ErrNoEvaluation if the evaluation was deleted.
+//
+// Outcomes that are recorded at the same time share a script. An outcome whose ctx has ended may
+// still be recorded.
 func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (recorded bool, err error) {
 	o, err := Encode(evaluation, state, run, calls)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State
 	return done.Once, err
 }
 
-// Outcome is what Encode made of a run's outcome.
+// Outcome is a run's outcome as Encode has encoded it.
 type Outcome struct {
 	id         eval.RunID
 	generation int
@@ -43,7 +43,7 @@ type Outcome struct {
 // Generation returns the generation of the run whose outcome it is.
 func (o Outcome) Generation() int { return o.generation }
 
-// Encode makes an Outcome, which may be put any number of times.
+// Encode returns an Outcome, which may be put any number of times.
 func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (o Outcome, err error) {
 	o = Outcome{id: run.RunID(evaluation), generation: run.Generation, state: state, queue: run.Queue}
 	o.provider, o.class = run.Streak()
@@ -59,25 +59,25 @@ func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record
 	return o, nil
 }
 
-// Run is the run's identifier.
+// Run returns the run's identifier.
 func (o Outcome) Run() eval.RunID { return o.id }
 
-// Size is about how many bytes the outcome takes.
+// Size returns about how many bytes the outcome takes.
 func (o Outcome) Size() int { return len(o.run) + len(o.calls) + 200 }
 
-// Recorded says what became of an outcome.
+// Recorded is the result of recording an outcome.
 type Recorded struct {
 	Once bool // false: the run had ended already, or was cancelled
-	// Cancelled: it was not recorded because its evaluation was cancelled.
+	// Cancelled means that it was not recorded because its evaluation was cancelled.
 	Cancelled bool
-	// Streak is how many different runs of the provider have failed like this one in
-	// a row; 0 when it did not fail, or in a way that makes no streak.
+	// Streak is how many different runs of the provider have failed like this one in a row; 0 if it
+	// did not fail, or with a class that makes no streak.
 	Streak int
-	// Entry is at or after what was appended of the outcome; zero: nothing was.
+	// Entry is at or after what was appended for the outcome; zero: nothing was.
 	Entry Entry
 }
 
-// Put is Record of an outcome that was encoded.
+// Put records an encoded outcome, as Record does.
 func (s *Store) Put(ctx context.Context, o Outcome) (Recorded, error) {
 	answer, err := s.records.Do(ctx, o)
 	if err == nil {
@@ -89,8 +89,8 @@ func (s *Store) Put(ctx context.Context, o Outcome) (Recorded, error) {
 	return answer.Recorded, nil
 }
 
-// PutAll is Put of several outcomes of one evaluation, in one step: all of them are
-// recorded, or none.
+// PutAll records several encoded outcomes of one evaluation in one step: all of them are recorded,
+// or none.
 func (s *Store) PutAll(ctx context.Context, outcomes []Outcome) ([]Recorded, error) {
 	answers, positions := make([]recorded, len(outcomes)), make([]int, len(outcomes))
 	for i := range outcomes {
@@ -112,11 +112,10 @@ type recorded struct {
 	err error
 }
 
-// recordBytes is about how much one script records: Redis does nothing else
-// meanwhile.
+// recordBytes is about how many bytes one script records. Redis does nothing else meanwhile.
 const recordBytes = 1 << 20
 
-// sendRecords is a batch of Record.
+// sendRecords runs a batch of Put, with at least one script per evaluation.
 func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 	answers := make([]recorded, len(outcomes))
 	for id, of := range byEvaluation(outcomes, func(o Outcome) eval.ID { return o.id.Evaluation }) {
@@ -133,8 +132,8 @@ func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 	return answers, nil
 }
 
-// sendRecordsOf records the outcomes at some positions, which are of one
-// evaluation, in one script.
+// sendRecordsOf records the outcomes at some positions in one script. They all belong to one
+// evaluation.
 func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcome, positions []int, answers []recorded) {
 	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id), s.keys.InProgress(id)}
 	args := []any{record.EntryVersion}
@@ -167,8 +166,8 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 	}
 }
 
-// parseRecorded reads the reply of the record script for a number of runs: the result of each,
-// and the last entry that was appended.
+// parseRecorded reads the reply of the record script for a number of runs: the result of each, and
+// the last entry that was appended.
 func parseRecorded(reply []any, runs int) (results []int64, last Entry, err error) {
 	if len(reply) != runs+2 {
 		return nil, last, fmt.Errorf("the reply has %d values for %d runs", len(reply), runs)
@@ -186,8 +185,8 @@ func parseRecorded(reply []any, runs int) (results []int64, last Entry, err erro
 	return results, last, err
 }
 
-// AppendCalls keeps calls of a run that has not ended yet, and returns the entry that has them.
-// ErrNoEvaluation when the evaluation was deleted.
+// AppendCalls stores calls of a run that has not ended yet, and returns the entry with them. The
+// error is ErrNoEvaluation if the evaluation was deleted.
 func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call) (entry Entry, err error) {
 	raw, err := json.Marshal(calls)
 	if err != nil {
@@ -212,13 +211,13 @@ func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call
 
 // Held is the part of an evaluation's results that only Redis has.
 type Held struct {
-	// Created tells one record of an evaluation from another that replaced it;
-	// zero: there is none.
+	// Created distinguishes a record of an evaluation from one that replaced it; zero: there is
+	// none.
 	Created time.Time
-	// Oldest is the first entry that waits for a results store, in the memory of now; none:
-	// every entry that this memory has had is in the results store.
+	// Oldest is the first entry that waits for a results store, in the server's current memory.
+	// None: the results store has every entry of this memory.
 	Oldest Entry
-	// Status is the evaluation's; empty: there is no record.
+	// Status is the evaluation's; empty: it has no record.
 	Status record.Status
 }
 
@@ -245,9 +244,9 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	return h, nil
 }
 
-// Advance moves a queue's cursor from one position to another, by r as it was read.
-// false: another process has moved it, or r has another revision by now.
-// ErrNoEvaluation when the evaluation was deleted.
+// Advance moves a queue's cursor from one position to another. It returns false if another process
+// has moved it, or the evaluation no longer has the revision of r. The error is ErrNoEvaluation if
+// the evaluation was deleted.
 func (s *Store) Advance(ctx context.Context, r record.Evaluation, phase int, queue string, from, to int) (bool, error) {
 	id := r.ID
 	keys := []string{s.keys.Record(id), s.keys.Cursors(id)}
@@ -286,8 +285,8 @@ func (s *Store) States(ctx context.Context, id eval.ID, phase, first, last int) 
 	return states, nil
 }
 
-// Finish takes an active evaluation to done when all its runs have ended, and
-// reports whether they have. false, too, where r has another revision by now.
+// Finish marks an active evaluation as done if all its runs have ended, and reports whether they
+// have. It returns false if the evaluation no longer has the revision of r.
 func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
 	keys := []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}
 	done, err := finishScript.Run(ctx, s.client, keys, string(r.Revision)).Bool()
@@ -297,8 +296,8 @@ func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
 	return done, nil
 }
 
-// keysOf lists the evaluation's keys, but for those of runs in progress and their
-// list, which expire by themselves.
+// keysOf lists the evaluation's keys, except for those of runs in progress and their list, which
+// expire by themselves.
 func (s *Store) keysOf(r record.Evaluation) []string {
 	keys := []string{
 		s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID),

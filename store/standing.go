@@ -18,15 +18,15 @@ import (
 // Standing is an evaluation's progress.
 type Standing struct {
 	Status  record.Status
-	Stopped string                  // as record.Evaluation.Stopped
+	Stopped string                  // like record.Evaluation.Stopped
 	Paused  map[string]record.Pause // providers
 	Cursors map[string]int          // by record.CursorField
 	Counts  map[string]int          // by record.CountField
 	Waiting int64                   // entries of the results stream that no results store has yet
-	// Revision is of the record; what a process remembers of another one is out of date.
+	// Revision is that of the record. What a process remembers of another revision is out of date.
 	Revision record.Revision
-	// Unreadable is why nothing else is known of an evaluation that has a record: an
-	// ErrUnreadable. nil: it can be read.
+	// Unreadable is an ErrUnreadable if an evaluation has a record that cannot be read; nothing
+	// else is known then. nil: it can be read.
 	Unreadable error
 }
 
@@ -36,12 +36,12 @@ func (s Standing) Same(other Standing) bool {
 		maps.Equal(s.Counts, other.Counts) && maps.Equal(s.Cursors, other.Cursors) && maps.Equal(s.Paused, other.Paused)
 }
 
-// Pushed is the number of positions of a phase's queue that have been pushed.
+// Pushed returns the number of positions of a phase's queue that have been pushed.
 func (s Standing) Pushed(phase int, queue string) int {
 	return s.Cursors[record.CursorField(phase, queue)]
 }
 
-// Ended is the number of runs of a phase's queue that have ended.
+// Ended returns the number of runs of a phase's queue that have ended.
 func (s Standing) Ended(phase int, queue string) int {
 	n := 0
 	for _, field := range endedFields(phase, queue) {
@@ -50,8 +50,8 @@ func (s Standing) Ended(phase int, queue string) int {
 	return n
 }
 
-// endedFields name the counts of a queue's runs that have ended: those that succeeded,
-// failed, and were cancelled.
+// endedFields returns the names of the counts of a queue's ended runs: succeeded, failed, and
+// cancelled.
 func endedFields(phase int, queue string) [3]string {
 	return [3]string{
 		record.CountField(phase, eval.StateSucceeded, queue),
@@ -60,7 +60,7 @@ func endedFields(phase int, queue string) [3]string {
 	}
 }
 
-// Total is the number of runs in a state over all queues and phases.
+// Total returns the number of runs in a state, over all queues and phases.
 func (s Standing) Total(state eval.State) int {
 	n := 0
 	for field, count := range s.Counts {
@@ -74,8 +74,8 @@ func (s Standing) Total(state eval.State) int {
 // standingsAtOnce bounds the keys that Redis is asked about in one command.
 const standingsAtOnce = 100
 
-// Standings reads the progress of evaluations. One that has no record has an empty Status, as
-// has one whose Unreadable is set.
+// Standings reads the progress of evaluations. An evaluation without a record has an empty Status,
+// as has one whose Unreadable is set.
 func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
 	standings := make(map[eval.ID]Standing, len(ids))
 	for part := range slices.Chunk(ids, standingsAtOnce) {
@@ -93,8 +93,8 @@ func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Stand
 	return standings, nil
 }
 
-// askStandings sends a script for each of some evaluations in one pipeline. The error
-// is Redis's, of all of them; that of a single one is in its answer.
+// askStandings sends a script for each of some evaluations in one pipeline. It returns an error
+// only if Redis fails; the error of a single evaluation is in its answer.
 func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) ([]*redis.Cmd, error) {
 	pipe := s.client.Pipeline()
 	asked := make([]*redis.Cmd, len(ids))
@@ -110,9 +110,8 @@ func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(conte
 	return asked, nil
 }
 
-// ofOneKey reports whether err is Redis's answer about the keys of one command, which
-// says nothing of others: a type that the key should not have, or content that a
-// script cannot work with.
+// ofOneKey reports whether err is Redis's answer about the keys of one command, and says nothing
+// about others: a key of the wrong type, or content that a script cannot process.
 func ofOneKey(err error) bool {
 	return (redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")) && !outage.Passes(err)
 }
@@ -164,7 +163,7 @@ func parseStanding(answer []string) (standing Standing, err error) {
 	return standing, nil
 }
 
-// parseNumbers reads field, value, field, value, …. The values are numbers of runs.
+// parseNumbers reads field, value, field, value, … The values are numbers of runs.
 func parseNumbers(words []string) (map[string]int, error) {
 	numbers := make(map[string]int, len(words)/2)
 	for i := 0; i < len(words); i += 2 {
@@ -177,8 +176,8 @@ func parseNumbers(words []string) (map[string]int, error) {
 	return numbers, nil
 }
 
-// Revisions reads the revisions of evaluations. One that has no record, or none that
-// can be read, is not in the answer.
+// Revisions reads the revisions of evaluations. It leaves out evaluations without a record that can
+// be read.
 func (s *Store) Revisions(ctx context.Context, ids []eval.ID) (map[eval.ID]record.Revision, error) {
 	asked := make([]*redis.SliceCmd, len(ids))
 	pipe := s.client.Pipeline()

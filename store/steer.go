@@ -16,16 +16,16 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// ErrCancelled means that the evaluation was cancelled, which is for good.
+// ErrCancelled means that the evaluation was cancelled, which is final.
 var ErrCancelled = errors.New("the evaluation was cancelled")
 
 // ErrReplaced means that the evaluation was deleted and submitted again while a command about it
-// was under way. The command leaves the new one alone.
+// was under way. The command does not change the new one.
 var ErrReplaced = errors.New("it was deleted, or deleted and submitted again, meanwhile")
 
 var (
 	//go:embed lua/steered.lua
-	steeredSource string // in front of the scripts that pause or take up again
+	steeredSource string // prefix of the scripts that pause or resume
 	//go:embed lua/pause.lua
 	pauseSource string
 	//go:embed lua/pause_provider.lua
@@ -50,9 +50,9 @@ var (
 	submittedScript     = redis.NewScript(submittedSource)
 )
 
-// Pause keeps runs of an active evaluation from being begun, and returns its
-// status afterwards, which is another one where there was nothing to pause. why is
-// the record's Stopped.
+// Pause prevents further runs of an active evaluation from beginning. It returns the evaluation's
+// status afterwards, which is not "paused" if there was nothing to pause. why becomes the record's
+// Stopped.
 func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Status, error) {
 	var status string
 	token := rand.Text()
@@ -63,9 +63,8 @@ func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Statu
 	return s.steered(ctx, "pause", id, status, err)
 }
 
-// PauseProvider keeps runs of a provider from being begun for an active
-// evaluation. paused is false when the evaluation is not active, and first when it
-// was paused already.
+// PauseProvider prevents further runs of a provider from beginning in an active evaluation. paused
+// is false if the evaluation is not active; first is false if the provider was paused already.
 func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, why record.Pause) (paused, first bool, err error) {
 	text, err := json.Marshal(why)
 	if err != nil {
@@ -89,8 +88,8 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 	return answer > 0, answer == 2, nil
 }
 
-// Resume resumes a paused evaluation once it is activated, and the paused providers of an
-// active one. It returns the status afterwards.
+// Resume resumes a paused evaluation, which the caller has activated (Activate), and the paused
+// providers of an active one. It returns the status afterwards.
 func (s *Store) Resume(ctx context.Context, r record.Evaluation) (record.Status, error) {
 	token := rand.Text()
 	return s.steer(ctx, "resume", r, resumeScript, func(r record.Evaluation) (keys []string, args []any) {
@@ -114,12 +113,12 @@ func (s *Store) Cancel(ctx context.Context, r record.Evaluation) (record.Status,
 	})
 }
 
-// staleAnswer is what scripts answer for a record of another revision than the one meant.
+// staleAnswer is the reply of scripts that were sent for another revision of the record.
 const staleAnswer = "stale"
 
-// steer runs a script that answers with a status, and announces the change. The script names the
-// revision of r: sent earlier and delivered late, it changes nothing. If only the revision has
-// changed, it is sent again for the new one.
+// steer runs a script that replies with a status, and announces the change. The script gets the
+// revision of r: if it is delivered late, it changes nothing. If only the revision has changed,
+// steer sends it again for the new one.
 func (s *Store) steer(ctx context.Context, what string, r record.Evaluation, script *redis.Script, of func(record.Evaluation) ([]string, []any)) (record.Status, error) {
 	meant := r.Created.UnixMilli()
 	for {
@@ -138,7 +137,7 @@ func (s *Store) steer(ctx context.Context, what string, r record.Evaluation, scr
 	}
 }
 
-// steered announces what a script that answers with a status has changed.
+// steered announces what a script that replies with a status has changed.
 func (s *Store) steered(ctx context.Context, what string, id eval.ID, status string, err error) (record.Status, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", what, id, err)
@@ -149,8 +148,9 @@ func (s *Store) steered(ctx context.Context, what string, id eval.ID, status str
 	return record.Status(status), s.announce(ctx, "evaluation "+string(id))
 }
 
-// means runs a script that names the revision of the record that is meant, as it is now. If only
-// the revision has changed when the script arrives, it runs again for the new one. ErrReplaced.
+// means passes the current revision of the record to run, which runs a script for that revision. If
+// the revision has changed before the script arrives, means calls run again with the new one. The
+// error is ErrReplaced if another record has replaced this one.
 func (s *Store) means(ctx context.Context, id eval.ID, run func(meant record.Revision) (stale bool, err error)) error {
 	first, err := s.revision(ctx, id)
 	for meant := first; err == nil; meant, err = s.revision(ctx, id) {
@@ -164,7 +164,7 @@ func (s *Store) means(ctx context.Context, id eval.ID, run func(meant record.Rev
 	return err
 }
 
-// revision reads the revision of an evaluation's record, also of one that does not exist.
+// revision reads the revision of an evaluation's record, even if there is no record.
 func (s *Store) revision(ctx context.Context, id eval.ID) (record.Revision, error) {
 	values, err := s.client.HMGet(ctx, s.keys.Record(id), fieldCreated, fieldRevision, fieldChosen).Result()
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) revision(ctx context.Context, id eval.ID) (record.Revision, erro
 	return record.RevisionOf(words[0], words[1], words[2]), nil
 }
 
-// Submitted notes that an evaluation was submitted again and stays as it is: no command that was
+// Submitted notes that an evaluation was submitted again and stays as it is. No command that was
 // sent before takes effect afterwards.
 func (s *Store) Submitted(ctx context.Context, id eval.ID) error {
 	if err := submittedScript.Run(ctx, s.client, []string{s.keys.Record(id)}).Err(); err != nil {
@@ -192,11 +192,10 @@ type Failed struct {
 	Queue             string
 }
 
-// Retry makes failed runs of a phase runs of their next generation, and returns
-// how many that were: those that have not failed in the generation named are
-// left as they are. A done evaluation is active afterwards; Activate has its
-// runs pushed. A generation above record.MaxGeneration does not exist, so runs
-// of that one must not be given. ErrCancelled, ErrNoEvaluation.
+// Retry moves failed runs of a phase to their next generation, and returns their number. Runs that
+// have not failed in the given generation are unchanged. A done evaluation becomes active; Activate
+// causes its runs to be pushed. There is no generation above record.MaxGeneration, so runs of that
+// generation must not be given. The error is ErrCancelled or ErrNoEvaluation in those cases.
 func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, failed []Failed) (int, error) {
 	others := s.keysOf(r)
 	chunks := map[string][]any{}
@@ -224,11 +223,12 @@ func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, faile
 	return moved, nil
 }
 
-// Delete removes every key of an evaluation and takes it off the list. Workers
-// drop its tasks, and nothing that they still write comes back. What the fleet
-// holds for it besides, limits and its place among the active, goes by itself.
-// Delete may be repeated; it is no error that there is nothing to delete. ErrReplaced: it
-// was deleted, and the evaluation that was submitted since stays.
+// Delete removes every key of an evaluation and removes it from the list. Workers drop its tasks,
+// and what they still write does not restore it. What else the fleet has of it, its limits and its
+// place among the active, disappears by itself.
+//
+// Delete may be repeated: that nothing is left to delete is not an error. The error is ErrReplaced
+// if the evaluation was deleted and submitted again meanwhile; the new one stays.
 func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 	err := s.means(ctx, id, func(meant record.Revision) (stale bool, err error) {
 		phases, err := s.client.HGet(ctx, s.keys.Record(id), fieldPhases).Result()
@@ -237,7 +237,7 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 		}
 		r, err := s.Evaluation(ctx, id)
 		if errors.Is(err, ErrNoEvaluation) {
-			r.ID = id // what an interrupted deletion left
+			r.ID = id // to delete what an interrupted deletion left
 		} else if err != nil {
 			return false, err
 		}
@@ -257,15 +257,15 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 	if err := s.announce(ctx, "evaluation "+string(id)); err != nil {
 		return err
 	}
-	return s.Vacate(ctx, id) // takes it off the list last, so that a repeated deletion finds it
+	return s.Vacate(ctx, id) // last, so that a repeated deletion finds it
 }
 
-// progressAtOnce is how many runs in progress are read in one go.
+// progressAtOnce is how many runs in progress are read in one step.
 const progressAtOnce = 1000
 
-// ask sends the commands of a pipeline, each with its own error then. If nothing was
-// sent, because a hook refused it or ctx has ended, all have that error: go-redis leaves those
-// of a hook's refusal without one.
+// ask sends the commands of a pipeline; each has its own error afterwards. If nothing was sent,
+// because a hook refused it or ctx has ended, all have that error. go-redis itself sets none if a
+// hook refuses.
 func ask(ctx context.Context, pipe redis.Pipeliner) {
 	commands, err := pipe.Exec(ctx)
 	if err == nil || slices.ContainsFunc(commands, func(c redis.Cmder) bool { return c.Err() != nil }) {
@@ -278,11 +278,11 @@ func ask(ctx context.Context, pipe redis.Pipeliner) {
 
 // Going says which parts of an evaluation are active.
 type Going struct {
-	Status record.Status           // empty: it has no record, or none that can be read
+	Status record.Status           // empty: no record, or one that cannot be read
 	Paused map[string]record.Pause // providers
 }
 
-// Begins reports whether runs of a provider may be begun.
+// Begins reports whether runs of a provider may begin.
 func (g Going) Begins(provider string) bool {
 	_, paused := g.Paused[provider]
 	return (g.Status == record.StatusActive || g.Status == record.StatusDone) && !paused
@@ -310,7 +310,7 @@ func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, er
 		text, _ := values[1].(string)
 		paused, err := parsePauses(text)
 		if err != nil {
-			status = "" // nothing of it is begun
+			status = "" // nothing of it may begin
 		}
 		going[id] = Going{record.Status(status), paused}
 	}

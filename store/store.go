@@ -30,16 +30,17 @@ import (
 // ErrNoEvaluation means that Redis has no record of the evaluation.
 var ErrNoEvaluation = errors.New("no such evaluation in Redis")
 
-// ErrUnreadable means that Redis has a record of the evaluation that this program
-// cannot work on: it is of another version, or its content is invalid.
+// ErrUnreadable means that Redis has a record of the evaluation that this program cannot use: it is
+// of another version, or its content is invalid.
 var ErrUnreadable = errors.New("the evaluation cannot be read")
 
-// unreadable is err of the evaluation's record, plan or choices.
+// unreadable returns the ErrUnreadable of an evaluation, with the reason err.
 func unreadable(id eval.ID, err error) error {
 	return fmt.Errorf("%s: %w: %w", shown(id), ErrUnreadable, err)
 }
 
-// shown is an id for a message. The ids that Redis lists may be anything.
+// shown returns an id for use in a message, shortened and quoted unless it is valid. The ids that
+// Redis lists may be anything.
 func shown(id eval.ID) string {
 	if id.Valid() {
 		return string(id)
@@ -55,7 +56,7 @@ func versionKnown(v string) error {
 	return nil
 }
 
-// Store is safe for concurrent use.
+// Store reads and writes evaluations in Redis. It is safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
 	keys    record.Keys
@@ -69,13 +70,13 @@ const (
 	checkEnough  = 8
 	recordPause  = 10 * time.Millisecond
 	recordEnough = 8
-	// batchTimeout bounds a script that several wait for, whatever the context of
-	// one of them.
+	// batchTimeout bounds a script that several callers wait for, whatever the context of one of
+	// them.
 	batchTimeout = 5 * time.Second
 )
 
-// NewBusy is New for a process that runs many runs at once: checks and records of about the
-// same time are gathered, for up to 5 and 10 ms.
+// NewBusy returns a Store for a process that runs many runs at once. It batches concurrent checks
+// for up to 5 ms, and concurrent records for up to 10 ms.
 func NewBusy(client redis.UniversalClient, namespace string) *Store {
 	s := New(client, namespace)
 	s.checks = batch.New(batch.Config{Most: batchRuns, Pause: checkPause, Enough: checkEnough}, s.sendChecks)
@@ -83,7 +84,7 @@ func NewBusy(client redis.UniversalClient, namespace string) *Store {
 	return s
 }
 
-// New makes a Store over client. An empty namespace is record.DefaultNamespace.
+// New returns a Store that uses client. An empty namespace is record.DefaultNamespace.
 func New(client redis.UniversalClient, namespace string) *Store {
 	if namespace == "" {
 		namespace = record.DefaultNamespace
@@ -94,19 +95,19 @@ func New(client redis.UniversalClient, namespace string) *Store {
 	return s
 }
 
-// Keys builds the store's keys.
+// Keys returns the builder of the store's keys.
 func (s *Store) Keys() record.Keys { return s.keys }
 
-// Client is the client that the store was made with.
+// Client returns the client that the store was made with.
 func (s *Store) Client() redis.UniversalClient { return s.client }
 
 var (
 	//go:embed lua/revision.lua
-	revisionSource string // in front of the scripts that compare revisions
+	revisionSource string // prefix of the scripts that compare revisions
 	//go:embed lua/outlive.lua
-	outliveSource string // in front of the scripts that append results
+	outliveSource string // prefix of the scripts that append results
 	//go:embed lua/memory.lua
-	memorySource string // in front of the scripts that acknowledge results
+	memorySource string // prefix of the scripts that acknowledge results
 	//go:embed lua/create.lua
 	createSource string
 	//go:embed lua/restore.lua
@@ -150,9 +151,9 @@ var (
 	heldScript     = redis.NewScript(memorySource + heldSource)
 )
 
-// How long keys live that no record protects.
+// Lifetimes of keys that no record protects.
 const (
-	orphanLife   = 24 * time.Hour      // of a submission that was cut short
+	orphanLife   = 24 * time.Hour      // of a submission that was interrupted
 	progressLife = 14 * 24 * time.Hour // of a run in progress
 	endedLife    = 7 * 24 * time.Hour  // of an evaluation that ended and was drained
 )
@@ -174,20 +175,20 @@ const (
 	fieldResult   = "result"
 )
 
-// Restored is the state of one run as a results store knows it.
+// Restored is the state of one run as a results store has it.
 type Restored struct {
 	Phase, Index int
 	Queue        string
-	State        eval.State // none: to be made, in this generation
+	State        eval.State // none: the run has to be made, in this generation
 	Generation   int
 }
 
-// Create stores an evaluation: plan and documents first, the record last, so that a record
-// means that everything is stored. restored are the runs recorded in the evaluation's results
-// store. created is false when the record existed already; then nothing is changed. Create may
-// be repeated after any failure.
+// Create stores an evaluation: plan and documents first, the record last, so that a record means
+// that everything is stored. restored are the runs recorded in the evaluation's results store. If
+// the record exists already, created is false and nothing is changed. Create may be repeated after
+// any failure.
 func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored) (created bool, err error) {
-	if err := r.Check(); err != nil { // nothing is written that could not be read again
+	if err := r.Check(); err != nil { // never write what could not be read again
 		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
 	}
 	n, err := s.client.Exists(ctx, s.keys.Record(r.ID)).Result()
@@ -212,8 +213,8 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err != nil {
 		return false, err
 	}
-	// Listed before it exists: readers skip an ID without a record, while a record that is not
-	// listed would never be found.
+	// Listed before it exists: readers skip an ID without a record, but nothing would ever find a
+	// record that is not listed.
 	if err := s.list(ctx, s.keys.Evaluations(), r.ID); err != nil {
 		return false, err
 	}
@@ -238,7 +239,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 	packed := packing.Pack(raw)
 	largest := len(packed)
 	pipe.Set(ctx, s.keys.Plan(id), packed, orphanLife)
-	const pack = 100 // texts a command
+	const pack = 100 // texts per command
 	values := make([]any, 0, 2*pack)
 	flush := func() {
 		if len(values) > 0 {
@@ -262,9 +263,9 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 	return nil
 }
 
-// tooLarge says what to do if Redis may have refused a value for its size. It then answers with an
-// error and closes the connection, while the client still writes; which of these the client sees
-// depends on the moment.
+// tooLarge says what to do if Redis may have refused a value for its size. Redis then replies with
+// an error and closes the connection while the client is still writing. Which of these the client
+// sees depends on timing.
 func tooLarge(err error, largest int) string {
 	refused := strings.Contains(err.Error(), "invalid bulk length")
 	cut := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
@@ -274,11 +275,11 @@ func tooLarge(err error, largest int) string {
 	return fmt.Sprintf("; its largest document or plan takes %.1f MB compressed: if Redis refuses that, raise its proto-max-bulk-len, or shorten the document", float64(largest)/1e6)
 }
 
-// leastRefused is the least proto-max-bulk-len that Redis can be given.
+// leastRefused is the lowest proto-max-bulk-len that Redis accepts.
 const leastRefused = 1 << 20
 
-// restore writes the states of runs that the results store has recorded and returns the
-// keys written and the counts that go with them.
+// restore writes the states of runs that the results store has recorded. It returns the keys
+// written and the counts that go with them.
 func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Restored) (chunks []string, counts []any, err error) {
 	states := map[string][]byte{}
 	perField := map[string]int{}
@@ -308,8 +309,8 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 	return chunks, counts, nil
 }
 
-// putChoices stores what phases compare that were chosen from results before, and
-// returns the keys written.
+// putChoices stores the choices of phases that were made from results before, and returns the keys
+// written.
 func (s *Store) putChoices(ctx context.Context, r record.Evaluation) (keys []string, err error) {
 	for i, phase := range r.Phases {
 		if phase.Choice == nil {
@@ -328,9 +329,9 @@ func (s *Store) putChoices(ctx context.Context, r record.Evaluation) (keys []str
 	return keys, nil
 }
 
-// Reopen makes an evaluation that is done or paused active again, with the
-// settings and phases of r; texts, by their hashes, are those that these settings
-// name. false: it is active or cancelled, and stays as it is.
+// Reopen makes an evaluation that is done or paused active again, with the settings and phases of
+// r. texts, by hash, are those that these settings name. It returns false, and changes nothing, if
+// the evaluation is active or cancelled.
 func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[string]string) (bool, error) {
 	settings, phases, err := encodeSettings(r)
 	if err != nil {
@@ -392,8 +393,8 @@ func (s *Store) AnnounceFilled(ctx context.Context, queue string) error {
 
 // Listen passes on announcements until ctx ends: to filled the queues that have new tasks, to
 // changed the evaluations that were submitted or changed. It calls subscribed after every
-// subscription, since what was announced before it may have been missed. The functions are
-// called one at a time.
+// subscription, because earlier announcements may have been missed. It calls the functions one at a
+// time.
 func (s *Store) Listen(ctx context.Context, filled func(queue string), changed func(eval.ID), subscribed func()) {
 	subscription := s.client.Subscribe(ctx, s.keys.Announce())
 	defer subscription.Close()

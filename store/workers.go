@@ -24,8 +24,8 @@ func (s *Store) Tell(ctx context.Context, worker string, of record.Worker, holds
 	return nil
 }
 
-// Told reads what workers told of themselves. One that told nothing, or in another
-// version, is not in the answer.
+// Told reads the reports of workers. It leaves out workers without a report, or with one of another
+// version.
 func (s *Store) Told(ctx context.Context, workers []string) (map[string]record.Worker, error) {
 	asked := make([]*redis.StringCmd, len(workers))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
