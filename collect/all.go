@@ -21,45 +21,45 @@ import (
 
 const (
 	followEvery = time.Second
-	// followTimeEach makes followEvery longer with each evaluation, so that many do not
-	// keep Redis busy: a look at one costs five commands.
+	// followTimeEach makes followEvery longer with each evaluation, so that many do not keep Redis
+	// busy: reading the state of one costs five commands.
 	followTimeEach = 8 * time.Millisecond
-	// sweepEvery is how often evaluations are looked at, too, that have no run left to
-	// push or to end: calls that end late are drained then, and what ended between two looks
-	// while its announcement was lost. A fleet may have thousands of them.
+	// sweepEvery is how often FollowAll also looks at evaluations that have no run left to push or
+	// to end. It then drains calls that end late, and evaluations that ended between two looks
+	// while their announcement was lost. A fleet may have thousands of them.
 	sweepEvery = 30 * time.Second
-	// stayTime is how long the process that submitted an evaluation has to drain it first,
-	// how long FollowAll waits after a failure, and Follow for room in a results store.
+	// stayTime is how long the process that submitted an evaluation has to drain it first. It is
+	// also how long FollowAll waits after a failure, and Follow for room in a results store.
 	stayTime = 10 * time.Second
 )
 
-// followers drain all evaluations, each in a goroutine of its own.
+// followers drain all evaluations, each in its own goroutine.
 type followers struct {
 	*Fleet
-	swept  time.Time // when all were looked at
+	swept  time.Time // when all were last looked at
 	seen   map[eval.ID]store.Standing
 	pause  time.Duration // between looks
 	limits *ratelimit.Admin
 
 	mu sync.Mutex // guards the fields below
-	// memory is that of Redis's limits, once its grace period is over. When it changes, all
-	// look whether it lacks something.
+	// memory is that of Redis's limits, once its grace period is over. When it changes, every
+	// evaluation checks whether Redis has lost something of it.
 	memory string
 	busy   map[eval.ID]*news
-	ended  map[eval.ID]int  // runs that had ended when all was drained
-	said   map[eval.ID]bool // it was logged that these cannot be drained
-	// stopped evaluations are followed again as soon as they resume, so that their results
-	// stores say so.
+	ended  map[eval.ID]int  // number of ended runs when all was drained
+	said   map[eval.ID]bool // already logged: these cannot be drained
+	// stopped evaluations are followed again as soon as they resume, so that their results stores
+	// record it.
 	stopped map[eval.ID]bool
-	// failed evaluations are followed again, even if all is drained and only the end of
-	// the evaluation is not stored yet.
+	// failed evaluations are followed again, even if all is drained and only the end of the
+	// evaluation is not stored yet.
 	failed map[eval.ID]bool
-	// announced evaluations were submitted, or changed, since the last look. They may have ended
-	// by now.
+	// announced evaluations were submitted or changed since the last look. They may have ended
+	// since.
 	announced map[eval.ID]bool
-	missed    bool // announcements may have been, since the last look
-	// silent evaluations have ended without a result in their record; true: for longer than
-	// the process that collected them takes to write one.
+	missed    bool // announcements may have been missed since the last look
+	// silent evaluations have ended without a result in their record. The value is true once this
+	// has lasted longer than the process that collected them needs to write one.
 	silent map[eval.ID]bool
 }
 
@@ -67,11 +67,11 @@ func newFollowers(f *Fleet) *followers {
 	return &followers{Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, announced: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
 }
 
-// news wakes the collector of an evaluation that is followed together with others.
+// news wakes the collector of one of many evaluations that are followed together.
 type news struct {
-	moved atomic.Bool   // since Redis was asked about it last
-	woken chan struct{} // has room for one
-	// memory is that of Redis's limits; empty: not known, or not to be used yet.
+	moved atomic.Bool   // something has changed since Redis was last asked
+	woken chan struct{} // has a buffer of one
+	// memory returns that of Redis's limits; empty: unknown, or not to be used yet.
 	memory func() string
 }
 
@@ -91,9 +91,9 @@ func (n *news) wakes() <-chan struct{} {
 	return n.woken
 }
 
-// FollowAll drains every evaluation that has something to drain, now or later, until
-// ctx ends. An outage, and a failure that may pass, is logged and waited out. The error
-// is an *InterruptedError if an evaluation was being followed when ctx ended.
+// FollowAll drains every evaluation that has something to drain, now or later, until ctx ends. It
+// logs outages, and failures that may pass, and waits for their end. The error is an
+// *InterruptedError if an evaluation was being followed when ctx ended.
 func (f *Fleet) FollowAll(ctx context.Context) error {
 	all := newFollowers(f)
 	group, ctx := errgroup.WithContext(ctx)
@@ -124,7 +124,7 @@ func (f *followers) listen(ctx context.Context) {
 	})
 }
 
-// look finds the evaluations that are to be drained and that are not being drained here.
+// look returns the evaluations that must be drained and that this process is not draining yet.
 func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	f.mu.Lock()
 	announced, missed := f.announced, f.missed
@@ -201,9 +201,9 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
 }
 
-// concluded says of evaluations that have ended, and whose end was not met here, whether their
-// record has a result: another process has then handled the end, perhaps this one before it was
-// restarted.
+// concluded returns which evaluations have a result in their record. It asks about evaluations that
+// have ended without this process noticing: another process has handled their end, or this one
+// before it was restarted.
 func (f *followers) concluded(ctx context.Context, standings map[eval.ID]store.Standing) (map[eval.ID]bool, error) {
 	var ended []eval.ID
 	f.mu.Lock()
@@ -217,16 +217,16 @@ func (f *followers) concluded(ctx context.Context, standings map[eval.ID]store.S
 	return f.Store.Concluded(ctx, ended)
 }
 
-// takes reports whether an evaluation is to be drained from now on.
+// takes reports whether an evaluation must be drained from now on.
 func (f *followers) takes(id eval.ID, now store.Standing) bool {
 	if f.busy[id] != nil {
 		return false
 	}
 	ended, drained := f.ended[id]
-	failed := (f.failed[id] || f.silent[id]) && now.Status != "" // else it is gone
+	failed := (f.failed[id] || f.silent[id]) && now.Status != "" // otherwise it was deleted
 	delete(f.failed, id)
 	resumed := f.stopped[id] && now.Status == record.StatusActive && len(now.Paused) == 0
-	stopped := now.Stopped != "" && !f.stopped[id] // its results store is to say so
+	stopped := now.Stopped != "" && !f.stopped[id] // its results store must record that
 	if !failed && !resumed && !stopped && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
 		return false
 	}
@@ -282,9 +282,8 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// passes reports whether an error may pass, or concerns one evaluation alone: Redis may
-// come back with its memory, the results store may, and the evaluation may be submitted
-// again.
+// passes reports whether an error may pass, or concerns one evaluation alone. Redis may come back
+// with its memory, the results store may come back, and the evaluation may be submitted again.
 func (f *followers) passes(err error) bool {
 	for _, passing := range []error{results.ErrAway, results.ErrNoEvaluation, store.ErrNoEvaluation, store.ErrUnreadable} {
 		if errors.Is(err, passing) {
@@ -296,8 +295,8 @@ func (f *followers) passes(err error) bool {
 
 func (f *Fleet) refused(err error) bool { return f.Refused != nil && f.Refused(err) }
 
-// end notes that all of an evaluation is drained, and whether it has stopped. It is drained
-// once more when failed runs are retried, because the number of ended runs differs then.
+// end notes that all of an evaluation is drained, and whether it has stopped. It is drained again
+// when failed runs are retried, because the number of ended runs differs then.
 func (f *followers) end(ctx context.Context, id eval.ID, stopped bool) {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	f.mu.Lock()
@@ -311,14 +310,14 @@ func (f *followers) end(ctx context.Context, id eval.ID, stopped bool) {
 	}
 }
 
-// drained reports whether an evaluation has ended and nothing of it waits in Redis.
+// drained reports whether an evaluation has ended and none of its results wait in Redis.
 func (f *followers) drained(ctx context.Context, id eval.ID) bool {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	now := standings[id]
 	return err == nil && now.Waiting == 0 && record.HasEnded(now.Status, now.Stopped)
 }
 
-// say logs once, until it is over, that an evaluation cannot be drained.
+// say logs that an evaluation cannot be drained; once, until it can be drained again.
 func (f *followers) say(id eval.ID, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -328,7 +327,7 @@ func (f *followers) say(id eval.ID, why error) {
 	}
 }
 
-// again logs that an evaluation that could not be drained is drained again.
+// again logs that an evaluation can be drained again.
 func (f *followers) again(id eval.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -338,13 +337,13 @@ func (f *followers) again(id eval.ID) {
 	}
 }
 
-// leave gives the process that submitted a new evaluation a moment to open its results
-// store first, unless the evaluation names one.
+// leave waits until the process that submitted a new evaluation has had time to open its results
+// store, unless the evaluation names one.
 func (f *followers) leave(ctx context.Context, id eval.ID) error {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil || r.SinkURL != "" || r.Sink != "" {
 		return err
 	}
-	// Created is by the submitter's clock.
+	// Created is on the submitter's clock.
 	return outage.Pause(ctx, min(time.Until(r.Created.Add(stayTime)), stayTime))
 }

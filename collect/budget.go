@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// UnpricedError is returned for an evaluation with a budget when the cost of recorded
-// calls is unknown: no budget can be kept over them.
+// UnpricedError means that an evaluation has a budget and recorded calls of unknown cost, so no
+// budget can be kept.
 type UnpricedError struct {
 	Evaluation eval.ID
 	Calls      int
@@ -30,9 +30,9 @@ func (e *UnpricedError) Error() string {
 	return fmt.Sprintf("the cost of %s of %s is unknown: there was no price when they were made", wording.Counted(e.Calls, "recorded call"), e.Evaluation)
 }
 
-// Spent returns what an evaluation with a budget has spent by its results store, in
-// nano-USD; 0 without a budget, or without a results store yet (nil). The error is an
-// *UnpricedError when that is unknown.
+// Spent returns what an evaluation with a budget has spent according to its results store, in
+// nano-USD. It is 0 without a budget, or if sink is nil because there is no results store yet. The
+// error is an *UnpricedError if the amount is unknown.
 func Spent(ctx context.Context, id eval.ID, s record.Settings, sink results.Reader) (int64, error) {
 	if s.Budget() == 0 || sink == nil {
 		return 0, nil
@@ -40,7 +40,7 @@ func Spent(ctx context.Context, id eval.ID, s record.Settings, sink results.Read
 	return spent(ctx, id, sink)
 }
 
-// spent sums the cost of an evaluation's calls without those named.
+// spent sums the cost of an evaluation's calls, except for those in without.
 func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...string) (int64, error) {
 	nano, unknown, err := sink.Spent(ctx, id, without...)
 	if err == nil && unknown > 0 {
@@ -49,15 +49,15 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...stri
 	return nano, err
 }
 
-// Unrecorded is what a process knows of calls that its results store may lack, because they were
-// in flight when an earlier process was killed. The zero value is nothing.
+// Unrecorded is what a process knows of calls that its results store may lack, because they were in
+// flight when an earlier process was killed. The zero value means no calls.
 type Unrecorded struct {
-	Spent int64 // nano-USD: the least that is spent of the budget
-	// Begun is like results.Reader.CallsBegun for calls that the store lacks; nil: none.
+	Spent int64 // nano-USD: at least so much of the budget is spent
+	// Begun is like results.Reader.CallsBegun, for calls that the store lacks; nil: none.
 	Begun func(from, to time.Time, without []string) map[string]int64
 }
 
-// Restoration restores what was used of the budget of an evaluation, and of daily quotas.
+// Restoration restores the used amounts of an evaluation's budget, and of daily quotas.
 type Restoration struct {
 	Store      *store.Store
 	Limits     *ratelimit.Admin
@@ -69,12 +69,13 @@ type Restoration struct {
 	Drain      func(context.Context) error // moves what waits in Redis to Sink
 }
 
-// Restore opens the budget and the daily quotas after Redis has lost what was used of them, or a
-// part of it. They count on from the results store once Drain has moved what waits in Redis, and
-// from what Unrecorded says. A call that ended before the loss may be missing there, because Redis
-// has lost its record as well, or did not have it yet: Restore waits until every live worker has
-// recorded again what it knows, and for the end of the limiter's grace period, in which no
-// evaluation's calls begin.
+// Restore opens the budget and the daily quotas after Redis has lost all or part of their used
+// amounts. They continue from the results store, once Drain has moved what waits in Redis to it,
+// and from what Unrecorded says.
+//
+// A call that ended before the loss may be missing there, because Redis has lost its record as
+// well, or did not have it yet. So Restore waits until every live worker has recorded again what it
+// knows, and for the end of the limiter's grace period, in which no evaluation's calls begin.
 func (r Restoration) Restore(ctx context.Context) error {
 	for {
 		err := r.inOneMemory(ctx)
@@ -85,7 +86,7 @@ func (r Restoration) Restore(ctx context.Context) error {
 }
 
 // inOneMemory restores while the limits have one memory. It returns ratelimit.ErrMemory if another
-// began meanwhile.
+// has begun meanwhile.
 func (r Restoration) inOneMemory(ctx context.Context) error {
 	id := string(r.Evaluation)
 	closed, unsure, err := toRestore(ctx, r.Limits, r.Evaluation, r.Budget)
@@ -120,9 +121,9 @@ func (r Restoration) inOneMemory(ctx context.Context) error {
 	return r.Limits.TellSpent(ctx, id, memory, max(nano, r.Unrecorded.Spent))
 }
 
-// Workers are asked so often whether they have recorded again what Redis has lost, and Redis whether
-// the grace period is over. One that does
-// not tell, because its release is an earlier one, is given tellTime after the grace period.
+// Intervals at which to ask workers whether they have recorded again what Redis has lost, and Redis
+// whether the grace period is over. A worker of an earlier release does not tell; it gets tellTime
+// after the grace period.
 const (
 	askWorkers = 200 * time.Millisecond
 	askGrace   = time.Second
@@ -130,13 +131,13 @@ const (
 )
 
 // awaitRecords waits until the limiter's grace period is over and every live worker has recorded
-// again what it knew when the limiter's memory began. What is recorded meanwhile is drained. It
+// again what it knew when the limiter's memory began. It drains what is recorded meanwhile, and
 // returns the name of that memory.
 func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error) {
 	if err := r.Limits.Remember(ctx); err != nil {
 		return "", err
 	}
-	began, said := time.Time{}, false // of the wait for workers in the memory of now
+	began, said := time.Time{}, false // the wait for workers in the current memory
 	for before := ""; ; {
 		memory, grace, err := r.Limits.Memory(ctx)
 		if err != nil {
@@ -146,7 +147,7 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 			before, began = memory, time.Now()
 		}
 		if grace > 0 {
-			// Redis's clock may be set, or another memory begin, at any time.
+			// Redis's clock may be set, or another memory may begin, at any time.
 			if err := outage.Pause(ctx, min(grace, askGrace)); err != nil {
 				return "", err
 			}
@@ -174,13 +175,13 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 	}
 }
 
-// unrecorded names the live workers that have not recorded again what they knew when a memory of
-// the limits began, or that keep something of an evaluation ("": of none) which they have not found
-// in Redis, and counts those that do not tell.
+// unrecorded returns the live workers that have not recorded again what they knew when a memory of
+// the limits began. It includes workers that keep something of evaluation id ("": of none) which
+// they have not found in Redis. silent counts the workers that do not tell.
 func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string, id eval.ID) (late []string, silent int, err error) {
 	beats, err := limits.Beats(ctx)
 	if errors.Is(err, ratelimit.ErrClock) {
-		return []string{"all"}, 0, nil // who lives is known once every worker has renewed its heartbeat
+		return []string{"all"}, 0, nil // live workers are unknown until each has renewed its heartbeat
 	}
 	if err != nil {
 		return nil, 0, err
@@ -200,7 +201,7 @@ func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, me
 		switch of := told[worker]; {
 		case of.Recorded == nil:
 			silent++
-		case of.Lease > 0 && beats[worker] > of.Lease+time.Second: // it was not renewed since the clock was set: no live worker's
+		case of.Lease > 0 && beats[worker] > of.Lease+time.Second: // not renewed since the clock was set
 		case *of.Recorded != memory, id != "" && slices.Contains(of.Lost, id):
 			late = append(late, worker)
 		}
@@ -213,8 +214,8 @@ func budgeted(r record.Evaluation) bool {
 	return r.Settings.Budget() > 0 && r.Status != record.StatusDone && r.Status != record.StatusCancelled
 }
 
-// toRestore reports whether the budget of an evaluation (budget: it has one) is closed, and whether
-// Redis may not know every call under a daily quota.
+// toRestore reports whether the budget of an evaluation is closed, and whether Redis may lack calls
+// under a daily quota. budget says whether the evaluation has a budget.
 func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bool) (closed, unsure bool, err error) {
 	if budget {
 		if closed, _, err = limits.Untold(ctx, string(id)); err != nil {
@@ -225,8 +226,8 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 	return closed, unsure, err
 }
 
-// seed tells the daily quotas that Redis may not remember which calls of today a results store
-// has, and more. The quota of a group counts all of them.
+// seed tells the daily quotas that Redis may have forgotten how many calls were made today, by a
+// results store and more. The quota of a group counts all of them.
 func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink results.Reader, more Unrecorded) error {
 	count := func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)
@@ -237,7 +238,7 @@ func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink resu
 			return 0, false, err
 		}
 
-		if more.Begun != nil { // this folder's runs keep them: there are no others
+		if more.Begun != nil { // this folder's runs use the quotas alone
 			knows = true
 			for target, calls := range more.Begun(from, to, without) {
 				begun[target] += calls

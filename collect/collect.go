@@ -1,10 +1,10 @@
-// Package collect brings the results of evaluations from Redis into their results stores and
-// completes evaluations: it drains, chooses the phases that depend on results, restores budgets
-// and quotas that Redis has lost, and stores the end.
+// Package collect moves the results of evaluations from Redis into their results stores and
+// completes evaluations. It drains, chooses the phases that depend on results, restores budgets and
+// quotas that Redis has lost, and stores the end.
 //
-// A Fleet collects any evaluation of one Redis; its caller opens the results stores. An
-// Evaluation already has an open results store; ending.reached decides when it is complete.
-// Neither prints: an Observer receives progress, and an Outcome says how an evaluation ended.
+// A Fleet collects any evaluation of one Redis; its caller opens the results stores. An Evaluation
+// already has an open results store; ending.reached decides when it is complete. Neither prints: an
+// Observer receives progress, and an Outcome says how an evaluation ended.
 package collect
 
 import (
@@ -35,25 +35,25 @@ type Fleet struct {
 	// Allow is called before anything of an evaluation is opened. If it returns an error, the
 	// evaluation is not collected. nil: all are allowed.
 	Allow func(record.Evaluation) error
-	// Refused reports whether an error of Allow or Open concerns one evaluation alone,
-	// so that the others are collected nevertheless. nil: none does.
+	// Refused reports whether an error of Allow or Open concerns one evaluation alone, so that the
+	// others are still collected. nil: none does.
 	Refused func(error) bool
-	// Watch returns the Observer of an evaluation that is being followed, and a function
-	// that is called when following ends. nil: no observer.
+	// Watch returns the Observer of an evaluation that is being followed, and a function that is
+	// called when following ends. nil: no observer.
 	Watch func(record.Evaluation) (Observer, func())
-	// Conclude is called when the end of an evaluation, or why the fleet has stopped it, is
-	// in its results store, which is still open. If it returns an error, following fails
-	// with it. FollowAll also finds evaluations that ended without a result in their record
-	// (store.Store.Conclude), because a process died before. nil: nothing is called.
+	// Conclude is called when the results store, which is still open, has the end of an evaluation,
+	// or why the fleet has stopped it. If it returns an error, following fails with it. FollowAll
+	// also finds evaluations that ended without a result in their record (store.Store.Conclude),
+	// because a process died before. nil: nothing is called.
 	Conclude func(context.Context, Outcome, results.Sink) error
-	// Committed is called with all entries that a results store has committed. nil: not.
+	// Committed is called with all entries that a results store has committed. nil: no calls.
 	Committed func([]record.Entry)
-	// Stops has Follow return, too, when the fleet has stopped an evaluation: when its
-	// budget leaves no room for a call, or only runs of paused providers are left.
+	// Stops makes Follow return when the fleet has stopped an evaluation, too: its budget leaves no
+	// room for a call, or only runs of paused providers are left.
 	Stops bool
-	// Stays has FollowAll log a failure that concerns one evaluation and try again,
-	// instead of returning it. An evaluation that names no results store is left to the
-	// process that submitted it for 10 s.
+	// Stays makes FollowAll log a failure that concerns one evaluation and try again, instead of
+	// returning it. It leaves an evaluation that names no results store to the process that
+	// submitted it for 10 s.
 	Stays bool
 	Log   zerolog.Logger
 }
@@ -70,12 +70,12 @@ func (f *Fleet) Enqueuer() *enqueue.Enqueuer {
 
 // Drained says what Once has moved.
 type Drained struct {
-	Record  record.Evaluation // empty when its results store could not be opened
+	Record  record.Evaluation // empty if its results store could not be opened
 	Entries int
 }
 
-// Once drains what is in Redis now, starts a phase that is due, and stores the end of an
-// evaluation that has ended, or why the fleet has stopped it. Drained is valid beside an error.
+// Once drains what is in Redis now, starts a due phase, and stores the end of an evaluation that
+// has ended, or why the fleet has stopped it. Drained is valid even with an error.
 func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
 	r, sink, err := f.OpenEvaluation(ctx, id)
@@ -84,7 +84,7 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	}
 	defer sink.Close()
 	d.Record = r
-	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // results of runs that have ended by now are then collected
+	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // the results of runs that have ended are collected below
 	if err != nil {
 		return d, err
 	}
@@ -114,8 +114,8 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	return d, f.noteStop(ctx, r, sink)
 }
 
-// noteStop stores why the fleet has stopped an evaluation whose results are all drained. It
-// stops one whose best candidates are known.
+// noteStop stores why the fleet has stopped an evaluation whose results are all drained. It also
+// stops an evaluation whose best candidates are known.
 func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, sink results.Sink) error {
 	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Stops: true, Log: f.Log})
 	if err != nil {
@@ -128,15 +128,15 @@ func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, sink results.
 	if err != nil || !o.Early() {
 		return err
 	}
-	if err := e.End(ctx); err != nil || o.Known == nil { // without Known it may resume any time
+	if err := e.End(ctx); err != nil || o.Known == nil { // without Known, it may resume at any time
 		return err
 	}
 	return f.Store.Expire(ctx, r.ID)
 }
 
-// Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and
-// stores its end. While its results store is full it waits. The error is an
-// *InterruptedError when ctx ends first.
+// Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and stores its
+// end. It waits while the results store is full. The error is an *InterruptedError if ctx ends
+// first.
 func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
 	spell := outage.Spell{Log: f.Log.With().Str("evaluation", string(id)).Logger(), Fails: "waiting for room in the results store"}
 	for {
@@ -151,14 +151,15 @@ func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
 	}
 }
 
-// following says how an evaluation is followed.
+// following says how to follow an evaluation.
 type following struct {
 	stops  bool
 	news   *news         // wakes it; nil: none
-	opened func(eval.ID) // is called once its results store is open; nil: not
+	opened func(eval.ID) // called once its results store is open; nil: no call
 }
 
-// follow is Follow without waiting for room.
+// follow drains an evaluation as Follow does, but returns results.ErrFull if the results store has no
+// room when it is opened or when the end is stored.
 func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
 	r, sink, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
@@ -207,14 +208,13 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 			return outcome, err
 		}
 	}
-	if outcome.Early() && outcome.Known == nil { // it may resume any time
+	if outcome.Early() && outcome.Known == nil { // it may resume at any time
 		return outcome, nil
 	}
 	return outcome, outage.Through(ctx, func(ctx context.Context) error { return f.Store.Expire(ctx, id) })
 }
 
-// OpenEvaluation reads an evaluation from Redis and opens its results store, which has it
-// then.
+// OpenEvaluation reads an evaluation from Redis, opens its results store, and stores it there.
 func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, error) {
 	r, err := f.Store.WithChoices(ctx, id)
 	if err != nil {
@@ -251,7 +251,7 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 	return r, sink, nil
 }
 
-// finish stores the end of an evaluation and lets Redis forget it in a week.
+// finish stores the end of an evaluation and lets its data in Redis expire in a week.
 func (f *Fleet) finish(ctx context.Context, id eval.ID, sink results.Sink) error {
 	if err := sink.Finish(ctx, id, time.Now()); err != nil {
 		return err
@@ -270,7 +270,7 @@ func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Ev
 	switch {
 	case r.Status == record.StatusCancelled:
 		asked.Cancelled = time.Now()
-	case r.Stopped != "" || len(r.Paused) > 0: // notes about those that are still valid
+	case r.Stopped != "" || len(r.Paused) > 0: // these notes are still valid
 		stored, err := sink.Evaluation(ctx, r.ID)
 		if err != nil && !errors.Is(err, results.ErrNoEvaluation) {
 			return err

@@ -17,7 +17,7 @@ import (
 // ending decides when an evaluation has ended.
 type ending struct {
 	store  *store.Store
-	limits *ratelimit.Admin // is only read
+	limits *ratelimit.Admin // only read
 	id     eval.ID
 	tally  *tally
 	phases []record.Phase // of its record
@@ -26,31 +26,31 @@ type ending struct {
 	plan   *eval.Evaluation
 	until  *until    // nil: it does not end early
 	asked  time.Time // when Redis was asked last
-	near   bool      // only calls in flight keep it from having stopped
-	memory string    // of Redis, in which budget and quotas were open when they were looked at last
+	near   bool      // it would have stopped but for calls in flight
+	memory string    // of Redis, in which budget and quotas were last seen open
 	listed string    // the memory of Redis in which the evaluation was among the active ones
 
-	due       bool // a phase is to be chosen, now that all before it is in the results store
-	forgotten bool // what was used of the budget, or of daily quotas, is to be told to Redis
+	due       bool // a phase must be chosen; all earlier results are in the store
+	forgotten bool // Redis must be told the used amounts of the budget or of daily quotas
 	cancelled bool
-	// stopped is record.Evaluation.Stopped and budget the one in force then. paused are
-	// providers when only their runs are left. Both are set once all that ended before is
-	// in the results store.
+	// stopped is record.Evaluation.Stopped, and budget the one in force then. paused holds the
+	// paused providers if only their runs are left. All are set once everything that ended before
+	// is in the results store.
 	stopped string
 	budget  int64
 	paused  map[string]record.Pause
 }
 
-// How often Redis is polled while results are missing: for one evaluation, and for each of many
-// that are followed together.
+// How often to poll Redis while results are missing: for one evaluation, and for each of many that
+// are followed together.
 const (
 	askEvery     = time.Second
 	askEveryMany = 30 * time.Second
 )
 
-// reached reports whether the evaluation was cancelled, has stopped, or has all its runs
-// in the results store with none being retried. It is reached, too, when that is true of
-// the phases before an open one (then e.due is set), and when e.forgotten is set.
+// reached reports whether the evaluation was cancelled, has stopped, or has all its runs in the
+// results store with none being retried. It is also true when that holds for the phases before an
+// open one (then e.due is set), and when e.forgotten is set.
 func (e *ending) reached(ctx context.Context) (bool, error) {
 	goal, open := e.goal()
 	complete, err := e.tally.complete(ctx, goal)
@@ -61,7 +61,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	every, moved := askEvery, false
-	if e.news != nil && !e.near { // nothing tells when a worker lets go of a run
+	if e.news != nil && !e.near { // no announcement says that a worker has released a run
 		every, moved = askEveryMany, e.news.moved.Swap(false)
 	}
 	if !complete && !moved && time.Since(e.asked) < every {
@@ -79,8 +79,8 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	return complete && ended >= goal, nil
 }
 
-// goal returns how many runs must end before anything else can happen: those of the
-// phases before the open one, or all.
+// goal returns how many runs must end before anything else can happen: those of the phases before
+// the open one, or all.
 func (e *ending) goal() (runs int, open bool) {
 	for _, phase := range e.phases {
 		if phase.Open {
@@ -91,7 +91,7 @@ func (e *ending) goal() (runs int, open bool) {
 	return e.tally.now().Planned, false
 }
 
-// look asks Redis about the evaluation, and returns how many of its runs have ended.
+// look reads the evaluation's state from Redis, and returns how many of its runs have ended.
 func (e *ending) look(ctx context.Context) (ended int, err error) {
 	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
 	if err != nil {
@@ -111,13 +111,12 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 			return 0, err
 		}
 	}
-	// A run that is retried has a row of its failure in the results store, and is not
-	// among Redis's counts.
+	// A retried run still has its failure in the results store, but is not in Redis's counts.
 	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookHeld(ctx)
 }
 
-// lookMemory notes whether Redis has forgotten what was used of the budget or of a quota, once
-// it can be told.
+// lookMemory notes whether Redis has forgotten the used amount of the budget or of a quota, once
+// that can be known.
 func (e *ending) lookMemory(ctx context.Context) error {
 	memory, grace, err := e.memoryNow(ctx)
 	if err != nil || memory == e.memory || grace > 0 {
@@ -151,8 +150,8 @@ func (e *ending) list(ctx context.Context, r record.Evaluation, memory string) e
 	return nil
 }
 
-// memoryNow is ratelimit.Admin.Memory. Evaluations that are followed together know the memory
-// from the one that looks for all.
+// memoryNow returns ratelimit.Admin.Memory. Evaluations that are followed together get the memory
+// from the goroutine that looks for all.
 func (e *ending) memoryNow(ctx context.Context) (memory string, grace time.Duration, err error) {
 	if e.news != nil {
 		return e.news.memory(), 0, nil
@@ -179,9 +178,8 @@ func (e *ending) lookStopped(ctx context.Context, standing store.Standing) error
 	return nil
 }
 
-// onlyPaused reports whether every run that has not ended belongs to a paused provider,
-// no worker holds one of those any more, and the outcomes of the last ones are in the
-// results store.
+// onlyPaused reports whether every run that has not ended belongs to a paused provider, no worker
+// has one of those any more, and the outcomes of the last ones are in the results store.
 func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool, error) {
 	asks, err := e.readPlan(ctx)
 	if err != nil {
@@ -211,7 +209,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 	if !left {
 		return false, nil
 	}
-	standings, err := e.store.Standings(ctx, []eval.ID{e.id}) // they may have ended since
+	standings, err := e.store.Standings(ctx, []eval.ID{e.id}) // more may have ended since
 	return err == nil && standings[e.id].Waiting == 0, err
 }
 
@@ -224,7 +222,7 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 	return e.plan, err
 }
 
-// lookHeld tells the observer what holds the evaluation's calls back.
+// lookHeld tells the observer what holds back the evaluation's calls.
 func (e *ending) lookHeld(ctx context.Context) error {
 	if e.tally.observer == (unobserved{}) {
 		return nil

@@ -17,13 +17,13 @@ import (
 
 // Settings of an Evaluation. Enqueuer, Sink and Record are required.
 type Settings struct {
-	Enqueuer *enqueue.Enqueuer // of the fleet: lets phases begin
-	Sink     results.Sink      // has the evaluation, as after Put
+	Enqueuer *enqueue.Enqueuer // of the fleet; starts phases
+	Sink     results.Sink      // has the evaluation already, as after Put
 	Record   record.Evaluation
-	Planned  int // runs, if Record's phases may be others by now; 0: Record's
-	// Unrecorded are calls that the results store may lack.
+	Planned  int // number of runs, if Record's phases may have changed; 0: as in Record
+	// Unrecorded describes calls that the results store may lack.
 	Unrecorded Unrecorded
-	// Retried are the failed runs being retried; nil: none.
+	// Retried selects the failed runs that are being retried; nil: none.
 	Retried func(enqueue.Recorded) bool
 	// Observer receives progress; it may be nil.
 	Observer Observer
@@ -31,8 +31,8 @@ type Settings struct {
 	Committed func([]record.Entry)
 	Stops     bool
 	Log       zerolog.Logger
-	// WaitForRoom has Follow wait while the results store is full. Without it Follow
-	// returns results.ErrFull.
+	// WaitForRoom makes Follow wait while the results store is full. Without it, Follow returns
+	// results.ErrFull.
 	WaitForRoom bool
 
 	news *news // nil: none
@@ -72,7 +72,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 	if e.until, err = newUntil(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := e.stopKnown(ctx); err != nil { // nothing is asked if it is known from before
+	if err := e.stopKnown(ctx); err != nil { // if it is known already, nothing is asked
 		return nil, err
 	}
 	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Sink, results.Options{
@@ -88,7 +88,7 @@ func (e *Evaluation) committed(entries []record.Entry) {
 	}
 }
 
-// Counts returns how far the evaluation is now.
+// Counts returns the evaluation's progress.
 func (e *Evaluation) Counts() Counts { return e.tally.now() }
 
 // Drain moves the results now in Redis to the results store.
@@ -97,9 +97,9 @@ func (e *Evaluation) Drain(ctx context.Context) error {
 	return err
 }
 
-// Follow collects until the evaluation has ended or stopped, and lets its phases begin
-// as those before them end. Outcome says how it ended. An outage of Redis or of the
-// results store is waited out.
+// Follow collects until the evaluation has ended or stopped, and starts its phases as the earlier
+// ones end. Outcome says how it ended. Follow waits during an outage of Redis or of the results
+// store.
 func (e *Evaluation) Follow(ctx context.Context) error {
 	for {
 		e.due, e.forgotten = false, false
@@ -128,10 +128,10 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 	}
 }
 
-// restore tells Redis what was used of the budget and of daily quotas.
+// restore tells Redis the used amounts of the budget and of daily quotas.
 func (e *Evaluation) restore(ctx context.Context) error {
 	memory := e.memory
-	e.memory, e.asked = "", time.Time{} // to be looked at again, also after an error
+	e.memory, e.asked = "", time.Time{} // look again, also after an error
 	r, err := e.store.Evaluation(ctx, e.id)
 	if err == nil {
 		err = Restoration{
@@ -145,7 +145,7 @@ func (e *Evaluation) restore(ctx context.Context) error {
 	return err
 }
 
-// reread takes the phases from the record.
+// reread reads the phases from the record again.
 func (e *Evaluation) reread(ctx context.Context) error {
 	r, err := e.store.Evaluation(ctx, e.id)
 	if err != nil {
@@ -156,7 +156,7 @@ func (e *Evaluation) reread(ctx context.Context) error {
 	return nil
 }
 
-// counted is the outcome without the amount spent.
+// counted returns the outcome without the amount spent.
 func (e *Evaluation) counted() Outcome {
 	now := e.Counts()
 	return Outcome{
@@ -165,13 +165,13 @@ func (e *Evaluation) counted() Outcome {
 	}
 }
 
-// Outcome says how Follow ended, and the evaluation's progress now. If its budget has stopped
-// it, the amount spent is read from the results store.
+// Outcome returns how Follow ended, and the evaluation's progress now. If its budget has stopped
+// it, Outcome reads the amount spent from the results store.
 func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	o := e.counted()
 	var err error
 	if o.Stopped == record.StoppedByUntil && e.until != nil {
-		if e.until.known == nil { // another process looked
+		if e.until.known == nil { // another process has found it
 			err = e.until.look(ctx)
 		}
 		o.Known = e.until.known
@@ -184,8 +184,8 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	return o, err
 }
 
-// End stores in the results store that the evaluation was cancelled, has ended, or why
-// it has stopped.
+// End stores in the results store that the evaluation was cancelled or has ended, or why it has
+// stopped.
 func (e *Evaluation) End(ctx context.Context) error {
 	if e.cancelled {
 		return e.settings.Sink.Cancel(ctx, e.id, time.Now())
@@ -200,7 +200,7 @@ func (e *Evaluation) End(ctx context.Context) error {
 	return e.settings.Sink.Finish(ctx, e.id, time.Now())
 }
 
-// stop stores why the evaluation has stopped. If it is noted already, the first time holds.
+// stop stores why the evaluation has stopped. If the same reason is stored already, its time stays.
 func (e *Evaluation) stop(ctx context.Context, why results.Stop) error {
 	stored, err := e.settings.Sink.Evaluation(ctx, e.id)
 	if err != nil {

@@ -10,20 +10,19 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Outcome says how far an evaluation is, and how following it ended.
+// Outcome says how far an evaluation has come, and how following it ended.
 type Outcome struct {
 	Record  record.Evaluation
 	Planned int // runs
 	Ended   int // runs that are in the results store
-	// Cancelled: the evaluation was cancelled before all its runs had ended.
+	// Cancelled means that the evaluation was cancelled before all its runs had ended.
 	Cancelled bool
-	// Stopped is record.StoppedByBudget if its budget leaves no room for another call.
-	// Budget and Spent are in nano-USD then. It is record.StoppedByUntil if its best candidates
-	// are Known.
+	// Stopped is record.StoppedByBudget if its budget leaves no room for another call; Budget and
+	// Spent are in nano-USD then. It is record.StoppedByUntil if its best candidates are Known.
 	Stopped       string
 	Budget, Spent int64
 	Known         *results.Known
-	// Paused are providers that the fleet has paused, when only their runs are left.
+	// Paused holds the providers that the fleet has paused, if only their runs are left.
 	Paused map[string]record.Pause
 }
 
@@ -43,8 +42,8 @@ func (o Outcome) Why() results.Stop {
 	return why
 }
 
-// InterruptedError is returned when the context ends before the evaluation. Results in the
-// results store remain there, and the rest is in Redis.
+// InterruptedError means that the context ended before the evaluation did. Results in the results
+// store remain there, and the rest is in Redis.
 type InterruptedError struct {
 	Outcome
 	Cause error // why it had stopped before; nil: it had not
@@ -64,20 +63,20 @@ var (
 	ErrStopped = errors.New("the evaluation has stopped")
 )
 
-// IsEnding reports whether err says that an evaluation ended before all its runs had.
+// IsEnding reports whether err means that an evaluation ended before all its runs had.
 func IsEnding(err error) bool { return errors.Is(err, ErrCancelled) || errors.Is(err, ErrStopped) }
 
 func (o Outcome) recorded() string {
 	return fmt.Sprintf("%s of %s runs are recorded", wording.Count(o.Ended), wording.Count(o.Planned))
 }
 
-// CancelledError is the error for a cancelled evaluation; what ends the sentence.
+// CancelledError returns the error for a cancelled evaluation; what ends the sentence.
 func (o Outcome) CancelledError(what string) error {
 	return fmt.Errorf("%w: %s; %s", ErrCancelled, o.recorded(), what)
 }
 
-// StoppedError is the error for an evaluation that has stopped early. raised is the command that
-// submits it with a higher budget, resume the one that resumes it.
+// StoppedError returns the error for an evaluation that has stopped early. raised is the command
+// that submits it with a higher budget, resume the one that resumes it.
 func (o Outcome) StoppedError(raised, resume string) error {
 	what, how := o.Why().String()+"; "+o.recorded(), "resume with: "+resume
 	if o.Stopped != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// choosePhase starts the due phase of an evaluation, once all results before it are in the
-// results store; false: none is due. The documents it compares are stored there first: no
-// result of the phase can be stored without them, and a process that comes later, or repeats
-// this after being killed, reads them from there.
+// choosePhase starts the due phase of an evaluation, once all earlier results are in the results
+// store. It returns false if none is due. It first stores the documents that the phase compares in
+// the results store: no result of the phase can be stored without them. A process that comes later,
+// or repeats this after being killed, reads them from there.
 func choosePhase(ctx context.Context, q *enqueue.Enqueuer, sink results.Sink, id eval.ID) (bool, error) {
 	return q.Choose(ctx, id, func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error) {
 		before, err := Choices(ctx, sink, id)
@@ -40,8 +40,8 @@ func choosePhase(ctx context.Context, q *enqueue.Enqueuer, sink results.Sink, id
 	})
 }
 
-// Choices returns what the phases of an evaluation compare that was chosen from results,
-// as a results store has it: none if it does not have the evaluation.
+// Choices returns, from a results store, the choices of what the phases of an evaluation compare.
+// It returns none if the store does not have the evaluation.
 func Choices(ctx context.Context, sink results.Reader, id eval.ID) ([]*plan.Choice, error) {
 	stored, err := sink.Evaluation(ctx, id)
 	if errors.Is(err, results.ErrNoEvaluation) {
@@ -50,8 +50,7 @@ func Choices(ctx context.Context, sink results.Reader, id eval.ID) ([]*plan.Choi
 	return record.Evaluation{Phases: stored.Phases}.Choices(), err
 }
 
-// withChoicesOf returns a record in which each open phase is chosen if the results store
-// has its choice.
+// withChoicesOf returns r with the choices of open phases that the results store has.
 func withChoicesOf(ctx context.Context, sink results.Reader, e *eval.Evaluation, r record.Evaluation) (record.Evaluation, error) {
 	choices, err := Choices(ctx, sink, r.ID)
 	for phase := range min(len(choices), len(r.Phases)) {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// SettleTime is how long calls in flight have to end, after Redis lost an evaluation, before
+	// SettleTime is how long calls in flight have to end after Redis has lost an evaluation, before
 	// its runs can be pulled again.
 	SettleTime = 3 * time.Second
-	// settleMost is how long workers have that are too slow to record their answers in that time.
+	// settleMost is how long workers have that are too slow to record their answers in SettleTime.
 	settleMost = time.Minute
 )
 
-// Settle returns what an enqueue.Submission waits for that creates the record of an evaluation
-// which Redis may have lost: that every live worker has recorded again what it knows of it.
+// Settle returns the function enqueue.Submission.Settle for an evaluation that Redis may have lost.
+// It waits until every live worker has recorded again what it knows of the evaluation.
 func Settle(s *store.Store, limits *ratelimit.Admin, id eval.ID, log zerolog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for began := time.Now(); ; {

@@ -17,9 +17,9 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Submit submits an evaluation with the runs already recorded in its results store (nil: none
-// yet), which are not asked again. If the results store has the evaluation, what is still to come
-// goes there too. Restoration.Restore should follow.
+// Submit submits an evaluation with the runs already recorded in its results store (nil: none yet),
+// which are not asked again. If the results store has the evaluation, further results go there too.
+// Call Restoration.Restore next.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
@@ -43,8 +43,8 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 }
 
 // Submit submits an evaluation to the fleet. recorded is as in the function Submit. s.Lost says
-// that Redis has had it before, as recorded runs do. closed: its budget, or a daily quota, is
-// closed until Once has drained what waits in Redis, because that was used as well.
+// that Redis has had it before, as recorded runs do. If closed is true, its budget or a daily quota
+// is closed until Once has drained what waits in Redis, because that was used as well.
 func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
 	if recorded != nil {
@@ -77,14 +77,14 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	if err == nil && s.Settings.Budget() > 0 && receipt.Created && !known {
 		err = limits.TellSpent(ctx, string(id), memory, 0)
 	}
-	if err != nil && !errors.Is(err, ratelimit.ErrMemory) { // then it stays closed until it is restored
+	if err != nil && !errors.Is(err, ratelimit.ErrMemory) { // after ErrMemory, it stays closed until it is restored
 		return receipt, false, err
 	}
 	closed, unsure, err := toRestore(ctx, limits, id, s.Settings.Budget() > 0)
 	return receipt, closed || unsure && recorded != nil, err
 }
 
-// recordedIn yields the runs that a results store has the outcome of.
+// recordedIn yields the runs whose outcomes a results store has.
 func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) iter.Seq2[enqueue.Recorded, error] {
 	return func(yield func(enqueue.Recorded, error) bool) {
 		for phase := range r.Phases {
@@ -97,9 +97,9 @@ func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) i
 	}
 }
 
-// Resubmitting follows an evaluation to its end. If Redis loses it, it is submitted again;
-// results in the results store are kept. While Redis is unreachable it waits. follow and submit
-// return the errors of this package.
+// Resubmitting follows an evaluation to its end. If Redis loses it, it is submitted again; results
+// in the results store are kept. It waits while Redis is unreachable. follow and submit return the
+// errors of this package.
 func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
 	lost := false
 	for {

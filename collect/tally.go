@@ -11,31 +11,31 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Counts says how far an evaluation is, in runs. Ended includes Failed.
+// Counts says how far an evaluation has come, in runs. Ended includes Failed.
 type Counts struct{ Planned, Ended, Failed int }
 
 // Observer receives an evaluation's progress, from one goroutine at a time. Its methods
 // must not block for long: results wait for them.
 type Observer interface {
-	// Counted replaces all counts. They may be less than before: failed runs may be
-	// retried, and an entry may have been committed twice.
+	// Counted replaces all counts. They may be lower than before: failed runs may be retried, and
+	// an entry may have been committed twice.
 	Counted(Counts)
-	// Committed tells of the entries of a commit and of the counts after it.
+	// Committed receives the entries of a commit and the counts after it.
 	Committed(entries []record.Entry, counts Counts)
-	// Waiting says why nothing can be collected now: an error of Redis or
-	// results.ErrBusy. nil: it can again.
+	// Waiting receives the reason why nothing can be collected now: an error of Redis or
+	// results.ErrBusy. nil: collecting continues.
 	Waiting(why error)
-	// Held tells what holds the evaluation's calls back.
+	// Held receives what holds back the evaluation's calls.
 	Held(Hold)
 }
 
-// Hold is what holds an evaluation's calls back.
+// Hold says what holds back an evaluation's calls.
 type Hold struct {
-	// Cooldowns are those of providers that are down or whose daily quota is used up, and that of
+	// Cooldowns are those of providers that are down or have used up a daily quota, and that of
 	// ratelimit.MemoryID.
 	Cooldowns []ratelimit.Cooldown
-	Others    []string // Redis when it accepts no writes, and paused queues, in words
-	All       bool     // because of Others no call starts
+	Others    []string // in words: Redis if it accepts no writes, and paused queues
+	All       bool     // no call starts because of Others
 }
 
 // unobserved is the Observer of an evaluation without one.
@@ -71,8 +71,8 @@ func (t *tally) change(apply func(*Counts)) {
 	t.observer.Counted(now)
 }
 
-// recount takes the counts from the results store: an entry may be committed twice, and
-// success may replace failure.
+// recount takes the counts from the results store: an entry may be committed twice, and a success
+// may replace a failure.
 func (t *tally) recount(ctx context.Context) error {
 	phases, err := t.sink.Counts(ctx, t.id)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *tally) recount(ctx context.Context) error {
 	return nil
 }
 
-// without takes back the failed runs that are retried.
+// without subtracts the failed runs that are being retried.
 func (t *tally) without(ctx context.Context, retried func(enqueue.Recorded) bool) error {
 	again := 0
 	for run, err := range t.sink.Runs(ctx, t.id, eval.StateFailed) {
@@ -122,7 +122,7 @@ func (t *tally) committed(entries []record.Entry) {
 	t.observer.Committed(entries, now)
 }
 
-// complete reports whether so many runs are in the results store.
+// complete reports whether that many runs are in the results store.
 func (t *tally) complete(ctx context.Context, runs int) (bool, error) {
 	if t.now().Ended < runs {
 		return false, nil
@@ -131,7 +131,7 @@ func (t *tally) complete(ctx context.Context, runs int) (bool, error) {
 	return t.now().Ended >= runs, err
 }
 
-// planned returns the number of runs in all phases of a record, at most.
+// planned returns the maximum number of runs in all phases of a record.
 func planned(r record.Evaluation) int {
 	n := 0
 	for _, phase := range r.Phases {

@@ -13,10 +13,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// until stops an evaluation as soon as its best candidates are known. What it finds depends on
-// the results store alone: at a look, on the verdicts of the first pairs of the plan, once all
-// of their runs have ended. So runs that end out of their order change nothing, and processes
-// that look at the same time agree.
+// until stops an evaluation as soon as its best candidates are known. Its finding depends only on
+// the results store. Each look uses the verdicts of the first pairs of the plan, once all of their
+// runs have ended. So the order in which runs end changes nothing, and processes that look at the
+// same time agree.
 type until struct {
 	id       eval.ID
 	sink     results.Reader
@@ -24,19 +24,18 @@ type until struct {
 	asks     *eval.Evaluation
 	rule     rank.Until
 	phase    int
-	each     int // runs of a pair
-	before   int // runs of the phases before
+	each     int // runs per pair
+	before   int // runs of earlier phases
 	looked   int // the last look
 	last     time.Time
 	known    *results.Known // nil: not yet
-	// stopped says that the fleet has stopped the evaluation, and noted what was known then; nil:
+	// stopped says that the fleet has stopped the evaluation, and stored what was known then; nil:
 	// the process that stopped it has not stored that.
 	stopped bool
 	noted   *results.Known
 }
 
-// newUntil returns nil if the evaluation does not end early, or is one that this program
-// cannot end.
+// newUntil returns nil if the evaluation does not end early, or if this program cannot end it.
 func newUntil(ctx context.Context, s Settings) (*until, error) {
 	how := s.Record.Settings.Until
 	if how == nil {
@@ -68,13 +67,14 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 	return u, u.rule.Check()
 }
 
-// due reports whether a look may be due once so many runs of the evaluation have ended.
+// due reports whether a look may be due once that many runs of the evaluation have ended.
 func (u *until) due(ended int) bool {
 	return u.known == nil && ended >= u.before+u.each*u.rule.Pairs(u.looked+1) && time.Since(u.last) >= askEvery
 }
 
-// look looks whether the best are known, if a look is due. Calls that were in flight at the stop
-// add pairs, so of a stopped evaluation it finds what was known first, not what is known by now.
+// look tests whether the best candidates are known, if a look is due. Calls that were in flight at
+// the stop add pairs. So for a stopped evaluation, it finds what was known first, not what is known
+// by now.
 func (u *until) look(ctx context.Context) error {
 	u.last = time.Now()
 	if u.noted != nil {
@@ -114,7 +114,7 @@ func (e *ending) stopKnown(ctx context.Context) error {
 	if err := u.look(ctx); err != nil || u.known == nil {
 		return err
 	}
-	e.asked = time.Time{} // Redis is asked at once
+	e.asked = time.Time{} // ask Redis at once
 	_, err := u.enqueuer.Stop(ctx, u.id, record.StoppedByUntil)
 	return err
 }

@@ -1,13 +1,13 @@
-// Package controller keeps a fleet going while no worker is up, and says how many
-// calls at once the fleet could use.
+// Package controller keeps a fleet going while no worker is running, and reports how many
+// concurrent calls the fleet could use.
 //
-// It tops queues up, moves delayed tasks whose time has come into their queues, returns
-// the tasks of dead workers, and drains results, as workers and collecting processes do.
-// So a fleet can be scaled to no worker at all, and work that is due shows. It also
-// removes what killed processes left in Redis of evaluations that have ended. Several
-// controllers may run beside any number of workers: each thing is done once.
+// It tops queues up, moves delayed tasks whose time has come into their queues, returns the tasks
+// of dead workers, and drains results, as workers and collecting processes do. So a fleet can be
+// scaled to no worker at all, and due work still shows. It also removes what killed processes left
+// in Redis of evaluations that have ended. Several controllers may run next to any number of
+// workers: everything is done only once.
 //
-// It makes no call.
+// It makes no calls.
 package controller
 
 import (
@@ -44,32 +44,30 @@ const (
 	readTimeEach = 5 * time.Millisecond
 )
 
-// DefaultLatency is how long a call is taken to last while none of its model has
-// ended.
+// DefaultLatency is how long a call is assumed to take until one of its model has ended.
 const DefaultLatency = 10 * time.Second
 
-// Config of a Controller. Client is required, with the hook gate.Prefixed where
+// Config configures a Controller. Client is required; it must have the hook gate.Prefixed if
 // Namespace is not the default.
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace
-	// Latency is how long a call is taken to last of whose model none has ended yet.
-	// Default: DefaultLatency.
+	// Latency is how long a call is assumed to take until one of its model has ended. Default:
+	// DefaultLatency.
 	Latency time.Duration
-	// Collect drains the fleet's evaluations and stores their end. nil: other processes
-	// do.
+	// Collect drains the fleet's evaluations and stores their end. nil: other processes do so.
 	Collect *collect.Fleet
 	Log     zerolog.Logger
 }
 
-// Controller keeps one fleet. Scale is safe for concurrent use beside Run.
+// Controller keeps one fleet going. Scale may be called concurrently with Run.
 type Controller struct {
 	store   *store.Store
-	limiter *ratelimit.Admin // reads; it admits nothing and has no heartbeat
+	limiter *ratelimit.Admin // only reads: admits nothing and has no heartbeat
 	log     zerolog.Logger
 	pace    *pace
 	drained drained
-	collect *collect.Fleet // nil: drains nothing
+	collect *collect.Fleet // nil: drain nothing
 	queues  *asynq.Inspector
 
 	quarantine *quarantine.Quarantine
@@ -79,7 +77,7 @@ type Controller struct {
 	plans map[eval.ID]*eval.Evaluation
 }
 
-// New makes a Controller, which does nothing until Run.
+// New returns a Controller, which does nothing until Run.
 func New(cfg Config) *Controller {
 	s := store.New(cfg.Client, cfg.Namespace)
 	c := &Controller{
@@ -97,8 +95,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Run keeps the fleet until ctx ends. Outages of Redis and of results stores are waited
-// out.
+// Run keeps the fleet going until ctx ends. It waits during outages of Redis and of results stores.
 func (c *Controller) Run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	topUp := enqueue.NewTopUp(c.store, c.limiter, c.log)
@@ -111,8 +108,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// committed counts results that were drained, and learns from them how long calls take
-// and how many tokens they use.
+// committed counts drained results, and learns from them how long calls take and how many tokens
+// they use.
 func (c *Controller) committed(entries []record.Entry) {
 	c.drained.add(len(entries))
 	for _, e := range entries {
@@ -120,7 +117,7 @@ func (c *Controller) committed(entries []record.Entry) {
 	}
 }
 
-// keep handles due tasks and the leftovers of dead workers, unless a worker does.
+// keep handles due tasks and the leftovers of dead workers, unless a worker does so.
 func (c *Controller) keep(ctx context.Context) {
 	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "housekeeping for the queues works again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
@@ -146,11 +143,11 @@ func (c *Controller) filled(ctx context.Context, queue string) {
 	}
 }
 
-// evaluations are those that still have runs to push or to end.
+// evaluations holds those that still have runs to push or to end.
 type evaluations struct {
 	records    []record.Evaluation
 	plans      map[eval.ID]*eval.Evaluation
-	unreadable []eval.ID // are among neither
+	unreadable []eval.ID // in neither of them
 }
 
 func (c *Controller) active(ctx context.Context) (evaluations, error) {
@@ -184,8 +181,8 @@ func (c *Controller) active(ctx context.Context) (evaluations, error) {
 	return found, nil
 }
 
-// planOf is what an evaluation asks, which never changes: it is read once. It fits the
-// record.
+// planOf returns what an evaluation asks, after checking that it fits the record. It reads it once,
+// because it never changes.
 func (c *Controller) planOf(ctx context.Context, r record.Evaluation) (*eval.Evaluation, error) {
 	c.mu.Lock()
 	e := c.plans[r.ID]
@@ -199,7 +196,7 @@ func (c *Controller) planOf(ctx context.Context, r record.Evaluation) (*eval.Eva
 	return e, enqueue.Fits(e, r)
 }
 
-// queuesOf names the queues of evaluations, each once.
+// queuesOf returns the queues of evaluations without duplicates.
 func queuesOf(evaluations []record.Evaluation) []string {
 	queues := map[string]bool{}
 	for _, r := range evaluations {

@@ -14,12 +14,12 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// scrapeTime bounds what a scrape asks of Redis.
+// scrapeTime bounds how long a scrape queries Redis.
 const scrapeTime = 5 * time.Second
 
-// The metrics of a whole fleet. One controller tells them, and no worker, so that no
-// sum counts anything twice. Parts of queues that evaluations have for themselves are
-// counted with their queue: no label holds an evaluation's id.
+// The metrics of a whole fleet. One controller reports them, and no worker, so that sums count
+// nothing twice. A queue of one evaluation alone is counted with the shared queue: no label
+// contains an evaluation's id.
 var (
 	redisUp      = gauge("evalfleet_redis_up", "1 if Redis answered the scrape; 0 if not, in which case the metrics that come from Redis are missing.")
 	workersAlive = gauge("evalfleet_workers", "Workers with a current heartbeat.")
@@ -43,7 +43,7 @@ var (
 	budgetShare = gauge("evalfleet_budget_used_ratio", "Largest share of its budget that an active evaluation has spent or reserved.")
 )
 
-// metric is what samples are told of.
+// metric describes the metric of samples.
 type metric struct {
 	*prometheus.Desc
 	kind prometheus.ValueType
@@ -64,13 +64,13 @@ type sample struct {
 	labels []string
 }
 
-// tell takes a sample.
+// tell receives a sample.
 type tell func(m metric, value float64, labels ...string)
 
-// Describe sends nothing: which queues and limits there are is not known beforehand.
+// Describe sends nothing, because the queues and limits are not known beforehand.
 func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 
-// Collect asks Redis, for a few seconds at most.
+// Collect queries Redis, for a few seconds at most.
 func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
@@ -133,9 +133,9 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	return told, nil
 }
 
-// label is a name from Redis as the value of a label. Anyone who can write to Redis can
-// add queues: names with characters that do not print are quoted as in Go. Prometheus's
-// client panics at invalid UTF-8. Different names have different labels.
+// label returns a name from Redis as the value of a label. Anyone who can write to Redis can add
+// queues, so names with characters that do not print are quoted as in Go. Prometheus's client
+// panics at invalid UTF-8. Different names yield different labels.
 func label(name string) string {
 	if strings.Contains(name, `\`) || harmless.Line(name) != name {
 		quoted := strconv.QuoteToGraphic(name)
@@ -144,10 +144,10 @@ func label(name string) string {
 	return name
 }
 
-// seconds is a time as Prometheus has it.
+// seconds returns a time as Unix seconds, the form that Prometheus uses.
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
-// age is how many seconds ago a time was; 0 of a zero one.
+// age returns how many seconds ago a time was; 0 for the zero time.
 func age(of time.Time) float64 {
 	if of.IsZero() {
 		return 0
@@ -155,7 +155,7 @@ func age(of time.Time) float64 {
 	return max(0, time.Since(of).Seconds())
 }
 
-// older is the earlier of two times; a zero one is none.
+// older returns the earlier of two times. A zero time counts as absent.
 func older(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -178,7 +178,7 @@ func (c *Controller) orphans(ctx context.Context, of map[string]gate.Depth) (map
 	return orphans, nil
 }
 
-// tellQueues tells of queues with the parts that evaluations have for themselves.
+// tellQueues reports queues, each together with those that single evaluations have of it.
 func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, tell tell) {
 	depths, runs, desired := map[string]gate.Depth{}, map[string]Queue{}, map[string]int{}
 	for _, q := range scale.Queues {
@@ -239,7 +239,7 @@ func tellLimits(s *seen, tell tell) {
 	}
 }
 
-// budgets aggregates the budgets of all evaluations, since their number is unbounded.
+// budgets adds up the budgets of all evaluations, because their number is unbounded.
 type budgets struct {
 	n           int
 	total, used int64 // nano-USD

@@ -2,9 +2,9 @@ package controller
 
 import "github.com/evalfleet/evalfleet/record"
 
-// asynq's own metrics, by the names that asynqmon draws its charts from, though
-// Prometheus's rules would have some of them otherwise: the first is no counter and
-// ends in _total, as does the last.
+// asynq's own metrics, with the names from which asynqmon draws its charts. Prometheus's rules
+// would require other names for some of them: the first and the last are not counters but end in
+// _total.
 var (
 	asynqTasks     = gauge("asynq_tasks_enqueued_total", "Number of tasks enqueued; broken down by queue and state.", "queue", "state")
 	asynqSize      = gauge("asynq_queue_size", "Number of tasks in a queue", "queue")
@@ -15,9 +15,9 @@ var (
 	asynqPaused    = gauge("asynq_queue_paused_total", "Number of queues paused", "queue")
 )
 
-// gatherAsynq tells what asynq knows of its queues. Those that evaluations have for
-// themselves are left out: an id would be in the label, and a sum would fall when one
-// goes, which counts must not.
+// gatherAsynq reports what asynq knows of its queues. It leaves out the queues of single
+// evaluations: an id would be in the label. A sum would also fall when one of them disappears,
+// which counters must not do.
 func (c *Controller) gatherAsynq(tell tell) {
 	queues, err := c.queues.Queues()
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Controller) gatherAsynq(tell tell) {
 			continue
 		}
 		info, err := c.queues.GetQueueInfo(name)
-		if err != nil { // it has just gone, or its parts may not be read
+		if err != nil { // it was just deleted, or its parts may not be read
 			c.log.Debug().Err(err).Str("queue", name).Msg("cannot read a queue of asynq")
 			continue
 		}

@@ -17,15 +17,15 @@ var (
 	aofRewriteOK = gauge("evalfleet_redis_aof_last_rewrite_ok", "1 if the last rewrite of the append-only file succeeded.")
 )
 
-// field is one of those in which a server tells of itself. Of the masters of a Cluster
-// amounts are added up, and a state is that of the worst.
+// field is a field of a server's INFO. For the masters of a Cluster, amounts are added up, and a
+// state is the worst of all.
 type field struct {
 	name   string
 	of     metric
 	amount bool
 }
 
-// redisFields are the exported fields, by section.
+// redisFields lists the exported fields by section of INFO.
 var redisFields = map[string][]field{
 	"stats":  {{"evicted_keys", evictedKeys, true}},
 	"memory": {{"used_memory", memoryUsed, true}, {"maxmemory", memoryMax, true}},
@@ -34,8 +34,8 @@ var redisFields = map[string][]field{
 	},
 }
 
-// gatherRedis tells what the server, or the masters of a Cluster, say of themselves;
-// some managed servers do not.
+// gatherRedis reports the INFO of the server, or of the masters of a Cluster. Some managed servers
+// have none.
 func (c *Controller) gatherRedis(ctx context.Context, tell tell) {
 	said := said{of: map[metric]float64{}}
 	if cluster, ok := c.store.Client().(*redis.ClusterClient); ok {
@@ -51,7 +51,7 @@ func (c *Controller) gatherRedis(ctx context.Context, tell tell) {
 	}
 }
 
-// said is what servers have said of themselves.
+// said collects the INFO of servers.
 type said struct {
 	mu sync.Mutex // guards of
 	of map[metric]float64
@@ -91,7 +91,7 @@ func (s *said) add(f field, value float64) {
 	s.of[f.of] = value
 }
 
-// infoValue is a field of INFO as a number: a status is 1 when it is ok.
+// infoValue returns a field of INFO as a number. A status is 1 if it is ok, and 0 if it is err.
 func infoValue(text string) (value float64, ok bool) {
 	switch text {
 	case "ok":

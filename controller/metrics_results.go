@@ -20,7 +20,7 @@ var (
 	drainedLast     = gauge("evalfleet_results_last_drain_timestamp_seconds", "When this process last wrote a result to a results store.")
 )
 
-// gatherResults exports the results of all evaluations together; some are known to be
+// gatherResults reports the results of all evaluations together. known are those known to be
 // unreadable.
 func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell tell) error {
 	ids, err := c.store.Evaluations(ctx)

@@ -7,7 +7,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// paceCalls is over about how many of a model's last calls its mean is taken.
+// paceCalls is about how many of a model's last calls its mean covers.
 const paceCalls = 200
 
 // pace knows how long calls take and how many tokens they use, by "provider:model".
@@ -18,7 +18,7 @@ type pace struct {
 	of map[string]*usual
 }
 
-// usual are means over a model's last calls.
+// usual holds means over a model's last calls.
 type usual struct {
 	calls                  int
 	seconds, input, output float64
@@ -26,7 +26,7 @@ type usual struct {
 
 func newPace(cold time.Duration) *pace { return &pace{cold: cold, of: map[string]*usual{}} }
 
-// add takes in calls that were made and answered.
+// add includes calls that were made and answered.
 func (p *pace) add(calls []record.Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,8 +47,8 @@ func (p *pace) add(calls []record.Call) {
 	}
 }
 
-// ofModel returns the knowledge about a model; without any call, calls is 0 and seconds the
-// configured latency.
+// ofModel returns the means of a model. Before any call, calls is 0 and seconds the configured
+// latency.
 func (p *pace) ofModel(model string) usual {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// soon is how far ahead delayed runs count as runnable, and for how long a provider
-	// must hold calls back to count as closed: about what a worker needs to start.
+	// soon is how far ahead delayed runs count as runnable. A provider must also hold calls back
+	// for so long to count as closed. It is about what a worker needs to start.
 	soon = time.Minute
-	// headroom is how many more calls at once than the usual latency makes of a rate
-	// may be needed, because latencies vary.
+	// headroom is the factor by which more concurrent calls may be needed than the usual latency
+	// makes of a rate, because latencies vary.
 	headroom = 1.2
-	// scaleKept is how old the answer of ServeScale may be: autoscalers ask every 15 to
-	// 30 seconds, and each look takes some 24 commands of Redis.
+	// scaleKept is how old the answer of ServeScale may be. Autoscalers ask every 15 to 30 seconds,
+	// and each look takes about 24 commands of Redis.
 	scaleKept = time.Second
 )
 
-// Scale says how many calls at once the fleet could use now.
+// Scale says how many concurrent calls the fleet could use now.
 type Scale struct {
-	// Desired is what there should be slots for: divided by the slots of a worker, it
-	// is the number of workers. 0: none is needed.
+	// Desired is the number of slots needed: divided by the slots of a worker, it is the number of
+	// workers. 0: none is needed.
 	Desired int     `json:"desired_concurrency"`
 	Queues  []Queue `json:"queues"` // by name
-	Limits  []Limit `json:"limits"` // that hold for any of them, by id
+	Limits  []Limit `json:"limits"` // those that apply to any of the queues, by id
 }
 
-// Queue is one queue's part. Its numbers are of runs, and of the evaluations that are
-// not paused or cancelled.
+// Queue is one queue's part. Its numbers are of runs of evaluations that are neither paused nor
+// cancelled.
 type Queue struct {
 	Name     string `json:"queue"`
 	Planned  int    `json:"planned"`
 	Recorded int    `json:"recorded"`
-	// Parked wait for longer than a minute: delayed, or of a paused provider.
+	// Parked counts runs that wait for longer than a minute: delayed, or of a paused provider.
 	Parked int `json:"parked"`
 	// Runnable is Planned − Recorded − Parked.
 	Runnable int `json:"runnable"`
@@ -54,31 +54,30 @@ type Queue struct {
 	// including jobs running at a provider; without such a limit, the tasks held by workers,
 	// including those that wait to begin.
 	InFlight int `json:"in_flight"`
-	// Allowed is how many calls at once the queue's limits can keep busy, taken one by
-	// one; nil: nothing bounds it.
+	// Allowed is how many concurrent calls the queue's limits can keep busy, without regard to
+	// other queues; nil: unbounded.
 	Allowed *int `json:"allowed"`
-	// BoundBy is the limit, or "cooldown", that keeps Desired below Runnable; empty:
-	// none does.
+	// BoundBy is the limit, or "cooldown", that keeps Desired below Runnable; empty: none.
 	BoundBy string `json:"bound_by,omitempty"`
 	Desired int    `json:"desired_concurrency"`
-	// LatencySeconds is how long its calls are taken to last, those of its slowest
-	// model; Measured: because they did.
+	// LatencySeconds is how long the queue's calls are assumed to take, by its slowest model.
+	// Measured means that calls did take so long.
 	LatencySeconds float64 `json:"latency_seconds"`
 	Measured       bool    `json:"latency_measured"`
 }
 
-// Limit is what a limit comes to in calls at once.
+// Limit is a limit in terms of concurrent calls.
 type Limit struct {
 	ID      string `json:"limit"`
 	Allowed int    `json:"allowed"`
-	InUse   int    `json:"in_use"` // leases, of a concurrency limit; else 0
-	// Wanted is the number its queues could use without the limit, and Desired the number it
-	// allows them.
+	InUse   int    `json:"in_use"` // leases, of a concurrency limit; otherwise 0
+	// Wanted is the number that its queues could use without the limit, and Desired the number that
+	// it allows them.
 	Wanted  int `json:"wanted"`
 	Desired int `json:"desired_concurrency"`
 }
 
-// Of is the part of the scale for some queues.
+// Of returns the part of the scale for the queues that serves accepts.
 func (s Scale) Of(serves func(queue string) bool) Scale {
 	part := Scale{Queues: []Queue{}, Limits: s.Limits}
 	for _, q := range s.Queues {
@@ -90,21 +89,21 @@ func (s Scale) Of(serves func(queue string) bool) Scale {
 	return part
 }
 
-// demand is the demand of one evaluation for one queue.
+// demand is the demand of one evaluation in one queue.
 type demand struct {
 	queue  string
 	scopes []ratelimit.Scope // of its calls, one for each model
 	wanted int               // runs that could be in flight
-	given  int               // what limits leave
+	given  int               // of those, what the limits leave
 	bound  string
 }
 
-// under reports whether a limit holds for all calls of the demand.
+// under reports whether a limit applies to all calls of the demand.
 func (d *demand) under(l ratelimit.Limit) bool {
 	return !slices.ContainsFunc(d.scopes, func(s ratelimit.Scope) bool { return !l.Matches(s) })
 }
 
-// capacity is what a limit comes to in calls at once.
+// capacity is a limit's capacity in concurrent calls.
 type capacity struct {
 	limit   ratelimit.Limit
 	id      string
@@ -112,18 +111,18 @@ type capacity struct {
 	inUse   int
 }
 
-// Scale looks at every queue and limit. For each queue it takes the smaller of the number of
-// runs that could run (planned − recorded − parked) and the number of calls that the
-// queue's limits can keep busy; then shared limits are divided among queues. A rate keeps rate
-// × latency calls busy (Little's law), with a fifth more because latencies vary; a rate of
-// tokens, that divided by the tokens of the usual call.
+// Scale looks at every queue and limit. For each queue, it takes the smaller of the number of runs
+// that could run (planned − recorded − parked) and the number of calls that the queue's limits can
+// keep busy. Then it divides shared limits among queues. A rate keeps rate × latency calls busy
+// (Little's law), with a fifth more because latencies vary. A rate of tokens is first divided by
+// the tokens of the usual call.
 //
-// Limits that contain each other (a model's in its provider's in the fleet's) are applied from
-// the narrowest to the widest, which is exact for them; where they only overlap, the result
-// keeps every one of them and may be less than the most.
+// Limits that contain each other (a model's in its provider's in the fleet's) are applied from the
+// narrowest to the widest, which is exact for them. If they only overlap, the result keeps all of
+// them and may be less than the optimum.
 //
-// It is never less than the number in flight, so no busy worker is removed, and 0 when nothing
-// can run and nothing is in flight.
+// The result is never less than the number in flight, so that no busy worker is removed. It is 0 if
+// nothing can run and nothing is in flight.
 func (c *Controller) Scale(ctx context.Context) (Scale, error) {
 	seen, err := c.look(ctx)
 	if err != nil {
@@ -132,16 +131,16 @@ func (c *Controller) Scale(ctx context.Context) (Scale, error) {
 	return c.scale(seen), nil
 }
 
-// seen is what a look at Redis saw.
+// seen is the state of Redis at one look.
 type seen struct {
 	evaluations
 	standings map[eval.ID]store.Standing
-	depths    map[string]gate.Depth // by queue; delayed tasks are due for soon
+	depths    map[string]gate.Depth // by queue; due delayed tasks include those due soon
 	usage     []ratelimit.Usage
 	cooldowns []ratelimit.Cooldown
 }
 
-// look asks Redis once for what scale and metrics are made of.
+// look queries Redis once for everything that scale and metrics need.
 func (c *Controller) look(ctx context.Context) (*seen, error) {
 	s := &seen{depths: map[string]gate.Depth{}}
 	var err error
@@ -167,7 +166,7 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
-// scale computes Scale, in concurrent calls, from what was seen.
+// scale computes the Scale from what was seen.
 func (c *Controller) scale(s *seen) Scale {
 	queues := map[string]*Queue{}
 	for name, depth := range s.depths {
@@ -181,7 +180,7 @@ func (c *Controller) scale(s *seen) Scale {
 	return divide(queues, demands, c.capacities(s, demands))
 }
 
-// demandsOf adds an evaluation's runs to its queues, and returns its demand for each.
+// demandsOf adds an evaluation's runs to its queues, and returns its demand in each.
 func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing, queues map[string]*Queue) []*demand {
 	var demands []*demand
 	for i, phase := range r.Phases {
@@ -223,8 +222,8 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 	return demands
 }
 
-// fit subtracts runs that are delayed for long, or in a queue paused in asynq, from the
-// demands, and returns for each queue the rest and the duration of its calls.
+// fit subtracts runs with a long delay, or in a queue paused in asynq, from the demands. It returns
+// for each queue the rest and the duration of its calls.
 func (c *Controller) fit(queues map[string]*Queue, demands []*demand, depths map[string]gate.Depth) {
 	for name, q := range queues {
 		parked := depths[name].Delayed
@@ -249,7 +248,7 @@ func (c *Controller) fit(queues map[string]*Queue, demands []*demand, depths map
 	}
 }
 
-// capacities are the limits in force that hold for any demand, the narrowest first.
+// capacities returns the limits in force that apply to any demand, the narrowest first.
 func (c *Controller) capacities(s *seen, demands []*demand) []capacity {
 	var all []capacity
 	holds := func(l ratelimit.Limit) (models []ratelimit.Scope) {
@@ -280,7 +279,7 @@ func (c *Controller) capacities(s *seen, demands []*demand) []capacity {
 	return all
 }
 
-// narrowestFirst sorts by how many demands a limit holds for.
+// narrowestFirst sorts by the number of demands that a limit applies to.
 func narrowestFirst(all []capacity, demands []*demand) {
 	covers := map[string]int{}
 	for _, of := range all {
@@ -295,15 +294,15 @@ func narrowestFirst(all []capacity, demands []*demand) {
 	})
 }
 
-// keepsBusy is how many calls at once a limit can keep busy, of models whose calls
-// take as long as they usually do.
+// keepsBusy returns how many concurrent calls a limit can keep busy, if calls of the models take as
+// long as usual.
 func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int {
 	l := u.Limit
 	switch {
 	case l.Kind == ratelimit.Concurrency:
 		return int(l.Max)
 	case l.Kind == ratelimit.Cost:
-		return math.MaxInt // the evaluation is paused when it is spent
+		return math.MaxInt // once it is spent, the evaluation is paused
 	case l.Resets != "":
 		return int(max(0, l.Max-int64(u.InUse)))
 	}
@@ -320,7 +319,7 @@ func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int 
 		case ratelimit.OutputTokens:
 			units = usual.output
 		}
-		if units <= 0 { // nothing is known of its tokens yet
+		if units <= 0 { // its tokens are not known yet
 			return math.MaxInt
 		}
 		most = max(most, perSecond/units*usual.seconds*headroom)
@@ -331,7 +330,7 @@ func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int 
 	return max(1, int(math.Ceil(most)))
 }
 
-// divide gives each demand what the limits leave it, and sums.
+// divide gives each demand what the limits leave it, and returns the sums.
 func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) Scale {
 	scale := Scale{Queues: []Queue{}, Limits: []Limit{}}
 	for _, d := range demands {
@@ -386,7 +385,7 @@ func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) 
 	return scale
 }
 
-// share reduces the demands under a limit to the amount it allows them together, each in
+// share reduces the demands under a limit to the amount that it allows them together, each in
 // proportion, and returns the remainder.
 func share(under []*demand, wanted int, of capacity) (left int) {
 	if wanted <= of.allowed {
@@ -408,10 +407,10 @@ func share(under []*demand, wanted int, of capacity) (left int) {
 	return left
 }
 
-// ServeScale answers GET /scale with Scale as JSON; with queue=NAME, which may be repeated, for
-// those queues and the parts of them that evaluations have for themselves. While Redis is
-// unreachable the status is 503, on which autoscalers keep the current number. Redis is asked
-// at most once a second, however many clients ask.
+// ServeScale answers GET /scale with Scale as JSON. With queue=NAME, which may be repeated, it is
+// restricted to those queues, including those that single evaluations have of them. While Redis is
+// unreachable, the status is 503, on which autoscalers keep the current number. It queries Redis at
+// most once per second, however many clients ask.
 func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
 	scale, err := c.scales.Get(r.Context(), struct{}{})
 	if err != nil {

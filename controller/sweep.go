@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// sweepEvery is how often it is looked for what killed processes left.
+// sweepEvery is how often the controller looks for what killed processes left.
 const sweepEvery = 30 * time.Second
 
-// sweep removes what killed processes left, if no other controller does.
+// sweep removes what killed processes left, unless another controller does.
 func (c *Controller) sweep(ctx context.Context) {
 	spell := outage.Spell{Log: c.log, Fails: "cannot list leftovers of evaluations; retrying", Works: "listing leftovers of evaluations works again", Elsewhere: true}
 	sweeps := c.newSweeps()
@@ -26,8 +26,8 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 }
 
-// sweeps are those of one controller. Two that sweep at once, as when one was frozen,
-// cost Redis twice as much and do no harm.
+// sweeps are those of one controller. If two sweep at once, because one was suspended, this costs
+// Redis twice as much and does no harm.
 type sweeps struct {
 	*Controller
 	lock    *store.Lock
@@ -42,12 +42,12 @@ func (c *Controller) newSweeps() *sweeps {
 	}
 }
 
-// step sweeps once, unless another controller does. Tasks held by dead workers are returned
-// first, including those in queues without an active evaluation.
+// step sweeps once, unless another controller does. It first returns tasks held by dead workers,
+// including those in queues without an active evaluation.
 func (s *sweeps) step(ctx context.Context) error {
 	held, err := s.lock.Hold(ctx)
 	if err != nil || !held {
-		s.sweeper = nil // its last view may be outdated at its next sweep
+		s.sweeper = nil // its last view may be outdated at the next sweep
 		return err
 	}
 	if s.sweeper == nil {

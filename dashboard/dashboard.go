@@ -24,13 +24,13 @@ import (
 	"github.com/evalfleet/evalfleet/web"
 )
 
-// closeTime is how long answers under way have after a stop.
+// closeTime is how long answers in progress have to end after a stop.
 const closeTime = 3 * time.Second
 
-// Dashboard is pages, and what they show.
+// Dashboard holds the pages, and what they show.
 type Dashboard struct {
 	web.Config
-	Start   string      // path of the page to begin with
+	Start   string      // path of the first page
 	Changes bool        // people may change evaluations and submit them
 	TLS     *tls.Config // nil: http
 }
@@ -40,15 +40,15 @@ func (d *Dashboard) ShowFleet(f *fleet.Connection) {
 	d.steer(f, "")
 	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := f.Reader(ctx, id)
-		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // in a store that was not named here
+		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // in another results store
 			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
 		}
 		return reader, err
 	}
 }
 
-// ShowFolder makes the pages show an output folder. storeIn finds its results store, and its
-// evaluation if the store has others, too.
+// ShowFolder makes the pages show an output folder. storeIn finds its results store. only is the
+// folder's evaluation, if the store has others, too.
 func (d *Dashboard) ShowFolder(dir string, storeIn func() (url string, only eval.ID, err error)) {
 	d.Folder = &web.Folder{
 		Open: func(ctx context.Context) (results.Reader, error) {
@@ -76,14 +76,14 @@ func (d *Dashboard) steer(f *fleet.Connection, dir string) {
 	}
 }
 
-// Exposed reports whether anyone on other machines can see the pages at an address: they have no
-// login, and the address is not loopback.
+// Exposed reports whether anyone on other machines can see the pages at an address, because the
+// pages have no login and the address is not a loopback address.
 func (d *Dashboard) Exposed(address net.Addr) bool {
 	at, ok := address.(*net.TCPAddr)
 	return d.Accounts == nil && (!ok || !at.IP.IsLoopback())
 }
 
-// Serve serves the pages until ctx ends, which is no failure, and closes the listener. It passes
+// Serve serves the pages until ctx ends, which is not an error, and closes the listener. It passes
 // their address to begun first.
 func (d *Dashboard) Serve(ctx context.Context, listener net.Listener, begun func(address string)) error {
 	pages := web.New(d.Config)
@@ -113,7 +113,7 @@ func (d *Dashboard) Serve(ctx context.Context, listener net.Listener, begun func
 }
 
 // PrometheusURL checks the address of a Prometheus. asynqmon's page contains it, so it must not
-// have a password. An empty one means that there is none.
+// have a password. An empty address means that there is none.
 func PrometheusURL(text string) (string, error) {
 	if text == "" {
 		return "", nil

@@ -16,9 +16,9 @@ import (
 	"github.com/evalfleet/evalfleet/web"
 )
 
-// Accept makes the pages store evaluations of up to so many bytes that are sent to them, if they
-// may change evaluations at all. Authors of such evaluations are trusted like those of evaluation
-// files: they can name the providers that are known, but no keys, addresses or files of this
+// Accept makes the pages store evaluations that are sent to them, of up to that many bytes. It has
+// no effect if the pages must not change evaluations. Authors of such evaluations are trusted like
+// those of evaluation files: they can name known providers, but no keys, addresses or files of this
 // machine.
 func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64) {
 	if !d.Changes {
