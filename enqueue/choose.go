@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Due is the phase that can now be chosen: it is open, and every run of the phases before it
-// has ended.
+// Due returns the phase that can now be chosen: it is open, and every run of the earlier phases has
+// ended. due is false if there is none.
 func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 	for i, p := range r.Phases {
 		if p.Open {
@@ -26,10 +26,10 @@ func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 	return 0, false
 }
 
-// Choose starts the due phase of an evaluation: choose computes its documents from the results,
-// which must all be in the results store by now, and stores them there permanently. Choose
-// may be repeated after any failure, and several processes may call it at once: the phase is
-// written once. false: none is due.
+// Choose starts the due phase of an evaluation. choose computes its documents from the results,
+// which must all be in the results store by now, and stores them there permanently. Choose may be
+// repeated after any failure, and several processes may call it at once: the phase is written once.
+// It returns false if no phase is due.
 func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error)) (bool, error) {
 	e, err := q.Store.Plan(ctx, id)
 	if err != nil {
@@ -68,7 +68,7 @@ func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx conte
 	}
 }
 
-// Chosen is an open phase of r with the documents it compares, and the resulting runs.
+// Chosen returns an open phase of r with the documents that it compares, and the resulting runs.
 func Chosen(e *eval.Evaluation, r record.Evaluation, phase int, choice *plan.Choice) (record.Phase, error) {
 	of := r
 	of.Phases = append([]record.Phase{}, r.Phases[:phase+1]...)

@@ -10,10 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// clearTasks removes the tasks of an evaluation from queues, unless a worker holds them, and
-// those of runs that have a job at a provider: the worker that drops such a task cancels the
-// job. Call it for an evaluation that has ended or has no record. If the evaluation resumes
-// meanwhile, its runs are pushed again.
+// clearTasks removes an evaluation's tasks in these states from queues. It leaves tasks that a
+// worker holds, and those of runs that have a job at a provider: the worker that drops such a task
+// cancels the job. Call it for an evaluation that has ended or has no record. If the evaluation
+// resumes meanwhile, its runs are pushed again.
 func clearTasks(ctx context.Context, s *store.Store, id eval.ID, queues []string, states []gate.State) error {
 	var jobs map[string]bool
 	pick := func(ctx context.Context, state gate.State, tasks []string) (chosen []string, err error) {
@@ -47,8 +47,8 @@ func clearTasks(ctx context.Context, s *store.Store, id eval.ID, queues []string
 	return s.PushAgain(ctx, id)
 }
 
-// queuesFor are the queues that may have tasks of an evaluation: those that are known,
-// but for other evaluations' own ones.
+// queuesFor returns the known queues that may have tasks of an evaluation: all but those of another
+// evaluation alone.
 func queuesFor(ctx context.Context, s *store.Store, id eval.ID) ([]string, error) {
 	queues, err := s.Queues(ctx)
 	return slices.DeleteFunc(queues, func(queue string) bool {
@@ -57,9 +57,9 @@ func queuesFor(ctx context.Context, s *store.Store, id eval.ID) ([]string, error
 	}), err
 }
 
-// forgetQueues removes queues from asynq's list if they are empty and no evaluation uses them,
-// and with drop also from ours. Use drop only for queues to which no process can be about to
-// push.
+// forgetQueues removes queues from asynq's list if they are empty and no evaluation uses them. With
+// drop, it also removes them from ours. Use drop only for queues to which no process can be about
+// to push.
 func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop bool) error {
 	used, err := usedQueues(ctx, s)
 	if err != nil {
@@ -84,7 +84,7 @@ func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop boo
 	if len(forgotten) == 0 {
 		return nil
 	}
-	// An evaluation submitted meanwhile has its record before it pushes.
+	// An evaluation submitted meanwhile has a record before it pushes.
 	if used, err = usedQueues(ctx, s); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop boo
 	return nil
 }
 
-// usedQueues tells which queues evaluations use. A cancelled one uses none. Of one that
-// this program cannot read, every queue may be.
+// usedQueues returns a function that reports whether evaluations use a queue. A cancelled one uses
+// none. One that this program cannot read may use every queue.
 func usedQueues(ctx context.Context, s *store.Store) (func(queue string) bool, error) {
 	ids, err := s.Evaluations(ctx)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package enqueue puts an evaluation into Redis and keeps its queues filled.
+// Package enqueue stores an evaluation in Redis and keeps its queues filled.
 //
-// A submission stores record, plan and documents, and pushes the first window
-// of run tasks; TopUp pushes the rest as the fleet works through them, so that
-// Redis holds a window and not millions. It executes no run and reads no
-// result.
+// A submission stores record, plan and documents, and pushes the first window of run tasks. TopUp
+// pushes the rest as the fleet works through them, so that Redis holds a window and not millions.
+// The package executes no run and reads no result.
 package enqueue
 
 import (
@@ -29,43 +28,43 @@ type Submission struct {
 	Evaluation *eval.Evaluation  // normalised
 	Texts      map[string]string // of documents and votes, by hash
 	Settings   record.Settings
-	SinkURL    string // where its results are to go; empty: the drainer's choice
-	// Sink is the id of the results store that has runs of the evaluation: no other drains
-	// what a submission creates. Empty: the first that drains it.
+	SinkURL    string // where its results belong; empty: the process that drains chooses
+	// Sink is the id of the results store that has runs of the evaluation: no other may drain what
+	// a submission creates. Empty: the first one that drains it.
 	Sink string
-	// Recorded are the runs that the evaluation's results store has, for a Redis that
-	// does not know the evaluation; nil: none.
+	// Recorded yields the runs that the evaluation's results store has, for a Redis that does not
+	// know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
-	// Choices are what phases compare that was chosen from results before, by their
-	// numbers, as the results store has it; nil: none.
+	// Choices are the choices of phases that were made from results before, by phase number, from
+	// the results store; nil: none.
 	Choices []*plan.Choice
-	// Jobs are jobs in the results store whose calls have not ended. A
-	// submission that creates the record gives them back to their runs.
+	// Jobs are jobs in the results store whose calls have not ended. A submission that creates the
+	// record gives them back to their runs.
 	Jobs []record.Job
-	// Settle is called once the record exists, and before any run can be pulled, by a submission
-	// that creates the record of an evaluation submitted before: it waits until workers have
+	// Settle is called by a submission that creates the record of an evaluation submitted before.
+	// The record exists then, and no run can be pulled yet. Settle waits until workers have
 	// recorded again what Redis has lost. nil: there is nothing to wait for.
 	Settle func(context.Context) error
-	// Lost is set by a program that submits by itself what Redis has lost. Where Redis
-	// knows the evaluation after all, it stays as it is: paused, if it is paused.
+	// Lost is set by a program that resubmits what Redis has lost without being asked. If Redis has
+	// the evaluation after all, it stays as it is, even if it is paused.
 	Lost bool
 	// Retry selects the failed runs to retry, each as a run of its next generation; nil: none.
 	Retry func(Recorded) bool
 }
 
-// Recorded is one run that a results store has the outcome of.
+// Recorded is a run whose outcome a results store has.
 type Recorded struct {
 	Phase, Index int
 	State        eval.State
 	Generation   int
 }
 
-// Receipt says what a submission came to.
+// Receipt is the result of a submission.
 type Receipt struct {
 	ID      eval.ID
-	Created bool // false: Redis knew the evaluation, which resumes
-	// Kept is set when the submission's settings differ from those in force and
-	// the evaluation is active: they stay until it is not.
+	Created bool // false: Redis had the evaluation, which resumes
+	// Kept is set if the submission's settings differ from those in force and the evaluation is
+	// active. The old settings stay until it is no longer active.
 	Kept   bool
 	Runs   int // in all phases
 	Queues []string
@@ -76,11 +75,11 @@ type Enqueuer struct {
 	Store  *store.Store
 	Limits Limits
 	Log    zerolog.Logger
-	Queued func(task record.Task, at time.Time) // as in TopUp
+	Queued func(task record.Task, at time.Time) // like TopUp.Queued
 }
 
-// Limits is the registry of limits: an evaluation's are pinned from before its
-// first run can start until its last has ended. *ratelimit.Admin is one.
+// Limits is the registry of limits. It pins an evaluation's limits from before its first run can
+// start until its last has ended. *ratelimit.Admin implements it.
 type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
@@ -90,8 +89,8 @@ type Limits interface {
 	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
 }
 
-// Submit stores an evaluation and pushes the first window of its runs. Submitting it again
-// resumes it: recorded results are kept. Submit may be repeated after any failure.
+// Submit stores an evaluation and pushes the first window of its runs. Submitting it again resumes
+// it and keeps recorded results. Submit may be repeated after any failure.
 func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	id := s.Evaluation.ID()
 	r, plans, err := Plan(id, s.Evaluation, s.Settings, s.Choices...)
@@ -121,8 +120,8 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 			return Receipt{}, err
 		}
 	}
-	// No run can start before the evaluation is activated, and none may before
-	// its limits are pinned.
+	// No run can start before the evaluation is activated, and none may start before its limits are
+	// pinned.
 	if err := register(ctx, q.Store, q.Limits, r); err != nil {
 		return Receipt{}, err
 	}
@@ -150,8 +149,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	return receipt, q.start(ctx, id)
 }
 
-// logLimits tells the operator which limits are in force until the evaluation
-// has ended.
+// logLimits logs for the operator which limits are in force until the evaluation has ended.
 func (q *Enqueuer) logLimits(r record.Evaluation) {
 	limits := make([]string, len(r.Settings.Limits))
 	for i, limit := range r.Settings.Limits {
@@ -165,8 +163,9 @@ func (q *Enqueuer) logLimits(r record.Evaluation) {
 		Msg("limits are pinned")
 }
 
-// resume is the record of an evaluation that Redis knows, with those settings of a new
-// submission that may take effect now. The queues stay: ended runs are counted by queue.
+// resume returns the record of an evaluation that Redis has, with those settings of a new
+// submission that may take effect now. kept reports that the settings in force stay. The queues
+// stay, because ended runs are counted by queue.
 func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
 	old, err := q.Store.WithChoices(ctx, asked.ID)
 	if err != nil {
@@ -183,7 +182,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 				return p.JudgeQueues
 			}
 		}
-		return JudgeQueues(r.ID, s.Evaluation, kind, r.Settings) // no run of it was within the limit
+		return JudgeQueues(r.ID, s.Evaluation, kind, r.Settings) // no run of it was within the limit before
 	}
 	if r.Phases, _, err = layOut(s.Evaluation, r, queuesOf, old.Choices()); err != nil {
 		return r, false, err
@@ -215,15 +214,15 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 	return r, false, nil
 }
 
-// encoded is what of a record may change, as it is stored.
+// encoded returns the parts of a record that may change, in their stored form.
 func encoded(r record.Evaluation) [2]string {
-	settings, _ := json.Marshal(r.Settings) // plain data, which Create has encoded before
+	settings, _ := json.Marshal(r.Settings) // no error: plain data, which Create has encoded before
 	phases, _ := json.Marshal(r.Phases)
 	return [2]string{string(settings), string(phases)}
 }
 
-// Plan lays out an evaluation's phases and queues, without Redis. choices are, by phase number,
-// the documents chosen earlier from results.
+// Plan lays out an evaluation's phases and queues, without Redis. choices are, by phase number, the
+// documents chosen earlier from results.
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*plan.Choice) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
 	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
@@ -235,10 +234,11 @@ func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*
 	return r, plans, nil
 }
 
-// layOut is the table of phases within the settings' limit, with their plans.
+// layOut returns the phases within the settings' limit, with their plans. Phases that were chosen
+// stay, even beyond the limit.
 func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice) ([]record.Phase, []*plan.Plan, error) {
 	r.Phases = nil
-	kept := 0 // also phases beyond the limit that were chosen: for good, whatever the limit
+	kept := 0 // also the chosen phases beyond the limit, which stay
 	for i, kind := range plan.Phases(e) {
 		p := record.Phase{Kind: kind, JudgeQueues: queuesOf(kind), Queues: map[string]int{}}
 		if i < len(choices) && choices[i] != nil {
@@ -264,8 +264,8 @@ func fill(phase *record.Phase, p *plan.Plan) {
 	}
 }
 
-// Fits reports an error unless the phases of a record are those of the evaluation, so
-// that its plans can be made. It is a store.ErrUnreadable.
+// Fits reports an error unless the phases of a record are those of the evaluation, so that its
+// plans can be made. The error is a store.ErrUnreadable.
 func Fits(e *eval.Evaluation, r record.Evaluation) error {
 	kinds := plan.Phases(e)
 	for i, phase := range r.Phases {
@@ -301,8 +301,9 @@ func runsFit(e *eval.Evaluation, r record.Evaluation, plans []*plan.Plan) error 
 	return nil
 }
 
-// Read loads an evaluation to work on: its record and its content, each checked, and its plans,
-// if they fit the record. store.ErrNoEvaluation, store.ErrUnreadable.
+// Read loads an evaluation: its record and its content, each checked, and its plans, if they fit
+// the record. The error is store.ErrNoEvaluation or store.ErrUnreadable if it is not there or
+// unusable.
 func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *eval.Evaluation, []*plan.Plan, error) {
 	r, err := s.WithChoices(ctx, id)
 	if err != nil {
@@ -322,8 +323,8 @@ func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *
 	return r, e, plans, nil
 }
 
-// Plans rebuilds the plan of every phase from an evaluation and its record.
-// Phases that lie wholly beyond Settings.Limit have none.
+// Plans rebuilds the plan of every phase from an evaluation and its record. Phases entirely beyond
+// Settings.Limit have no plan.
 func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 	if err := Fits(e, r); err != nil {
 		return nil, err
@@ -343,15 +344,15 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 		if r.Settings.Limit > 0 && left <= 0 {
 			break
 		}
-		left = max(left, 0) // without a limit it stays 0, which means all
+		left = max(left, 0) // without a limit, left stays 0, which means all
 	}
 	return plans, nil
 }
 
-// JudgeQueues names the queue of each judge of a kind: runs that share a limit set share a
-// queue. A model with limits of its own has a queue of its own, a group has one for all its
-// models. An evaluation with tighter limits than its provider or group has separate queues, so
-// that its runs do not block others.
+// JudgeQueues returns the queue of each judge of a kind: runs that share a set of limits share a
+// queue. A model with limits of its own has its own queue; a group has one for all its models. An
+// evaluation with tighter limits than its provider or group has separate queues, so that its runs
+// do not block others.
 func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record.Settings) []string {
 	judges := e.Asked(kind)
 	queues := make([]string, len(judges))
@@ -392,8 +393,8 @@ func tightest(a, b int64) int64 {
 	return min(a, b)
 }
 
-// restore names the queue of each recorded run. Those that retry picks have not
-// ended, in their next generation.
+// restore returns the state of each recorded run with its queue. Runs that retry selects count as
+// not ended, in their next generation.
 func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error], retry func(Recorded) bool) ([]store.Restored, error) {
 	if recorded == nil {
 		return nil, nil
@@ -421,7 +422,7 @@ func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recor
 	return restored, nil
 }
 
-// task is the payload of one run, of generation 0.
+// task returns the payload of one run, of generation 0.
 func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Run) record.Task {
 	shown := e.Shown(kind)
 	documents := []string{shown[run.First].ID}
@@ -443,8 +444,8 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 	return t
 }
 
-// restoreJobs gives runs the jobs back that Redis has forgotten, and has the limits
-// count them. What workers have saved of a run meanwhile is newer and stays.
+// restoreJobs gives runs back the jobs that Redis has forgotten, and counts them under the limits.
+// What workers have saved of a run meanwhile is newer and stays.
 func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Job) error {
 	if len(jobs) == 0 {
 		return nil

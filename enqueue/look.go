@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// look is what a TopUp found when it last looked at an active evaluation. One that
-// has not changed since the look before is looked at less and less often.
+// look is the result of a TopUp's last look at an active evaluation. TopUp looks less and less
+// often at an evaluation that has not changed since the look before.
 type look struct {
 	standing store.Standing
 	shares   map[string][]*share // by queue
@@ -38,11 +38,11 @@ func (l *look) after(standing store.Standing, now time.Time, longest time.Durati
 	return next
 }
 
-// longest is how long at most between two looks at n evaluations.
+// longest returns the longest time between two looks at n evaluations.
 func longest(n int) time.Duration { return max(slowTick, time.Duration(n)*lookTimeEach) }
 
-// Tick looks at every active evaluation once, ends those that are complete, and
-// pushes what each queue lacks. An evaluation that cannot be read is left alone.
+// Tick looks at every active evaluation once, ends those that are complete, and pushes what each
+// queue lacks. It skips evaluations that cannot be read.
 func (t *TopUp) Tick(ctx context.Context) error {
 	ids, err := t.store.Active(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (t *TopUp) Tick(ctx context.Context) error {
 	return t.tick(ctx, ids, ids, time.Now())
 }
 
-// tickOne is Tick for one active evaluation, which gets no more than an equal part of
-// its queues' windows: the fleet looks after the others.
+// tickOne does what Tick does for one active evaluation. The evaluation gets no more than an equal
+// share of its queues' windows: the fleet looks after the others.
 func (t *TopUp) tickOne(ctx context.Context, id eval.ID) error {
 	ids, err := t.store.Active(ctx)
 	if err != nil || !slices.Contains(ids, id) {
@@ -63,8 +63,8 @@ func (t *TopUp) tickOne(ctx context.Context, id eval.ID) error {
 	return t.tick(ctx, ids, ids, time.Now())
 }
 
-// step looks at those active evaluations at which it is time to look, and returns when
-// there is more to do.
+// step looks at those active evaluations that are due for a look. It returns when there is more to
+// do.
 func (t *TopUp) step(ctx context.Context, now time.Time) (next time.Duration, err error) {
 	ids, err := t.store.Active(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 	return nil
 }
 
-// forget forgets evaluations that are active no more, and queues in which none has been
+// forget drops the state of evaluations that are no longer active, and of queues that have had none
 // for a while.
 func (t *TopUp) forget(active map[eval.ID]bool, now time.Time) {
 	maps.DeleteFunc(t.looks, func(id eval.ID, _ *look) bool { return !active[id] })
@@ -150,7 +150,7 @@ func (t *TopUp) forget(active map[eval.ID]bool, now time.Time) {
 	maps.DeleteFunc(t.pace, func(_ string, p *pace) bool { return now.Sub(p.at) > paceKept })
 }
 
-// standings are the last seen states of the active evaluations.
+// standings returns the last seen states of the active evaluations.
 func (t *TopUp) standings() map[eval.ID]store.Standing {
 	all := make(map[eval.ID]store.Standing, len(t.looks))
 	for id, l := range t.looks {
@@ -159,7 +159,7 @@ func (t *TopUp) standings() map[eval.ID]store.Standing {
 	return all
 }
 
-// fillAll fills the queues of evaluations that were just looked at.
+// fillAll fills the queues of the evaluations just looked at.
 func (t *TopUp) fillAll(ctx context.Context) error {
 	queues, fresh := map[string][]*share{}, map[string]bool{}
 	for _, l := range t.looks {
@@ -179,7 +179,7 @@ func (t *TopUp) fillAll(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("fill queue %s: %w", queue, err))
 		}
 		if err != nil && !quarantine.Concerns(err) {
-			break // Redis is away: the other queues fail likewise
+			break // Redis is unreachable: the other queues would fail, too
 		}
 		for _, s := range queues[queue] {
 			s.fresh = false

@@ -10,25 +10,25 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// How long no run of a share may end before its tasks are looked for. Where they are
-// all there, because calls take long, the time doubles up to longestStall.
+// How long no run of a share may end before its tasks are searched for. If they are all there,
+// because calls take long, the time doubles up to longestStall.
 const (
 	stallTime    = 5 * time.Second
 	longestStall = 2 * time.Minute
-	// Each task that is looked for costs a command. Of many evaluations that stall at
-	// once, tasksPerSecond are looked for, after a first tasksAtOnce.
+	// Searching for a task costs a command. If many evaluations stall at once, tasksPerSecond are
+	// searched for, after tasksAtOnce at the beginning.
 	tasksPerSecond = 500
 	tasksAtOnce    = largestWindow
 )
 
-// allowance is how many more tasks may be looked for.
+// allowance is how many more tasks may be searched for.
 type allowance struct {
 	tasks float64
 	at    time.Time
 }
 
-// take reports whether n more tasks may be looked for. A share may have more tasks than
-// are ever allowed at once, so the last one taken may exceed the allowance.
+// take reports whether n more tasks may be searched for. A share may have more tasks than are ever
+// allowed at once, so the last one taken may exceed the allowance.
 func (a *allowance) take(n int, now time.Time) bool {
 	if a.at.IsZero() {
 		a.tasks = tasksAtOnce
@@ -43,24 +43,24 @@ func (a *allowance) take(n int, now time.Time) bool {
 	return true
 }
 
-// shareKey names one phase's part of a queue.
+// shareKey identifies one phase's part of a queue.
 type shareKey struct {
 	evaluation eval.ID
 	phase      int
 	queue      string
 }
 
-// stall is since when no run of a share has ended and none was pushed.
+// stall says since when no run of a share has ended and none was pushed.
 type stall struct {
 	ended, cursor int
 	since         time.Time
-	wait          time.Duration // after since, until the tasks are looked for
+	wait          time.Duration // after since, before its tasks are searched for
 }
 
 // pushLost pushes again the missing runs of a stalled share: runs that were pushed and have not
-// ended, and for which asynq has no task that can be pulled. Tasks are lost when a user deletes
-// or archives them, when Redis loses them, and when a worker drops them because of a pause that
-// has ended since.
+// ended, and for which asynq has no task that can be pulled. Tasks are lost when a user deletes or
+// archives them, when Redis loses them, and when a worker drops them because of a pause that has
+// ended since.
 func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bool, err error) {
 	key := shareKey{s.record.ID, s.phase, queue}
 	if s.cursor <= s.ended+s.parked {
@@ -89,7 +89,7 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	return true, push(ctx, t.store, queue, lost, s.record.Keeps, told(t.Queued))
 }
 
-// lost are the tasks of a share's runs that should be in the queue and are not.
+// lost returns the tasks of a share's runs that should be in the queue and are not.
 func (t *TopUp) lost(ctx context.Context, queue string, s *share) ([]record.Task, error) {
 	p := s.plans[s.phase]
 	first, last := s.firstOf(p, p.At(queue, 0).Index), p.At(queue, s.cursor-1).Index

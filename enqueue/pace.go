@@ -4,26 +4,26 @@ import "time"
 
 // The window of a queue: how many of its tasks wait in Redis, pushed and not begun.
 const (
-	windowTime    = 30 * time.Second // of the queue's pace
+	windowTime    = 30 * time.Second // what the queue ends in this time
 	smallWindow   = 20
 	firstWindow   = 500 // before the pace is known
 	largestWindow = 2000
-	pushBatch     = 500              // tasks a pipeline
-	paceKept      = 10 * time.Minute // after the queue was looked at last
+	pushBatch     = 500              // tasks per pipeline
+	paceKept      = 10 * time.Minute // after the last look at the queue
 )
 
-// pace is how fast a queue's runs end.
+// pace measures how fast a queue's runs end.
 type pace struct {
 	ended     int
 	at        time.Time
-	perSecond float64 // negative: not known yet
+	perSecond float64 // negative: unknown
 }
 
-// nextTick is when to look again at the busy evaluations, so that the fastest queue has used up
-// between an eighth and a half of its window by then.
+// nextTick returns when to look again at the busy evaluations, so that the fastest queue has used
+// up between an eighth and a half of its window by then.
 func (t *TopUp) nextTick(busy int) time.Duration {
 	switch {
-	case t.used > 0.75: // faster than could be seen
+	case t.used > 0.75: // faster than can be measured
 		t.next = fastTick
 	case t.used > 0.5:
 		t.next = max(t.next/2, fastTick)
@@ -42,7 +42,7 @@ func (p *pace) window() int {
 
 // measure updates the queue's pace and returns its window.
 func (t *TopUp) measure(queue string, shares []*share) int {
-	ended := 0 // tasks
+	ended := 0 // number of tasks
 	for _, s := range shares {
 		ended += int(float64(s.ended) / s.perTask)
 	}

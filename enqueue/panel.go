@@ -11,15 +11,15 @@ import (
 )
 
 // Together reports whether a run of p is asked in one call with the others of its group
-// (plan.Group): those in which an agent judges a document, one for each dimension. The first of
-// the group, its leader, makes that call. Until the leader is recorded, only the worker that
-// handles it pushes the others; from then on they are ordinary runs.
+// (plan.Group): those in which an agent judges a document, one for each dimension. The first of the
+// group, its leader, makes that call. Until the leader is recorded, only the worker that handles it
+// pushes the others; from then on they are ordinary runs.
 func Together(e *eval.Evaluation, settings record.Settings, p *plan.Plan, run plan.Run) bool {
 	return p.Kind() == eval.KindPanel && slices.Contains(settings.Batching, e.Panel.Agents[run.Judge].Name)
 }
 
-// leader is the index of the run that a run waits for before it is pushed; its own
-// where it waits for none.
+// leader returns the index of the run that a run waits for before it is pushed. It is the run's own
+// if it waits for none.
 func (s *share) leader(p *plan.Plan, run plan.Run) int {
 	if Together(s.plan, s.record.Settings, p, run) {
 		return p.Leader(run.Index)
@@ -27,13 +27,13 @@ func (s *share) leader(p *plan.Plan, run plan.Run) int {
 	return run.Index
 }
 
-// waits reports whether a run is not to be pushed yet, by the state of its leader.
+// waits reports whether a run must not be pushed yet, given the state of its leader.
 func (s *share) waits(p *plan.Plan, run plan.Run, leader byte) bool {
 	state, _ := record.ParseStateByte(leader)
 	return s.leader(p, run) != run.Index && state == eval.StateNone
 }
 
-// firstOf is the first index to look at when pushing runs from an index on: their leaders come
+// firstOf returns the first index to look at when pushing runs from an index on: their leaders come
 // before them.
 func (s *share) firstOf(p *plan.Plan, index int) int {
 	if p.Kind() != eval.KindPanel || len(s.record.Settings.Batching) == 0 {
@@ -42,7 +42,7 @@ func (s *share) firstOf(p *plan.Plan, index int) int {
 	return p.Leader(index) - p.Run(index).Judge
 }
 
-// runsPerTask is how many runs a task of a phase's queue completes if every call for several
+// runsPerTask returns how many runs a task of a phase's queue completes if every call for several
 // dimensions answers all of them.
 func (k *known) runsPerTask(phase int, queue string) float64 {
 	of := k.record.Phases[phase]
@@ -70,8 +70,8 @@ type Pending struct {
 	Generation int
 }
 
-// Push pushes runs of one of an evaluation's phases, which share a queue. Those that
-// are in the queue already are left alone; it may be repeated.
+// Push pushes runs of one of an evaluation's phases, which share a queue. Runs that are in the
+// queue already are unchanged, so Push may be repeated.
 func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evaluation, phase int, runs []Pending) error {
 	if len(runs) == 0 {
 		return nil
@@ -89,7 +89,8 @@ func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evalua
 	return q.Store.AnnounceFilled(ctx, queue)
 }
 
-// told tells queued of tasks that are pushed from now on.
+// told returns a function that passes each pushed task to queued, with the time of the call to
+// told.
 func told(queued func(record.Task, time.Time)) func(record.Task) {
 	if queued == nil {
 		return nil

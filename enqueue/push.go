@@ -15,22 +15,21 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// taskTimeout is asynq's bound on a task. It includes waiting for limits, so it
-// is set out of reach: every call has a deadline of its own.
+// taskTimeout is asynq's bound on a task. It includes waiting for limits, so it is out of reach:
+// every call has a deadline of its own.
 const taskTimeout = 30 * 24 * time.Hour
 
 const pushAtOnce = 100
 
-// push sends tasks of runs that have not ended to queue, many in a script. A task that is
-// already in the queue, and has not ended, is left unchanged. It may be repeated. keeps says
-// which tasks asynq keeps for a while after they succeeded. queued, unless it is nil, receives
-// each task that this call has queued; if two calls push one range at the same time, each
-// receives its own tasks.
+// push sends tasks of runs that have not ended to queue, many in one script. A task that is already
+// in the queue, and has not ended, is unchanged, so push may be repeated. keeps says which tasks
+// asynq keeps for a while after they succeeded. queued, unless it is nil, receives each task that
+// this call has queued; if two calls push one range at the same time, each receives its own tasks.
 func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	// Listed first: a cleaner of leftovers looks into the listed queues.
+	// Listed first: the sweeper of leftovers looks into the listed queues.
 	if err := s.AddQueues(ctx, queue); err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task
 
 // send pushes tasks and returns those whose IDs are taken.
 //
-// asynq has no batch enqueue, so its own client runs over a recorder that keeps the commands;
+// asynq has no batch enqueue. So its own client runs over a recorder that keeps the commands;
 // encoding and script remain asynq's.
 func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) (refused []record.Task, err error) {
 	if len(tasks) == 0 {
@@ -85,9 +84,9 @@ func send(ctx context.Context, client redis.UniversalClient, queue string, tasks
 	return refused, nil
 }
 
-// removeEnded removes those of tasks that asynq has completed or archived, and
-// returns them. Their runs have not ended, so they are of another life: of an
-// evaluation that was deleted, or expired, and submitted again.
+// removeEnded removes the tasks that asynq has completed or archived, and returns them. Their runs
+// have not ended, so the tasks belong to an earlier life of the evaluation, which was deleted, or
+// expired, and submitted again.
 func removeEnded(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task) (removed []record.Task, err error) {
 	inspector := asynq.NewInspectorFromRedisClient(client)
 	for _, task := range tasks {
@@ -112,21 +111,21 @@ func removeEnded(ctx context.Context, client redis.UniversalClient, queue string
 	return removed, nil
 }
 
-// recorder is a client that keeps the script that asynq would send for each task
-// instead of sending it, and answers "done".
+// recorder is a client that keeps the script that asynq would send for each task instead of sending
+// it, and answers "done".
 type recorder struct {
 	redis.UniversalClient
 	hash   string        // of asynq's script
-	script *redis.Script // that does the same for several tasks
+	script *redis.Script // does the same for several tasks
 	calls  []batch.Call
 }
 
-// errNoScript makes asynq show a script's source by asking for Eval.
+// errNoScript makes asynq reveal a script's source by sending it with Eval.
 type errNoScript struct{}
 
 func (errNoScript) Error() string { return "NOSCRIPT its source is not known yet" }
 
-// RedisError marks the error as an answer of Redis, as go-redis wants it.
+// RedisError marks the error as a reply of Redis, as go-redis requires.
 func (errNoScript) RedisError() {}
 
 // EvalSha records a call of a script with known source, and asks for the source of any other.
@@ -141,7 +140,7 @@ func (r *recorder) EvalSha(ctx context.Context, sha string, keys []string, args 
 	return answer
 }
 
-// Eval learns the script's source.
+// Eval stores the script's source.
 func (r *recorder) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	if r.script != nil {
 		answer := redis.NewCmd(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Registry says who has pinned limits. *ratelimit.Admin is one.
+// Registry tells who has pinned limits. *ratelimit.Admin implements it.
 type Registry interface {
 	Unregistered(ctx context.Context, holders ...string) ([]string, error)
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
@@ -30,10 +30,10 @@ type closures interface {
 	Open(ctx context.Context, closures ...ratelimit.Closure) error
 }
 
-// RegisterAgain registers the limits of active evaluations that the limiter has lost,
-// as after the failover of the one Cluster master that holds its slot. Until then no
-// call of theirs begins. It also takes back closures that arrived late, after the
-// evaluation was resumed or submitted again.
+// RegisterAgain registers the limits of active evaluations that the limiter has lost, for example
+// in a failover of the one Cluster master that holds its slot. Until then, none of their calls
+// begin. It also undoes closures that arrived late, after the evaluation was resumed or submitted
+// again.
 func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zerolog.Logger, active []eval.ID) error {
 	holders := make([]string, len(active))
 	for i, id := range active {
@@ -45,7 +45,7 @@ func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 	}
 	for _, holder := range missing {
 		err := registerAgain(ctx, s, limits, log, eval.ID(holder))
-		if err != nil && !quarantine.Concerns(err) { // one that cannot be read has no calls
+		if err != nil && !quarantine.Concerns(err) { // an unreadable evaluation has no calls
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func registerAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 	if err := register(ctx, s, limits, r); err != nil {
 		return err
 	}
-	// It may have ended meanwhile, and its limits were taken out of force before.
+	// If it has ended meanwhile, its limits were removed before.
 	if _, active, err = ifActive(ctx, s, id); err != nil || active {
 		if err == nil {
 			log.Warn().Str("evaluation", string(id)).Msg("redis lost the limits of an evaluation; registered them again")
@@ -86,8 +86,8 @@ type registers interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 }
 
-// register pins the limits of an evaluation that was read before. It may have been
-// submitted with other limits since, which were pinned first: they are pinned again.
+// register pins the limits of an evaluation. If the evaluation was submitted with other limits
+// since r was read, register pins those instead.
 func register(ctx context.Context, s *store.Store, limits registers, r record.Evaluation) error {
 	for {
 		if err := limits.Register(ctx, string(r.ID), r.Settings.Limits); err != nil {

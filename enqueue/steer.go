@@ -14,23 +14,23 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Pause keeps calls of an active evaluation from being begun, in every process
-// from the moment it returns; those in flight end and are recorded. It returns
-// the status afterwards: paused, or done or cancelled.
+// Pause prevents calls of an active evaluation from beginning, in every process from the moment it
+// returns. Calls in flight end and are recorded. It returns the status afterwards: paused, or done
+// or cancelled.
 func (q *Enqueuer) Pause(ctx context.Context, id eval.ID) (record.Status, error) {
 	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id, "") })
 }
 
-// Stop is a Pause by the fleet itself, and why is the record's Stopped. Resume, or
-// the submission with other settings, ends it.
+// Stop pauses an evaluation on behalf of the fleet itself; why becomes the record's Stopped.
+// Resume, or a submission with other settings, ends the pause.
 func (q *Enqueuer) Stop(ctx context.Context, id eval.ID, why string) (record.Status, error) {
 	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id, why) })
 }
 
-// Cancel ends every run of an evaluation that has not ended: as after Pause no
-// call is begun any more, and what those in flight come to is not recorded. Its tasks
-// are removed, but for those that workers hold: these drop them. It returns the status
-// afterwards: cancelled, or done.
+// Cancel ends every run of an evaluation that has not ended. As after Pause, no more calls begin;
+// the outcomes of those in flight are not recorded. Cancel removes the evaluation's tasks, except
+// for those that workers hold: these drop them. It returns the status afterwards: cancelled, or
+// done.
 func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {
@@ -46,9 +46,9 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 	return status, err
 }
 
-// halt changes an evaluation's status and then closes its limits. The closure comes last, and
-// open reads closures before it reads the status: so a process that found the evaluation active
-// before does not undo this closure.
+// halt changes an evaluation's status and then closes its limits. The closure comes last, and open
+// reads closures before it reads the status. So a process that found the evaluation active before
+// does not undo this closure.
 func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.Status, error)) (record.Status, error) {
 	status, err := change()
 	if err != nil || status != record.StatusPaused && status != record.StatusCancelled {
@@ -60,12 +60,12 @@ func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.S
 	return status, q.open(ctx, id) // it may have been resumed meanwhile
 }
 
-// PauseProvider stops new calls to a provider for an active evaluation, in every process from
-// the moment it returns, until the evaluation is resumed or submitted again; calls in flight
-// end and are recorded. first is true for exactly one of several concurrent callers, which
-// should report it.
+// PauseProvider prevents new calls to a provider for an active evaluation, in every process from
+// the moment it returns, until the evaluation is resumed or submitted again. Calls in flight end
+// and are recorded. first is true for exactly one of several concurrent callers, which should
+// report it.
 //
-// The record is written first: if the process is killed in between, the provider's tasks are
+// The record is written first. If the process is killed in between, the provider's tasks are
 // dropped, and the next worker whose waiting call meets the failure closes the limits.
 func (q *Enqueuer) PauseProvider(ctx context.Context, id eval.ID, provider string, why record.Pause) (first bool, err error) {
 	paused, first, err := q.Store.PauseProvider(ctx, id, provider, why)
@@ -75,16 +75,15 @@ func (q *Enqueuer) PauseProvider(ctx context.Context, id eval.ID, provider strin
 	return first, err
 }
 
-// PausedQueue reports whether all the runs of a phase's queue are of providers that are
-// paused. The runs of one evaluation that share a queue share a provider, unless it is
-// a group's: see OnlyPaused.
+// PausedQueue reports whether all the runs of a phase's queue belong to paused providers. The runs
+// of one evaluation that share a queue share a provider, except in a group's queue; see OnlyPaused.
 func PausedQueue(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) bool {
 	some, all := pausedIn(e, phase, queue, paused)
 	return some && all
 }
 
-// pausedIn reports whether some, and whether all, of the models of a queue's runs belong to
-// paused providers.
+// pausedIn reports whether some, and whether all, of the models of a queue's runs belong to paused
+// providers.
 func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) (some, all bool) {
 	if len(paused) == 0 {
 		return false, false
@@ -99,8 +98,8 @@ func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[s
 	return some, all
 }
 
-// OnlyPaused reports whether all runs of a phase's queue that have not ended, ended
-// being the number of the others, are of providers that are paused.
+// OnlyPaused reports whether all runs of a phase's queue that have not ended belong to paused
+// providers. ended is the number of runs that have ended.
 func OnlyPaused(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, phase int, queue string, ended int, paused map[string]record.Pause) (bool, error) {
 	some, all := pausedIn(e, r.Phases[phase], queue, paused)
 	if !some || all {
@@ -115,8 +114,8 @@ func OnlyPaused(ctx context.Context, s *store.Store, r record.Evaluation, e *eva
 	return ended+n >= runs, err
 }
 
-// parked counts, among the first runs of a queue of a phase, those that have not ended
-// and are of providers that are paused.
+// parked counts, among the first runs of a queue of a phase, those that have not ended and belong
+// to paused providers.
 func parked(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, p *plan.Plan, phase int, queue string, first int, paused map[string]record.Pause) (int, error) {
 	if some, _ := pausedIn(e, r.Phases[phase], queue, paused); !some || first == 0 {
 		return 0, nil
@@ -137,14 +136,14 @@ func parked(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Ev
 	return n, nil
 }
 
-// open lets calls of an evaluation begin that is neither paused nor cancelled, and of
-// its providers that are not paused.
+// open lets calls begin if the evaluation is neither paused nor cancelled, except for those to
+// paused providers.
 func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
 	return openUnless(ctx, q.Store, q.Limits, id, record.StatusPaused, record.StatusCancelled)
 }
 
-// openUnless opens an evaluation's limits unless it has one of some statuses. A closure
-// that is made after its closures were read stays.
+// openUnless opens an evaluation's limits unless it has one of some statuses. A closure that is
+// made after it has read the closures stays.
 func openUnless(ctx context.Context, s *store.Store, limits closures, id eval.ID, stopped ...record.Status) error {
 	closures, err := limits.Closures(ctx, string(id))
 	if err != nil || len(closures) == 0 {
@@ -163,9 +162,8 @@ func openUnless(ctx context.Context, s *store.Store, limits closures, id eval.ID
 	})...)
 }
 
-// Resume resumes a paused evaluation, and the paused providers of an active one, and pushes
-// missing tasks. It returns the status afterwards: active, or done or cancelled, which cannot
-// be resumed.
+// Resume resumes a paused evaluation, and the paused providers of an active one, and pushes missing
+// tasks. It returns the status afterwards: active, or done or cancelled, which cannot be resumed.
 func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {
@@ -186,7 +184,8 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 	return status, q.start(ctx, id)
 }
 
-// start has the fleet push an evaluation's runs, beginning here and now.
+// start activates an evaluation, so that the fleet pushes its runs, and pushes the first of them
+// itself.
 func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
 	if err := q.Store.Activate(ctx, id); err != nil {
 		return err
@@ -196,16 +195,16 @@ func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
 	return topUp.tickOne(ctx, id)
 }
 
-// Retried says what became of failed runs.
+// Retried counts the failed runs that Retry has handled.
 type Retried struct {
 	Runs      int // to be retried
-	Exhausted int // left as they are: record.MaxGeneration generations have failed
+	Exhausted int // unchanged, because record.MaxGeneration generations have failed
 }
 
-// Retry retries failed runs, each as a run of its next generation: late writes of workers for
-// the generation before have no effect. pick selects the runs. An evaluation that is done
-// becomes active, a paused one stays paused. Retry may be repeated after any failure.
-// store.ErrCancelled, store.ErrNoEvaluation.
+// Retry retries failed runs, each as a run of its next generation: late writes of workers for the
+// generation before have no effect. pick selects the runs. A done evaluation becomes active; a
+// paused one stays paused. Retry may be repeated after any failure. The error is store.ErrCancelled
+// or store.ErrNoEvaluation in those cases.
 func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bool) (Retried, error) {
 	r, err := q.Store.WithChoices(ctx, id)
 	if err != nil {
@@ -232,11 +231,11 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 			return result, err
 		}
 	}
-	// Also when there was nothing left to do: an earlier Retry may have been killed here.
+	// Even if nothing was left to do: an earlier Retry may have been killed here.
 	return result, q.start(ctx, id)
 }
 
-// failed finds the failed runs that pick picks, by phase.
+// failed returns the failed runs that pick selects, by phase.
 func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Recorded) bool) (map[int][]store.Failed, Retried, error) {
 	var result Retried
 	e, err := q.Store.Plan(ctx, r.ID)
@@ -271,14 +270,14 @@ func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Re
 	return all, result, nil
 }
 
-// queueOf is the queue that a phase's index-th run goes through.
+// queueOf returns the queue of a phase's index-th run.
 func queueOf(phase record.Phase, p *plan.Plan, index int) string {
 	return phase.JudgeQueues[p.Run(index).Judge]
 }
 
-// Delete removes an evaluation from Redis, with its tasks, but for those that workers
-// hold: these drop them. Its limits stay pinned until no worker can be waiting under them
-// any more; alive says whether there are workers, which see to that.
+// Delete removes an evaluation from Redis, with its tasks, except for those that workers hold:
+// these drop them. Its limits stay pinned until no worker can be waiting under them any more. alive
+// says whether there are workers, which then remove them.
 func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
@@ -289,7 +288,7 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 		return err
 	}
 	if err := q.Store.Delete(ctx, id); errors.Is(err, store.ErrReplaced) {
-		return nil // all that is left is of the evaluation that was submitted since
+		return nil // what is left belongs to the evaluation that was submitted since
 	} else if err != nil {
 		return err
 	}
@@ -297,7 +296,7 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	if err != nil {
 		return err
 	}
-	// For an active one, another process may be about to push tasks: drop returns to it.
+	// If it was active, another process may be about to push tasks; TopUp.drop handles that later.
 	left := active && alive
 	if err := remove(ctx, q.Store, id, !left); err != nil || left {
 		return err
@@ -308,8 +307,8 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	return unpin(ctx, q.Store, q.Limits, id)
 }
 
-// remove removes the tasks of an evaluation that was cancelled or has no record, and
-// forgets the queues that are empty then; drop is as in forgetQueues.
+// remove removes the tasks of an evaluation that was cancelled or has no record, and forgets the
+// queues that are then empty. drop is as in forgetQueues.
 func remove(ctx context.Context, s *store.Store, id eval.ID, drop bool) error {
 	queues, err := queuesFor(ctx, s, id)
 	if err == nil {
@@ -321,8 +320,7 @@ func remove(ctx context.Context, s *store.Store, id eval.ID, drop bool) error {
 	return forgetQueues(ctx, s, queues, drop)
 }
 
-// unpin takes an evaluation's limits out of force and the evaluation off the
-// active ones.
+// unpin removes an evaluation's limits, and the evaluation from the active ones.
 func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error {
 	if err := limits.Unregister(ctx, string(id)); err != nil {
 		return fmt.Errorf("unpin limits of %s: %w", id, err)

@@ -18,38 +18,39 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// SweptLimits is the registry of limits as a Sweeper needs it. *ratelimit.Admin is one.
+// SweptLimits is the part of the registry of limits that a Sweeper needs. *ratelimit.Admin
+// implements it.
 type SweptLimits interface {
 	Limits
 	Holders(ctx context.Context) ([]string, error)
 }
 
-// Sweeper removes what killed processes left in Redis: tasks of evaluations that have ended or
-// have no record, completed tasks of queues that have no worker, queues that no evaluation
-// uses, and lists of evaluations whose record has expired. It removes nothing of an unfinished
-// evaluation, and no task that a worker holds. It is for one goroutine; any number of processes
-// may have one.
+// Sweeper removes what killed processes left in Redis: tasks of evaluations that have ended or have
+// no record, completed tasks of queues that have no worker, queues that no evaluation uses, and
+// list entries of evaluations whose record has expired. It removes nothing of an unfinished
+// evaluation, and no task that a worker holds. A Sweeper must not be used by several goroutines at
+// once; any number of processes may have one.
 type Sweeper struct {
 	store  *store.Store
 	limits SweptLimits
 	log    zerolog.Logger
 
-	wait  time.Duration // how long something must look left behind before it is removed
+	wait  time.Duration // how long something must be seen as a leftover before it is removed
 	pause time.Duration // after each page of tasks
 
-	gone   sightings[eval.ID] // have no record
+	gone   sightings[eval.ID] // without a record
 	ended  sightings[eval.ID]
-	given  map[eval.ID]bool // have ended, and were given an end
+	given  map[eval.ID]bool // have ended, and were given an expiry
 	unused sightings[string]
 }
 
-// sightings remember since when something has been seen in each Sweep.
+// sightings remembers since when something has been seen in every Sweep.
 type sightings[K comparable] struct{ before, now map[K]time.Time }
 
 // next begins another Sweep.
 func (s *sightings[K]) next() { s.before, s.now = s.now, map[K]time.Time{} }
 
-// last notes that something is seen, and returns for how long it has been.
+// last notes that something is seen, and returns for how long it has been seen.
 func (s *sightings[K]) last(what K) time.Duration {
 	at, known := s.before[what]
 	if !known {
@@ -62,11 +63,11 @@ func (s *sightings[K]) last(what K) time.Duration {
 }
 
 const (
-	sweepWait  = time.Minute // a submission or deletion under way takes less
+	sweepWait  = time.Minute // a submission or deletion in progress takes less
 	sweepPause = 10 * time.Millisecond
 )
 
-// NewSweeper makes a Sweeper; Sweep does the work.
+// NewSweeper returns a Sweeper; Sweep does the work.
 func NewSweeper(s *store.Store, limits SweptLimits, log zerolog.Logger) *Sweeper {
 	return &Sweeper{
 		store: s, limits: limits, log: log, wait: sweepWait, pause: sweepPause,
@@ -74,7 +75,7 @@ func NewSweeper(s *store.Store, limits SweptLimits, log zerolog.Logger) *Sweeper
 	}
 }
 
-// Sweep looks at everything once. It removes an evaluation without a record only after a minute
+// Sweep checks everything once. It removes an evaluation without a record only after a minute
 // without one, so the first Sweep removes little.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	s.gone.next()
@@ -96,7 +97,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	for _, queue := range queues {
 		switch err := s.sweepQueue(ctx, queue); {
 		case err == nil:
-		case quarantine.Concerns(err): // this queue alone
+		case quarantine.Concerns(err): // concerns this queue alone
 			errs = append(errs, err)
 		default:
 			return err
@@ -111,7 +112,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return errors.Join(append(errs, gate.ForgetServers(ctx, s.store.Client()))...)
 }
 
-// evaluations are all that are listed or have limits in force.
+// evaluations returns all evaluations that are listed or have limits in force.
 func (s *Sweeper) evaluations(ctx context.Context) ([]eval.ID, error) {
 	ids, err := s.store.Evaluations(ctx)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Sweeper) evaluations(ctx context.Context) ([]eval.ID, error) {
 		return nil, err
 	}
 	for _, holder := range holders {
-		if strings.HasPrefix(holder, "ev-") { // else it is a worker
+		if strings.HasPrefix(holder, "ev-") { // otherwise it is a worker
 			ids = append(ids, eval.ID(holder))
 		}
 	}
@@ -130,7 +131,7 @@ func (s *Sweeper) evaluations(ctx context.Context) ([]eval.ID, error) {
 	return slices.Compact(ids), nil
 }
 
-// queues are all that may have tasks: those to which runs were pushed, and those of
+// queues returns all queues that may have tasks: those to which runs were pushed, and those of
 // records, to which a program of an earlier version may push.
 func (s *Sweeper) queues(ctx context.Context, uses map[eval.ID]store.Use) ([]string, error) {
 	queues, err := s.store.Queues(ctx)
@@ -148,7 +149,7 @@ func (s *Sweeper) queues(ctx context.Context, uses map[eval.ID]store.Use) ([]str
 	return append(queues, missing...), s.store.AddQueues(ctx, missing...)
 }
 
-// sweepQueue removes tasks that are of no use any more.
+// sweepQueue removes obsolete tasks from a queue.
 func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 	if err := gate.Expire(ctx, s.store.Client(), queue); err != nil {
 		return err
@@ -164,13 +165,13 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 		s.log.Info().Str("queue", queue).Int("tasks", removed).Msg("removed tasks of inactive evaluations")
 	}
 	for id := range useless {
-		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may have resumed by now
+		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may have resumed since
 	}
 	return err
 }
 
-// useless selects the obsolete tasks of a queue, and notes their evaluations. The state it
-// reads is newer than the tasks, so a task pushed later is not judged by it.
+// useless returns the obsolete ones among a queue's tasks, and notes their evaluations in of. The
+// uses that it reads are newer than the tasks, so they do not apply to a task pushed later.
 func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, tasks []string, of map[eval.ID]bool) (chosen []string, err error) {
 	byEvaluation := map[eval.ID][]eval.RunID{}
 	names := map[eval.RunID][]string{}
@@ -205,7 +206,7 @@ func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, t
 	return chosen, nil
 }
 
-// over reports whether tasks of an evaluation in a state are of no use in a queue.
+// over reports whether an evaluation's tasks in a state are obsolete in a queue.
 func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State) bool {
 	waiting := slices.Contains(gate.Unpulled, state)
 	switch {
@@ -219,8 +220,8 @@ func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State
 	return hasEnded(use) && waiting
 }
 
-// sweepEvaluations removes the lists of evaluations that have no record, and sets the end of
-// those that have ended without one.
+// sweepEvaluations removes the list entries of evaluations without a record, and sets the expiry of
+// ended ones that have none.
 func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.Use) error {
 	maps.DeleteFunc(s.given, func(id eval.ID, _ bool) bool { return !hasEnded(uses[id]) })
 	for id, use := range uses {

@@ -17,30 +17,30 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// How often a queue's fill is looked at.
+// How often TopUp looks at a queue's fill.
 const (
 	slowTick = time.Second
 	fastTick = 20 * time.Millisecond
-	idleTick = 2 * time.Second        // where another process holds the lock
-	paceTime = 200 * time.Millisecond // the least over which a pace is measured
-	// lockLife outlives the slowest tick, so that the holder keeps the lock.
+	idleTick = 2 * time.Second        // while another process holds the lock
+	paceTime = 200 * time.Millisecond // the shortest time over which a pace is measured
+	// lockLife is longer than the slowest tick, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
-	// lookTimeEach makes ticks slower with each evaluation that is looked at, so that
-	// many do not keep Redis busy: a look costs five commands.
+	// lookTimeEach makes ticks slower with each evaluation looked at, so that many do not keep
+	// Redis busy: a look costs five commands.
 	lookTimeEach = 10 * time.Millisecond
 )
 
-// unpinAfter is how long the limits of an evaluation that was deleted or cancelled, or ended
-// early, stay pinned: workers check every two seconds whether the evaluations they hold are
-// active, also when they missed the announcement.
+// unpinAfter is how long the limits of an evaluation stay pinned after it was deleted or cancelled,
+// or ended early. Workers check every two seconds whether the evaluations that they hold are
+// active, in case they missed the announcement.
 const unpinAfter = 5 * time.Second
 
-// TopUp keeps the queues of active evaluations filled. Any number of processes
-// may run one: a short lock lets one of them work and saves the others the
-// trouble, and nothing is lost or pushed wrongly when two work at once.
+// TopUp keeps the queues of active evaluations filled. Any number of processes may run one. A short
+// lock lets one of them work and saves the others the trouble; if two work at once, nothing is lost
+// or pushed wrongly.
 type TopUp struct {
-	// Queued receives each task that this process has queued, and when. It must not block. nil:
-	// tasks are not reported.
+	// Queued receives each task that this process has queued, with the time. It must not block.
+	// nil: tasks are not reported.
 	Queued func(task record.Task, at time.Time)
 
 	store      *store.Store
@@ -51,26 +51,27 @@ type TopUp struct {
 	known      map[eval.ID]*known
 	pace       map[string]*pace
 	stalled    map[shareKey]stall
-	mayLook    allowance // for tasks of those
+	mayLook    allowance // for the search for lost tasks
 	waits      *undrained
-	full       map[eval.ID]bool      // results wait to be collected, said once
-	short      bool                  // Redis is short of memory, said once
+	full       map[eval.ID]bool      // too many uncollected results; already logged
+	short      bool                  // Redis is short of memory; already logged
 	failed     map[eval.ID]bool      // in this tick
-	dropped    map[eval.ID]time.Time // deleted, cancelled or ended early, and since when that is known
-	looks      map[eval.ID]*look     // the last at each active evaluation
-	beside     int                   // active evaluations that are never looked at
+	dropped    map[eval.ID]time.Time // when evaluations were seen deleted, cancelled or ended early
+	looks      map[eval.ID]*look     // the last look at each active evaluation
+	beside     int                   // number of active evaluations that are never looked at
 	next       time.Duration         // between the last two looks at busy evaluations
-	used       float64               // the most that a queue lacked of its window, as a share of it
+	used       float64               // largest share of its window that a queue lacked
 }
 
-// known is what a record of one revision says is to run.
+// known is what has to run according to one revision of a record.
 type known struct {
 	record record.Evaluation
 	plan   *eval.Evaluation
 	plans  []*plan.Plan
 }
 
-// NewTopUp makes a TopUp; Run or Tick does the work. It is for one goroutine.
+// NewTopUp returns a TopUp; Run or Tick does the work. It must not be used by several goroutines at
+// once.
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
 		store: s, limits: limits, log: log, quarantine: quarantine.New(log), lock: s.NewLock(s.Keys().TopUpLock(), lockLife), next: paceTime,
@@ -79,8 +80,7 @@ func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	}
 }
 
-// Run tops up until ctx ends, and returns nil then. Redis going away is waited
-// out.
+// Run tops up until ctx ends, and then returns nil. It waits while Redis is unreachable.
 func (t *TopUp) Run(ctx context.Context) error {
 	spell := outage.Spell{Log: t.log, Fails: "cannot top up queues; retrying", Works: "topping up queues works again", Elsewhere: true}
 	timer := time.NewTimer(0)
@@ -103,8 +103,8 @@ func (t *TopUp) Run(ctx context.Context) error {
 	}
 }
 
-// isolate keeps the failure of one evaluation from stopping the others. It returns
-// err where it is not that.
+// isolate handles an error that concerns only one evaluation, so that it does not stop the others.
+// It returns any other error.
 func (t *TopUp) isolate(id eval.ID, err error) error {
 	switch {
 	case err == nil:
@@ -119,8 +119,8 @@ func (t *TopUp) isolate(id eval.ID, err error) error {
 	return err
 }
 
-// sharesNow ends an evaluation that is complete or inactive, and returns its shares of queues,
-// by queue.
+// sharesNow ends an evaluation that is complete or inactive. Otherwise, it returns the evaluation's
+// shares of queues, by queue.
 func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standing, undrained verdict) (map[string][]*share, error) {
 	switch {
 	case standing.Unreadable != nil:
@@ -135,7 +135,7 @@ func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standi
 		return nil, nil
 	}
 	k, err := t.load(ctx, id, standing.Revision)
-	if err != nil || k.record.Revision != standing.Revision { // it changed after its state was read
+	if err != nil || k.record.Revision != standing.Revision { // it has changed since its state was read
 		return nil, err
 	}
 	if t.complete(k, standing) {
@@ -147,7 +147,7 @@ func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standi
 	return t.sharesOf(ctx, k, standing)
 }
 
-// sharesOf are an evaluation's shares of queues, by queue.
+// sharesOf returns an evaluation's shares of queues, by queue.
 func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing) (map[string][]*share, error) {
 	shares := map[string][]*share{}
 	for phase, p := range k.plans {
@@ -155,7 +155,7 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 			if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
 				continue
 			}
-			cursor := min(standing.Pushed(phase, queue), p.Len(queue)) // Redis may say anything
+			cursor := min(standing.Pushed(phase, queue), p.Len(queue)) // the number in Redis may be wrong
 			parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
 			if err != nil {
 				return nil, err
@@ -170,19 +170,19 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 	return shares, nil
 }
 
-// drop ends the part in the fleet of an evaluation that was deleted or cancelled.
+// drop removes what the fleet has of an evaluation that was deleted or cancelled.
 func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
 	if !t.inactive(id) {
 		return nil
 	}
-	// Its calls in flight still count; the next tick asks again.
+	// Its calls in flight still count; the next tick tries again.
 	if done, err := t.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
 		return err
 	}
 	return t.retire(ctx, id)
 }
 
-// inactive reports whether workers know by now that an evaluation is not active any more.
+// inactive reports whether all workers know by now that an evaluation is no longer active.
 func (t *TopUp) inactive(id eval.ID) bool {
 	delete(t.known, id)
 	since, known := t.dropped[id]
@@ -192,13 +192,14 @@ func (t *TopUp) inactive(id eval.ID) bool {
 	return known && time.Since(since) >= unpinAfter
 }
 
-// retire removes the tasks and limits of an evaluation that is not active any more. Its limits
-// go last: a call that still waits for admission must not be admitted without them.
+// retire removes the tasks and limits of an evaluation that is no longer active. It removes the
+// limits last: a call that still waits for admission must not be admitted without them.
 func (t *TopUp) retire(ctx context.Context, id eval.ID) error {
 	if !t.inactive(id) {
 		return nil
 	}
-	// Again: workers held some of its tasks, and another process may have been pushing others.
+	// Again, because workers held some of its tasks, and another process may have been pushing
+	// others.
 	if err := remove(ctx, t.store, id, true); err != nil {
 		return err
 	}
@@ -214,21 +215,21 @@ type share struct {
 	*known
 	phase, length, cursor, ended int
 
-	// For a group with paused providers: how many of their runs were skipped or dropped, and
-	// which providers are paused.
+	// For a group with paused providers: parked is how many of their runs were skipped or dropped,
+	// and paused holds the providers.
 	parked int
 	paused map[string]record.Pause
 
-	perTask float64 // runs that one task completes; 1 but for panels that are asked together
-	fresh   bool    // was read in this tick; others count, and get nothing
+	perTask float64 // runs that one task completes; 1 except for panels asked together
+	fresh   bool    // read in this tick; other shares count, but get nothing
 }
 
-// outstanding is about how many of its tasks were pushed and have not ended.
+// outstanding returns about how many of its tasks were pushed and have not ended.
 func (s *share) outstanding() int {
 	return int(math.Ceil(max(float64(s.cursor-s.ended-s.parked), 0) / s.perTask))
 }
 
-// load reads an evaluation, or remembers it if its revision is still the same.
+// load reads an evaluation, unless its revision is still the one remembered.
 func (t *TopUp) load(ctx context.Context, id eval.ID, revision record.Revision) (*known, error) {
 	if k, ok := t.known[id]; ok && k.record.Revision == revision {
 		return k, nil
@@ -241,8 +242,7 @@ func (t *TopUp) load(ctx context.Context, id eval.ID, revision record.Revision) 
 	return t.known[id], nil
 }
 
-// complete reports whether every run has ended and none is still to come of a phase
-// that is open.
+// complete reports whether every run has ended and no open phase has runs to come.
 func (t *TopUp) complete(k *known, standing store.Standing) bool {
 	for phase, p := range k.plans {
 		if p.Open() {
@@ -259,7 +259,7 @@ func (t *TopUp) complete(k *known, standing store.Standing) bool {
 
 func (t *TopUp) finish(ctx context.Context, k *known) error {
 	id := k.record.ID
-	delete(t.known, id) // also where it is not done after all: then something has changed
+	delete(t.known, id) // even if it is not done: then something has changed
 	done, err := t.store.Finish(ctx, k.record)
 	if err != nil || !done {
 		return err
@@ -271,7 +271,7 @@ func (t *TopUp) finish(ctx context.Context, k *known) error {
 	return unpin(ctx, t.store, t.limits, id)
 }
 
-// holds reports whether an evaluation gets no more runs for now, and says why, once.
+// holds reports whether an evaluation gets no more runs for now. It logs the reason once.
 func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
 	if v.memory != t.short {
 		t.short = v.memory
@@ -289,7 +289,7 @@ func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
 	return v.memory || v.held[id]
 }
 
-// fill pushes what a queue's shares lack.
+// fill pushes the tasks that a queue's shares lack.
 func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	window := t.measure(queue, shares)
 	window = max(window/(1+t.beside), min(window, smallWindow))
@@ -316,12 +316,12 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		}
 		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
 		waiting := s.outstanding()
-		if outstanding > 0 { // those begun are taken to be of all shares alike
+		if outstanding > 0 { // assume that those begun are spread evenly over all shares
 			waiting -= min(active, outstanding) * waiting / outstanding
 		}
 		lacking := want - waiting
 		t.used = max(t.used, float64(lacking)/float64(want))
-		if lacking*16 < want { // not worth a pipeline yet
+		if lacking*16 < want { // too few for a pipeline
 			continue
 		}
 		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
@@ -346,9 +346,9 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	return nil
 }
 
-// pushShare pushes up to n of a share's runs that have not ended, from its
-// cursor on, and moves the cursor behind them. The push comes first: killed in
-// between, the range is pushed again, and a task that exists is left alone.
+// pushShare pushes up to n of a share's runs that have not ended, from its cursor on, and moves the
+// cursor past them. It pushes first: if it is killed in between, the range is pushed again, and
+// existing tasks are unchanged.
 func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (pushed bool, err error) {
 	p := s.plans[s.phase]
 	for n > 0 && s.cursor < s.length {
@@ -375,7 +375,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 		if err != nil {
 			return pushed, err
 		}
-		if !moved { // another process tops this queue up as well, or the evaluation has changed
+		if !moved { // another process tops up this queue, or the evaluation has changed
 			return pushed, nil
 		}
 		n -= len(tasks)
@@ -384,9 +384,9 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	return pushed, nil
 }
 
-// taskOf is the task of a run that should be in its queue now, by the states of the
-// phase's runs from the first index on. false: the run has ended, its provider is
-// paused, or another run leads it.
+// taskOf returns the task of a run that should be in its queue now. states are those of the phase's
+// runs, from the index first on. It returns false if the run has ended, its provider is paused, or
+// it waits for its leader.
 func (s *share) taskOf(p *plan.Plan, run plan.Run, states []byte, first int) (record.Task, bool) {
 	state, generation := record.ParseStateByte(states[run.Index-first])
 	_, paused := s.paused[s.plan.Asked(p.Kind())[run.Judge].Provider]

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// undrainedBound is how much memory undrained results of all evaluations may take
-	// before evaluations with more than an equal part of it get no more runs. Where
-	// Redis has a maxmemory, it is at most a quarter of that.
+	// undrainedBound is how much memory the undrained results of all evaluations may take before
+	// evaluations with more than an equal share of it get no more runs. If Redis has a maxmemory,
+	// the bound is at most a quarter of that.
 	undrainedBound = 256 << 20
-	// memoryShare of maxmemory is the level above which no evaluation gets more runs, whatever
-	// uses the memory: the rest is for runs under way.
+	// memoryShare of maxmemory is the level above which no evaluation gets more runs, whatever uses
+	// the memory: the rest is for runs in progress.
 	memoryShare = 0.75
-	// measureEvery is how often memory is measured. Redis walks the whole of a stream,
-	// which takes some milliseconds for 100 MB.
+	// measureEvery is how often memory is measured. Redis walks the whole stream, which takes a few
+	// milliseconds for 100 MB.
 	measureEvery = time.Second
 	// measureTimeEach makes measureEvery longer with each evaluation whose results wait.
 	measureTimeEach = 5 * time.Millisecond
@@ -32,8 +32,8 @@ const (
 	measuredAtOnce = 100
 )
 
-// undrained measures the memory that results take in Redis until a collector drains
-// them, and says who gets no more runs.
+// undrained measures the memory that results take in Redis until a collector drains them, and
+// decides which evaluations get no more runs.
 type undrained struct {
 	store *store.Store
 	bound int64
@@ -44,20 +44,20 @@ type undrained struct {
 	most     int64   // the least maxmemory; 0: none
 }
 
-// size of a stream, when it was measured.
+// size is the size of a stream when it was measured.
 type size struct{ bytes, entries int64 }
 
-// verdict says who gets no more runs, and why.
+// verdict says which evaluations get no more runs, and why.
 type verdict struct {
-	memory bool             // Redis is nearly full: none does
-	held   map[eval.ID]bool // their results wait
+	memory bool             // Redis is nearly full: no evaluation gets more
+	held   map[eval.ID]bool // evaluations with too many uncollected results
 }
 
 func newUndrained(s *store.Store) *undrained {
 	return &undrained{store: s, bound: undrainedBound, sizes: map[eval.ID]size{}}
 }
 
-// look measures, if that is due, and judges by how many entries wait now.
+// look measures the memory, if that is due, and decides by how many entries wait now.
 func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standing) (verdict, error) {
 	if time.Since(u.measured) >= max(measureEvery, time.Duration(len(u.sizes))*measureTimeEach) {
 		if err := u.measure(ctx, standings); err != nil {
@@ -71,7 +71,7 @@ func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standi
 		if standing.Waiting == 0 {
 			continue
 		}
-		now[id] = standing.Waiting // at least a byte each
+		now[id] = standing.Waiting // assume at least one byte each
 		if s := u.sizes[id]; s.entries > 0 {
 			now[id] = int64(float64(s.bytes) / float64(s.entries) * float64(standing.Waiting))
 		}
@@ -88,8 +88,8 @@ func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standi
 	return v, nil
 }
 
-// measure asks for the memory of every stream that has entries, and of each server.
-// A server that does not tell, as the embedded one, is taken to have enough.
+// measure reads the memory of every stream that has entries, and of each server. A server that does
+// not report its memory, like the embedded one, counts as having enough.
 func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Standing) error {
 	var waiting []eval.ID
 	for id, standing := range standings {
@@ -103,7 +103,7 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 		asked := make([]*redis.IntCmd, len(part))
 		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, id := range part {
-				asked[i] = p.MemoryUsage(ctx, u.store.Keys().Results(id), 0) // 0: of all its nodes
+				asked[i] = p.MemoryUsage(ctx, u.store.Keys().Results(id), 0) // 0: sample all its nodes
 			}
 			return nil
 		})
@@ -148,7 +148,7 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 	return err
 }
 
-// answered reports whether err is a server's answer, and not that it is away.
+// answered reports whether err is a server's reply, and not that it is unreachable.
 func answered(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
