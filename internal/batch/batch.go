@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Config says how questions are gathered.
+// Config says how requests are batched.
 type Config struct {
-	Most int // questions a batch; at least 1
-	// Pause is the least time between the starts of two batches, for questions
-	// that need not go at once. A batch of Enough does not wait for it. 0: none.
+	Most int // requests per batch; at least 1
+	// Pause is the shortest time between the starts of two batches, for requests that are not
+	// urgent. A batch of Enough does not wait for it. 0: none.
 	Pause  time.Duration
 	Enough int
 }
 
-// Batcher sends questions Q, several at once, and hands out their answers A.
-// Make it with New. It is safe for concurrent use.
+// Batcher sends requests Q in batches, and distributes their answers A. Make it with New. It is
+// safe for concurrent use.
 type Batcher[Q, A any] struct {
 	cfg  Config
 	send func(batch []Q) ([]A, error)
-	full chan struct{} // enough wait; holds one
+	full chan struct{} // signals that enough requests wait; has a buffer of one
 
 	mu      sync.Mutex // guards all below
 	waiting []*question[Q, A]
 	sending bool
-	began   time.Time // the batch before
+	began   time.Time // start of the last batch
 }
 
 type question[Q, A any] struct {
@@ -42,15 +42,13 @@ type question[Q, A any] struct {
 	answered chan struct{}
 }
 
-// New makes a Batcher. send must end by itself, and return an answer for each
-// question, in their order, or an error for all. It is called by one goroutine
-// at a time.
+// New returns a Batcher. send must end by itself, and return an answer for each request, in order,
+// or one error for all. Only one goroutine at a time calls it.
 func New[Q, A any](cfg Config, send func([]Q) ([]A, error)) *Batcher[Q, A] {
 	return &Batcher[Q, A]{cfg: cfg, send: send, full: make(chan struct{}, 1)}
 }
 
-// Do asks q and blocks until it is answered, or until ctx ends: then q may yet
-// be sent.
+// Do sends q and blocks until it is answered, or until ctx ends. In that case, q may still be sent.
 func (b *Batcher[Q, A]) Do(ctx context.Context, q Q) (answer A, err error) {
 	if err := ctx.Err(); err != nil {
 		return answer, err
@@ -79,7 +77,7 @@ func (b *Batcher[Q, A]) Do(ctx context.Context, q Q) (answer A, err error) {
 // work sends batches until nothing waits.
 func (b *Batcher[Q, A]) work() {
 	for {
-		runtime.Gosched() // those that were started together come together
+		runtime.Gosched() // gather requests that started together
 		b.pause()
 		asked := b.take()
 		if asked == nil {
@@ -107,7 +105,7 @@ func (b *Batcher[Q, A]) pause() {
 	b.mu.Unlock()
 	if n == 0 || n >= b.cfg.Enough || left <= 0 {
 		select {
-		case <-b.full: // told of those that go now
+		case <-b.full: // it was sent for the requests of this batch
 		default:
 		}
 		return
@@ -120,7 +118,8 @@ func (b *Batcher[Q, A]) pause() {
 	}
 }
 
-// take is the next batch; nil when nothing waits, and work is over then.
+// take returns the next batch. If nothing waits, it returns nil, and the sending goroutine must
+// end.
 func (b *Batcher[Q, A]) take() []*question[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 //go:embed several.lua
 var severalSource string
 
-// Script makes of a script's text one that does several times what that does,
-// for Run. The text must answer something each time, and set no global.
+// Script wraps a script so that Run can run it several times in one command. source must return
+// something each time, and set no globals.
 func Script(source string) *redis.Script {
 	return redis.NewScript(strings.Replace(severalSource, "----\n", source+"\n", 1))
 }
 
-// Call is one time that a script is to be run.
+// Call holds the keys and arguments of one run of a script.
 type Call struct {
 	Keys []string
 	Args []any
 }
 
-// Run runs a script of Script once for all calls, which have equally many keys and arguments,
-// and whose keys are in one slot. It returns their answers; an error among them is one call's.
-// err applies to all calls; some may have been done.
+// Run runs a script of Script once for all calls. All calls have equally many keys and arguments,
+// and their keys are in one slot. It returns their answers; an error among them belongs to one
+// call. err applies to all calls; some may have been executed.
 func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []Call) (answers []any, err error) {
 	nKeys, nArgs := len(calls[0].Keys), len(calls[0].Args)
 	keys := make([]string, 0, len(calls)*nKeys)

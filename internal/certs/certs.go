@@ -1,4 +1,4 @@
-// Package certs reads the files of certificates that connections trust and present.
+// Package certs reads the certificate files that connections trust and present.
 package certs
 
 import (
@@ -9,13 +9,13 @@ import (
 	"os"
 )
 
-// Files are paths of files in PEM form. Empty ones are not used.
+// Files holds paths of files in PEM form. Empty ones are not used.
 type Files struct {
-	CA        string // authorities that are trusted, in place of the system's
+	CA        string // trusted authorities, in place of the system's
 	Cert, Key string // the client certificate and its key; both or none
 }
 
-// Config returns the settings of connections: TLS 1.2 or newer, with these files.
+// Config returns the TLS settings of connections: TLS 1.2 or newer, with these files.
 func (f Files) Config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {

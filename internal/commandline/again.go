@@ -10,9 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// Again returns the command line that does the same once more: the arguments, and the flags that
-// were given or that the environment added, but for those of without. public returns the value of
-// a flag as it may be shown.
+// Again returns a command line that repeats c: its arguments, and its flags, including those that
+// the environment set, but not those in without. public returns the value of a flag in a form that
+// may be shown.
 func Again(c *cli.Context, without []string, public func(flag, value string) string) string {
 	words := []string{"evalfleet", c.Command.Name}
 	for _, argument := range c.Args().Slice() {

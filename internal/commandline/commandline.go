@@ -1,5 +1,5 @@
-// Package commandline parses command lines in which flags may be anywhere, and prints what explains
-// them: help, manual pages and completions. It hands the library each line in the one order that it
+// Package commandline parses command lines in which flags may be anywhere, and prints help, manual
+// pages and completions. It passes each line to the library in the only order that the library
 // understands, and runs nothing itself.
 package commandline
 
@@ -17,36 +17,36 @@ import (
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// App is the commands of a program, and what is said about them.
+// App describes the commands of a program.
 type App struct {
-	Commands  []*cli.Command         // each with the flags that all have
+	Commands  []*cli.Command         // each including the common flags
 	Common    []cli.Flag             // those flags
 	Groups    []Group                // in the order in which help shows them
 	Examples  map[string][]string    // command lines that help shows, by command
-	Elsewhere map[string]string      // commands of other tools, and what to use here
+	Elsewhere map[string]string      // maps commands of other tools to advice on what to use here
 	Arguments map[string][]Candidate // words that can be a command's argument, by command
-	Width     int                    // of help, in columns; 0: HelpWidth, which it never exceeds
+	Width     int                    // of help, in columns, at most HelpWidth; 0: HelpWidth
 }
 
 // Line is a parsed command line.
 type Line struct {
 	Command   *cli.Command // nil: none was named
 	Help      bool
-	WholeHelp bool // with every flag
+	WholeHelp bool // help with every flag
 	flags     []setting
 	args      []string // FILE, ID, …
 }
 
-// setting is one value of a flag, and where it was given.
+// setting is one value of a flag, with where it was given.
 type setting struct {
 	flag  cli.Flag
 	value string
 	from  string // "--limit" or "EVALFLEET_LIMIT"
 }
 
-// Parse takes args apart. The first argument that is neither a flag nor a
-// flag's value names the command; "--" ends flags; a flag that takes a value
-// takes the next argument, unless it is written --flag=value.
+// Parse splits args. The first argument that is neither a flag nor a flag's value names the
+// command; "--" ends flags; a flag that takes a value takes the next argument, unless it is written
+// --flag=value.
 func (a App) Parse(args []string) (Line, error) {
 	var line Line
 	at := a.commandAt(args)
@@ -114,8 +114,8 @@ func (line *Line) take(args []string) error {
 	return nil
 }
 
-// commandAt is the position of the command's name, -1 without one. Flags of every command are
-// considered, as the name is not known yet.
+// commandAt returns the position of the command's name, or -1 if there is none. It considers the
+// flags of every command, because the name is not known yet.
 func (a App) commandAt(args []string) int {
 	flags := byName(a.Common)
 	for _, command := range a.Commands {
@@ -139,9 +139,8 @@ func (a App) commandAt(args []string) int {
 	return -1
 }
 
-// Complete adds what the environment says about flags that were not given, and
-// checks every value. The variable of --out-dir is EVALFLEET_OUT_DIR; --redis is
-// read from REDIS_URL too.
+// Complete sets flags that were not given from the environment, and checks every value. The
+// variable of --out-dir is EVALFLEET_OUT_DIR; --redis is also read from REDIS_URL.
 func (line *Line) Complete(env func(string) (string, bool)) error {
 	given := map[string]bool{}
 	for _, s := range line.flags {
@@ -166,7 +165,7 @@ func (line *Line) Complete(env func(string) (string, bool)) error {
 	return exitcode.With(exitcode.Usage, errors.Join(problems...))
 }
 
-// Variables are the environment variables of a flag, strongest first.
+// Variables returns the environment variables of a flag, strongest first.
 func Variables(name string) []string {
 	all := []string{"EVALFLEET_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
 	if name == "redis" {
@@ -175,7 +174,7 @@ func Variables(name string) []string {
 	return all
 }
 
-// Value is the value of a flag before the line is complete: the last one given, or that of the
+// Value returns the value of a flag before the line is complete: the last one given, or that of the
 // environment.
 func (line *Line) Value(flag string, env func(string) (string, bool)) string {
 	value, _ := env(Variables(flag)[0])
@@ -187,7 +186,7 @@ func (line *Line) Value(flag string, env func(string) (string, bool)) string {
 	return value
 }
 
-// check tries the value on a flag set of its own, so that a bad one is reported with its
+// check tries the value on a separate flag set, so that an invalid one is reported with its
 // position.
 func (s setting) check() error {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
@@ -214,7 +213,7 @@ func wanted(f cli.Flag) string {
 	return "another value"
 }
 
-// Canonical is the command line as the library understands it: every flag as
+// Canonical returns the command line in the order that the library understands: every flag as
 // --name=value before every argument.
 func (line *Line) Canonical() []string {
 	all := []string{"evalfleet", line.Command.Name}
@@ -224,11 +223,10 @@ func (line *Line) Canonical() []string {
 	return append(append(all, "--"), line.args...)
 }
 
-// OptionalInt is a flag whose number may be left out: --dry-run, --dry-run=5,
-// --dry-run 5.
+// OptionalInt is a flag whose number may be omitted: --dry-run, --dry-run=5, --dry-run 5.
 type OptionalInt struct {
 	*cli.IntFlag
-	Alone string // the value that it has then
+	Alone string // its value without a number
 }
 
 // standsAlone reports whether a flag is an OptionalInt without a number after it.
@@ -243,7 +241,7 @@ func standsAlone(f cli.Flag, following []string) bool {
 	return err != nil
 }
 
-// helpAll asks for help with every flag.
+// helpAll is the flag for help with every flag.
 const helpAll = "--help-all"
 
 func isHelp(arg string) bool {
@@ -258,7 +256,7 @@ func isKnownFlag(arg string, flags map[string]cli.Flag) bool {
 	return isFlag(arg) && flags[name] != nil
 }
 
-// TakesValue reports whether a flag needs a value behind it.
+// TakesValue reports whether a flag needs a value after it.
 func TakesValue(f cli.Flag) bool {
 	documented, ok := f.(cli.DocGenerationFlag)
 	return ok && documented.TakesValue()

@@ -7,13 +7,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Candidate is a word that could be meant, and what it does.
+// Candidate is a word that completes a command line, with a description.
 type Candidate struct{ Word, About string }
 
-// In is the candidate as the shell's script reads it.
+// In returns the candidate in the form that the shell's completion script reads.
 func (c Candidate) In(shell string) string {
 	switch shell {
-	case "bash": // which shows no descriptions
+	case "bash": // it shows no descriptions
 		return c.Word
 	case "zsh":
 		return strings.ReplaceAll(c.Word, ":", `\:`) + ":" + c.About
@@ -21,10 +21,10 @@ func (c Candidate) In(shell string) string {
 	return c.Word + "\t" + c.About
 }
 
-// Candidates returns what completes the last of words; nothing, if that is a file or free text.
+// Candidates returns completions of the last of words; none, if that is a file or free text.
 func (a App) Candidates(words []string) (found []Candidate) {
 	before, last := words[:len(words)-1], words[len(words)-1]
-	last = strings.Trim(last, `"`) // older versions of PowerShell pass no empty word, but ""
+	last = strings.Trim(last, `"`) // older versions of PowerShell pass "" instead of an empty word
 	add := func(word, about string) {
 		if strings.HasPrefix(word, last) {
 			found = append(found, Candidate{word, about})

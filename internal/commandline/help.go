@@ -10,13 +10,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Widths of help, in columns, and the most lines that --help prints.
+// Widths of help in columns, and the maximum number of lines that --help prints.
 const (
 	HelpWidth  = 100
 	HelpLines  = 40
 	nameWidth  = 30 // of flags
-	usageBelow = 6  // indent of what a flag does, where it has a line of its own
-	narrow     = 80 // below so many columns, it has
+	usageBelow = 6  // indent of a flag's description on a line of its own
+	narrow     = 80 // below this width, descriptions have lines of their own
 )
 
 const commandHelp = `{{wrap .Command.Description 0}}
@@ -32,15 +32,15 @@ Examples:
 {{else}}{{wrap "` + FlagHelp + `" 0}}
 {{end}}`
 
-// FlagHelp says how flags are written.
+// FlagHelp explains how flags are written.
 const FlagHelp = `Flags can come before or after arguments; -- ends the flags. Each flag can also be set by an environment variable: --out-dir by EVALFLEET_OUT_DIR.`
 
-// commandPage is what the help of a command shows.
+// commandPage is the data of a command's help.
 type commandPage struct {
 	Command  *cli.Command
 	Examples []string
 	Groups   []shownGroup
-	More     string // what is left out, and how to see it
+	More     string // says what is left out, and how to see it
 }
 
 type shownGroup struct {
@@ -48,14 +48,14 @@ type shownGroup struct {
 	Flags []cli.Flag
 }
 
-// Group is flags that help shows together, by their first names.
+// Group is a list of flags, by their first names, that help shows together.
 type Group struct {
 	Title string
 	Flags []string
 }
 
-// WriteCommandHelp prints the common flags of a command and as many groups of the others as
-// fit into HelpLines; with all set, every group.
+// WriteCommandHelp writes the common flags of a command and as many groups of the others as fit
+// into HelpLines; if all is set, every group.
 func (a App) WriteCommandHelp(to io.Writer, command *cli.Command, all bool) error {
 	page := commandPage{Command: command, Examples: a.Examples[command.Name], Groups: a.groupsOf(command.Flags)}
 	for full := page.Groups; ; page.Groups = page.Groups[:len(page.Groups)-1] {
@@ -77,7 +77,7 @@ func (a App) WriteCommandHelp(to io.Writer, command *cli.Command, all bool) erro
 	}
 }
 
-// groupsOf are a command's flags by group, the common ones first.
+// groupsOf returns a command's flags by group, the common ones first.
 func (a App) groupsOf(flags []cli.Flag) []shownGroup {
 	groups := []shownGroup{{Title: "Flags"}}
 	for _, f := range flags {
@@ -124,15 +124,15 @@ func (a App) print(to io.Writer, template string, data any) error {
 			return strings.TrimSpace("Usage: evalfleet " + c.Name + " [FLAGS] " + c.ArgsUsage)
 		},
 	})
-	if text.Len() == 0 { // the library keeps a template's error to itself
+	if text.Len() == 0 { // the library does not return a template's error
 		return errors.New("print help: the template failed")
 	}
 	_, err := io.WriteString(to, text.String())
 	return err
 }
 
-// namesColumn is a flag's names, up to the column in which its usage begins: on the same line
-// or, below long names, on the next.
+// namesColumn returns a flag's names, padded to the column where its usage begins: on the same line
+// or, after long names, on the next.
 func namesColumn(f cli.Flag, indent int) string {
 	names := "  " + Names(f)
 	if len(names)+2 > indent {
@@ -141,7 +141,7 @@ func namesColumn(f cli.Flag, indent int) string {
 	return fmt.Sprintf("%-*s", indent, names)
 }
 
-// example breaks a command line into lines that can be copied together. It ends a line with a
+// example breaks a command line into lines that can be copied together. It ends lines with a
 // backslash, and never breaks within quotes.
 func example(line string, width int) string {
 	var out strings.Builder
@@ -163,7 +163,7 @@ func example(line string, width int) string {
 	return out.String() + current + "\n"
 }
 
-// Names is a flag as it is written: "--judge MODEL, -j MODEL".
+// Names returns a flag in its written form: "--judge MODEL, -j MODEL".
 func Names(f cli.Flag) string {
 	placeholder, _ := SplitUsage(f)
 	var names []string
@@ -179,7 +179,7 @@ func Names(f cli.Flag) string {
 	return strings.Join(names, ", ")
 }
 
-// Usage is what a flag does, with its default.
+// Usage returns what a flag does, with its default.
 func Usage(f cli.Flag) string {
 	_, usage := SplitUsage(f)
 	if documented, ok := f.(cli.DocGenerationFlag); ok && TakesValue(f) {
@@ -190,7 +190,7 @@ func Usage(f cli.Flag) string {
 	return usage
 }
 
-// SplitUsage takes the name of a flag's value out of its usage, where it is in back quotes.
+// SplitUsage splits off the name of a flag's value, which is in backquotes in its usage.
 func SplitUsage(f cli.Flag) (placeholder, usage string) {
 	documented, ok := f.(cli.DocGenerationFlag)
 	if !ok {

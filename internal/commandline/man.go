@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ManPages are the manual pages by name, in the language of man(7).
+// ManPages returns the manual pages by name, in the language of man(7).
 func (a App) ManPages() map[string]string {
 	var list strings.Builder
 	pages := map[string]string{}
@@ -45,7 +45,7 @@ func manHead(name, about string) string {
 	return fmt.Sprintf(".TH %s 1 \"\" \"evalfleet\" \"evalfleet\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(roff(name)), roff(name), roff(about))
 }
 
-// roff writes a text so that none of its characters is an instruction.
+// roff escapes a text so that none of its characters is an instruction.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -1,6 +1,6 @@
-// Package dial opens clients to a fleet's Redis: one server, a master that
-// Sentinels watch, or a Cluster; over TLS, as a user of few rights. It says in a
-// sentence what is wrong with a Redis that cannot be used.
+// Package dial opens clients to a fleet's Redis: one server, a master that Sentinels watch, or a
+// Cluster; over TLS, as a user with few rights. It explains in a sentence what is wrong with a
+// Redis that cannot be used.
 //
 // It does not start a Redis, and knows neither flags nor the environment.
 package dial
@@ -21,43 +21,42 @@ import (
 	"github.com/evalfleet/evalfleet/internal/certs"
 )
 
-// Forms are the addresses that Parse takes, in words.
+// Forms describes the addresses that Parse accepts.
 const Forms = "redis://[user:password@]host[:port][/db], unix://path, " +
 	"redis+sentinel://[user:password@]host[:port],…/master[/db] or redis+cluster://[user:password@]host[:port],…; " +
 	"rediss… instead of redis… for TLS"
 
-// Settings say where a fleet's Redis is and how to come in.
+// Settings says where a fleet's Redis is and how to connect to it.
 type Settings struct {
-	// URL is one of Forms. Its query takes go-redis's options, such as
-	// pool_size=20; with Sentinel also sentinel_username and sentinel_password.
+	// URL has one of Forms. Its query takes go-redis's options, such as pool_size=20, and with
+	// Sentinel also sentinel_username and sentinel_password.
 	URL string
-	// Password and SentinelPassword apply where the URL has none.
+	// Password and SentinelPassword apply if the URL has none.
 	Password, SentinelPassword string
 	// PasswordFile is a file with the password that applies instead of Password. Each new
 	// connection reads it again: a password may change, or be valid for a short time.
 	PasswordFile string
-	// CA, Cert and Key are PEM files: who is believed to have signed the servers'
-	// certificates, instead of the system's, and the client's own
-	// certificate. ServerName is the name wanted in a server's certificate, instead
-	// of its host.
+	// CA, Cert and Key are PEM files. CA verifies the servers' certificates in place of the
+	// system's authorities; Cert and Key are the client's own certificate. ServerName is the name
+	// expected in a server's certificate, instead of its host.
 	CA, Cert, Key, ServerName string
 }
 
-// Address is a Redis that can be opened: one of its fields is set.
+// Address is the parsed address of a Redis. One of its fields is set.
 type Address struct {
 	one     *redis.Options
 	watched *redis.FailoverOptions
 	cluster *redis.ClusterOptions
 }
 
-// PoolSize is how many connections a process has to a server at most, beside its
-// subscriptions, unless the URL says otherwise. go-redis's own default grows with the
-// machine's cores, as a server's maxclients does not.
+// PoolSize is the maximum number of connections of a process to a server, in addition to its
+// subscriptions, unless the URL says otherwise. go-redis's own default grows with the machine's
+// cores, but a server's maxclients does not.
 const PoolSize = 32
 
-// Parse reads settings. Its errors hold no password.
+// Parse reads settings. Its errors contain no password.
 func Parse(s Settings) (*Address, error) {
-	s.URL = strings.TrimSpace(s.URL) // a file that it comes from may end with a line break
+	s.URL = strings.TrimSpace(s.URL) // the file that it comes from may end with a line break
 	where, err := split(s.URL)
 	if err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func Parse(s Settings) (*Address, error) {
 		}
 	}
 	switch {
-	case err != nil && keyed.MatchString(s.URL): // go-redis names the options, and so parts of the password
+	case err != nil && keyed.MatchString(s.URL): // go-redis quotes the options, and so parts of the password
 		return nil, errors.New("invalid option in the URL: write the password as redis://:PASSWORD@host; " + encoded)
 	case err != nil:
 		return nil, withoutURL(err)
@@ -100,14 +99,14 @@ func Parse(s Settings) (*Address, error) {
 	}
 	if *secure != nil {
 		if where.form != "" && s.ServerName == "" {
-			(*secure).ServerName = "" // each server has a name of its own
+			(*secure).ServerName = "" // each server has its own name
 		}
 		return a, s.certify(*secure)
 	}
 	return a, nil
 }
 
-// place is a URL taken apart; package url knows no lists of hosts.
+// place is a parsed URL; package url supports no lists of hosts.
 type place struct {
 	form           string // sentinel, cluster, unix, or empty: one server
 	scheme         string // redis or rediss
@@ -155,8 +154,8 @@ func split(address string) (*place, error) {
 	}, nil
 }
 
-// options is the URL by which go-redis knows hosts, path and options: all hosts
-// but the first are options.
+// options returns the URL in the form in which go-redis takes hosts, path and options: all hosts
+// but the first are options. port is the default.
 func (p *place) options(port, path string) (string, error) {
 	for i, host := range p.hosts {
 		if host == "" {
@@ -230,13 +229,13 @@ func (s Settings) certify(c *tls.Config) error {
 	return nil
 }
 
-// errInvalid is the error about an address that cannot be parsed. That of package url
-// quotes parts of the address, in which a password may be.
+// errInvalid replaces the error about an address that cannot be parsed. The error of package url
+// quotes parts of the address, which may contain a password.
 var errInvalid = errors.New("invalid host or port; " + encoded)
 
 const encoded = "percent-encode special characters in user, password and options: %2F for /, %3F for ?, %23 for #, %40 for @"
 
-// withoutURL returns a parser's error, without the address that it quotes.
+// withoutURL returns a parser's error without the address that it quotes.
 func withoutURL(err error) error {
 	var parsing *url.Error
 	if errors.As(err, &parsing) {
@@ -245,12 +244,12 @@ func withoutURL(err error) error {
 	return err
 }
 
-// keyed finds a password in the forms key=value and key:value, which URLs have in their queries, and
-// the connection strings of other clients between commas, spaces and semicolons.
+// keyed matches a password in the forms key=value and key:value. URLs have these in their queries,
+// and the connection strings of other clients between commas, spaces and semicolons.
 var keyed = regexp.MustCompile(`(?is)((?:password|passwd|pwd)["']?\s*[=:]|(?:auth|secret|token|(?:access|account|primary)_?key)\s*=).*`)
 
-// Redact hides the passwords of an address. Where their special characters are not
-// encoded, it hides more rather than less: of what follows the name of a password, nothing is shown.
+// Redact hides the passwords in an address. If special characters are not encoded, it hides too
+// much rather than too little: it shows nothing after the name of a password.
 func Redact(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -267,7 +266,7 @@ func Redact(address string) string {
 	}
 	end := endOfHosts(rest)
 	hosts := strings.Split(rest[:end], ",")
-	for i, host := range hosts { // a password without a host after it is taken for a port
+	for i, host := range hosts { // a password without a host after it looks like a port
 		name, port, has := strings.Cut(host, ":")
 		if _, err := strconv.ParseUint(port, 10, 16); has && !strings.HasPrefix(host, "[") && (name == "" || err != nil) {
 			hosts[i] = name + ":xxxxx"
@@ -276,7 +275,7 @@ func Redact(address string) string {
 	return scheme + strings.Join(hosts, ",") + rest[end:]
 }
 
-// endOfHosts is where users and hosts end in what follows a scheme.
+// endOfHosts returns the position where users and hosts end in the part after a scheme.
 func endOfHosts(rest string) int {
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		return end
@@ -284,7 +283,7 @@ func endOfHosts(rest string) int {
 	return len(rest)
 }
 
-// String names the servers, without passwords.
+// String returns the servers, without passwords.
 func (a *Address) String() string {
 	switch {
 	case a.watched != nil:

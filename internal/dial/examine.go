@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// oldestRedis is the first version with everything that the scripts use.
+	// oldestRedis is the first version that supports all the scripts.
 	oldestRedis = "7.0"
-	// leastMemory is what Redis may use at least without a word: a window of runs and
+	// leastMemory is the least memory that Redis may have without a warning. A window of runs and
 	// the results that wait are bounded above it.
 	leastMemory = 512 << 20
 	// examineTime bounds Examine.
@@ -26,7 +26,7 @@ const (
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckNamespace says what is wrong with the name of a namespace.
+// CheckNamespace reports what is wrong with the name of a namespace.
 func CheckNamespace(name string) error {
 	switch {
 	case !namespaces.MatchString(name):
@@ -37,10 +37,10 @@ func CheckNamespace(name string) error {
 	return nil
 }
 
-// Examine makes sure that a client of Open can be used by the fleet of a namespace:
-// every master answers, is new enough, throws no keys away, and lets the user do
-// what evalfleet does. It returns what is unwise about them besides. What a server
-// does not tell, as managed and embedded ones may not, is not held against it.
+// Examine checks that the fleet of a namespace can use a client of Open. Every master must answer,
+// be new enough, evict no keys, and let the user do what evalfleet does. It also returns what is
+// unwise about the servers. It does not complain about what a server does not report, because
+// managed and embedded ones may hide it.
 func Examine(ctx context.Context, client redis.UniversalClient, namespace string, role Role) (unwise []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -83,7 +83,7 @@ func speaksTLS(client redis.UniversalClient) bool {
 	return client.(*redis.Client).Options().TLSConfig != nil
 }
 
-// whole makes sure that a Cluster serves every key, as one of its masters knows it.
+// whole checks that a Cluster serves every key, according to one of its masters.
 func whole(ctx context.Context, node *redis.Client) error {
 	told, err := node.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -96,16 +96,16 @@ func whole(ctx context.Context, node *redis.Client) error {
 	return nil
 }
 
-// examineServer asks one server, which must be a master, alone or of a Cluster.
+// examineServer checks one server, which must be a master, alone or in a Cluster.
 func examineServer(ctx context.Context, server *redis.Client, namespace string, role Role, cluster bool) (unwise []string, err error) {
 	info, err := server.Info(ctx).Result()
 	var answered redis.Error
 	switch {
-	case redis.HasErrorPrefix(err, "NOPERM"): // said below, with all else that is not allowed
+	case redis.HasErrorPrefix(err, "NOPERM"): // reported below, with everything else that is not allowed
 	case err != nil && !errors.As(err, &answered):
 		return nil, explain(err)
 	case field(info, "redis_version") == "":
-		return nil, nil // an embedded one
+		return nil, nil // an embedded server
 	}
 	if err := refuse(info, cluster); err != nil {
 		return nil, err
@@ -113,8 +113,7 @@ func examineServer(ctx context.Context, server *redis.Client, namespace string, 
 	return advise(info), checkRights(ctx, server, namespace, role)
 }
 
-// refuse says why a server cannot be used, alone or as one of a Cluster, by what
-// INFO tells of it.
+// refuse returns why a server cannot be used, alone or in a Cluster, judging by its INFO.
 func refuse(info string, cluster bool) error {
 	version := field(info, "redis_version")
 	policy := field(info, "maxmemory_policy")
@@ -134,7 +133,7 @@ func refuse(info string, cluster bool) error {
 	return nil
 }
 
-// advise says what is unwise about a server.
+// advise returns what is unwise about a server, judging by its INFO.
 func advise(info string) (unwise []string) {
 	if most, err := strconv.ParseInt(field(info, "maxmemory"), 10, 64); err == nil && most > 0 && most < leastMemory {
 		unwise = append(unwise, fmt.Sprintf("Redis may use only %d MB (maxmemory): once that is full, nothing is queued or recorded until results are collected; set %d MB or more", most>>20, leastMemory>>20))
@@ -145,7 +144,7 @@ func advise(info string) (unwise []string) {
 	return unwise
 }
 
-// field is a field of what INFO tells, or empty.
+// field returns a field of INFO; "" if it is missing.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
@@ -163,7 +162,7 @@ func olderThan(version, than string) bool {
 		}
 		x, err := strconv.Atoi(a[i])
 		if err != nil {
-			return false // a version of another kind says nothing
+			return false // the version of another kind of server says nothing
 		}
 		if y, _ := strconv.Atoi(b[i]); x != y {
 			return x < y

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// explain adds what to do to the failures that people meet first.
+// explain adds advice to the failures that people meet first.
 func explain(err error) error {
 	var (
 		authority x509.UnknownAuthorityError

@@ -11,14 +11,14 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Open makes a client of a fleet's Redis, and asks nothing. namespace is the
-// fleet's; asynq's keys have it in front unless it is the default.
+// Open returns a client of a fleet's Redis, without connecting yet. namespace is the fleet's; it
+// prefixes asynq's keys unless it is the default.
 //
-// lease is for those who make calls under leases: how long these last. Each
-// connection then notices when another server answers than before, which may lack
-// leases. 0: the client only looks in, and leaves that to them.
+// lease is the length of leases, for processes that make calls under leases. Each connection then
+// notices when another server answers than before, which may lack leases. 0: the client only reads,
+// and leaves that to such processes.
 func (a *Address) Open(namespace string, lease time.Duration) redis.UniversalClient {
-	redis.SetLogger(quiet{}) // who waits for Redis reports it once
+	redis.SetLogger(quiet{}) // the code that waits for Redis logs it once
 	var recognise func(context.Context, *redis.Conn) error
 	if lease > 0 {
 		recognise = ratelimit.OnConnect(namespace, lease)
@@ -49,14 +49,14 @@ func (a *Address) Open(namespace string, lease time.Duration) redis.UniversalCli
 	return client
 }
 
-// reloadEvery is how often a Cluster is asked at least who has which slots: that a
-// dead master's are another's is not found out otherwise.
+// reloadEvery is the longest time between two reads of a Cluster's slots. A client does not find
+// out otherwise that another master has taken over those of a dead one.
 const reloadEvery = 2 * time.Second
 
-// clientName is how our connections are called in CLIENT LIST.
+// clientName is the name of our connections in CLIENT LIST.
 const clientName = "evalfleet"
 
-// quiet drops what go-redis would print about every failed dial.
+// quiet drops what go-redis would print about every failed connection.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

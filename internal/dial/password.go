@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// ReadPassword reads a file with a password, which may end with line breaks.
+// ReadPassword reads a file with a password, and removes line breaks at its end.
 func ReadPassword(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	return strings.TrimRight(string(raw), "\r\n"), err
 }
 
-// credentials returns what a new connection logs in with, read from PasswordFile; nil where the
-// password cannot change: without such a file, or with a password in the URL.
+// credentials returns a function that returns the user and password for a new connection, read from
+// PasswordFile. It is nil if the password cannot change: without such a file, or with a password in
+// the URL.
 func (s Settings) credentials(user, inURL string) func(context.Context) (string, string, error) {
 	if s.PasswordFile == "" || inURL != "" {
 		return nil
@@ -33,7 +34,7 @@ func (s Settings) credentials(user, inURL string) func(context.Context) (string,
 		case last == "":
 			return user, cmp.Or(password, s.Password), wrapped(s.PasswordFile, err)
 		}
-		// While the file is replaced, the last password is used.
+		// While the file is being replaced, use the last password.
 		return user, last, nil
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// rights are the commands that evalfleet sends, itself, in its scripts, or through
-// asynq and asynqmon; each with words that it may be asked with, K being a key.
+// rights lists the commands that evalfleet sends, directly, in its scripts, or through asynq and
+// asynqmon. Each has arguments with which it can be tested; K is a key.
 var rights = []string{
 	"client setname evalfleet", "ping", "info", "time", "multi", "discard",
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
@@ -29,16 +29,16 @@ var rights = []string{
 	publish, "subscribe C",
 }
 
-// Every role has these, by which patterns are tried.
+// Every role has these; they test patterns.
 const (
 	publish = "publish C m"
 	exists  = "exists K"
 )
 
-// ofCluster are those that a Cluster's client sends besides.
+// ofCluster lists the commands that a Cluster's client also sends.
 var ofCluster = []string{"cluster info", "cluster slots", "command"}
 
-// keys are the patterns of a namespace's keys, and channels those of its channels.
+// keys returns the patterns of a namespace's keys, and of its channels.
 func keys(namespace string) (keys, channels []string) {
 	keys = []string{namespace + ":*", "{" + namespace + "}:*", "rate:{" + namespace + "}:*"}
 	channels = keys[:2:2]
@@ -48,9 +48,9 @@ func keys(namespace string) (keys, channels []string) {
 	return keys, channels
 }
 
-// Rights are what the user of a role needs in a namespace, as ACL SETUSER takes it:
-// the patterns of keys and channels, and the commands; then, in parentheses, commands
-// for some keys only.
+// Rights returns the rights that the user of a role needs in a namespace, in the form of ACL
+// SETUSER: the patterns of keys and channels, and the commands. After these come, in parentheses,
+// commands for some keys only.
 func Rights(namespace string, role Role) string {
 	var words []string
 	for i, g := range role.grants(namespace) {
@@ -73,7 +73,7 @@ func Rights(namespace string, role Role) string {
 	return strings.Join(words, " ")
 }
 
-// right is the command of an example, as ACLs name it.
+// right returns the command of an example, in the form that ACLs use.
 func right(example string) string {
 	words := strings.Fields(example)
 	if words[0] == "client" || words[0] == "memory" || words[0] == "cluster" {
@@ -82,9 +82,8 @@ func right(example string) string {
 	return words[0]
 }
 
-// checkRights makes sure that the client's user may do what a role does in a
-// namespace. Commands are refused when they are queued in a transaction, which is then
-// discarded: nothing is done.
+// checkRights checks that the client's user may do what a role does in a namespace. It queues the
+// commands in a transaction, where Redis checks them, and then discards that: nothing is executed.
 func checkRights(ctx context.Context, server *redis.Client, namespace string, role Role) error {
 	conn := server.Conn()
 	defer conn.Close()
@@ -110,7 +109,7 @@ func checkRights(ctx context.Context, server *redis.Client, namespace string, ro
 		}
 		for _, r := range g.commands {
 			name := right(r)
-			// The first three are done, and what a Cluster needs no other server has to allow.
+			// The first three are executed, and only a Cluster has to allow what it needs.
 			if name != "multi" && name != "discard" && name != "subscribe" && !slices.Contains(ofCluster, r) {
 				ask("+"+name+of, r, example(g.keys[0]), channel)
 			}
@@ -137,8 +136,8 @@ func checkRights(ctx context.Context, server *redis.Client, namespace string, ro
 	return lacks(namespace, role, asked, unheard)
 }
 
-// lacks says which rights are missing by what was answered. Other errors are of
-// forms of another version, or of a Cluster's other nodes: they forbid nothing.
+// lacks returns which rights are missing, judging by the replies. Other errors come from commands
+// of another version, or from a Cluster's other nodes: they deny nothing.
 func lacks(namespace string, role Role, asked map[string]redis.Cmder, unheard error) error {
 	var missing []string
 	for right, cmd := range asked {
@@ -156,5 +155,5 @@ func lacks(namespace string, role Role, asked map[string]redis.Cmder, unheard er
 	return fmt.Errorf("its user lacks rights: %s; grant those that docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace, role))
 }
 
-// example is a key or a channel of a pattern.
+// example returns a key or a channel that matches a pattern.
 func example(pattern string) string { return strings.ReplaceAll(pattern, "*", "rights") }

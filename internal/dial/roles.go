@@ -7,24 +7,24 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Role is what a process does with a fleet's Redis, which bounds what its user needs.
+// Role is what a process does with a fleet's Redis, which determines the rights of its user.
 type Role string
 
 const (
-	// Controller drains, steers and deletes evaluations: every command may be used with it.
+	// Controller drains, steers and deletes evaluations: it may use every command.
 	Controller Role = "controller"
 	// Worker executes runs and keeps queues moving.
 	Worker Role = "worker"
 	// Submitter submits evaluations.
 	Submitter Role = "submitter"
-	// Viewer shows what there is.
+	// Viewer shows evaluations and changes nothing.
 	Viewer Role = "viewer"
 )
 
-// grant are commands that a user may use with keys and channels.
+// grant is a set of commands that a user may use with keys and channels.
 type grant struct{ keys, channels, commands []string }
 
-// readers are the rights that change nothing; without those that read results.
+// readers lists the rights that change nothing, except for those that read results.
 var readers = []string{
 	"client setname evalfleet", "ping", "info", "time", "multi", "discard",
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
@@ -35,13 +35,13 @@ var readers = []string{
 	"subscribe C",
 }
 
-// grants are what a role needs: the first for everything, others for some keys.
+// grants returns what a role needs: the first grant for all keys, others for some keys.
 func (r Role) grants(namespace string) []grant {
 	keys, channels := keys(namespace)
 	ns, of := namespace+":", namespace+":{*}:"
 	asynq := (record.Keys{Namespace: namespace}).Asynq() + "asynq:"
 	reading := grant{keys, channels, slices.Concat(readers, ofCluster)}
-	// The keys of limits and queues, which hold no results.
+	// The keys of limits and queues, which contain no results.
 	changing := grant{[]string{"{" + namespace + "}:*", "rate:{" + namespace + "}:*", asynq + "*"}, nil, changes}
 	switch r {
 	case Viewer:
@@ -53,14 +53,14 @@ func (r Role) grants(namespace string) []grant {
 		reading.commands = slices.Concat(readers, []string{publish}, ofCluster)
 		own := []string{ns + "evaluations", ns + "active", ns + "queues", ns + "topup",
 			of + "record", of + "plan", of + "documents", of + "cursors", of + "counts", of + "states:*", of + "choice:*"}
-		// A submission again keeps everything from expiring, also results.
+		// Submitting an evaluation again stops all its keys from expiring, including results.
 		return []grant{reading, changing, {own, nil, changes}, {[]string{of + "*"}, nil, []string{exists, "persist K"}}}
 	case Worker:
 		reading.commands = slices.Concat(readers, []string{publish}, ofCluster)
 		own := []string{ns + "evaluations", ns + "active", ns + "queues", ns + "offers", ns + "worker:*", ns + "topup", ns + "house", ns + "sweep",
 			of + "record", of + "cursors", of + "counts", of + "states:*", of + "run:*", of + "progress"}
-		// Everything expires after the end. Results are appended; one look at the oldest
-		// says whether a results store has those that this worker recorded.
+		// Everything expires after the end. Results are appended. A look at the oldest one shows
+		// whether a results store has those that this worker recorded.
 		return []grant{reading, changing, {own, nil, changes},
 			{[]string{of + "*"}, nil, []string{exists, "expire K 1", "pexpire K 1", "persist K"}},
 			{[]string{of + "results"}, nil, []string{exists, "xadd K * f v", xrange}}}
@@ -70,7 +70,7 @@ func (r Role) grants(namespace string) []grant {
 
 const xrange = "xrange K - +"
 
-// changes are the rights that write, but for those to streams.
+// changes lists the rights that write, except for those to streams.
 var changes = func() []string {
 	all := []string{exists}
 	for _, r := range rights {

@@ -1,8 +1,8 @@
-// Package embedded runs a Redis inside a process, so that one command does the main job on one
+// Package embedded runs a Redis inside a process, so that a single command is enough on one
 // machine.
 //
-// It is miniredis, listening on loopback with a random password, and keeps nothing when the
-// process ends: the results store has everything that must last. It is for one machine and its
+// It is miniredis, listening on a loopback address with a random password. It keeps nothing when
+// the process ends: the results store has everything that must last. It is for one machine and its
 // own process; a fleet needs a real Redis.
 package embedded
 
@@ -25,8 +25,8 @@ import (
 // run. Only its owner can read it, because it contains the password.
 const AddressFile = "redis.url"
 
-// tick is how often expiry times move on. miniredis has no clock of its own,
-// and each move walks all keys.
+// tick is how often expiry times advance. miniredis has no clock of its own, and each advance walks
+// all keys.
 const tick = time.Second
 
 // Redis is a running embedded server.
@@ -58,7 +58,7 @@ func Start(dir string) (*Redis, error) {
 	return r, nil
 }
 
-// URL is the server's address with its password.
+// URL returns the server's address with its password.
 func (r *Redis) URL() string { return r.url }
 
 // Close ends the server and removes its address.
@@ -104,8 +104,8 @@ func writePrivate(path, content string) error {
 	return err
 }
 
-// Address reads the URL of the Redis of the active run in dir; os.ErrNotExist without one. An
-// address that is not on this machine is an error: no run wrote it.
+// Address returns the URL of the Redis of the active run in dir; os.ErrNotExist if there is none.
+// An address that is not on this machine is an error: no run wrote it.
 func Address(dir string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, AddressFile))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package exitcode gives errors the code with which the process ends. An error without one gets
-// it from what it is, which package main decides.
+// Package exitcode gives errors the code with which the process ends. For an error without a code,
+// package main derives one from the kind of error.
 package exitcode
 
 import (
@@ -7,15 +7,15 @@ import (
 	"fmt"
 )
 
-// Code is the process's exit code. Scripts rely on them.
+// Code is the process's exit code. Scripts rely on the values.
 type Code int
 
 // The exit codes.
 const (
 	OK          Code = 0   // all succeeded
 	RunsFailed  Code = 1   // some run failed
-	Usage       Code = 2   // command line, file or configuration wrong; output folder not writable
-	Unreachable Code = 3   // Redis or the results store cannot be reached, disk full
+	Usage       Code = 2   // invalid command line, file or configuration; output folder not writable
+	Unreachable Code = 3   // Redis or the results store is unreachable, or the disk is full
 	Interrupted Code = 130 // finished work is kept
 )
 
@@ -39,7 +39,7 @@ func With(code Code, err error) error {
 // Usagef returns an error about something that the user can correct: a flag, a file or a folder.
 func Usagef(format string, args ...any) error { return With(Usage, fmt.Errorf(format, args...)) }
 
-// Of returns the code that err was given; false: none.
+// Of returns the code of err; false: it has none.
 func Of(err error) (Code, bool) {
 	var coded *codedError
 	if errors.As(err, &coded) {

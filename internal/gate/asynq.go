@@ -16,12 +16,12 @@ import "strings"
 // AsynqVersion is the version of asynq that this package was written for.
 const AsynqVersion = "v0.26.0"
 
-// asynqKeys is how the name of each of asynq's keys and channels begins. asynq has
-// no namespaces.
+// asynqKeys is the beginning of the name of each of asynq's keys and channels. asynq has no
+// namespaces.
 const asynqKeys = "asynq:"
 
-// Lists of processes and queues. A process is on the first two until a moment; only readers of
-// the lists, such as asynqmon, remove one that was killed.
+// Lists of processes and queues. A process is on the first two until a time. Only readers of the
+// lists, such as asynqmon, remove one that was killed.
 const (
 	serversKey = asynqKeys + "servers"
 	workersKey = asynqKeys + "workers"
@@ -31,7 +31,7 @@ const (
 // countDays is how many days back asynq keeps daily counts of a queue.
 const countDays = 91
 
-// doneHash is the hash of the script by which asynq ends a task that is done and not kept.
+// doneHash is the hash of the script with which asynq ends a task that is done and not kept.
 const doneHash = "1241eaa1c73409baaf1fea0c08d203a4911bda15"
 
 // Fields of asynq's TaskMessage, a protocol buffer.
@@ -43,19 +43,19 @@ const (
 	messageHeaders  = 15
 )
 
-// KnownLines are the beginnings of asynq's log lines that say what the worker has logged itself,
-// or that no one has to act on: how failed and dropped runs end, and that a task's end did not
+// KnownLines lists the beginnings of asynq's log lines that repeat what the worker has logged
+// itself, or that need no action: how failed and dropped runs end, and that a task's end did not
 // reach Redis. asynq retries that, and in the end another worker returns the task.
 var KnownLines = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task"}
 
-// queueKeys are asynq's keys of one queue, and two of our own beside them.
+// queueKeys holds asynq's keys of one queue, and two keys of our own.
 type queueKeys struct {
-	prefix                                string // of all of them
+	prefix                                string // of all its keys
 	pending, paused, active, lease        string
 	scheduled, retry, archived, completed string
-	forwarded                             string // our own: when the delayed were last looked at
+	forwarded                             string // our own: when delayed tasks were last moved
 	task                                  string // prefix of the task keys
-	fence                                 string // prefix of a key per owner
+	fence                                 string // prefix of our own key per owner
 }
 
 func keysOf(queue string) queueKeys {
@@ -88,14 +88,14 @@ func isPull(keys []string) bool {
 // queue whose lease has ended.
 func listsLapsed(keys []string) bool { return len(keys) == 1 && keys[0] == keysOf(Served).lease }
 
-// delays reports whether a script with these keys delays a task: asynq's retry. dueArgument is
-// its argument with the time at which the task is due, Unix seconds by the worker's clock.
+// delays reports whether a script with these keys delays a task: asynq's retry. dueArgument is its
+// argument with the time at which the task is due, in Unix seconds by the worker's clock.
 func delays(keys []string) bool { return len(keys) == 8 && strings.HasSuffix(keys[3], "}:retry") }
 
 const dueArgument = 2
 
-// endedTask is which of the keys, from 1, is that of the task that a script
-// with these keys takes out of the active list.
+// endedTask returns the number, from 1, of the key of the task that a script with these keys takes
+// out of the active list. ok is false if it takes out none.
 func endedTask(keys []string) (index int, ok bool) {
 	active := false
 	for i, key := range keys {
@@ -110,8 +110,8 @@ func endedTask(keys []string) (index int, ok bool) {
 	return index, active && index > 0
 }
 
-// writtenResult is what a command that sets these fields writes as the result of
-// the task of that key.
+// writtenResult returns the result of a task that a command writes with these fields to the task's
+// key. ok is false if the command writes something else.
 func writtenResult(key string, fields []any) (result []byte, ok bool) {
 	if !strings.HasPrefix(key, asynqKeys+"{") || !strings.Contains(key, "}:t:") || len(fields) != 2 || fields[0] != "result" {
 		return nil, false

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/batch"
 )
 
-// client is what asynq's servers get for Redis. asynq runs all its scripts by
-// redis.Script.Run, which is EvalSha and, after NOSCRIPT, Eval.
+// client is the Redis client that asynq's servers get. asynq runs all its scripts with
+// redis.Script.Run, which sends EvalSha and, after NOSCRIPT, Eval.
 type client struct {
 	redis.UniversalClient
 	gate *Gate
@@ -26,7 +26,7 @@ func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...
 	if task, ok := endedTask(keys); ok {
 		script, known := c.gate.endings.script(sha)
 		if !known {
-			// asynq answers this with Eval, which shows the script's text.
+			// asynq responds to this with Eval, which reveals the script's text.
 			cmd := redis.NewCmd(ctx)
 			cmd.SetErr(redis.ErrNoScript)
 			return cmd
@@ -67,8 +67,8 @@ func (c client) pull(ctx context.Context) *redis.Cmd {
 }
 
 // lapsed answers asynq's query for tasks with an expired lease, by querying each served queue:
-// tasks of other workers pass no guard, but a task whose end could not be written is still this
-// worker's, and comes back by its own server alone.
+// tasks of other workers pass no guard, but a task whose end could not be written still belongs to
+// this worker, and only its own server returns it.
 func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
 	var all []any
@@ -90,10 +90,9 @@ func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, 
 	return answer
 }
 
-// end runs one of asynq's endings behind the guard, together with those of other
-// tasks that end in the same way at the same time. When one fails, asynq tries it
-// again with the context of the first time, which it has cancelled: so the
-// context counts for nothing here.
+// end runs one of asynq's endings behind the guard, together with those of other tasks that end in
+// the same way at the same time. If one fails, asynq tries it again with the context of the first
+// attempt, which it has cancelled. So end ignores the context.
 func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
 	key := keys[task-1]
 	guarded := append(append(make([]any, 0, len(args)+3), args...), c.gate.results.of(key), task, c.gate.config.Owner)
@@ -117,7 +116,7 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 	return cmd
 }
 
-// Subscribe subscribes to asynq's channel, on which tasks are cancelled.
+// Subscribe subscribes to the channel on which asynq cancels tasks.
 func (c client) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
 	named := make([]string, len(channels))
 	for i, channel := range channels {
@@ -126,10 +125,10 @@ func (c client) Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 	return c.UniversalClient.Subscribe(ctx, named...)
 }
 
-// HSet keeps a task's result, as asynq's ResultWriter writes it, until the task
-// ends: the guard then writes it with the ending, where the task is still this
-// worker's. Written at once, it would cost a command, and bring the key of a task
-// back that another worker has ended.
+// HSet keeps a task's result, as asynq's ResultWriter writes it, until the task ends. The guard
+// then writes it with the ending, if the task still belongs to this worker. If it was written at
+// once, it would cost a command, and could recreate the key of a task that another worker has
+// ended.
 func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntCmd {
 	result, ok := writtenResult(key, values)
 	if !ok {
@@ -141,20 +140,20 @@ func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntC
 	return cmd
 }
 
-// endings are asynq's scripts that end a task, each with the guard in front, and
-// the batches in which they are sent.
+// endings holds asynq's scripts that end a task, each with the guard in front, and the batches in
+// which they are sent.
 type endings struct {
 	redis redis.UniversalClient
 
 	mu      sync.RWMutex             // guards all below
-	guarded map[string]*redis.Script // by the hash under which asynq asks for it
+	guarded map[string]*redis.Script // by the hash of asynq's script
 	batches map[alike]*batch.Batcher[batch.Call, any]
 }
 
-// alike is what tasks that end in one script have in common.
+// alike identifies endings that can share a script.
 type alike struct {
 	script     *redis.Script
-	queue      string // with keys in one slot
+	queue      string // with its keys in one slot
 	keys, args int
 }
 
@@ -182,7 +181,7 @@ func (e *endings) learn(source string, keys []string) *redis.Script {
 	return e.guarded[hash]
 }
 
-// of are the batches of endings that go together.
+// of returns the batcher of endings that go together.
 func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
 	e.mu.RLock()
 	b := e.batches[which]
@@ -203,7 +202,7 @@ func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
 	return b
 }
 
-// results are those of tasks that have not ended yet, by the task's key.
+// results holds the results of tasks that have not ended yet, by the task's key.
 type results struct {
 	mu      sync.Mutex
 	pending map[string][]byte

@@ -12,7 +12,7 @@ import (
 type Counts struct {
 	Pending, Active, Scheduled, Retry, Archived, Completed int
 
-	Paused bool // through asynq's own tools
+	Paused bool // with asynq's own tools
 	Listed bool // a task was pushed since the queue was last empty and forgotten
 }
 
@@ -54,10 +54,10 @@ func Count(ctx context.Context, client redis.UniversalClient, queues []string) (
 	return all, nil
 }
 
-// countedAtOnce is the number of queues that Count asks Redis about in one round trip.
+// countedAtOnce is the number of queues that Count queries in one round trip.
 const countedAtOnce = 500
 
-// Paused returns those of queues that are paused through asynq's own tools.
+// Paused returns which of queues are paused with asynq's own tools.
 func Paused(ctx context.Context, client redis.UniversalClient, queues []string) (paused []string, err error) {
 	asked := make([]*redis.IntCmd, len(queues))
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {

@@ -13,10 +13,10 @@ import (
 // forwardAtOnce bounds the tasks that one script moves or deletes.
 const forwardAtOnce = 500
 
-// Forward moves the tasks of queue whose time has come, by Redis's clock, to its pending list,
-// and returns how many: what asynq does in every server of a queue. If that clock was set back,
-// delayed tasks move with it. Any number of processes may call it at once. A paused queue's are
-// moved too, as asynq does.
+// Forward moves the tasks of queue whose time has come, by Redis's clock, to its pending list, and
+// returns how many. asynq does that in every server of a queue. If that clock was set back, delayed
+// tasks move with it. Any number of processes may call it at once. Like asynq, it also moves the
+// tasks of a paused queue.
 func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
 	keys := keysOf(queue)
 	for {
@@ -35,8 +35,8 @@ func Forward(ctx context.Context, client redis.UniversalClient, queue string) (m
 	}
 }
 
-// Expire deletes the tasks of queue that were kept after completion and whose time is over, as
-// asynq does in every server of a queue. Any number of processes may call it at once.
+// Expire deletes the tasks of queue that were kept after completion and whose time is over. asynq
+// does that in every server of a queue. Any number of processes may call it at once.
 func Expire(ctx context.Context, client redis.UniversalClient, queue string) error {
 	keys := keysOf(queue)
 	for {
@@ -50,8 +50,8 @@ func Expire(ctx context.Context, client redis.UniversalClient, queue string) err
 	}
 }
 
-// Waiting are those of queues in which tasks wait to be pulled. An error may be of some
-// of the queues; the others are looked at.
+// Waiting returns the queues in which tasks wait to be pulled. An error may concern only some of
+// the queues; the others are still returned.
 func Waiting(ctx context.Context, client redis.UniversalClient, queues []string) (waiting []string, err error) {
 	lengths := make([]*redis.IntCmd, len(queues))
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -71,19 +71,18 @@ func Waiting(ctx context.Context, client redis.UniversalClient, queues []string)
 	return waiting, err
 }
 
-// Depth is how many tasks of a queue are where.
+// Depth counts the tasks of a queue by where they are.
 type Depth struct {
 	Pending int
-	Active  int // held by a worker, living or not
-	Due     int // delayed, and to be pulled by the time asked about
-	Delayed int // later than that
-	// Oldest is since when the task that is pulled next has been pending; zero: none
-	// is.
+	Active  int // held by a worker, dead or alive
+	Due     int // delayed, and due by the given time
+	Delayed int // due later
+	// Oldest is since when the task that is pulled next has been pending; zero: none is.
 	Oldest time.Time
-	Paused bool // through asynq's own tools
+	Paused bool // with asynq's own tools
 }
 
-// DepthOf looks at a queue; delayed tasks count as due until a time on Redis's clock.
+// DepthOf counts the tasks of a queue. Delayed tasks due by until, on Redis's clock, count as due.
 func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, until time.Time) (Depth, error) {
 	keys := keysOf(queue)
 	pipe := client.Pipeline()

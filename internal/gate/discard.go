@@ -13,7 +13,7 @@ import (
 // State is where asynq keeps a task that no worker holds.
 type State string
 
-// The states of such tasks. Those of asynq's groups are left out: no run is in one.
+// The states of such tasks. Those of asynq's groups are left out, because no run is in one.
 const (
 	Retry     State = "retry"
 	Scheduled State = "scheduled"
@@ -23,21 +23,20 @@ const (
 )
 
 var (
-	// Unpulled are the states of tasks that are still to be pulled, in the order in
-	// which tasks pass through them: a reader in this order misses none that moves on.
+	// Unpulled lists the states of tasks that are still to be pulled, in the order in which tasks
+	// pass through them. A reader in this order misses none that moves on.
 	Unpulled = []State{Retry, Scheduled, Pending}
-	// Unheld are all states.
+	// Unheld lists all states.
 	Unheld = append(slices.Clone(Unpulled), Archived, Completed)
 )
 
-// Pick chooses those of a page of tasks that are to be removed.
+// Pick returns the tasks of a page that must be removed.
 type Pick func(ctx context.Context, state State, tasks []string) ([]string, error)
 
-// Discard removes the tasks of queue that pick chooses, from the given states, and
-// returns how many. It reads 1,000 tasks and removes 100 in one command, so a long
-// queue does not block Redis. A task that a worker pulls meanwhile stays, and one that
-// moves against the order of states may be missed. Discard may be repeated, and called
-// by several processes at once.
+// Discard removes the tasks of queue that pick returns, from the given states, and returns how
+// many. It reads 1,000 tasks and removes 100 in one command, so a long queue does not block Redis.
+// A task that a worker pulls meanwhile stays, and one that moves against the order of states may be
+// missed. Discard may be repeated, and called by several processes at once.
 func Discard(ctx context.Context, client redis.UniversalClient, queue string, states []State, pick Pick) (removed int, err error) {
 	for _, state := range states {
 		n, err := discardFrom(ctx, client, keysOf(queue), state, pick)
@@ -79,8 +78,8 @@ func discardFrom(ctx context.Context, client redis.UniversalClient, keys queueKe
 	}
 }
 
-// page reads tasks of one state from the end at which they arrive: those that leave at
-// the other end meanwhile shift nothing.
+// page reads tasks of one state from the end at which they arrive, so that tasks which leave at the
+// other end meanwhile shift nothing.
 func page(ctx context.Context, client redis.UniversalClient, key string, state State, from int) ([]string, error) {
 	first, last := int64(from), int64(from+readAtOnce-1)
 	if state == Pending {
@@ -89,9 +88,9 @@ func page(ctx context.Context, client redis.UniversalClient, key string, state S
 	return client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, Start: first, Stop: last, Rev: true}).Result()
 }
 
-// Forget takes a queue without tasks off asynq's list, with asynq's counts of it, and reports
+// Forget removes a queue without tasks from asynq's list, with asynq's counts of it, and reports
 // whether it did. A queue paused in asynq stays, so that the pause is visible. A process that
-// pushes to the queue at the same moment may find it off the list: see List.
+// pushes to the queue at the same moment may find it removed from the list; see List.
 func Forget(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
 	empty, err := forget(ctx, client, queue)
 	if err != nil || !empty {
@@ -100,7 +99,7 @@ func Forget(ctx context.Context, client redis.UniversalClient, queue string) (bo
 	if err := client.SRem(ctx, queuesKey, queue).Err(); err != nil {
 		return false, fmt.Errorf("forget queue %s: %w", queue, err)
 	}
-	// A task may have been pushed before the queue was off the list.
+	// A task may have been pushed before the queue was removed from the list.
 	empty, err = forget(ctx, client, queue)
 	if err == nil && !empty {
 		err = List(ctx, client, queue)
@@ -116,7 +115,7 @@ func forget(ctx context.Context, client redis.UniversalClient, queue string) (em
 	return empty, nil
 }
 
-// List puts a queue on asynq's list, as asynq's client does before it pushes.
+// List adds a queue to asynq's list, as asynq's client does before it pushes.
 func List(ctx context.Context, client redis.UniversalClient, queue string) error {
 	if err := client.SAdd(ctx, queuesKey, queue).Err(); err != nil {
 		return fmt.Errorf("list queue %s: %w", queue, err)
@@ -124,7 +123,7 @@ func List(ctx context.Context, client redis.UniversalClient, queue string) error
 	return nil
 }
 
-// forgottenKeys are the keys of forget.lua.
+// forgottenKeys returns the keys of forget.lua.
 func forgottenKeys(queue string) []string {
 	prefix := keysOf(queue).prefix
 	names := []string{
@@ -132,7 +131,7 @@ func forgottenKeys(queue string) []string {
 		"lease", "aggregation_sets", "processed", "failed", "forwarded",
 	}
 	for day := range countDays {
-		date := time.Now().UTC().AddDate(0, 0, 1-day).Format(time.DateOnly) // from tomorrow, by clocks that are ahead
+		date := time.Now().UTC().AddDate(0, 0, 1-day).Format(time.DateOnly) // from tomorrow, as clocks may be ahead
 		names = append(names, "processed:"+date, "failed:"+date)
 	}
 	for i, name := range names {
@@ -144,7 +143,7 @@ func forgottenKeys(queue string) []string {
 // serverLate allows for clocks that differ.
 const serverLate = time.Minute
 
-// ForgetServers takes processes that were killed off asynq's lists of servers.
+// ForgetServers removes killed processes from asynq's lists of servers.
 func ForgetServers(ctx context.Context, client redis.UniversalClient) error {
 	late := strconv.FormatInt(time.Now().Add(-serverLate).Unix(), 10)
 	for _, key := range []string{serversKey, workersKey} {

@@ -45,12 +45,11 @@ import (
 	"github.com/evalfleet/evalfleet/internal/batch"
 )
 
-// MaxBatch is how many tasks are taken at once at most.
+// MaxBatch is the maximum number of tasks taken at once.
 const MaxBatch = 16
 
-// CheckInterval is the TaskCheckInterval for asynq's servers behind a Gate. A
-// pull that found nothing for 10 s is answered as empty, and asynq then sleeps
-// for up to one and a half times this.
+// CheckInterval is the TaskCheckInterval for asynq's servers behind a Gate. A pull that found
+// nothing for 10 s returns empty, and asynq then sleeps for up to one and a half times this.
 const CheckInterval = 10 * time.Millisecond
 
 // Served is the queue that asynq's servers behind a Gate are given. No such queue exists: it
@@ -58,44 +57,44 @@ const CheckInterval = 10 * time.Millisecond
 const Served = "evalfleet"
 
 const (
-	// asynq counts a task's lease of 30 s from before its pull and renews it every
-	// 5 s: after waiting that long, 20 s of it are left.
+	// asynq counts a task's lease of 30 s from before its pull and renews it every 5 s. After
+	// waiting that long, 20 s of it are left.
 	maxWait = 10 * time.Second
-	// How long an empty queue is left alone when nothing is announced: by a worker of
-	// many queues longer, so that it looks at one of them a second.
+	// How long an empty queue is not looked at unless something is announced. A worker of many
+	// queues waits longer, so that it looks at one of them per second.
 	fallback     = 5 * time.Second
 	fallbackEach = time.Second
-	// A task pulled longer ago is returned instead of handed over: its lease is not renewed,
-	// and after twice that time a frozen worker counts as dead.
+	// A task pulled longer ago is returned instead of handed over. Its lease is not renewed, and
+	// after twice that time a suspended worker counts as dead.
 	handOverWithin = 5 * time.Second
-	// Of the leases in Redis: asynq's 30 s, which it counts from the hand-over.
+	// Length of the leases in Redis: asynq's 30 s, which it counts from the hand-over.
 	leaseFor = 30*time.Second + handOverWithin
 	// Bounds one script.
 	callTimeout = 5 * time.Second
-	// Tasks whose ends share a script; each costs a pass over the active list.
+	// Tasks whose ends share a script. Each costs a pass over the active list.
 	endAtOnce = 64
-	// They are gathered a little, which holds up no other task.
+	// Ends wait a little for each other, which delays no other task.
 	endPause  = 10 * time.Millisecond
 	endEnough = 8
 )
 
 // Permits decides how many tasks may be pulled. Its methods are called by several goroutines.
 //
-// A permit goes with its task: once the task was handed to asynq, its handler gives the permit
-// back. asynq calls the handler for each task it was given, unless the task's deadline has
-// passed or the base context has ended.
+// A permit goes with its task: after the task was handed to asynq, its handler gives the permit
+// back. asynq calls the handler for each task it was given, unless the task's deadline has passed
+// or the base context has ended.
 type Permits interface {
-	// Reserve blocks until at least one task of queue may be pulled, and reserves
-	// and returns between one and limit. When ctx ends first it returns an error
-	// and has reserved nothing. ctx ends after 10 s at most, and the gate then
-	// asks again. It is asked only while the queue may have something to pull.
+	// Reserve blocks until at least one task of queue may be pulled. It reserves and returns
+	// between one and limit. If ctx ends first, it returns an error and has reserved nothing. ctx
+	// ends after 10 s at most, and the gate then calls it again. It is called only while the queue
+	// may have something to pull.
 	Reserve(ctx context.Context, queue string, limit int) (int, error)
 	// Cancel gives back n reserved permits that got no task or whose tasks were returned to
 	// their queue. It does not block.
 	Cancel(queue string, n int)
 }
 
-// Config is what a Gate needs.
+// Config configures a Gate.
 type Config struct {
 	// Owner is the worker's ID, never used by another worker or after this one counted as dead:
 	// a worker that continues under a new ID makes a new Gate.
@@ -103,11 +102,10 @@ type Config struct {
 	// Batch is how many tasks to take at once; 0 or more than MaxBatch is MaxBatch.
 	Batch   int
 	Permits Permits
-	// Prefix is that of Prefixed where the client has this hook.
+	// Prefix is that of Prefixed, if the client has this hook.
 	Prefix string
-	// Pulled, if set, is told after each pull how many tasks were taken and how
-	// many are left in pending. It is called in asynq's pulling goroutine, so it
-	// must not block.
+	// Pulled, if set, is called after each pull with how many tasks were taken and how many are
+	// left in pending. It is called in asynq's pulling goroutine, so it must not block.
 	Pulled func(queue string, taken int, left int64)
 	Log    zerolog.Logger
 }
@@ -118,7 +116,7 @@ type Gate struct {
 	config  Config
 	endings endings
 	results results
-	failing atomic.Int64 // queues whose last pull was an error
+	failing atomic.Int64 // number of queues whose last pull failed
 	turn    atomic.Int64 // counts pulls
 
 	maxWait, fallback time.Duration // tests set others
@@ -127,15 +125,15 @@ type Gate struct {
 	queues  []*queue
 	changed chan struct{} // closed when queues change, and at Stop
 	stopped bool
-	work    map[*work]struct{} // under way
-	idle    chan struct{}      // closed once stopped with no work under way
+	work    map[*work]struct{} // in progress
+	idle    chan struct{}      // closed when stopped and no work is in progress
 }
 
-// work is something that Stop ends and waits for.
+// work is an operation that Stop ends and waits for.
 type work struct{ cancel context.CancelFunc }
 
-// New makes a gate to the Redis of client, which stays the caller's to close. It
-// panics without an owner or permits.
+// New returns a gate to the Redis of client, which the caller closes. It panics without an owner or
+// permits.
 func New(client redis.UniversalClient, config Config) *Gate {
 	if config.Owner == "" || config.Permits == nil {
 		panic("gate: New needs an owner and permits")
@@ -155,14 +153,14 @@ func New(client redis.UniversalClient, config Config) *Gate {
 	}
 }
 
-// Client is the client to give to asynq.NewServerFromRedisClient. All but
-// asynq's pulls and its scripts that end a task goes to Redis as it is.
+// Client returns the client to pass to asynq.NewServerFromRedisClient. It sends everything to Redis
+// unchanged, except for asynq's pulls and its scripts that end a task.
 func (g *Gate) Client() redis.UniversalClient {
 	return client{UniversalClient: g.redis, gate: g}
 }
 
-// Serve has pulls answered with tasks of queue, too. It does nothing for a queue that
-// is served already, and after Stop.
+// Serve lets pulls return tasks of queue, too. It does nothing for a queue that is served already,
+// and after Stop.
 func (g *Gate) Serve(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,8 +171,8 @@ func (g *Gate) Serve(name string) {
 	g.change()
 }
 
-// Leave ends Serve, and returns the tasks of queue that were pulled but not handed to
-// asynq. After an error, Recover returns them once the worker counts as dead.
+// Leave undoes Serve, and returns the tasks that were pulled but not handed to asynq to their
+// queue. After an error, Recover returns them once the worker counts as dead.
 func (g *Gate) Leave(ctx context.Context, name string) error {
 	g.mu.Lock()
 	i := g.find(name)
@@ -197,20 +195,20 @@ func (g *Gate) Leave(ctx context.Context, name string) error {
 	return g.settle(ctx, q, q.buffered())
 }
 
-// find is a queue's place among those that are served, or -1. It wants g.mu.
+// find returns a queue's position among those that are served, or -1. g.mu must be held.
 func (g *Gate) find(name string) int {
 	return slices.IndexFunc(g.queues, func(q *queue) bool { return q.name == name })
 }
 
-// change tells pulls that the queues are others. It wants g.mu.
+// change tells waiting pulls that the queues have changed. g.mu must be held.
 func (g *Gate) change() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// Filled says that tasks were pushed to queue, so that a waiting pull looks at
-// once. It does not block. Without it they are found
-// within 5 s, and within as many seconds as queues are served where those are more.
+// Filled says that tasks were pushed to queue, so that a waiting pull looks at it at once. It does
+// not block. Without it, tasks are found within 5 s, or within as many seconds as queues are served
+// if those are more.
 func (g *Gate) Filled(queue string) {
 	for _, q := range g.served() {
 		if q.name == queue {
@@ -219,27 +217,26 @@ func (g *Gate) Filled(queue string) {
 	}
 }
 
-// FilledAll is Filled of every queue, for when announcements may have been missed.
+// FilledAll calls Filled for every queue, for when announcements may have been missed.
 func (g *Gate) FilledAll() {
 	for _, q := range g.served() {
 		q.announce()
 	}
 }
 
-// served are the queues that are served.
+// served returns the queues that are served.
 func (g *Gate) served() []*queue {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.queues
 }
 
-// Stop ends pulling: waiting pulls are answered as empty, and so are all later
-// ones. Then it returns the tasks that were pulled but not handed to asynq to
-// the head of their queues, in their order. Tasks handed over are not touched;
-// their endings still pass.
+// Stop ends pulling: waiting pulls return empty, and so do all later ones. Then it returns the
+// tasks that were pulled but not handed to asynq to the head of their queues, in their order. It
+// does not touch tasks that were handed over; their endings still pass.
 //
-// An error says what could not be returned. Stop may then be called again;
-// otherwise Recover returns those tasks once the worker counts as dead.
+// An error says which tasks could not be returned. Stop may then be called again; otherwise,
+// Recover returns those tasks once the worker counts as dead.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	if !g.stopped {
@@ -274,8 +271,8 @@ func (g *Gate) Stop(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// enter registers work whose waiting ends with the returned context, after
-// limit or at Stop. It refuses after Stop.
+// enter registers work whose waiting ends with the returned context, after limit or at Stop. After
+// Stop, ok is false.
 func (g *Gate) enter(ctx context.Context, limit time.Duration) (waiting context.Context, leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

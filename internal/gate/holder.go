@@ -16,8 +16,8 @@ type Holder struct {
 	Since  time.Time
 }
 
-// Holders returns the workers that have active tasks of queue, by task. Tasks that no worker
-// has are left out.
+// Holders returns the workers that have active tasks of queue, by task. It leaves out tasks that no
+// worker has.
 func Holders(ctx context.Context, client redis.UniversalClient, queue string, tasks ...string) (map[string]Holder, error) {
 	read := make([]*redis.SliceCmd, len(tasks))
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -46,7 +46,7 @@ func Holders(ctx context.Context, client redis.UniversalClient, queue string, ta
 	return holders, nil
 }
 
-// Active is how many tasks of queue are held by workers.
+// Active returns how many tasks of queue workers hold.
 func Active(ctx context.Context, client redis.UniversalClient, queue string) (int, error) {
 	n, err := client.LLen(ctx, keysOf(queue).active).Result()
 	if err != nil {
@@ -55,8 +55,7 @@ func Active(ctx context.Context, client redis.UniversalClient, queue string) (in
 	return int(n), nil
 }
 
-// ActiveOf is how many tasks of queue are held by workers whose id begins with
-// prefix.
+// ActiveOf returns how many tasks of queue are held by workers whose ids begin with prefix.
 func ActiveOf(ctx context.Context, client redis.UniversalClient, queue, prefix string) (int, error) {
 	ids, err := client.LRange(ctx, keysOf(queue).active, 0, -1).Result()
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What holds every call of a fleet back while Redis accepts no writes.
+// What holds back every call of a fleet while Redis accepts no writes.
 const (
 	holdFull     = "Redis, whose memory is full (maxmemory): collect or delete results, or raise it"
 	holdUnsaved  = "Redis, which accepts no writes because it cannot save its data: make room on its disk"
 	holdReplicas = "Redis, which accepts no writes because too few replicas are connected (min-replicas-to-write)"
 )
 
-// Refusals returns why Redis accepts no writes, in words. A service that hides its state refuses
-// nothing.
+// Refusals describes why Redis accepts no writes; nothing if it does. A service that hides its
+// state counts as accepting them.
 func Refusals(ctx context.Context, client redis.UniversalClient) (words []string) {
-	// This removes nothing, takes no memory, and is allowed to everyone who may look.
+	// This removes nothing, takes no memory, and every role may do it.
 	switch err := client.ZRemRangeByScore(ctx, "asynq:servers", "(0", "(0").Err(); {
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		words = append(words, holdUnsaved)
@@ -40,7 +40,7 @@ func full(ctx context.Context, client redis.UniversalClient) bool {
 	ask := func(ctx context.Context, server redis.Cmdable) error {
 		info, err := server.InfoMap(ctx, "memory").Result()
 		if err != nil {
-			return nil // it does not tell
+			return nil // the server does not report it
 		}
 		most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
 		used, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
@@ -57,8 +57,8 @@ func full(ctx context.Context, client redis.UniversalClient) bool {
 	return full
 }
 
-// HoldPaused says that some of an evaluation's queues are paused in asynqmon; nothing, if none are.
-// all: every one of them is.
+// HoldPaused returns a message that names an evaluation's queues that are paused in asynqmon;
+// nothing if none are. all reports whether all of them are.
 func HoldPaused(ctx context.Context, client redis.UniversalClient, queues []string) (words []string, all bool, err error) {
 	paused, err := Paused(ctx, client, queues)
 	if err != nil || len(paused) == 0 {

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// checkMessage reports why asynq would not hand a task's message to its handler as the
-// task that it is: it cannot be decoded, names another task or queue, or has a deadline,
-// after which asynq ends it without calling a handler.
+// checkMessage reports why asynq would not hand a task's message to its handler as that task: it
+// cannot be decoded, names another task or queue, or has a deadline, after which asynq ends it
+// without calling a handler.
 func checkMessage(task, queue, message string) error {
 	var id, of string
 	for rest := []byte(message); len(rest) > 0; {
@@ -43,8 +43,7 @@ func checkMessage(task, queue, message string) error {
 	return nil
 }
 
-// sound returns those of tasks that were just pulled that asynq can work on, and removes
-// the others.
+// sound returns the tasks just pulled that asynq can handle, and removes the others.
 func (g *Gate) sound(ctx context.Context, q *queue, tasks []pulled) ([]pulled, error) {
 	var bad []pulled
 	good := tasks[:0:0]

@@ -7,10 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Prefixed is a hook for the client of a fleet that shares its Redis: it puts a
-// prefix in front of asynq's keys, so that asynq:{q}:pending becomes
-// <prefix>asynq:{q}:pending, which is in the same slot. Subscriptions pass no hook:
-// Config.Prefix is for the one that each of asynq's servers makes.
+// Prefixed returns a hook for the client of a fleet that shares its Redis. It puts a prefix before
+// asynq's keys, so that asynq:{q}:pending becomes <prefix>asynq:{q}:pending, which is in the same
+// slot. Hooks do not see subscriptions: Config.Prefix is for the one that each of asynq's servers
+// makes.
 func Prefixed(prefix string) redis.Hook { return prefixed(prefix) }
 
 type prefixed string
@@ -37,9 +37,9 @@ func (p prefixed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// rename puts the prefix before every key among the words of a command whose first key is one
-// of asynq's; asynq also passes its scripts prefixes of keys, and lists keys in other keys.
-// Words of other commands are left alone.
+// rename puts the prefix before every key among the words of a command whose first key is one of
+// asynq's. asynq also passes its scripts prefixes of keys, and lists keys in other keys. rename
+// does not change the words of other commands.
 func (p prefixed) rename(words []any) (renamed bool) {
 	first := 1
 	if name, _ := words[0].(string); strings.HasPrefix(name, "eval") {
@@ -59,8 +59,8 @@ func (p prefixed) rename(words []any) (renamed bool) {
 	return true
 }
 
-// restore takes the prefix from the keys among a script's answers: asynq's counts of a
-// queue come with the keys that they are of.
+// restore removes the prefix from the keys among a script's replies: asynq's counts of a queue come
+// with their keys.
 func (p prefixed) restore(cmd redis.Cmder) {
 	script, ok := cmd.(*redis.Cmd)
 	if !ok {
@@ -74,8 +74,8 @@ func (p prefixed) restore(cmd redis.Cmder) {
 	}
 }
 
-// isAsynqKey tells a key, or the beginning of one, from a queue's name, in which
-// there are no braces.
+// isAsynqKey reports whether a word is one of asynq's keys, or the beginning of one, and not the
+// name of a queue, which contains no braces.
 func isAsynqKey(word string) bool {
 	return strings.HasPrefix(word, asynqKeys) && strings.Contains(word, "{")
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// pulls is the number of the last pull of all gates of the process: a later gate
-// of the same owner must not reuse the number of a pull whose tasks still run.
+// pulls is the number of the last pull of all gates of the process. A later gate of the same owner
+// must not reuse the number of a pull whose tasks still run.
 var pulls atomic.Int64
 
-// nextPull numbers a pull by its time, Unix microseconds, so that a task shows since when it is
-// held; numbers increase even if the clock does not.
+// nextPull numbers a pull by its time, in Unix microseconds, so that a task shows since when it is
+// held. The numbers increase even if the clock does not.
 func nextPull(now time.Time) int64 {
 	for {
 		last := pulls.Load()
@@ -26,8 +26,8 @@ func nextPull(now time.Time) int64 {
 	}
 }
 
-// pull answers one of asynq's pulls: with a task of any queue that is served, or
-// with none after 10 s or at Stop.
+// pull answers one of asynq's pulls: with a task of any served queue, or with none after 10 s or at
+// Stop.
 func (g *Gate) pull(ctx context.Context) (message string, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, g.maxWait)
 	defer cancel()
@@ -38,7 +38,7 @@ func (g *Gate) pull(ctx context.Context) (message string, ok bool) {
 		if stopped {
 			return "", false
 		}
-		// Each queue is the first to be looked at in its turn.
+		// Each queue takes its turn at being looked at first.
 		first := int(g.turn.Add(1) % int64(max(len(queues), 1)))
 		for i := range queues {
 			if message, ok = queues[(first+i)%len(queues)].handOver(); ok {
@@ -51,9 +51,9 @@ func (g *Gate) pull(ctx context.Context) (message string, ok bool) {
 	}
 }
 
-// await waits until one of queues has a task to hand over, or the queues have
-// changed. It returns false when limited has ended. What another queue pulls
-// meanwhile stays in its buffer for the next pull.
+// await waits until one of queues has a task to hand over, or the queues have changed. It returns
+// false if limited has ended. What another queue pulls meanwhile stays in its buffer for the next
+// pull.
 func (g *Gate) await(ctx, limited context.Context, queues []*queue, changed <-chan struct{}) bool {
 	waiting, cancel := context.WithCancel(limited)
 	defer cancel()
@@ -74,8 +74,7 @@ func (g *Gate) await(ctx, limited context.Context, queues []*queue, changed <-ch
 	return true
 }
 
-// replenish waits until q has a task to hand over, and returns false when waiting
-// has ended before.
+// replenish waits until q has a task to hand over, and returns false if waiting has ended before.
 func (g *Gate) replenish(ctx, waiting context.Context, q *queue) bool {
 	waiting, leave, ok := g.enter(waiting, g.maxWait)
 	if !ok {
@@ -97,8 +96,8 @@ func (g *Gate) replenish(ctx, waiting context.Context, q *queue) bool {
 	return true
 }
 
-// fill pulls tasks into the buffer, which keeps them for at most stale. It waits for permits
-// until waiting ends, and talks to Redis under ctx: Stop does not abandon a script once sent,
+// fill pulls tasks into the buffer, which keeps them until they are stale. It waits for permits
+// until waiting ends, and talks to Redis under ctx. Stop does not abandon a script once sent,
 // because it could not know which tasks it pulled.
 func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	if err := g.settle(ctx, q, q.overdue()); err != nil {
@@ -144,8 +143,8 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	return nil
 }
 
-// settle returns tasks to the queue that must not be handed over: the given tasks of its buffer
-// and those of a pull with a lost answer. It needs the turn.
+// settle returns tasks to the queue that must not be handed over: the given tasks of its buffer and
+// those of a pull with a lost answer. The caller must have the turn.
 func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -172,9 +171,9 @@ func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 	return nil
 }
 
-// returnStale returns a buffer that asynq did not ask for in time.
+// returnStale returns the tasks of a buffer that asynq did not ask for in time.
 func (g *Gate) returnStale(q *queue) {
-	ctx := context.Background() // called by a timer; settle bounds it
+	ctx := context.Background() // called by a timer; settle has its own timeout
 	_, leave, ok := g.enter(ctx, callTimeout)
 	if !ok {
 		return
@@ -183,7 +182,7 @@ func (g *Gate) returnStale(q *queue) {
 	select {
 	case q.turn <- struct{}{}:
 		defer q.unlock()
-	default: // a pull is under way, and settles first
+	default: // a pull is in progress, and settles first
 		q.later()
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Pullable returns those tasks of queue that a worker has or can pull, now or after
-// their delay. Tasks that asynq has archived or completed are not among them.
+// Pullable returns the tasks of queue that a worker has or can pull, now or after their delay.
+// Tasks that asynq has archived or completed are not among them.
 func Pullable(ctx context.Context, client redis.UniversalClient, queue string, tasks []string) (map[string]bool, error) {
 	there := map[string]bool{}
 	keys := keysOf(queue)

@@ -9,30 +9,29 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
-// queue is what the gate knows of one queue.
+// queue is the gate's state of one queue.
 type queue struct {
 	name string
 	keys queueKeys
 
-	filled chan struct{} // something was pushed; holds one
+	filled chan struct{} // something was pushed; has a buffer of one
 	turn   chan struct{} // locked during I/O with Redis about the queue
 
 	// Owned by the holder of the turn.
 	more     bool      // something may be left to pull
-	next     time.Time // when to look although nothing is known
+	next     time.Time // when to look without an announcement
 	failures int       // in a row
 	retry    time.Time // not before
-	lost     int64     // pull with a lost answer; 0: none
+	lost     int64     // number of a pull with a lost answer; 0: none
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	buffer []pulled  // not handed over yet
-	since  time.Time // when the buffer was asked for
+	since  time.Time // when the buffer's tasks were requested
 	timer  *time.Timer
 }
 
-// newQueue's stale is called when the buffer has become too old to be handed
-// over.
+// newQueue returns a queue. It calls stale when the buffer has become too old to be handed over.
 func newQueue(name string, stale func(*queue)) *queue {
 	q := &queue{
 		name:   name,
@@ -82,14 +81,14 @@ func (q *queue) ready() bool {
 	return !q.closed && len(q.buffer) > 0 && !q.stale()
 }
 
-// left reports whether nothing is to be pulled any more.
+// left reports whether the queue was left, so that nothing is pulled any more.
 func (q *queue) left() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
 }
 
-// stale says whether the buffer is too old. It wants q.mu.
+// stale reports whether the buffer is too old. q.mu must be held.
 func (q *queue) stale() bool { return time.Since(q.since) >= handOverWithin }
 
 // keep fills the empty buffer with the tasks requested at since.
@@ -102,14 +101,14 @@ func (q *queue) keep(tasks []pulled, since time.Time) {
 	}
 }
 
-// buffered is the buffer; tasks in it are still handed over.
+// buffered returns the buffer, whose tasks can still be handed over.
 func (q *queue) buffered() []pulled {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.buffer
 }
 
-// overdue is the buffer if it is too old to be handed over.
+// overdue returns the buffer if it is too old to be handed over; else nil.
 func (q *queue) overdue() []pulled {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,14 +118,14 @@ func (q *queue) overdue() []pulled {
 	return q.buffer
 }
 
-// empty forgets the buffer, which was returned.
+// empty empties the buffer, whose tasks were returned.
 func (q *queue) empty() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.buffer = nil
 }
 
-// later asks for another call of newQueue's stale.
+// later schedules another call of newQueue's stale.
 func (q *queue) later() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,8 +142,8 @@ func (q *queue) close() {
 	q.timer.Stop()
 }
 
-// due blocks until there may be something to pull, or to return, and says
-// whether that came before ctx ended. It wants the turn.
+// due blocks until there may be something to pull, or to return, and reports whether that came
+// before ctx ended. The caller must have the turn.
 func (q *queue) due(ctx context.Context) bool {
 	if wait := time.Until(q.retry); wait > 0 && outage.Pause(ctx, wait) != nil {
 		return false
@@ -163,9 +162,9 @@ func (q *queue) due(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// looked notes what a pull has shown, and that the queue is left alone for fallback
-// when it is empty and nothing is announced. again: it is the first pull to work
-// after one that failed.
+// looked notes the answer of a pull. If the queue is empty, it is not looked at for fallback unless
+// something is announced. again reports whether this is the first successful pull after a failed
+// one.
 func (q *queue) looked(answer taken, fallback time.Duration) (again bool) {
 	q.more = answer.left > 0 && !answer.paused
 	q.next = time.Now().Add(fallback)
@@ -173,9 +172,9 @@ func (q *queue) looked(answer taken, fallback time.Duration) (again bool) {
 	return again
 }
 
-// failed puts the next try off: 0.1 s at first, up to 2 s, each shortened by
-// chance by up to half, so that queues and workers do not come back together. It
-// says whether this is the first failure after a pull that worked.
+// failed postpones the next attempt: by 0.1 s at first, up to 2 s, each shortened randomly by up to
+// half, so that queues and workers do not come back together. first reports whether this is the
+// first failure after a successful pull.
 func (q *queue) failed() (first bool) {
 	delay := min(100*time.Millisecond<<min(q.failures, 10), 2*time.Second)
 	q.failures++

@@ -9,26 +9,27 @@ import (
 )
 
 const (
-	// orphanedAfter is how long after its lease's end a task without an owner is
-	// taken for abandoned. asynq waits as long, for clocks that differ.
+	// orphanedAfter is how long after its lease's end a task without an owner counts as abandoned.
+	// asynq waits as long, because clocks differ.
 	orphanedAfter = 30 * time.Second
 
-	readAtOnce   = 1000 // active tasks a script
+	readAtOnce   = 1000 // active tasks per script
 	returnAtOnce = 100  // each costs a pass over the active list
 )
 
-// Alive tells which of some owners are alive. It must look when it is called and
-// not before, or a worker that has just begun seems dead.
+// Alive returns which of some owners are alive. It must look when it is called and not before, or a
+// worker that has just started seems dead.
 type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 
-// Recover returns the tasks of dead workers to the head of queue, earliest pulls first, and
-// returns their owners by their IDs ("": it had none). It uses up no attempt. Tasks that another process has returned meanwhile
-// are not among them, so IDs can be counted as deaths; any number of processes may call it at
+// Recover returns the tasks of dead workers to the head of queue, earliest pulls first. It returns
+// their owners by their IDs; "" for a task that had none. It uses up no attempt. IDs of tasks that
+// another process has returned meanwhile are not among them, so that IDs can be counted as deaths.
+// Any number of processes may call it at
 // once.
 //
-// alive is called once, unless no active task has an owner; owners are those found, each once.
-// Owners missing from its answer count as dead, permanently: such a worker must have stopped
-// its calls by then.
+// alive is called once, unless no active task has an owner, with the owners found, each once.
+// Owners missing from its answer count as dead, permanently: such a worker must have stopped its
+// calls by then.
 //
 // Active tasks without an owner, pulled by something other than a Gate, are returned 30 s after
 // their lease ended, or at once if they have no lease. IDs without a task are removed.
@@ -57,7 +58,7 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string, al
 	return returned, nil
 }
 
-// Orphans counts the active tasks of queue whose owner is dead. alive is as Recover's.
+// Orphans counts the active tasks of queue whose owner is dead. alive is as in Recover.
 func Orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (int, error) {
 	found, err := orphans(ctx, client, queue, alive)
 	n := 0
@@ -69,12 +70,12 @@ func Orphans(ctx context.Context, client redis.UniversalClient, queue string, al
 	return n, err
 }
 
-// orphans are the active tasks of queue that have no living owner, in their order.
+// orphans returns the active tasks of queue without a living owner, in their order.
 func orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) ([]held, error) {
 	var active []held
 	keys := keysOf(queue)
 	for {
-		// Tasks that end while this reads make it miss others, until the next time.
+		// If tasks end while this reads, it misses others until the next time.
 		some, err := holders(ctx, client, keys, len(active), readAtOnce)
 		if err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func orphans(ctx context.Context, client redis.UniversalClient, queue string, al
 	return dead, nil
 }
 
-// abandoned are the active tasks that have no living owner, in their order.
+// abandoned returns the active tasks without a living owner, in their order.
 func abandoned(ctx context.Context, active []held, alive Alive) ([]held, error) {
 	var owners []string
 	seen := map[string]bool{"": true}

@@ -45,19 +45,18 @@ var (
 	forgetScript  = redis.NewScript(forgetSource)
 )
 
-// pulled is a task as take.lua answers it: its id and asynq's message.
+// pulled is a task in the reply of take.lua: its id and asynq's message.
 type pulled struct{ id, message string }
 
-// taken is the answer of take.lua.
+// taken is the reply of take.lua.
 type taken struct {
 	tasks  []pulled
 	left   int64 // in pending
 	paused bool
 }
 
-// take pulls up to n tasks for owner, under a pull number higher than those
-// before. After an error, tasks may have been pulled all the same, or may yet be,
-// until reclaim.
+// take pulls up to n tasks for owner, under a pull number higher than those before. Even after an
+// error, tasks may have been pulled, or may yet be pulled, until reclaim.
 func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time) (taken, error) {
 	reply, err := once(ctx, client, takeScript, takeSource,
 		[]string{keys.pending, keys.paused, keys.active, keys.lease, keys.fence + owner},
@@ -85,11 +84,11 @@ func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, own
 	return answer, nil
 }
 
-// held is an active task and who pulled it; "" where that is not written.
+// held is an active task and the owner that pulled it; "" if that is not known.
 type held struct{ id, owner string }
 
-// giveBack moves tasks that still have the given owners to the head of pending,
-// the last of them foremost, and returns the ids of those moved.
+// giveBack moves tasks that still have the given owners to the head of pending, the last of them
+// foremost, and returns the ids of those moved.
 func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys, tasks []held) ([]string, error) {
 	args := make([]any, 0, 2+2*len(tasks))
 	args = append(args, keys.task, int(orphanedAfter/time.Second))
@@ -103,8 +102,7 @@ func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys,
 	return moved, nil
 }
 
-// reclaim gives owner's pull up: its tasks go to the head of pending, and it
-// takes none any more.
+// reclaim cancels owner's pull: its tasks go to the head of pending, and it can take no more.
 func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64) error {
 	err := reclaimScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease, keys.fence + owner},
 		keys.task, owner, pull).Err()
@@ -114,8 +112,7 @@ func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, 
 	return nil
 }
 
-// holders reads up to n active tasks from position from, the latest pulled
-// first.
+// holders reads up to n active tasks from position from, the latest pulled first.
 func holders(ctx context.Context, client redis.UniversalClient, keys queueKeys, from, n int) ([]held, error) {
 	reply, err := holdersScript.Run(ctx, client, []string{keys.active}, keys.task, from, from+n-1).StringSlice()
 	if err != nil {
@@ -131,13 +128,12 @@ func holders(ctx context.Context, client redis.UniversalClient, keys queueKeys, 
 	return tasks, nil
 }
 
-// unrepeated is a command that go-redis does not send again when its answer is
-// lost.
+// unrepeated is a command that go-redis does not send again if its reply is lost.
 type unrepeated struct{ *redis.Cmd }
 
 func (unrepeated) NoRetry() bool { return true }
 
-// once runs a script that must not run a second time behind our back.
+// once runs a script that go-redis must not repeat by itself.
 func once(ctx context.Context, client redis.UniversalClient, script *redis.Script, source string, keys []string, args ...any) (any, error) {
 	run := func(command, payload string) *redis.Cmd {
 		words := []any{command, payload, strconv.Itoa(len(keys))}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Known reports whether a request's Host is localhost, an address or one of the names. An address
-// is known: a browser sends a foreign page's name, not the address it resolves to.
+// Known reports whether a request's Host is localhost, an address or one of the names. Addresses
+// are safe: a browser sends a foreign page's name, not the address to which it resolves.
 func Known(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -22,8 +22,8 @@ func Known(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// Guard refuses requests to unknown names if a handler listens on loopback. On other addresses,
-// names lead to it that only its network knows.
+// Guard refuses requests to unknown names if a handler listens on loopback. Other addresses may
+// have names that only their network knows.
 func Guard(address net.Addr, next http.Handler) http.Handler {
 	if at, ok := address.(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return next

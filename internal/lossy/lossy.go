@@ -1,10 +1,10 @@
-// Package lossy writes lines to a file or pipe that may not take them, without making the rest of
-// the program wait for it: what does not fit into a bounded buffer is dropped, and counted.
+// Package lossy writes lines to a file or pipe that may block, without making the rest of the
+// program wait for it. What does not fit into a bounded buffer is dropped and counted.
 //
-// While the destination takes lines, nothing is buffered: a write returns when its line is
-// written, so that lines keep their order among other output, and the last ones survive a crash.
-// zerolog's diode returns at once, bounds lines instead of bytes, and waits without end when it is
-// closed.
+// While the destination accepts lines, nothing is buffered: a write returns when its line is
+// written. So lines keep their order among other output, and the last ones survive a crash.
+// zerolog's diode, in contrast, returns at once, bounds lines instead of bytes, and waits forever
+// when it is closed.
 package lossy
 
 import (
@@ -18,7 +18,7 @@ import (
 // as stuck.
 const patience = 100 * time.Millisecond
 
-// chunk is how much is written at once, so that a slow destination frees room while it reads.
+// chunk is how many bytes are written at once, so that even a slow destination frees room.
 const chunk = 64 << 10
 
 // Writer writes through a buffer of a bounded size. It is safe for concurrent use.
@@ -30,19 +30,19 @@ type Writer struct {
 	mu      sync.Mutex // guards all below
 	buffer  []byte
 	added   int64         // bytes that were put into the buffer
-	written int64         // of them, those that were written or could not be
+	written int64         // bytes of those that were written, or failed
 	told    chan struct{} // closed when written changes
-	stuck   bool          // the destination has not taken everything for longer than patience
-	dropped int           // lines, since the last that was written
+	stuck   bool          // the destination has blocked for longer than patience
+	dropped int           // lines dropped since the last one that was written
 	total   int           // lines dropped so far
 	err     error         // the first failure
 	closed  bool
-	work    chan struct{} // holds one: the buffer has something, or the writer is closed
+	work    chan struct{} // has a buffer of one; the buffer has something, or the writer is closed
 	ended   chan struct{}
 }
 
-// New returns a writer with a buffer of most bytes. lost makes the line that says how many lines
-// were dropped, when the destination takes lines again. Close must be called.
+// New returns a writer with a buffer of most bytes. lost returns the line that says how many lines
+// were dropped, once the destination accepts lines again. Close must be called.
 func New(to io.Writer, most int, lost func(lines int) []byte) *Writer {
 	w := &Writer{
 		to:    to,
@@ -59,15 +59,15 @@ func New(to io.Writer, most int, lost func(lines int) []byte) *Writer {
 // To returns the destination.
 func (w *Writer) To() io.Writer { return w.to }
 
-// SetLost changes the line that says how many lines were dropped.
+// SetLost changes the function that returns the line about dropped lines.
 func (w *Writer) SetLost(lost func(lines int) []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost = lost
 }
 
-// Write writes p, or keeps it in the buffer if the destination is stuck, or drops it if the
-// buffer is full. Its error is one of the destination.
+// Write writes p, or keeps it in the buffer if the destination is stuck, or drops it if the buffer
+// is full. It returns an error only if the destination failed.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	if w.closed || len(w.buffer)+len(p) > w.most {
@@ -89,7 +89,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), w.await(end)
 }
 
-// await waits until everything up to a place is written, or the destination counts as stuck.
+// await waits until everything up to a position is written, or the destination counts as stuck.
 func (w *Writer) await(end int64) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -117,7 +117,7 @@ func (w *Writer) wake() {
 	}
 }
 
-// run writes what is in the buffer until the writer is closed and the buffer empty.
+// run writes the buffer's contents until the writer is closed and the buffer empty.
 func (w *Writer) run() {
 	defer close(w.ended)
 	for range w.work {
@@ -132,7 +132,7 @@ func (w *Writer) run() {
 	}
 }
 
-// step writes the beginning of the buffer, or how much was dropped once all of it is written. It
+// step writes the beginning of the buffer, or, once all of it is written, how much was dropped. It
 // reports whether there was anything to write.
 func (w *Writer) step() bool {
 	w.mu.Lock()
@@ -163,9 +163,8 @@ func (w *Writer) step() bool {
 	return true
 }
 
-// Close writes what is left, for at most so long, and returns how many lines were dropped in all
-// and the first failure of the destination. A destination that takes nothing keeps the writer's
-// goroutine.
+// Close writes what is left, for at most within. It returns how many lines were dropped in all and
+// the first failure of the destination. If the destination blocks, the writer's goroutine remains.
 func (w *Writer) Close(within time.Duration) (dropped int, err error) {
 	w.mu.Lock()
 	w.closed = true

@@ -1,5 +1,5 @@
-// Package moment bounds what expensive answers cost that many may ask for: each is made
-// once for all who ask meanwhile, few are made at a time, and one is kept for a moment.
+// Package moment bounds the cost of expensive answers that many may request. Each answer is made
+// once for all who wait for it, few are made at a time, and each is kept for a moment.
 package moment
 
 import (
@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// ErrBusy is the error of an answer that too many others are ahead of.
+// ErrBusy means that too many other answers are ahead of this one.
 var ErrBusy = errors.New("too many expensive requests; try again in a moment")
 
-// Cache makes answers. It is safe for concurrent use.
+// Cache makes and keeps answers. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	// Make makes the answer for a key. Its context ends when the last waiter has left.
 	Make func(context.Context, K) (V, error)
-	// Keep is how long an answer is kept after it was made, or as long as making it
-	// took, if that is longer. Errors are not kept.
+	// Keep is how long an answer is kept after it was made, or as long as making it took, if that
+	// is longer. Errors are not kept.
 	Keep time.Duration
-	// AtOnce is how many answers are made at a time, and Waiting how many may wait for
-	// their turn; those that come then get ErrBusy.
+	// AtOnce is how many answers are made at a time, and Waiting how many may wait for their turn.
+	// Further requests get ErrBusy.
 	AtOnce, Waiting int
 
 	once  sync.Once
@@ -67,7 +67,7 @@ func (c *Cache[K, V]) join(ctx context.Context, key K) (*answer[V], error) {
 		if c.waiting >= c.AtOnce+c.Waiting {
 			return nil, ErrBusy
 		}
-		making, cancel := context.WithCancel(context.WithoutCancel(ctx)) // others want it, too
+		making, cancel := context.WithCancel(context.WithoutCancel(ctx)) // others wait for it, too
 		a = &answer[V]{made: make(chan struct{}), cancel: cancel}
 		c.answers[key] = a
 		c.waiting++
@@ -93,7 +93,7 @@ func (c *Cache[K, V]) leave(key K, a *answer[V]) {
 	}
 }
 
-// forget makes the next request for a key start over. c.mu is held.
+// forget makes the next request for a key start again. c.mu must be held.
 func (c *Cache[K, V]) forget(key K, a *answer[V]) {
 	if c.answers[key] == a {
 		delete(c.answers, key)

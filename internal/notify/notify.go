@@ -1,7 +1,7 @@
-// Package notify tells another program about an evaluation: one signed POST, as
+// Package notify notifies another program about an evaluation: one signed POST, as
 // standardwebhooks.com specifies it.
 //
-// It does not know what is worth telling, nor whether another process told it already.
+// It does not know which events matter, nor whether another process has sent one already.
 package notify
 
 import (
@@ -39,26 +39,26 @@ type Event struct {
 	Data Data      `json:"data"`
 }
 
-// Data is about the evaluation.
+// Data describes the evaluation.
 type Data struct {
 	Evaluation string   `json:"evaluation"`
 	Name       string   `json:"name"`
 	Runs       Runs     `json:"runs"`
 	CostUSD    *float64 `json:"cost_usd"`           // null: unknown
 	Headline   string   `json:"headline,omitempty"` // who won, and how certain that is
-	Why        string   `json:"why,omitempty"`      // it has stopped, and what to do
+	Why        string   `json:"why,omitempty"`      // why it has stopped, and what to do
 	Report     string   `json:"report,omitempty"`   // address of the report
 }
 
-// Runs are numbers of runs.
+// Runs counts runs.
 type Runs struct {
 	Planned   int `json:"planned"`
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
 }
 
-// A receiver that is away is asked again after each of these; Longest bounds all attempts
-// together.
+// pauses are the waits before further attempts at an unreachable receiver; Longest bounds all
+// attempts together.
 var pauses = []time.Duration{time.Second, 4 * time.Second, 15 * time.Second}
 
 const (
@@ -67,7 +67,7 @@ const (
 	Longest = time.Minute
 )
 
-// leastSecret is the number of bytes that a secret has at least, as the specification asks.
+// leastSecret is the minimum length of a secret in bytes, as the specification requires.
 const leastSecret = 24
 
 // Notifier sends events to one address. It is safe for concurrent use.
@@ -78,7 +78,7 @@ type Notifier struct {
 	pauses []time.Duration
 }
 
-// New makes a Notifier. secret is base64 of 24 bytes or more, with or without the prefix
+// New returns a Notifier. secret is the base64 form of 24 bytes or more, with or without the prefix
 // whsec_.
 func New(address, secret string) (*Notifier, error) {
 	at, err := url.Parse(address)
@@ -97,13 +97,13 @@ func New(address, secret string) (*Notifier, error) {
 	pool.DisableKeepAlives = true // events are hours apart
 	return &Notifier{url: at, signer: signer, pauses: pauses, client: &http.Client{
 		Timeout: answerTime, Transport: pool,
-		// Where it leads was not named by the one who named the address.
+		// The user who named the address has not named where it redirects.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// Send sends an event until the receiver answers with 2xx, but not again after another
-// answer than 408, 429 and 5xx. A receiver may get it twice, and knows it by its id.
+// Send sends an event until the receiver answers with 2xx. It tries again only after 408, 429, 5xx
+// or no answer. A receiver may get an event twice, and recognises it by its id.
 func (n *Notifier) Send(ctx context.Context, id string, e Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -140,7 +140,7 @@ func (n *Notifier) post(ctx context.Context, id string, body []byte) (again bool
 	request.Header.Set(webhooks.HeaderWebhookID, id)
 	request.Header.Set(webhooks.HeaderWebhookTimestamp, fmt.Sprint(now.Unix()))
 	request.Header.Set(webhooks.HeaderWebhookSignature, signature)
-	at := n.url.Scheme + "://" + n.url.Host // what else is in an address may be a key
+	at := n.url.Scheme + "://" + n.url.Host // the rest of an address may contain a key
 	answer, err := n.client.Do(request)
 	if err != nil {
 		var failed *url.Error

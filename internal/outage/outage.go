@@ -1,5 +1,5 @@
 // Package outage distinguishes a Redis that is unavailable for a while from one that refuses a
-// command, waits until it is back, and logs once, not at each try, that something does not work.
+// command. It waits until Redis is back, and logs a failure once, not at each attempt.
 package outage
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Is reports whether err, of a command, means that Redis cannot be asked now: it is unreachable,
-// loads its data, or runs a script that takes long. A net.Error would not do: a file's failure is
-// one, too.
+// Is reports whether err, of a command, means that Redis is unavailable: it is unreachable, loads
+// its data, or runs a script that takes long. Checking for a net.Error would not do, because a
+// file's failure is one, too.
 func Is(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || redis.IsLoadingError(err) || isBusy(err)
 }
 
-// isBusy reports whether Redis answers only that another client's script takes long.
+// isBusy reports whether Redis replies only that another client's script takes long.
 func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
-// denials begin the answers to a user whose password or rights were changed. Every command
-// examines them when it starts, so that they are an operation on Redis under way: a rotation of
-// passwords, or a list of users that is loaded.
+// denials are the beginnings of the replies to a user whose password or rights were changed. Every
+// command checks the user's rights when it starts, so such a reply later means that an operator is
+// changing Redis: rotating passwords, or loading a list of users.
 var denials = []string{"WRONGPASS ", "NOAUTH ", "NOPERM "}
 
 // deniedInScript are parts of the answers to a user who may run a script, but not a command in it:
@@ -44,9 +44,8 @@ func Denied(err error) bool {
 		slices.ContainsFunc(deniedInScript, func(part string) bool { return strings.Contains(answered.Error(), part) })
 }
 
-// Passes reports whether err is an answer of Redis that may change without a change to the
-// command: it starts, is busy, fails over, is full, in memory or on the disk that it saves to, or
-// refuses the user for now.
+// Passes reports whether err is a reply of Redis that may change without a change to the command.
+// Redis starts, is busy, fails over, has no memory or disk space left, or refuses the user for now.
 func Passes(err error) bool {
 	for _, passing := range []func(error) bool{
 		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,
@@ -59,8 +58,8 @@ func Passes(err error) bool {
 	return redis.HasErrorPrefix(err, "MISCONF") || Denied(err)
 }
 
-// Level is the level at which a failed command is logged by parts that do not log outages: that
-// Redis cannot be asked is logged once, elsewhere.
+// Level returns the level at which to log a failed command, for parts that do not log outages. It
+// is debug if Redis is unavailable, because another part logs that once; else warning.
 func Level(err error) zerolog.Level {
 	if Is(err) {
 		return zerolog.DebugLevel

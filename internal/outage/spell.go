@@ -6,21 +6,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Spell logs that something which is tried again and again fails, and that it works
-// again, each once. It is for one goroutine.
+// Spell logs once that something which is tried again and again fails, and once that it works
+// again. It must not be used by several goroutines at once.
 type Spell struct {
 	Log          zerolog.Logger
-	Fails, Works string // messages: a warning, and information
-	// Elsewhere is set where another part of the process logs that Redis is unreachable:
-	// that is logged at debug level only.
+	Fails, Works string // log messages: a warning, and information
+	// Elsewhere means that another part of the process logs that Redis is unreachable. Spell logs
+	// that at debug level only.
 	Elsewhere bool
 
 	failing bool
-	quiet   bool // that was logged at debug level
+	quiet   bool // the failure was logged at debug level
 }
 
-// Note takes in the result of a try and reports whether it differs from the one before. A
-// try that fails because ctx has ended is not counted.
+// Note takes the result of an attempt, and reports whether it differs from the last one. It ignores
+// an attempt that failed because ctx has ended.
 func (s *Spell) Note(ctx context.Context, err error) (changed bool) {
 	switch {
 	case err != nil && ctx.Err() == nil && !s.failing:

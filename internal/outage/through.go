@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// AwayFor is how long an unavailable Redis is left alone.
+// AwayFor is the pause before trying an unavailable Redis again.
 const AwayFor = 500 * time.Millisecond
 
-// Through calls do again after AwayFor for as long as it fails because Redis is
-// unavailable, and returns any other result. It returns ctx's error if that ends first.
+// Through calls do repeatedly, with pauses of AwayFor, while it fails because Redis is unavailable.
+// It returns any other result, or ctx's error if that ends first.
 func Through(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)

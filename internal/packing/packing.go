@@ -11,7 +11,7 @@ import (
 // unpack to any number of gigabytes.
 const MaxText = 512 << 20
 
-// A process shares one of each, which are safe for concurrent use with whole-buffer calls: each
+// The process shares one of each. They are safe for concurrent use with whole-buffer calls. Each
 // keeps megabytes, and a controller has a thousand results stores open.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithLowerEncoderMem(true))
@@ -21,8 +21,8 @@ var (
 // Pack compresses raw.
 func Pack(raw []byte) []byte { return encoder.EncodeAll(raw, nil) }
 
-// Unpack returns what Pack was given. It is an error if packed is damaged, or more than MaxText
-// when unpacked.
+// Unpack returns the input of Pack. It fails if packed is damaged, or unpacks to more than MaxText
+// bytes.
 func Unpack(packed []byte) ([]byte, error) {
 	raw, err := decoder.DecodeAll(packed, nil)
 	if err != nil {

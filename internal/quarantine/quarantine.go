@@ -1,8 +1,8 @@
-// Package quarantine keeps an evaluation that a program cannot read from stopping the others:
-// it distinguishes such a failure from one of Redis, and logs each once.
+// Package quarantine keeps an evaluation that a program cannot read from stopping the others. It
+// distinguishes such a failure from one of Redis, and logs each once.
 //
-// Evaluations are looked at again: one whose record can be read later, because the program was
-// upgraded or the record was repaired, is processed.
+// Evaluations are tried again: once a record can be read, because the program was upgraded or the
+// record was repaired, its evaluation is processed.
 package quarantine
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Quarantine is what a process knows of evaluations that it cannot work on. It is
-// safe for concurrent use.
+// Quarantine holds the evaluations that a process cannot process. It is safe for concurrent use.
 type Quarantine struct {
 	log zerolog.Logger
 
@@ -27,14 +26,14 @@ type Quarantine struct {
 	of map[eval.ID]string
 }
 
-// New makes an empty Quarantine.
+// New returns an empty Quarantine.
 func New(log zerolog.Logger) *Quarantine {
 	return &Quarantine{log: log, of: map[eval.ID]string{}}
 }
 
-// Concerns reports whether err is the failure of one evaluation, so that others can continue:
-// its record cannot be read, or Redis answers that one of its keys has the wrong type or
-// content. An outage of Redis is not.
+// Concerns reports whether err is the failure of one evaluation, so that others can continue: its
+// record cannot be read, or Redis replies that one of its keys has the wrong type or content. It is
+// false for an outage of Redis.
 func Concerns(err error) bool {
 	var answered redis.Error
 	switch {
@@ -46,8 +45,7 @@ func Concerns(err error) bool {
 	return errors.As(err, &answered) && !errors.Is(err, redis.Nil)
 }
 
-// Takes reports whether err concerns one evaluation alone, and says so in the log
-// if it has not yet.
+// Takes reports whether err concerns one evaluation alone. It logs such an error once.
 func (q *Quarantine) Takes(id eval.ID, err error) bool {
 	if !Concerns(err) {
 		return false
@@ -62,7 +60,7 @@ func (q *Quarantine) Takes(id eval.ID, err error) bool {
 	return true
 }
 
-// Release notes that an evaluation can be worked on.
+// Release notes that an evaluation can be processed.
 func (q *Quarantine) Release(id eval.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// dueEvery is how often delayed tasks are looked at, whose times are whole seconds.
+	// dueEvery is how often delayed tasks are checked; their times are whole seconds.
 	dueEvery = time.Second
 	// dueTimeEach makes dueEvery longer with each queue, so that many queues do not
 	// keep Redis busy.
 	dueTimeEach = 10 * time.Millisecond
 	// rescueEvery is how often dead workers are looked for.
 	rescueEvery = 3 * time.Second
-	// stepInEvery is how often the others check whether a process keeps house.
+	// stepInEvery is how often the other processes check whether one keeps house.
 	stepInEvery = 2 * time.Second
 	// lockLife outlives the time between two looks, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
 )
 
-// Keeper keeps house for all queues of a fleet: it moves delayed tasks whose time has
-// come into them, announces those in which tasks wait, lest a worker missed it, and
-// takes over what dead workers left. Any number of processes may have one. A short
-// lock lets one of them work, so that what an idle fleet asks of Redis does not grow
-// with its workers; nothing is done twice when two work at once.
+// Keeper keeps house for all queues of a fleet. It moves delayed tasks whose time has come into
+// them, announces queues with waiting tasks in case a worker missed that, and takes over what dead
+// workers left. Any number of processes may have one. A short lock lets one of them work, so that
+// the load of an idle fleet on Redis does not grow with its workers. If two work at once, nothing
+// is done twice.
 type Keeper struct {
 	// Queues names the queues to look after: those of all active evaluations.
 	Queues func(ctx context.Context) ([]string, error)
@@ -47,12 +47,12 @@ type Keeper struct {
 	forwarded, rescued time.Time
 }
 
-// NewKeeper makes a Keeper, which does nothing until Run. The limiter need not run.
+// NewKeeper returns a Keeper, which does nothing until Run. The limiter need not run.
 func NewKeeper(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Keeper {
 	return &Keeper{store: s, log: log, rescuer: New(s, limiter, log), lock: s.NewLock(s.Keys().HouseLock(), lockLife), rescued: time.Now()}
 }
 
-// Run keeps house until ctx ends. Redis going away is waited out.
+// Run keeps house until ctx ends. It waits while Redis is unreachable.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
 		if outage.Pause(ctx, k.step(ctx, time.Now())) != nil {
@@ -61,7 +61,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// step does the due work at a time, and returns when more is due.
+// step does the work that is due at now, and returns when more is due.
 func (k *Keeper) step(ctx context.Context, now time.Time) (next time.Duration) {
 	next = stepInEvery
 	held, err := k.lock.Hold(ctx)
@@ -103,7 +103,8 @@ func (k *Keeper) look(ctx context.Context, now time.Time) error {
 	return errors.Join(problems, expired, rescued, err)
 }
 
-// each does something for each queue. What fails for one alone keeps it from no other.
+// each calls do for each queue. A failure that concerns one queue alone does not keep it from the
+// others.
 func each(queues []string, do func(queue string) error) error {
 	var errs []error
 	for _, queue := range queues {

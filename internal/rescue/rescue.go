@@ -1,6 +1,6 @@
-// Package rescue cleans up after dead workers: Rescuer.Once returns their tasks to the queues,
-// and removes the limits that their configurations pinned and their places in wait queues.
-// Workers do this for each other; where there are none, a controller does.
+// Package rescue cleans up after dead workers: Rescuer.Once returns their tasks to the queues, and
+// removes the limits that their configurations pinned and their places in wait queues. Workers do
+// this for each other; if there are none, a controller does.
 package rescue
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Pinners names the holders of a limit, the first three evaluations and the number of workers:
-// those pin the limits of their --config.
+// Pinners describes the holders of a limit: the first three evaluations, and the number of workers,
+// which pin the limits of their --config.
 func Pinners(holders []string) string {
 	const most = 3
 	var names []string
@@ -48,45 +48,45 @@ func Pinners(holders []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Rescuer looks for dead workers. It is for one goroutine; any number of processes
-// may have one, since each thing that is left is taken over once.
+// Rescuer cleans up after dead workers. It must not be used by several goroutines at once. Any
+// number of processes may have one: each task, limit and place is taken over once.
 type Rescuer struct {
 	store   *store.Store
 	limiter *ratelimit.Admin
 	log     zerolog.Logger
-	swept   time.Time            // when limits without a worker were looked for
-	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
+	swept   time.Time            // when limits without a worker were last searched for
+	dead    map[string]time.Time // workers whose heartbeat lapsed, with when that was first seen
 	missed  map[string]time.Time // likewise, those that hold tasks
 }
 
-// lastWords is how long after a worker that holds tasks was seen dead its tasks are returned. Redis may
-// have been away: then its process lives, has answers in hand, and tries to record them every second.
+// lastWords is how long after a worker was seen dead its tasks are returned. Redis may have been away:
+// then its process lives, has answers in hand, and tries to record them every second.
 const lastWords = 2 * time.Second
-
-// pinsOutlive is how long after a worker was seen dead its limits stay in force. A worker that
-// could not renew in time, because Redis was unreachable, continues under another ID and pins
-// the same limits again.
-const pinsOutlive = 4 * time.Second
 
 // forgetMissed is how long a dead worker is remembered that holds no tasks any more.
 const forgetMissed = 10 * time.Minute
 
-// pinsSweep is the time between two looks for limits that no worker's heartbeat leads to. A worker
-// of an earlier release makes such limits, if its registration arrives after it was buried.
+// pinsOutlive is how long the limits of a worker stay in force after it was seen dead. A worker
+// that could not renew in time, because Redis was unreachable, continues under another ID and pins
+// the same limits again.
+const pinsOutlive = 4 * time.Second
+
+// pinsSweep is the time between two searches for limits without any heartbeat of a worker. A worker
+// of an earlier release makes such limits if its registration arrives after it was buried.
 const pinsSweep = 5 * time.Second
 
-// New makes a Rescuer. The limiter need not run.
+// New returns a Rescuer. The limiter need not run.
 func New(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Rescuer {
 	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}, missed: map[string]time.Time{}}
 }
 
-// Once returns the tasks that workers whose heartbeat lapsed hold in some queues,
-// and tells filled of each queue that got any. Such workers have fenced their calls
-// by then; asynq's own recovery takes up to two minutes and uses up a retry. Then
-// all else that is known of those workers goes, and limits that they pinned are no
-// longer in force. Within the limiter's grace period Once does nothing.
+// Once returns the tasks of workers whose heartbeat lapsed to the given queues, and calls filled
+// for each queue that got any. Such workers have ended their calls by then; asynq's own recovery
+// takes up to two minutes and uses up a retry. Then Once removes everything else that is known of
+// those workers, including the limits that they pinned. Within the limiter's grace period, Once
+// does nothing.
 func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue string)) error {
-	// Which workers are alive is unknown while Redis may have forgotten some.
+	// While Redis may have forgotten workers, it is unknown which ones are alive.
 	if grace, err := r.limiter.Grace(ctx); err != nil || grace > 0 {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 		err := r.returnTasks(ctx, queue, filled)
 		switch {
 		case err == nil:
-		case quarantine.Concerns(err): // this queue alone
+		case quarantine.Concerns(err): // concerns this queue alone
 			errs = append(errs, err)
 		default:
 			return err
@@ -142,23 +142,25 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	return nil
 }
 
-// isDead reports whether a worker that holds tasks has been dead for long enough. beats: its heartbeat
-// is valid.
-func (r *Rescuer) isDead(worker string, beats bool) bool {
-	since, seen := r.missed[worker]
-	switch {
-	case beats:
-		delete(r.missed, worker)
-	case !seen:
-		r.missed[worker] = time.Now()
-	default:
-		return time.Since(since) >= lastWords
-	}
-	return false
+	swept   time.Time            // when limits without a worker were last searched for
+	dead    map[string]time.Time // workers whose heartbeat lapsed, with when that was first seen
+	missed  map[string]time.Time // likewise, those that hold tasks
 }
 
-// countDeaths counts the deaths of the workers that held tasks, which are given with their owners. A
-// worker whose process lives on under another ID has not died: Redis was away for too long.
+// lastWords is how long after a worker was seen dead its tasks are returned. Redis may have been away:
+// then its process lives, has answers in hand, and tries to record them every second.
+const lastWords = 2 * time.Second
+
+// forgetMissed is how long a dead worker is remembered that holds no tasks any more.
+const forgetMissed = 10 * time.Minute
+
+// pinsOutlive is how long the limits of a worker stay in force after it was seen dead. A worker
+// that could not renew in time, because Redis was unreachable, continues under another ID and pins
+// the same limits again.
+const pinsOutlive = 4 * time.Second
+
+// pinsSweep is the time between two searches for limits without any heartbeat of a worker. A worker
+// of an earlier release makes such limits if its registration arrives after it was buried.
 func (r *Rescuer) countDeaths(ctx context.Context, held map[string]string) error {
 	told, err := r.store.Told(ctx, slices.Compact(slices.Sorted(maps.Values(held))))
 	for task, owner := range held {
@@ -169,8 +171,8 @@ func (r *Rescuer) countDeaths(ctx context.Context, held map[string]string) error
 	return err
 }
 
-// countDeath notes that a worker died holding a task's run. The process that returned the task
-// counts it, under a token that makes a repeated command count once.
+// countDeath counts that a worker died while it had a task's run. The process that returned the
+// task counts it, under a token that makes a repeated command count once.
 func (r *Rescuer) countDeath(ctx context.Context, task string) error {
 	id, generation, err := record.ParseTaskID(task)
 	if err != nil {
@@ -180,8 +182,8 @@ func (r *Rescuer) countDeath(ctx context.Context, task string) error {
 	return err
 }
 
-// bury takes the limits of dead workers' configurations out of force, and with them
-// all else that is known of those workers.
+// bury removes the limits of dead workers' configurations, and everything else that is known of
+// those workers.
 func (r *Rescuer) bury(ctx context.Context) error {
 	workers, err := r.limiter.Alive(ctx)
 	if err != nil {
@@ -210,8 +212,8 @@ func (r *Rescuer) bury(ctx context.Context) error {
 	return nil
 }
 
-// sweep takes limits out of force that workers pinned which have ended: what bury
-// has no heartbeat to find by.
+// sweep removes the limits that dead workers have pinned and that bury does not find, because the
+// workers have no heartbeat left.
 func (r *Rescuer) sweep(ctx context.Context) error {
 	holders, err := r.limiter.Holders(ctx)
 	if err != nil {
@@ -226,12 +228,12 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 	if len(pinned) == 0 {
 		return nil
 	}
-	alive, err := r.limiter.Alive(ctx) // after the holders: a worker beats before it pins
+	alive, err := r.limiter.Alive(ctx) // read after the holders: a worker beats before it pins
 	if err != nil {
 		return err
 	}
 	for worker, holder := range pinned {
-		if _, known := alive[worker]; known { // bury finds it
+		if _, known := alive[worker]; known { // bury handles it
 			continue
 		}
 		if err := r.limiter.Unregister(ctx, holder); err != nil {

@@ -20,18 +20,18 @@ const (
 // Folder is a temporary folder for the files of one upload. A lock in it shows other processes
 // that it is in use.
 type Folder struct {
-	Path string // is empty at first
+	Path string // empty at first
 	top  string
 	lock *lockfile.Lock
 }
 
-// NewFolder creates a folder. Its error is ErrStorage.
+// NewFolder creates a folder. Its error is an ErrStorage.
 func NewFolder() (*Folder, error) {
-	temporary, err := filepath.EvalSymlinks(os.TempDir()) // paths in messages then begin with that of the folder
+	temporary, err := filepath.EvalSymlinks(os.TempDir()) // so that paths in messages begin with that of the folder
 	if err != nil {
 		return nil, storage(err)
 	}
-	// Another process may take a folder without a lock for a leftover.
+	// Another process may delete a folder without a lock as a leftover.
 	for range 10 {
 		top, err := os.MkdirTemp(temporary, prefix)
 		if err != nil {
@@ -54,14 +54,14 @@ func NewFolder() (*Folder, error) {
 
 // Remove removes the folder and its files.
 func (f *Folder) Remove() error {
-	// The lock goes last, so that Sweep removes what an error leaves.
+	// Unlock last, so that Sweep can remove what an error leaves.
 	if err := errors.Join(os.RemoveAll(f.Path), f.lock.Unlock()); err != nil {
 		return fmt.Errorf("remove an upload: %w", err)
 	}
 	return os.RemoveAll(f.top)
 }
 
-// Sweep removes the folders of this user that ended processes have left.
+// Sweep removes this user's folders that processes have left behind.
 func Sweep() (removed int, err error) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	if err != nil {

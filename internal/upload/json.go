@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// json unpacks {"files": {"path": "text"}}. It reads token by token, and holds no more of the
-// upload than a name.
+// json unpacks {"files": {"path": "text"}}. It reads token by token, and keeps no more of the
+// upload in memory than a name.
 func (t *target) json(r io.Reader) error {
 	in := jsonReader{bufio.NewReaderSize(r, 64<<10)}
 	err := in.object(func(key string) error {
@@ -41,7 +41,7 @@ func (t *target) json(r io.Reader) error {
 // jsonReader reads the parts of JSON that an upload consists of.
 type jsonReader struct{ *bufio.Reader }
 
-// object reads an object. each reads the value of a key.
+// object reads an object. It calls each to read the value of each key.
 func (in jsonReader) object(each func(key string) error) error {
 	if err := in.want('{'); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (in jsonReader) object(each func(key string) error) error {
 	return err
 }
 
-// key reads a string that may be a path, after its first quote.
+// key reads a string that may be a path, after its opening quote.
 func (in jsonReader) key() (string, error) {
 	name, err := io.ReadAll(io.LimitReader(&jsonText{from: in.Reader}, maxName+1))
 	if err == nil && len(name) > maxName {
@@ -87,7 +87,7 @@ func (in jsonReader) key() (string, error) {
 	return string(name), err
 }
 
-// want reads past a character.
+// want reads a character, which must be c.
 func (in jsonReader) want(c byte) error {
 	got, err := in.next()
 	if err == nil && got != c {
@@ -108,16 +108,16 @@ func (in jsonReader) next() (byte, error) {
 	}
 }
 
-// jsonText is a JSON string as the text that it means, from after its first quote up to its last.
-// As in encoding/json, the replacement character is read for what is not UTF-8 or half a surrogate
-// pair.
+// jsonText reads the decoded text of a JSON string, from after its opening quote up to its closing
+// one. As in encoding/json, bytes that are not UTF-8 and half surrogate pairs become the
+// replacement character.
 type jsonText struct {
 	from    *bufio.Reader
 	pending []byte
 	ended   bool
 }
 
-// Read is io.Reader. It fills p, so that a text of escapes is not written byte by byte.
+// Read implements io.Reader. It fills p, so that a text of escapes is not written byte by byte.
 func (s *jsonText) Read(p []byte) (n int, err error) {
 	for n < len(p) && (!s.ended || len(s.pending) > 0) {
 		if len(s.pending) > 0 {
@@ -139,7 +139,7 @@ func (s *jsonText) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// plain reads the characters in the buffer that mean themselves.
+// plain reads the buffered characters that stand for themselves.
 func (s *jsonText) plain(p []byte) int {
 	buffered, _ := s.from.Peek(min(s.from.Buffered(), len(p)))
 	n := bytes.IndexFunc(buffered, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r >= utf8.RuneSelf })
@@ -151,7 +151,7 @@ func (s *jsonText) plain(p []byte) int {
 	return n
 }
 
-// special reads the next character, whatever it is.
+// special reads the next character of any kind.
 func (s *jsonText) special() error {
 	r, _, err := s.from.ReadRune()
 	switch {
@@ -171,7 +171,7 @@ func (s *jsonText) special() error {
 	return nil
 }
 
-// escapes are the characters that one letter after a backslash means.
+// escapes maps the letter after a backslash to the character that it means.
 var escapes = map[byte]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escaped reads what follows a backslash.
@@ -226,7 +226,7 @@ func hex(digits []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unexpected is the error of reading, where the end is not expected.
+// unexpected returns a read error, with io.ErrUnexpectedEOF in place of io.EOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

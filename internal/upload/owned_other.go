@@ -4,5 +4,5 @@ package upload
 
 import "io/fs"
 
-// owned reports whether a file belongs to this user: each has a temporary folder.
+// owned returns true: on these systems, each user has a temporary folder of their own.
 func owned(fs.FileInfo) bool { return true }

@@ -16,28 +16,30 @@ import (
 	"syscall"
 )
 
-// Bounds of the paths in an upload.
+// Limits on the paths in an upload.
 const (
 	maxName  = 1024 // bytes
-	maxParts = 32   // folders and file
+	maxParts = 32   // folders and the file
 )
 
-// An archive is longer than its files: an entry has headers and padding, up to 4 KiB with the
+// An archive is longer than its files. An entry has headers and padding, up to 4 KiB with the
 // longest name, and the end of the archive may be padded.
 const (
 	entryBytes   = 4 << 10
 	archiveBytes = 4 << 20
 )
 
-// ErrStorage is the error of a machine that cannot store an upload, such as one whose disk is full.
+// ErrStorage means that this machine cannot store an upload, for example because its disk is full.
 var ErrStorage = errors.New("this machine cannot store the upload")
 
-// Unpack writes the files of an upload into folder, which must exist and be empty. It returns
-// ErrType, ErrTooLarge if the files have more than maxBytes together, ErrStorage if this machine
-// is at fault, or an error that describes the problem of the upload; the caller then removes the
-// written files. Links, devices, absolute paths and paths outside the folder are refused.
+// Unpack writes the files of an upload to folder, which must exist and be empty. It refuses links,
+// devices, absolute paths and paths outside the folder.
 //
-// Unpack holds no more than some hundred kilobytes of an upload, and two descriptors.
+// The error is ErrType, ErrTooLarge if the files have more than maxBytes together, ErrStorage if
+// this machine is at fault, or else describes the problem of the upload. After an error, the caller
+// removes the written files.
+//
+// Unpack uses a few hundred kilobytes of memory, and two file descriptors.
 func Unpack(r io.Reader, mediaType, folder string, maxBytes int64) error {
 	return unpack(r, mediaType, folder, maxBytes, MaxFiles)
 }
@@ -64,13 +66,13 @@ func unpack(r io.Reader, mediaType, folder string, maxBytes int64, maxFiles int)
 	return ErrType
 }
 
-// target is a folder that files are unpacked into.
+// target is the folder that files are unpacked into.
 type target struct {
 	root *os.Root
 	left int64 // bytes that may still be written
 
 	most    int // entries
-	entries int // files and folders, those that only paths mention included
+	entries int // files and folders, including folders that only paths mention
 }
 
 func (t *target) tar(r io.Reader) error {
@@ -79,8 +81,7 @@ func (t *target) tar(r io.Reader) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			// Trailing data after the archive is read too: a sender that was cut off is
-			// noticed.
+			// Read trailing data after the archive, too, to notice an upload that was cut off.
 			if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil {
 				return fmt.Errorf("read archive: %w", err)
 			}
@@ -105,14 +106,14 @@ func (t *target) tar(r io.Reader) error {
 	}
 }
 
-// bounded fails when a stream is longer than its entries account for: headers can unpack to far
-// more than they were sent as.
+// bounded fails if a stream is longer than its entries account for: compressed headers can unpack
+// to far more bytes than were sent.
 type bounded struct {
 	from io.Reader
 	left int64
 }
 
-// Read is io.Reader.
+// Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, fmt.Errorf("%w: its headers are longer than those of its files can be", ErrTooLarge)
@@ -130,7 +131,7 @@ func (t *target) count() error {
 	return nil
 }
 
-// write writes one file, and the folders that it is in.
+// write writes one file, and creates the folders above it.
 func (t *target) write(name string, r io.Reader) error {
 	if len(name) > maxName {
 		return tooLongName(name)
@@ -170,7 +171,7 @@ func (t *target) write(name string, r io.Reader) error {
 	return nil
 }
 
-// create creates a file, and the folders that it is in.
+// create creates a file, and the folders above it.
 func (t *target) create(name string) (*os.File, error) {
 	const once = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	file, err := t.root.OpenFile(name, once, 0o600)
@@ -183,7 +184,7 @@ func (t *target) create(name string) (*os.File, error) {
 	return t.root.OpenFile(name, once, 0o600)
 }
 
-// mkdir creates a folder that does not exist, and those that it is in.
+// mkdir creates a folder that does not exist, and those above it.
 func (t *target) mkdir(name string) error {
 	err := t.root.Mkdir(name, 0o700)
 	if errors.Is(err, fs.ErrNotExist) && name != "." {
@@ -198,13 +199,13 @@ func (t *target) mkdir(name string) error {
 	return t.count()
 }
 
-// source remembers the error of reading, which tells it from that of writing.
+// source remembers read errors, to distinguish them from write errors.
 type source struct {
 	from io.Reader
 	err  error
 }
 
-// Read is io.Reader.
+// Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.from.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -213,13 +214,13 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unusable reports whether an error of creating a file is about its name, not about this machine.
+// unusable reports whether an error of creating a file is due to its name, not to this machine.
 func unusable(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EILSEQ, syscall.EINVAL},
 		func(of error) bool { return errors.Is(err, of) })
 }
 
-// storage is the error of this machine. It has no path, because submitters read it.
+// storage returns an ErrStorage with the cause. It contains no path, because submitters read it.
 func storage(err error) error { return fmt.Errorf("%w: %w", ErrStorage, withoutPath(err)) }
 
 func withoutPath(err error) error {
@@ -234,7 +235,7 @@ func tooLongName(name string) error {
 	return fmt.Errorf("%s: the path is too long; want at most %d bytes", quoted(name), maxName)
 }
 
-// quoted is a name for messages.
+// quoted returns a name quoted for messages, and shortened if it is long.
 func quoted(name string) string {
 	const most = 80
 	if len(name) > most {

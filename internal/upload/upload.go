@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// Media types of an upload: a tar archive, the same compressed by gzip, and a JSON object
+// Media types of an upload: a tar archive, the same compressed with gzip, and a JSON object
 // {"files": {"path": "text"}}.
 const (
 	Tar  = "application/x-tar"
@@ -26,14 +26,14 @@ const (
 // only paths mention.
 const MaxFiles = 100_000
 
-// ErrTooLarge is the error of an upload with too many bytes or files.
+// ErrTooLarge means that an upload has too many bytes or files.
 var ErrTooLarge = errors.New("the upload is too large")
 
-// ErrType is the error of a media type that Unpack does not read.
+// ErrType means that Unpack does not support a media type.
 var ErrType = fmt.Errorf("unknown media type: want %s, %s or %s", Tar, Gzip, JSON)
 
-// Pack writes a gzip-compressed tar archive of regular files. paths are relative to
-// folder and must be below it, symbolic links followed; repeated ones are packed once.
+// Pack writes a gzip-compressed tar archive of regular files. paths are relative to folder and must
+// be below it, even after following symbolic links. Repeated paths are packed once.
 func Pack(w io.Writer, folder string, paths []string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
