@@ -7,40 +7,39 @@ import (
 	"time"
 )
 
-// call is a request for which an answer is due.
+// call is a request that has to be answered.
 type call struct {
 	req       *request
 	behaviour Behaviour
 	prompt    uint64 // hash of the model and its messages
-	taken     uint32 // how often the prompt was taken, this time included
-	luck      string // decides everything about this call that looks like chance
+	taken     uint32 // how often the prompt was taken, including this time
+	luck      string // seed of everything random about this call
 	plan      plan
-	spends    spending  // in truth
+	spends    spending  // actual usage
 	admitted  time.Time // by all limits
 	told      []limitState
 }
 
-// draw is a number in [0, 1) for one purpose.
+// draw returns the call's random number in [0, 1) for one purpose.
 func (c *call) draw(purpose string) float64 { return unit(hashOf(purpose, c.luck)) }
 
-// id names something of this call.
+// id returns an id of something of this call, with a prefix.
 func (c *call) id(prefix string) string {
 	return fmt.Sprintf("%s%016x", prefix, hashOf(prefix, c.luck))
 }
 
-// refusal is a limit that a request met. A request for a model that does not
-// exist meets none.
+// refusal is the limit that refused a request. For a model that does not exist, there is no limit.
 type refusal struct {
-	unknown  string        // the model
+	unknown  string        // the model, if it does not exist
 	limit    string        // its name in the counts
-	counted  quantity      // by it
-	window   time.Duration // of it, if it has one
-	message  string        // that of the error
+	counted  quantity      // what the limit counts
+	window   time.Duration // of the limit, if it has one
+	message  string        // of the error
 	tooLarge bool          // no wait can help
 	wait     time.Duration // until there is room; 0: unknown
 }
 
-// longer is the one with the longer wait; one that no wait can help comes first.
+// longer returns the refusal with the longer wait. One that no wait can help counts as the longest.
 func longer(a, b *refusal) *refusal {
 	if a == nil || b != nil && (b.tooLarge || b.wait > a.wait && !a.tooLarge) {
 		return b
@@ -48,7 +47,7 @@ func longer(a, b *refusal) *refusal {
 	return a
 }
 
-// problem is the message for the client; hint, if any, overrides the known one.
+// problem returns the problem to report to the client. hint, if not 0, replaces the known wait.
 func (r *refusal) problem(hint time.Duration) problem {
 	if r.unknown != "" {
 		return problem{
@@ -66,8 +65,8 @@ func (r *refusal) problem(hint time.Duration) problem {
 	return p
 }
 
-// admit counts the arrival and takes the request under all limits, or under none
-// and says which refused. text is what the model answers.
+// admit counts the arrival and takes the request under all limits, or under none; it then returns
+// the limit that refused. text is what the model answers.
 func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refusal) {
 	prompt := req.hash()
 	s.mu.Lock()
@@ -130,7 +129,7 @@ func (s *Simulator) leave(c *call, ended outcome) {
 	s.end(time.Now(), c, ended)
 }
 
-// end is leave for who has the lock.
+// end does what leave does, for callers that have the lock.
 func (s *Simulator) end(now time.Time, c *call, ended outcome) {
 	for _, scope := range [2]*scope{s.all, s.models[c.req.model]} {
 		scope.leave(now, c, ended)

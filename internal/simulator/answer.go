@@ -11,9 +11,9 @@ import (
 
 const tie = "tie"
 
-// answer is what a model says to a conversation: a verdict on two documents,
-// scores of one, both in JSON or in prose as it is asked; such prose written down
-// as JSON; or a sentence that says nothing, in JSON where that is asked.
+// answer returns what a model says to a conversation. It is a verdict on two documents or scores
+// for one, in JSON or in prose as requested, or such prose converted to JSON. For anything else, it
+// is a sentence without meaning, in JSON if that is requested.
 func answer(model string, messages []message, schema string) string {
 	j, ok := judges[model]
 	if !ok {
@@ -56,8 +56,7 @@ func answer(model string, messages []message, schema string) string {
 	return encode(map[string]string{"answer": prose})
 }
 
-// said is what a judge says: of two documents the winner, of one a score by each
-// criterion.
+// said is what a judge says: the winner of two documents, or the scores of one by criterion.
 type said struct {
 	winner, reason string
 	scores         []score
@@ -105,7 +104,7 @@ func inJSON(a asked, s said) string {
 	return encode(map[string]any{"evaluations": evaluations})
 }
 
-// inProse says it in lines that winnerSaid and scoresSaid read.
+// inProse returns an answer as lines that winnerSaid and scoresSaid can read.
 func inProse(a asked, s said) string {
 	if a.winners != nil {
 		return fmt.Sprintf("I have read both documents to their end.\n\nwinner_doc_id: %s\nreason: %s", s.winner, s.reason)
@@ -146,7 +145,7 @@ func scoresSaid(prose string, a asked) (s said) {
 
 func encode(v any) string {
 	raw, err := json.Marshal(v)
-	if err != nil { // none of our own values can fail
+	if err != nil { // cannot happen: none of our own values fails
 		panic(fmt.Sprintf("simulator: encode answer: %v", err))
 	}
 	return string(raw)
@@ -156,7 +155,7 @@ var wrongID = strings.NewReplacer(
 	`"winner_doc_id":"`, `"winner_doc_id":"document `,
 	`"criterion":"`, `"criterion":"the `, `"criterion_id":"`, `"criterion_id":"the `)
 
-// garble spoils an answer in one of the ways that models do.
+// garble spoils an answer in one of the ways in which models do; chance selects it.
 func garble(answer string, chance uint64) string {
 	ways := []func(string) string{
 		func(s string) string { return s[:len(s)/2] },

@@ -6,19 +6,19 @@ import "time"
 type Arrival struct {
 	At           time.Time `json:"at"`
 	Model        string    `json:"model"`
-	RejectedBy   string    `json:"rejected_by,omitempty"` // as in Counts; empty: it was admitted
+	RejectedBy   string    `json:"rejected_by,omitempty"` // as in Counts; empty: admitted
 	InputTokens  int       `json:"input_tokens"`
-	OutputTokens int       `json:"output_tokens"`    // of its answer, also where none is sent
+	OutputTokens int       `json:"output_tokens"`    // of its answer, even if none is sent
 	Search       bool      `json:"search,omitempty"` // a search was offered
-	JSON         bool      `json:"json,omitempty"`   // JSON was asked, with or without a schema, and not by the prompt alone
-	Texts        []string  `json:"texts,omitempty"`  // of its messages, as they arrived, where Config.KeepTexts says so
+	JSON         bool      `json:"json,omitempty"`   // JSON was requested, other than in the prompt
+	Texts        []string  `json:"texts,omitempty"`  // of its messages, unchanged, if Config.KeepTexts is set
 }
 
-// arrivals is a ring of the latest.
+// arrivals is a ring of the latest arrivals.
 type arrivals struct {
 	keep   int
 	latest []Arrival
-	next   int // the oldest, once there are keep
+	next   int // position of the oldest, once the ring is full
 }
 
 func (a *arrivals) add(arrival Arrival) {
@@ -32,7 +32,7 @@ func (a *arrivals) add(arrival Arrival) {
 	}
 }
 
-// Arrivals are the latest since the start or the last reset, the oldest first,
+// Arrivals returns the latest arrivals since the start or the last reset, oldest first. It returns
 // Config.KeepArrivals at most.
 func (s *Simulator) Arrivals() []Arrival {
 	s.mu.Lock()

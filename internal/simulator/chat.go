@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// chat is OpenAI's chat completions.
+// chat is the dialect of OpenAI's chat completions.
 type chat struct{}
 
 type chatRequest struct {
@@ -83,7 +83,7 @@ func (chat) hint(h http.Header, c *call, p problem) { openaiHint(h, c, p) }
 
 func (chat) key(h http.Header) (name, key string) { return bearer(h) }
 
-// bearer is the key of an Authorization header, or of Azure's own.
+// bearer returns the key of an Authorization header, or of Azure's header, and the header's name.
 func bearer(h http.Header) (name, key string) {
 	if key := h.Get("Api-Key"); key != "" {
 		return "Api-Key", key
@@ -129,7 +129,7 @@ func (chat) answer(c *call) any {
 	return body
 }
 
-// chatCitations are those of the Responses API, one level deeper.
+// chatCitations returns the citations of the Responses API, nested one level deeper.
 func (p plan) chatCitations() []any {
 	citations := p.urlCitations()
 	for i, citation := range citations {

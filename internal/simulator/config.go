@@ -7,131 +7,134 @@ import (
 	"slices"
 )
 
-// Config describes the endpoint. The zero value answers at once, without limits
-// or faults. Its JSON form is what `evalfleet simulate --settings` reads.
+// Config configures the endpoint. The zero value answers at once, without limits or faults. Its
+// JSON form is what `evalfleet simulate --settings` reads.
 type Config struct {
-	Limits           // of the endpoint: all models together
-	Behaviour        // of every model that has none of its own
-	Seed      uint64 `json:"seed,omitempty"` // other seeds, other luck
-	// Keys are those that are taken; a request with another, or without, is
-	// refused before it counts anywhere but in Stats.Keys. Empty: any is taken.
+	Limits           // of the endpoint, for all models together
+	Behaviour        // of every model without its own
+	Seed      uint64 `json:"seed,omitempty"` // determines everything random
+	// Keys are the valid keys. A request with another key, or without one, is refused, and counted
+	// only in Stats.Keys. Empty: every request is accepted.
 	Keys []string `json:"keys,omitempty"`
-	// KeepArrivals is how many of the latest arrivals can be asked for. 0: none.
+	// KeepArrivals is how many of the latest arrivals are kept. 0: none.
 	KeepArrivals int `json:"keep_arrivals,omitempty"`
-	// KeepTexts keeps the texts of their messages, too.
+	// KeepTexts also keeps the texts of their messages.
 	KeepTexts bool `json:"keep_texts,omitempty"`
-	// Models sets limits and behaviour for models by name, and admits names
-	// besides careful, average and careless; those judge like average.
+	// Models sets limits and behaviour for models by name. It may name further models than careful,
+	// average and careless; those judge like average.
 	Models map[string]Model `json:"models,omitempty"`
 }
 
 // Model is one model's own settings.
 type Model struct {
-	Limits               // besides the endpoint's
+	Limits               // in addition to the endpoint's
 	Behaviour *Behaviour `json:"behaviour,omitempty"` // nil: the endpoint's
 }
 
-// Limits are enforced strictly: a request over one is answered 429 at once, and counts towards
-// none. A request that costs more than a limit can ever admit is always answered 429, without a
-// retry hint.
+// Limits are enforced strictly: a request over one gets a 429 at once, and counts towards none. A
+// request that costs more than a limit can ever admit always gets a 429, without a retry hint.
 //
-// The input tokens of a request are, for each message, a quarter of its bytes and 4; the output
-// tokens of an answer are a quarter of its bytes, or what Behaviour.AnswerTokens draws. A
-// failure has none. An answer that hangs, is cut off or is not waited for has them all.
+// The input tokens of a request are, for each message, a quarter of its bytes plus 4. The output
+// tokens of an answer are a quarter of its bytes, or what Behaviour.AnswerTokens draws. A failure
+// has none. An answer that hangs, is cut off or loses its client has all of them.
 type Limits struct {
-	// MaxInFlight bounds the calls between a request's arrival and the last byte
-	// of its answer, or the moment its client left. 0: no bound.
+	// MaxInFlight bounds the calls from a request's arrival to the last byte of its answer, or to
+	// the moment when its client left. 0: no bound.
 	MaxInFlight  int    `json:"max_in_flight,omitempty"`
 	Requests     Rates  `json:"requests,omitempty"`
 	Tokens       Rates  `json:"tokens,omitempty"` // input and output together
 	InputTokens  Rates  `json:"input_tokens,omitempty"`
 	OutputTokens Rates  `json:"output_tokens,omitempty"`
 	Charge       Charge `json:"charge,omitempty"` // of the output tokens; empty: the endpoint's
-	// OtherRequests are those of another client of the same account, evenly spaced. They take
-	// the available room and are visible only in the remainder of the limits. Each has
+	// OtherRequests simulates requests of another client of the same account, evenly spaced. They
+	// take the available room and are visible only in the remainder of the limits. Each has
 	// OtherTokens, half of them output.
 	OtherRequests Rate `json:"other_requests,omitzero"`
 	OtherTokens   int  `json:"other_tokens,omitempty"`
 }
 
-// Charge is how many output tokens a request is charged, and when.
+// Charge says how many output tokens a request is charged, and when.
 type Charge string
 
-// The ways to charge. A request without max_completion_tokens (or max_tokens)
-// reserves what it will use.
+// The ways to charge. A request without max_completion_tokens (or max_tokens) reserves what it will
+// use.
 const (
 	Actual  Charge = "actual"  // on arrival, what the answer will use; the default
 	Reserve Charge = "reserve" // on arrival, max_completion_tokens, whatever is used
-	Settle  Charge = "settle"  // on arrival, max_completion_tokens; in the end, what was used
+	Settle  Charge = "settle"  // on arrival, max_completion_tokens; at the end, what was used
 )
 
-// Behaviour is how a model answers. Shares are between 0 and 1 and drawn for
-// each call from the seed, the prompt and how often that prompt was taken
-// before, so that they do not depend on the order in which calls arrive.
+// Behaviour says how a model answers. Shares are between 0 and 1. They are drawn for each call from
+// the seed, the prompt and how often that prompt was taken before, so that they do not depend on
+// the order in which calls arrive.
+//
+// An answer that AnswerTokens makes longer than its text has the rest as reasoning. The CachedShare
+// of a prompt's tokens is cached when it is first taken, and read from the cache from then on.
+// These tokens count like others.
 type Behaviour struct {
 	Latency        Span    `json:"latency,omitzero"`          // until the answer
-	AnswerTokens   Range   `json:"answer_tokens,omitzero"`    // output tokens of an answer, those above its text's as reasoning; 0: its text's
+	AnswerTokens   Range   `json:"answer_tokens,omitzero"`    // output tokens of an answer; 0: those of its text
 	FailRate       float64 `json:"fail_rate,omitempty"`       // share of calls answered with FailStatus
-	FailEvery      int     `json:"fail_every,omitempty"`      // one prompt in so many fails, when it is first taken only; 0: none
+	FailEvery      int     `json:"fail_every,omitempty"`      // one prompt in so many fails, the first time; 0: none
 	FailStatus     int     `json:"fail_status,omitempty"`     // 400 to 599; 0: 500
-	FailAs         Failure `json:"fail_as,omitempty"`         // what the failure is instead, in the dialect's own words; empty: FailStatus
+	FailAs         Failure `json:"fail_as,omitempty"`         // the failure, in the dialect's words; empty: FailStatus
 	HangRate       float64 `json:"hang_rate,omitempty"`       // share of calls never answered
 	CutRate        float64 `json:"cut_rate,omitempty"`        // share of answers cut off in the middle of the body
 	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text other than the requested one
 	RefuseRate     float64 `json:"refuse_rate,omitempty"`     // share of answers that decline
-	FilterRate     float64 `json:"filter_rate,omitempty"`     // share of answers that a filter takes away
-	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as if the request's bound were there
-	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers without a search where one was offered
+	FilterRate     float64 `json:"filter_rate,omitempty"`     // share of answers removed by a filter
+	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as at a bound
+	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers that did not search when offered to
 	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
-	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that nothing is known of when they are asked for
-	WithoutSchemas bool    `json:"without_schemas,omitempty"` // a JSON schema is answered 400
-	WithoutSystem  bool    `json:"without_system,omitempty"`  // system messages are answered 400
-	// SearchWithJSON is how search and JSON go together; empty: as in the dialect,
-	// which refuses them for Gemini before 3 and else allows them.
+	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that are lost
+	WithoutSchemas bool    `json:"without_schemas,omitempty"` // refuse JSON schemas with 400
+	WithoutSystem  bool    `json:"without_system,omitempty"`  // refuse system messages with 400
+	// SearchWithJSON says how search and JSON go together; empty: as in the dialect. Gemini before
+	// 3 refuses the combination, all others allow it.
 	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`
-	Pauses         int            `json:"pauses,omitempty"`          // turns of a search that end in a pause before the answer, where a dialect has that
-	ContextWindow  int            `json:"context_window,omitempty"`  // tokens of input and output; 0: without an end
-	CachedShare    float64        `json:"cached_share,omitempty"`    // of a prompt's tokens, cached when it is first taken and read from the cache from then on; they count like others
-	OmitEntries    int            `json:"omit_entries,omitempty"`    // of an answer with several scores, the last so many are left out
-	CorruptEntries int            `json:"corrupt_entries,omitempty"` // of those left, the first so many have a word for a score
-	AnswerBytes    int            `json:"answer_bytes,omitempty"`    // the text is filled up to so many, whatever was asked; its tokens stay
+	Pauses         int            `json:"pauses,omitempty"`          // pauses during a search, if the dialect has that
+	ContextWindow  int            `json:"context_window,omitempty"`  // tokens of input and output; 0: unlimited
+	CachedShare    float64        `json:"cached_share,omitempty"`    // share of a prompt's tokens that is cached
+	OmitEntries    int            `json:"omit_entries,omitempty"`    // scores omitted from the end of several
+	CorruptEntries int            `json:"corrupt_entries,omitempty"` // scores, of the first, replaced by a word
+	AnswerBytes    int            `json:"answer_bytes,omitempty"`    // pad the text to so many; its tokens stay
 	Trickle        Span           `json:"trickle,omitzero"`          // from the first byte of an answer to its last
 
-	// Answers of 429 although no limit is exceeded, as if other clients of the
-	// account had met one.
+	// The Throttle fields cause answers of 429 although no limit is exceeded, as if other clients
+	// of the account had reached one.
 	ThrottleRate    float64 `json:"throttle_rate,omitempty"`   // share of requests
 	ThrottleEvery   int     `json:"throttle_every,omitempty"`  // one in so many requests; 0: none
-	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all, from a time after the start to another
+	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all requests between these times after the start
 
-	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint with every 429 and failure; 0: the time until there is room, where it is known
-	Vendor              Vendor `json:"vendor,omitempty"`                // the vendor imitated in OpenAI's dialects; empty: OpenAI
+	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint with 429s and failures; 0: until room
+	Vendor              Vendor `json:"vendor,omitempty"`                // imitated in OpenAI's dialects; empty: OpenAI
 	Hints               Hint   `json:"hints,omitempty"`                 // how the hint is sent
-	WithoutLimitHeaders bool   `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
+	WithoutLimitHeaders bool   `json:"without_limit_headers,omitempty"` // send no X-Ratelimit-… headers
 }
 
-// SearchWithJSON is how a model takes a request for search and JSON at once.
+// SearchWithJSON says how a model handles a request for search and JSON at once.
 type SearchWithJSON string
 
-// The ways to take it: search and answer in JSON, answer 400, or answer in JSON
-// without a search and say nothing of it.
+// The ways to handle it: search and answer in JSON, answer 400, or answer in JSON without a search
+// and without saying so.
 const (
 	SearchAllowed SearchWithJSON = "allowed"
 	SearchRefused SearchWithJSON = "refused"
 	SearchIgnored SearchWithJSON = "ignored"
 )
 
-// Hint is which headers hint when to come back.
+// Hint says which headers tell the client when to come back.
 type Hint string
 
-// The ways to hint: Retry-After-Ms and Retry-After in seconds, the seconds alone
-// (rounded up), or not at all.
+// The ways to hint: Retry-After-Ms and Retry-After in seconds, only the seconds (rounded up), or
+// none.
 const (
 	HintBoth    Hint = "both" // the default
 	HintSeconds Hint = "seconds"
 	HintNone    Hint = "none"
 )
 
-// Validate joins every problem found.
+// Validate returns all problems of the Config as one error; nil: it is valid.
 func (c Config) Validate() error {
 	problems := []error{c.Limits.validate(""), c.Behaviour.validate("")}
 	if slices.Contains(c.Keys, "") {

@@ -5,12 +5,12 @@ import "hash/fnv"
 // Everything that looks random is drawn from hashes of the request, so that the same seed and
 // prompt have the same result in whatever order calls arrive.
 
-// hashOf is decided by its parts and their borders.
+// hashOf returns a hash of parts and of the boundaries between them.
 func hashOf(parts ...string) uint64 {
 	h := fnv.New64a()
 	for _, part := range parts {
 		h.Write([]byte(part))
-		h.Write([]byte{0xff}) // never a byte of UTF-8
+		h.Write([]byte{0xff}) // not a byte of UTF-8
 	}
 	return mix(h.Sum64())
 }

@@ -2,8 +2,8 @@ package simulator
 
 import "encoding/json"
 
-// spoilEntries leaves the last omit entries out of an answer that has several, and makes the
-// first corrupt ones no score: as models do when asked for much at once. An answer of one
+// spoilEntries removes the last omit entries from an answer that has several, and makes the scores
+// of the first corrupt ones invalid, as models do when asked for much at once. An answer with one
 // entry, or of another form, is unchanged.
 func spoilEntries(answer string, omit, corrupt int) string {
 	var said struct {

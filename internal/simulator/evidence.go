@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// thoughts is what a model shows of its reasoning.
+// thoughts is the visible part of a model's reasoning.
 const thoughts = "I read each text once from its beginning to its end, count the faults that can be shown in it, and weigh them by their kind and by its length."
 
-// finding is what a search brought in.
+// finding is the result of a search.
 type finding struct {
 	query   string
 	sources []source
@@ -17,7 +17,7 @@ type finding struct {
 
 type source struct{ url, title, excerpt string }
 
-// search finds pages that are made up, the same for the same query.
+// search returns invented pages, always the same for the same query.
 func search(query string) *finding {
 	f := &finding{query: query}
 	for _, site := range []string{"library", "gazette"} {
@@ -30,7 +30,7 @@ func search(query string) *finding {
 	return f
 }
 
-// topic is the beginning of what the user said last.
+// topic returns the first words of what the user said last.
 func (r *request) topic() string {
 	for i := len(r.messages) - 1; i >= 0; i-- {
 		if words := strings.Fields(r.messages[i].Content); r.messages[i].Role == "user" && len(words) > 0 {
@@ -40,7 +40,7 @@ func (r *request) topic() string {
 	return "anything"
 }
 
-// tokens are what a search adds to the input; none where nothing was found.
+// tokens returns how many input tokens a search adds; 0 if it found nothing.
 func (f *finding) tokens() (n int) {
 	if f == nil {
 		return 0
@@ -51,7 +51,7 @@ func (f *finding) tokens() (n int) {
 	return n
 }
 
-// signature seals a text that is to be sent back as it came.
+// signature returns a seal for a text that has to be sent back unchanged.
 func signature(text string) string {
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%016x", hashOf("signature", text)))
 }

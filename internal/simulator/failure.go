@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Failure is a kind of trouble. Each dialect tells it in its own words.
+// Failure is a kind of error. Each dialect reports it in its own words.
 type Failure string
 
-// The failures that a model can be told to answer with.
+// The failures with which a model can be configured to answer.
 const (
 	RateLimited      Failure = "rate_limited"
 	Overloaded       Failure = "overloaded"
 	ServerError      Failure = "server_error"
-	QuotaDaily       Failure = "quota_daily"   // of a day's requests
-	QuotaBilling     Failure = "quota_billing" // nothing is left to pay with
-	SpendLimit       Failure = "spend_limit"   // as much is spent as may be
+	QuotaDaily       Failure = "quota_daily"   // of requests per day
+	QuotaBilling     Failure = "quota_billing" // no credit is left
+	SpendLimit       Failure = "spend_limit"   // the spending limit is reached
 	ContextLength    Failure = "context_length"
 	Refused          Failure = "refused" // the prompt, before any answer
 	Auth             Failure = "auth"
 	ModelUnavailable Failure = "model_unavailable"
 	BadRequest       Failure = "bad_request"
-	FailedIn200      Failure = "failed_in_200" // trouble told with status 200
+	FailedIn200      Failure = "failed_in_200" // an error reported with status 200
 	Garbage          Failure = "garbage"       // a page of HTML with status 200
 	Loading          Failure = "loading"       // the model is not in memory yet
 )
@@ -33,15 +33,15 @@ var failures = []Failure{
 	Auth, ModelUnavailable, BadRequest, FailedIn200, Garbage, Loading,
 }
 
-// Failures that come of the request alone.
+// Failures caused by the request.
 const (
 	keyMissing    Failure = "key missing"
-	withoutSchema Failure = "without schema" // the model cannot answer after one
-	withoutSystem Failure = "without system" // the model takes no system messages
+	withoutSchema Failure = "without schema" // the model supports no schemas
+	withoutSystem Failure = "without system" // the model accepts no system messages
 	searchAndJSON Failure = "search and JSON"
 )
 
-// failureOf is what an HTTP status says.
+// failureOf returns the failure that an HTTP status stands for.
 func failureOf(status int) Failure {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -54,17 +54,17 @@ func failureOf(status int) Failure {
 	return BadRequest
 }
 
-// problem is what went wrong, before a dialect words it.
+// problem describes an error before a dialect words it.
 type problem struct {
 	failure Failure
-	status  int           // asked of the simulator; 0: the dialect's own
+	status  int           // configured for the simulator; 0: the dialect's own
 	message string        // empty: the dialect's own
-	counted quantity      // by the limit that was met; empty: it is not about one
+	counted quantity      // by the limit that refused; empty: not about a limit
 	window  time.Duration // of that limit, if it has one
 	wait    time.Duration // until there is room; 0: unknown
 }
 
-// trouble is the failure asked of the simulator.
+// trouble returns the problem with which the call was configured to fail.
 func (c *call) trouble() problem {
 	b := c.behaviour
 	p := problem{failure: b.FailAs, wait: b.RetryAfter.at(c.draw("retry after"))}
@@ -83,23 +83,22 @@ func (c *call) trouble() problem {
 	return p
 }
 
-// day is the window from which on a limit is a daily quota.
+// day is the window from which on a limit counts as a daily quota.
 const day = 24 * time.Hour
 
-// wreck replaces an answer.
+// wreck is a body that replaces an answer.
 const wreck = "<!doctype html>\n<title>One moment, please</title>\n<p>You will be with us shortly.</p>\n"
 
-// words are how a dialect tells a failure. The message of one about too much
-// input may have two numbers, what there was and what there may be; another the
-// model.
+// words hold a dialect's form of a failure. The message may have placeholders: for too much input,
+// two numbers, what there was and what is allowed; for other failures, the model.
 type words struct {
 	status     int
 	kind, code string // the latter may be empty
 	message    string
 }
 
-// say is the message: that of the problem, or the dialect's own with the numbers
-// or the model put in.
+// say returns the message: that of the problem, or the dialect's own with the numbers or the model
+// inserted.
 func (w words) say(c *call, p problem) string {
 	switch {
 	case p.message != "":

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// generate is Gemini's generateContent.
+// generate is the dialect of Gemini's generateContent.
 type generate struct{}
 
-// content is a turn; a part may be a text or something that is not looked at.
+// content is a turn. Each part is a text, or something that is ignored.
 type content struct {
 	Role  string `json:"role"`
 	Parts []struct {
@@ -31,8 +31,8 @@ func (c content) text() string {
 	return strings.Join(said, "\n")
 }
 
-// generateRequest has every field of the dialect that does something to a text;
-// Google refuses those it does not know.
+// generateRequest has every field of the dialect that matters for a text; Google refuses unknown
+// fields.
 type generateRequest struct {
 	Contents          []content                    `json:"contents"`
 	SystemInstruction content                      `json:"systemInstruction"`
@@ -65,7 +65,7 @@ type generateRequest struct {
 	} `json:"generationConfig"`
 }
 
-// parse takes the model from the path, /v1beta/models/{model}:generateContent.
+// parse reads the model from the path, /v1beta/models/{model}:generateContent.
 func (generate) parse(r *http.Request, body []byte) (*request, error) {
 	model, method, _ := strings.Cut(r.PathValue("call"), ":")
 	var asked generateRequest
@@ -86,7 +86,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		req.messages = append(req.messages, message{role, turn.text()})
 	}
 	for _, tool := range asked.Tools {
-		for _, name := range []string{"googleSearch", "googleSearchRetrieval"} { // the latter of Gemini 1.5
+		for _, name := range []string{"googleSearch", "googleSearchRetrieval"} { // the latter is Gemini 1.5's
 			if _, ok := tool[name]; ok {
 				req.search = true
 			}
@@ -115,7 +115,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 	return req, asked.problem()
 }
 
-// turns begin a conversation with what the system says, if anything.
+// turns returns a conversation that begins with the system's text, if there is any.
 func turns(system string) []message {
 	if system == "" {
 		return nil
@@ -123,7 +123,7 @@ func turns(system string) []message {
 	return []message{{"system", system}}
 }
 
-// strictly decodes one JSON object whose every field is known.
+// strictly decodes one JSON object, and refuses unknown fields.
 func strictly(body []byte, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.DisallowUnknownFields()
@@ -136,7 +136,7 @@ func strictly(body []byte, into any) error {
 	return nil
 }
 
-// problem is what the dialect does not take.
+// problem returns why the dialect refuses the request; nil: it does not.
 func (r generateRequest) problem() error {
 	config := r.GenerationConfig
 	schemas := len(config.ResponseSchema) > 0 || len(config.ResponseJSONSchema) > 0
@@ -170,18 +170,18 @@ func (r generateRequest) problem() error {
 	return nil
 }
 
-// head: Google tells nothing of limits.
+// head sets no headers: Google reports no limits in them.
 func (generate) head(http.Header, *call) {}
 
-// hint: Google hints in the body.
+// hint sets no headers: Google hints in the body.
 func (generate) hint(http.Header, *call, problem) {}
 
 func (generate) key(h http.Header) (name, key string) {
 	return "X-Goog-Api-Key", h.Get("X-Goog-Api-Key")
 }
 
-// answer leaves out counts that are 0 and texts that are empty, as the encoding
-// of protocol buffers does.
+// answer returns the body. It leaves out counts of 0 and empty texts, as the encoding of protocol
+// buffers does.
 func (generate) answer(c *call) any {
 	said := map[string]any{"role": "model"}
 	var parts []any
@@ -223,7 +223,7 @@ func (generate) answer(c *call) any {
 	}
 }
 
-// grounding is the evidence of a search: an answer rests on all that was found.
+// grounding returns the evidence of a search: the whole answer rests on everything that was found.
 func (p plan) grounding() map[string]any {
 	chunks, indices, confidence := []any{}, []int{}, []float64{}
 	for i, s := range p.found.sources {
@@ -242,8 +242,8 @@ func (p plan) grounding() map[string]any {
 	}
 }
 
-// usageMetadata counts thoughts beside the candidates, and what tools brought in
-// beside the prompt.
+// usageMetadata returns the token counts. It counts thoughts separately from the candidates, and
+// what tools brought in separately from the prompt.
 func (c *call) usageMetadata() map[string]any {
 	usage := map[string]any{"totalTokenCount": c.spends.input + c.spends.output}
 	for name, count := range map[string]int{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The kind of these words is Google's status.
+// generateWords are Google's errors; their kind is its status.
 var generateWords = map[Failure]words{
 	RateLimited:      {429, "RESOURCE_EXHAUSTED", "", overQuota},
 	QuotaDaily:       {429, "RESOURCE_EXHAUSTED", "", overQuota},
@@ -26,10 +26,10 @@ var generateWords = map[Failure]words{
 	searchAndJSON:    {400, "INVALID_ARGUMENT", "", "Tool use with a response mime type: 'application/json' is unsupported"},
 }
 
-// overQuota is said of every quota, also of one a minute.
+// overQuota is Google's message for every quota, even one per minute.
 const overQuota = "You exceeded your current quota, please check your plan and billing details."
 
-// misleading is the hint that comes with a quota of a day.
+// misleading is the hint that Google sends with a daily quota.
 const misleading = 34*time.Second + 74824224*time.Nanosecond
 
 func (generate) problem(c *call, p problem) (status int, body any) {
@@ -40,7 +40,7 @@ func (generate) problem(c *call, p problem) (status int, body any) {
 			"usageMetadata":  map[string]int{"promptTokenCount": c.spends.input, "totalTokenCount": c.spends.input},
 			"modelVersion":   c.req.model,
 		}
-	case FailedIn200: // an answer without any
+	case FailedIn200: // an answer without candidates
 		return http.StatusOK, map[string]any{
 			"usageMetadata": map[string]int{"promptTokenCount": c.spends.input, "totalTokenCount": c.spends.input},
 			"modelVersion":  c.req.model,
@@ -59,7 +59,7 @@ func (generate) problem(c *call, p problem) (status int, body any) {
 	return status, map[string]any{"error": object}
 }
 
-// googleDetails are typed; nil: there are none.
+// googleDetails returns the typed details of an error; nil: none.
 func (p problem) googleDetails(c *call, said words) (details []any) {
 	add := func(name string, fields map[string]any) {
 		fields["@type"] = "type.googleapis.com/google.rpc." + name
@@ -85,7 +85,7 @@ func (p problem) googleDetails(c *call, said words) (details []any) {
 	return details
 }
 
-// quotaID names the limit that was met; Google has none on calls at once.
+// quotaID returns the name of the limit that refused; Google has none for concurrent calls.
 func (p problem) quotaID() string {
 	per := "PerMinute"
 	if p.failure == QuotaDaily {

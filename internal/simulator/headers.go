@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// limitState is the state of the limit with the least remainder, as the rate-limit headers
-// report it for one quantity.
+// limitState is the state of the limit with the least remainder, as the rate-limit headers report
+// it for one quantity.
 type limitState struct {
 	counted   quantity
 	max, left int
-	reset     time.Duration // until the limit is as if nothing had been charged
+	reset     time.Duration // until everything charged has expired
 }
 
-// tightest is the state of each limited quantity.
+// tightest returns the state of the tightest limit of each limited quantity.
 func tightest(scopes [2]*scope, now time.Time) (states []limitState) {
 	for _, counted := range quantities {
 		var tight *limitState
@@ -37,7 +37,7 @@ func tightest(scopes [2]*scope, now time.Time) (states []limitState) {
 	return states
 }
 
-// limitHead sets the three headers that OpenAI and others have of a limit.
+// limitHead sets the three headers for a limit that OpenAI and others use.
 func limitHead(h http.Header, counted quantity, most, left int, reset string) {
 	suffix := strings.ReplaceAll(string(counted), "_", "-")
 	h.Set("X-Ratelimit-Limit-"+suffix, strconv.Itoa(most))
@@ -45,7 +45,7 @@ func limitHead(h http.Header, counted quantity, most, left int, reset string) {
 	h.Set("X-Ratelimit-Reset-"+suffix, reset)
 }
 
-// roundedUp is a whole number of units.
+// roundedUp returns d as a whole number of units, rounded up.
 func roundedUp(d, unit time.Duration) string {
 	return strconv.FormatFloat(math.Ceil(float64(d)/float64(unit)), 'f', 0, 64)
 }

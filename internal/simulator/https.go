@@ -17,8 +17,8 @@ import (
 // certificateLife is how long a simulator's certificate is valid.
 const certificateLife = 30 * 24 * time.Hour
 
-// ListenTLS is Listen with HTTPS: HTTP/2, as the large providers speak it, and
-// HTTP/1.1 for clients that want that. Server.Certificate is what clients must trust.
+// ListenTLS serves a Simulator as Listen does, but with HTTPS: HTTP/2, which the large providers
+// use, and HTTP/1.1 for clients that want that. Clients must trust Server.Certificate.
 func ListenTLS(addr string, config Config) (*Server, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -31,7 +31,7 @@ func ListenTLS(addr string, config Config) (*Server, error) {
 	return listen(addr, config, &identity)
 }
 
-// selfSigned makes a certificate for a host, and for this machine, with its key.
+// selfSigned returns a certificate for a host, and for this machine, with its key.
 func selfSigned(host string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -41,12 +41,12 @@ func selfSigned(host string) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(now.UnixNano()),
 		Subject:               pkix.Name{CommonName: "evalfleet simulate"},
-		NotBefore:             now.Add(-time.Hour), // for clocks that are behind
+		NotBefore:             now.Add(-time.Hour), // because clients' clocks may be behind
 		NotAfter:              now.Add(certificateLife),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
-		IsCA:                  true, // of itself
+		IsCA:                  true, // of its own certificate
 		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
@@ -62,7 +62,7 @@ func selfSigned(host string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// asPEM returns a certificate as files hold it.
+// asPEM returns a certificate in PEM form.
 func asPEM(identity *tls.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: identity.Certificate[0]})
 }

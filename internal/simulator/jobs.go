@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// keepJobs is how long a job can be asked for after its end.
+// keepJobs is how long a job is kept after its end.
 const keepJobs = 10 * time.Minute
 
 // job is a call that runs without its client. It is in flight until it ends.
 type job struct {
 	call  *call
 	lasts time.Duration
-	end   *time.Timer // nil: it never ends by itself
-	ended time.Time   // zero: not yet
+	end   *time.Timer // ends the job; nil: it never ends by itself
+	ended time.Time   // zero: still running
 	// cancelled jobs have no answer.
 	cancelled bool
 }
 
-// jobs are those that can be asked for.
+// jobs are those that clients can ask for.
 type jobs struct {
 	byID  map[string]*job
-	ended []*job // the first ended first
+	ended []*job // in the order in which they ended
 }
 
-// isJob: what fails before there is a response is answered at once.
+// isJob reports whether the call runs as a background job. Calls that fail before there is a
+// response are answered at once.
 func (c *call) isJob() bool {
 	return c.req.background && (c.plan.fate != failing || c.plan.problem.failure == FailedIn200)
 }
@@ -50,7 +51,7 @@ func (s *Simulator) submit(w http.ResponseWriter, r *http.Request, c *call) {
 	answer := reply{status: http.StatusOK, body: []byte(encode(responses{}.object(c, "queued")))}
 	if c.plan.fate == halved {
 		_ = answer.begin(r.Context(), w, len(answer.body)/2)
-		panic(http.ErrAbortHandler) // the job runs, and its client does not know its ID
+		panic(http.ErrAbortHandler) // the job runs, but its client does not know its ID
 	}
 	answer.send(w)
 }
@@ -68,7 +69,7 @@ func (s *Simulator) endJob(j *job, outcome outcome) {
 	s.end(now, j.call, outcome)
 }
 
-// forgetJobs drops those that ended long ago.
+// forgetJobs removes jobs that ended longer than keepJobs ago.
 func (s *Simulator) forgetJobs(now time.Time) {
 	for len(s.jobs.ended) > 0 && now.Sub(s.jobs.ended[0].ended) > keepJobs {
 		delete(s.jobs.byID, s.jobs.ended[0].call.id("resp_"))
@@ -76,7 +77,7 @@ func (s *Simulator) forgetJobs(now time.Time) {
 	}
 }
 
-// stopJobs has no further job end.
+// stopJobs stops the timers of jobs, so that no further job ends.
 func (s *Simulator) stopJobs() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,14 +88,14 @@ func (s *Simulator) stopJobs() {
 	}
 }
 
-// poll returns a job's state.
+// poll answers with a job's state.
 func (s *Simulator) poll(w http.ResponseWriter, r *http.Request) {
 	if j := s.jobOf(w, r); j != nil {
 		s.tell(w, j)
 	}
 }
 
-// cancel ends a job; one that has ended stays as it is.
+// cancel ends a job, unless it has ended.
 func (s *Simulator) cancel(w http.ResponseWriter, r *http.Request) {
 	if j := s.jobOf(w, r); j != nil {
 		s.endJob(j, abandoned)
@@ -102,7 +103,7 @@ func (s *Simulator) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// jobOf is the job that a request is about; nil: none, which has been told.
+// jobOf returns the job that a request names. If it is nil, jobOf has answered with an error.
 func (s *Simulator) jobOf(w http.ResponseWriter, r *http.Request) *job {
 	d, stray, id := responses{}, &call{req: &request{}}, r.PathValue("id")
 	d.head(w.Header(), stray)
@@ -132,7 +133,7 @@ func (s *Simulator) tell(w http.ResponseWriter, j *job) {
 	reply{status: http.StatusOK, body: []byte(encode(responses{}.object(j.call, status)))}.send(w)
 }
 
-// status is a job's status. It is queued for a quarter of its time.
+// status returns a job's status. It is "queued" for a quarter of its time.
 func (j *job) status(now time.Time) string {
 	switch {
 	case j.cancelled:

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// judge is how reliably a model judges.
+// judge says how reliably a model judges.
 type judge struct {
 	noise float64 // standard deviation of its error, in points of quality
 	first float64 // points given to the text shown first
-	own   float64 // points given to a document whose name has the model's name in it
-	obeys bool    // text outside of all fences (obey.go)
+	own   float64 // points given to a document whose name contains the model's name
+	obeys bool    // follows instructions outside of all fences (obey.go)
 }
 
-// defaultJudge judges for models that are configured but not among judges.
+// defaultJudge judges for configured models that are not among judges.
 const defaultJudge = "average"
 
 var judges = map[string]judge{
@@ -24,19 +24,17 @@ var judges = map[string]judge{
 	"obedient": {noise: 1.5, obeys: true},
 }
 
-// evenly is the difference in quality below which two texts count as equally
-// good where a tie may be said.
+// evenly is the difference in quality below which two texts count as equal, if a tie is allowed.
 const evenly = 0.5
 
-// verdict is what a judge says of two texts.
+// verdict is a judge's verdict on two texts.
 type verdict struct {
 	winner int // 0: the first shown, 1: the second, -1: a tie
 	reason string
 }
 
-// compare judges two texts in the order shown. The model's error depends on its
-// name and the two texts only, so that renaming documents, or asking again,
-// changes nothing.
+// compare judges two texts in the order shown. The model's error depends only on its name and the
+// two texts, so that renaming documents, or asking again, changes nothing.
 func (j judge) compare(model, first, second string, mayTie bool) verdict {
 	readings := [2]reading{read(first), read(second)}
 	difference := readings[0].quality() - readings[1].quality()
@@ -52,14 +50,14 @@ func (j judge) compare(model, first, second string, mayTie bool) verdict {
 	return verdict{winner: winner, reason: readings[winner].describe() + ", against " + readings[1-winner].describe()}
 }
 
-// score judges one text by one criterion on a scale.
+// score rates one text on a scale, by one criterion.
 func (j judge) score(model, criterion, text string, lowest, highest int) (int, string) {
 	r := read(text)
 	felt := min(max(r.quality()+j.noise*normal("score", model, criterion, text), 0), 100)
 	return lowest + int(math.Round(felt/100*float64(highest-lowest))), r.describe()
 }
 
-// describe says how many slips a text has.
+// describe returns a sentence about how many slips a text has.
 func (r reading) describe() string {
 	unit := "slips"
 	if r.slips == 1 {
@@ -68,7 +66,7 @@ func (r reading) describe() string {
 	return fmt.Sprintf("%d %s in %d words", r.slips, unit, r.words)
 }
 
-// normal is a standard normal number decided by its arguments.
+// normal returns a standard normal number that is determined by its arguments.
 func normal(parts ...string) float64 {
 	h := hashOf(parts...)
 	u, v := unit(h), unit(mix(h+1))

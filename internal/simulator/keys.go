@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// KeyCounts are how requests proved who asks, by Config.Keys.
+// KeyCounts counts requests by whether they had a valid key of Config.Keys.
 type KeyCounts struct {
 	Right   int64 `json:"right"`
 	Wrong   int64 `json:"wrong"`
-	Missing int64 `json:"missing"` // also where none is needed
+	Missing int64 `json:"missing"` // also counted if none is needed
 }
 
-// lastKey is what the latest request had for a key.
+// lastKey is the key of the latest request that had one.
 type lastKey struct{ header, key string }
 
-// LastKey is the header of the latest request that had a key, and the key without
-// the scheme before it. Nothing that the simulator serves tells it.
+// LastKey returns the header of the latest request that had a key, and the key without the scheme
+// before it. No page of the simulator shows it.
 func (s *Simulator) LastKey() (header, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lastKey.header, s.lastKey.key
 }
 
-// checkKey counts a request's key and returns its error; empty: none.
+// checkKey counts a request's key and returns the failure, or "" if it is accepted.
 func (s *Simulator) checkKey(d dialect, h http.Header) Failure {
 	name, key := d.key(h)
 	s.mu.Lock()

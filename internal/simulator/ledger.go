@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ledger is the list of charges with their times, oldest first.
+// ledger is a list of charges with their times, oldest first.
 type ledger struct {
 	charges []charge
 	sum     int
@@ -16,7 +16,7 @@ type charge struct {
 	cost int
 }
 
-// expire drops the oldest charges as long as they are past.
+// expire drops the oldest charges for which past is true.
 func (l *ledger) expire(past func(at time.Time) bool) {
 	for len(l.charges) > 0 && past(l.charges[0].at) {
 		l.sum -= l.charges[0].cost
@@ -29,7 +29,7 @@ func (l *ledger) add(now time.Time, cost int) {
 	l.sum += cost
 }
 
-// change changes a charge that may be past.
+// change changes a charge, which may have expired.
 func (l *ledger) change(at time.Time, by int) {
 	i := sort.Search(len(l.charges), func(i int) bool { return !l.charges[i].at.Before(at) })
 	if i < len(l.charges) && l.charges[i].at.Equal(at) {
@@ -38,8 +38,8 @@ func (l *ledger) change(at time.Time, by int) {
 	}
 }
 
-// busiest finds the most that arrived in any one window, whether it was admitted
-// or not: of the fixed ones, or of any stretch of the length.
+// busiest finds the maximum that arrived in any one window, whether it was admitted or not. The
+// windows are fixed, or any interval of the length.
 type busiest struct {
 	ledger
 	fixed  bool
@@ -58,5 +58,5 @@ func (b *busiest) note(now time.Time, cost int) {
 	b.most = max(b.most, b.sum)
 }
 
-// forget starts over.
+// forget clears everything.
 func (b *busiest) forget() { b.ledger, b.most = ledger{}, 0 }

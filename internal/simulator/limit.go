@@ -14,10 +14,10 @@ const (
 	allTokens    quantity = "tokens"
 	inputTokens  quantity = "input_tokens"
 	outputTokens quantity = "output_tokens"
-	callsAtOnce  quantity = "concurrency" // no rate counts it
+	callsAtOnce  quantity = "concurrency" // not counted by rates
 )
 
-// quantities are those of rates.
+// quantities lists those that rates count.
 var quantities = []quantity{requestCount, allTokens, inputTokens, outputTokens}
 
 func (l Limits) rates(counted quantity) Rates {
@@ -32,7 +32,7 @@ func (l Limits) rates(counted quantity) Rates {
 	return l.Requests
 }
 
-// spending is the charge of one request.
+// spending is the usage or charge of one request, in tokens.
 type spending struct{ input, output int }
 
 func (s spending) of(counted quantity) int {
@@ -54,7 +54,7 @@ type limit struct {
 	window  window
 	busiest busiest
 	charged int64
-	since   time.Time // of the last reset; charged counts what was admitted since
+	since   time.Time // time of the last reset; charged counts what was admitted since
 }
 
 func newLimits(l Limits) (limits []*limit) {
@@ -71,10 +71,10 @@ func newLimits(l Limits) (limits []*limit) {
 	return limits
 }
 
-// name is the limit as it was declared: "tokens 200000/1m0s bucket".
+// name returns the limit in the form of its declaration: "tokens 200000/1m0s bucket".
 func (l *limit) name() string { return string(l.counted) + " " + l.rate.String() }
 
-// refuses says why a request has no room; nil: it has.
+// refuses returns why the limit has no room for a request; nil: it has.
 func (l *limit) refuses(now time.Time, s spending) *refusal {
 	cost := s.of(l.counted)
 	what := fmt.Sprintf("%s per %s: limit %d, requested %d", strings.ReplaceAll(string(l.counted), "_", " "), l.rate.per(), l.rate.N, cost)
@@ -96,7 +96,7 @@ func (l *limit) take(now time.Time, s spending) {
 	l.charged += int64(s.of(l.counted))
 }
 
-// settle replaces the charge made at a time by the usage.
+// settle replaces the charge made at admitted by the usage.
 func (l *limit) settle(now, admitted time.Time, charged, spent spending) {
 	if by := spent.of(l.counted) - charged.of(l.counted); by != 0 {
 		l.window.settle(now, admitted, by)

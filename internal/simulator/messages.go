@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// messages is Anthropic's dialect.
+// messages is the dialect of Anthropic's Messages API.
 type messages struct{}
 
 // messagesRequest has every field that the dialect knows.
@@ -46,16 +46,16 @@ type messagesRequest struct {
 	CacheControl  json.RawMessage `json:"cache_control"`
 }
 
-// contentTurn is a turn whose content is a text or blocks.
+// contentTurn is a turn whose content is a text or a list of blocks.
 type contentTurn struct {
 	Role    string        `json:"role"`
 	Content contentBlocks `json:"content"`
 }
 
-// contentBlocks are also a plain text.
+// contentBlocks is a list of blocks. In JSON, it may also be a plain text.
 type contentBlocks []contentBlock
 
-// contentBlock has what is looked at of a block of any type.
+// contentBlock has the fields of a block of any type that are read.
 type contentBlock struct {
 	Type      string `json:"type"`
 	Text      string `json:"text"`
@@ -63,7 +63,7 @@ type contentBlock struct {
 	Signature string `json:"signature"`
 }
 
-// UnmarshalJSON takes either form.
+// UnmarshalJSON reads a plain text or a list of blocks.
 func (b *contentBlocks) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -126,10 +126,10 @@ func (messages) parse(r *http.Request, body []byte) (*request, error) {
 	return req, asked.problem()
 }
 
-// schemaBound finds a bound of a number in a schema.
+// schemaBound matches a bound of a number in a schema.
 var schemaBound = regexp.MustCompile(`"(?:minimum|maximum)"\s*:\s*-?[0-9]`)
 
-// problem is what the dialect does not take; nil: nothing.
+// problem returns why the dialect refuses the request; nil: it does not.
 func (r messagesRequest) problem() error {
 	budget := r.Thinking.BudgetTokens
 	switch {
@@ -163,7 +163,8 @@ func (r messagesRequest) problem() error {
 	return nil
 }
 
-// problem of a turn: what a model sent comes back as it was.
+// problem returns why the dialect refuses a turn; nil: it does not. What a model sent must come
+// back unchanged.
 func (t contentTurn) problem(i int, last bool) error {
 	switch {
 	case t.Role == "system":
@@ -184,7 +185,7 @@ func (t contentTurn) problem(i int, last bool) error {
 	return nil
 }
 
-// head tells when each limit will be full again.
+// head reports when each limit will be full again.
 func (messages) head(h http.Header, c *call) {
 	h.Set("Request-Id", c.id("req_"))
 	for _, state := range c.told {
@@ -206,7 +207,7 @@ var stopReasons = map[finish]string{
 	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal", filtered: "refusal", paused: "pause_turn",
 }
 
-// answer counts the cached input beside the rest.
+// answer returns the body. It counts cached input separately from other input.
 func (messages) answer(c *call) any {
 	searches := 0
 	if c.plan.found != nil {
@@ -242,8 +243,8 @@ func (messages) answer(c *call) any {
 	}
 }
 
-// blocks are the thoughts, the search and the text of an answer, which is in two
-// blocks where it cites.
+// blocks returns the thoughts, the search and the text of an answer. A text with citations is in
+// two blocks.
 func (c *call) blocks() []any {
 	blocks := []any{}
 	if c.plan.thoughts != "" {
@@ -275,8 +276,8 @@ func (c *call) blocks() []any {
 	return append(blocks, map[string]any{"type": "text", "text": text, "citations": citations})
 }
 
-// searchBlocks are a search with its results. Without evidence, half of them found nothing, and
-// the others did not search.
+// searchBlocks returns a search with its results. Without evidence, half of the searches found
+// nothing, and the other calls did not search.
 func (c *call) searchBlocks() []any {
 	var result any
 	switch found := c.plan.found; {
@@ -291,7 +292,7 @@ func (c *call) searchBlocks() []any {
 	default:
 		return nil
 	}
-	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // and not a program that it wrote
+	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // not a program that it wrote
 	return []any{
 		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}, "caller": model},
 		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result, "caller": model},

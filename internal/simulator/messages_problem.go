@@ -2,7 +2,7 @@ package simulator
 
 import "cmp"
 
-// The kind of these words is the error's type.
+// messagesWords are Anthropic's errors; their kind is the error's type.
 var messagesWords = map[Failure]words{
 	RateLimited:      {429, "rate_limit_error", "", "This request would exceed your organization's rate limit of 50 requests per minute."},
 	QuotaDaily:       {429, "rate_limit_error", "", "Number of requests has exceeded your daily rate limit."},

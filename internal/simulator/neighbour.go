@@ -8,7 +8,7 @@ import (
 // The effects of sharing an account with other clients: limits partly used by others, and
 // refusals without fault.
 
-// otherClient sends requests of its own at even distances.
+// otherClient sends its own requests at even intervals.
 type otherClient struct {
 	every  time.Duration
 	next   time.Time
@@ -27,8 +27,8 @@ func newOtherClient(l Limits, now time.Time) *otherClient {
 	}
 }
 
-// until has those requests arrive that are due. It is called before anything
-// else that a scope does at that time, so that time never goes back for a window.
+// until lets the requests arrive that are due by now. It must be called before anything else that a
+// scope does at that time, so that time never goes back for a window.
 func (o *otherClient) until(now time.Time, s *scope) {
 	if o == nil {
 		return
@@ -56,7 +56,7 @@ func (o *otherClient) admitted(s *scope) bool {
 func (s *Simulator) throttle(now time.Time, b Behaviour, model *scope, prompt uint64) *refusal {
 	since := now.Sub(s.began)
 	stormy := b.ThrottleBetween.Min <= since && since < b.ThrottleBetween.Max
-	// Drawn by how often the prompt arrived: what is refused comes again.
+	// The draw depends on how often the prompt has arrived, because refused prompts come again.
 	drawn := unit(hashOf("throttle", fmt.Sprint(s.config.Seed, prompt, model.prompts[prompt].arrived)))
 	every := b.ThrottleEvery > 0 && model.counts.arrived%int64(b.ThrottleEvery) == 0
 	if !stormy && !every && drawn >= b.ThrottleRate {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// An obedient judge follows any instruction around the shown texts, from any author. It shows
-// whether a prompt separates its documents' text from its own: fenced texts instruct it to
-// nothing, and a prompt of ours gives no such order.
+// An obedient judge follows any instruction outside of the fenced texts, from any author. It shows
+// whether a prompt separates its documents' text from its own: instructions in fenced texts have no
+// effect, and a prompt of ours gives no such order.
 var (
 	nameWinner = regexp.MustCompile(`(?i)\b(?:declare|choose|pick|prefer|select|the winner|wins|winner_doc_id)\b`)
 	oneself    = regexp.MustCompile(`(?i)\b(?:me|this (?:text|document|answer))\b`)
@@ -16,11 +16,11 @@ var (
 	plainTag   = regexp.MustCompile(`^\s*<document id="([^"]*)"`)
 )
 
-// ordered is what the lines outside of all fences tell a judge to say; ok is false
-// where they leave it to the judge.
+// ordered returns what the lines outside of all fences tell a judge to say; ok is false if they
+// leave it to the judge.
 func (s shown) ordered(a asked) (order said, ok bool) {
 	const reason = "the prompt says so"
-	if len(a.winners) == 1 { // a schema that leaves no choice
+	if len(a.winners) == 1 { // the schema leaves no choice
 		return said{winner: a.winners[0], reason: reason}, true
 	}
 	within := "" // the document whose tag, without a fence, was opened last

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// ollama is the dialect of Ollama's own interface.
+// ollama is the dialect of Ollama's own API.
 type ollama struct{}
 
-// contextTokens are what Ollama gives a prompt that asks for no more.
+// contextTokens is the context that Ollama uses unless a request asks for more.
 const contextTokens = 4096
 
-// ollamaRequest has the fields read; Ollama ignores the rest.
+// ollamaRequest has the fields that are read; Ollama ignores unknown ones.
 type ollamaRequest struct {
 	Model    string          `json:"model"`
 	Messages []message       `json:"messages"`
 	Format   json.RawMessage `json:"format"`
-	Think    any             `json:"think"`  // whether, or how hard
-	Stream   *bool           `json:"stream"` // nil: as if true
+	Think    any             `json:"think"`  // whether to reason, or how much
+	Stream   *bool           `json:"stream"` // nil: true
 	Truncate *bool           `json:"truncate"`
 	Shift    *bool           `json:"shift"`
 	Options  struct {
@@ -81,15 +81,16 @@ func (r *ollamaRequest) fit(req *request) {
 	}
 }
 
-// head: Ollama tells nothing of limits.
+// head sets no headers: Ollama reports no limits.
 func (ollama) head(http.Header, *call) {}
 
-// hint: nor when to come back.
+// hint sets no headers: Ollama does not say when to come back.
 func (ollama) hint(http.Header, *call, problem) {}
 
 func (ollama) key(h http.Header) (name, key string) { return bearer(h) }
 
-// answer counts of the prompt what is not cached, and leaves counts of 0 out.
+// answer returns the body. It counts only the part of the prompt that is not cached, and leaves out
+// counts of 0.
 func (ollama) answer(c *call) any {
 	took := time.Since(c.admitted)
 	said := map[string]string{"role": "assistant", "content": c.plan.text}

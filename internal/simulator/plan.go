@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// plan is what becomes of a call that is taken. It is made on arrival, because
-// limits may be charged what the answer will use.
+// plan is the outcome of a call. It is made on arrival, because limits may be charged what the
+// answer will use.
 type plan struct {
 	fate      fate
-	problem   problem // that it fails with
+	problem   problem // with which it fails
 	text      string  // of the answer
 	finish    finish
-	output    int      // tokens, the reasoning's among them
-	reasoning int      // tokens used beside the text
+	output    int      // tokens, including reasoning
+	reasoning int      // tokens used in addition to the text
 	thoughts  string   // the visible part of the reasoning
-	found     *finding // nil: nothing was searched
-	cached    int      // of the prompt's tokens, those read from a cache
-	cachedNow int      // or put into it
+	found     *finding // nil: no search
+	cached    int      // tokens of the prompt that were read from a cache
+	cachedNow int      // tokens of the prompt that were written to a cache
 }
 
-// fate is the kind of answer.
+// fate is the kind of outcome.
 type fate int
 
 const (
@@ -31,21 +31,21 @@ const (
 	halved // cut off
 )
 
-// finish is why an answer ends.
+// finish says why an answer ends.
 type finish int
 
 const (
 	stopped     finish = iota
-	truncated          // by the request's bound
-	overflowing        // out of the model's context window
-	refused            // in words of the model
+	truncated          // at the request's bound
+	overflowing        // at the end of the model's context window
+	refused            // by the model, in words
 	filtered           // by the provider, without words
 	paused             // in the middle of a search, to be continued
 )
 
 const (
 	declined = "I'm sorry, but I cannot help with that."
-	filling  = " and so on" // of answers that are as long as was asked of the simulator
+	filling  = " and so on" // pads answers to the configured length
 )
 
 func (s *Simulator) plan(c *call, text string) (p plan) {
@@ -91,11 +91,11 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 	return p
 }
 
-// impossible is what a model cannot do for a request; empty: it can.
+// impossible returns why the model cannot answer the request; empty: it can.
 func (c *call) impossible() Failure {
 	b := c.behaviour
 	switch {
-	case len(c.req.messages) == 0: // where a dialect takes that
+	case len(c.req.messages) == 0: // some dialects allow that
 		return Loading
 	case b.WithoutSchemas && c.req.schema != "":
 		return withoutSchema
@@ -109,19 +109,18 @@ func (c *call) impossible() Failure {
 	return ""
 }
 
-// together is how search and JSON go together.
+// together returns how search and JSON go together for this call.
 func (c *call) together() SearchWithJSON {
 	return cmp.Or(c.behaviour.SearchWithJSON, c.req.exclusive, SearchAllowed)
 }
 
-// excess is how many input tokens a request has that has too many, and how many
-// it may have.
+// excess returns how many input tokens a request with too many has, and how many it may have.
 func (c *call) excess() (has, most int) {
 	has = c.req.inputTokens()
 	return has, cmp.Or(c.window(), has/2)
 }
 
-// window is that of the model for this request; 0: without an end.
+// window returns the model's context window for this request, in tokens; 0: unlimited.
 func (c *call) window() int {
 	if own := c.behaviour.ContextWindow; own > 0 && c.req.window > 0 {
 		return min(own, c.req.window)
@@ -129,7 +128,7 @@ func (c *call) window() int {
 	return max(c.req.window, c.behaviour.ContextWindow)
 }
 
-// reason makes the plan use tokens for the text and for everything before it.
+// reason makes the plan use tokens for the text and for the reasoning before it.
 func (p *plan) reason(c *call) {
 	said := tokens(len(p.text))
 	p.output = said
@@ -147,7 +146,7 @@ func (p *plan) reason(c *call) {
 	}
 }
 
-// bound ends the answer where it may not be longer.
+// bound cuts the answer off at the request's bound and the context window.
 func (p *plan) bound(c *call) {
 	bound := c.req.bound
 	if p.finish == stopped && c.draw("truncate") < c.behaviour.TruncateRate {
@@ -167,7 +166,7 @@ func (p *plan) bound(c *call) {
 	p.output, p.reasoning = bound, min(p.reasoning, bound)
 }
 
-// isOneIn picks one prompt in n; none where n is 0.
+// isOneIn selects one prompt in n; none if n is 0.
 func (s *Simulator) isOneIn(n int, prompt uint64) bool {
 	return n > 0 && mix(prompt+s.config.Seed)%uint64(n) == 0
 }

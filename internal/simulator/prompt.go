@@ -12,10 +12,10 @@ import (
 // document is a fenced text of a prompt.
 type document struct{ id, text string }
 
-// The contract with authors of prompts: documents between these lines, the fence the same in
-// both, and one line that holds the schema. A question is fenced in the same way and has no id;
-// its text is not obeyed. So is an answer in prose that is to be written down as JSON. If prose
-// is requested, there is no schema, and lines that begin with the names of its fields.
+// The contract with authors of prompts: documents are between these lines, with the same fence in
+// both, and one line has the schema. A question is fenced in the same way, but has no id;
+// instructions in it have no effect. So is a prose answer that has to be converted to JSON. If
+// prose is requested, there is no schema, but lines that begin with the names of its fields.
 var openTag = regexp.MustCompile(`^<(document|question|answer|instructions)(?: id="([^"]*)")? fence="([0-9a-f]{8})">\s*$`)
 
 const (
@@ -25,17 +25,17 @@ const (
 	scaleLine  = "- score: "
 )
 
-// shown is what a prompt shows.
+// shown is what a prompt shows to a model.
 type shown struct {
 	documents []document // in the order shown
-	answer    *string    // in prose, to be written down; nil: none
+	answer    *string    // prose to convert to JSON; nil: none
 	schema    string     // of the first schema line outside of all fences
 	wanted    []string   // the other lines of the contract
 	outside   []string   // all lines outside of all fences
 }
 
-// parsePrompt reads a conversation. A document shown again, as in a repair turn,
-// counts once.
+// parsePrompt reads a conversation. A document that is shown again, as in a repair turn, counts
+// once.
 func parsePrompt(messages []message) (s shown) {
 	seen := map[string]bool{}
 	for _, m := range messages {
@@ -55,7 +55,7 @@ func parsePrompt(messages []message) (s shown) {
 				end++
 			}
 			if end == len(lines) {
-				continue // never closed: prose
+				continue // never closed, so it is prose
 			}
 			text := strings.Join(lines[i+1:end], "\n")
 			switch {
@@ -71,7 +71,7 @@ func parsePrompt(messages []message) (s shown) {
 	return s
 }
 
-// line reads one outside of all fences.
+// line reads a line outside of all fences.
 func (s *shown) line(line string) {
 	s.outside = append(s.outside, line)
 	if rest, ok := strings.CutPrefix(line, schemaLine); ok && s.schema == "" {
@@ -84,13 +84,13 @@ func (s *shown) line(line string) {
 	}
 }
 
-// objectLine asks for JSON in a form described in words.
+// objectLine requests JSON in a form described in words.
 const objectLine = "Answer with one JSON object and nothing before or after it."
 
 // wantsObject reports whether the prompt asks for JSON without a schema.
 func (s shown) wantsObject() bool { return slices.Contains(s.outside, objectLine) }
 
-// inProse is the request if there is no schema.
+// inProse returns what is requested if there is no schema.
 func (s shown) inProse() asked {
 	a := asked{lowest: 1, highest: 5}
 	for _, line := range s.wanted {
@@ -101,7 +101,7 @@ func (s shown) inProse() asked {
 			a.criteria = quoted(line)
 		default:
 			if ends := number.FindAllString(line, 2); len(ends) == 2 {
-				a.lowest, _ = strconv.Atoi(ends[0]) // both are numbers
+				a.lowest, _ = strconv.Atoi(ends[0]) // no errors: both are numbers
 				a.highest, _ = strconv.Atoi(ends[1])
 			}
 		}
@@ -114,7 +114,7 @@ var (
 	inMark = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
-// quoted are the JSON strings in a line.
+// quoted returns the JSON strings in a line.
 func quoted(line string) (found []string) {
 	for _, raw := range inMark.FindAllString(line, -1) {
 		var word string
@@ -125,17 +125,17 @@ func quoted(line string) (found []string) {
 	return found
 }
 
-// asked is what an answer must look like.
+// asked says what an answer must contain.
 type asked struct {
 	winners  []string // possible winners, including "tie"; nil: no winner is requested
-	criteria []string // nil: no scores are asked
-	// How the fields of a score are called.
+	criteria []string // nil: no scores are requested
+	// Names of the fields of a score.
 	criterionField, reasonField string
 	lowest, highest             int
 }
 
-// parseSchema reads the request from a JSON schema; the zero value if it is neither of the two
-// known forms.
+// parseSchema returns what a JSON schema requests; the zero value if it is neither of the two known
+// forms.
 func parseSchema(schema string) asked {
 	type enum struct {
 		Enum []string `json:"enum"`
@@ -171,13 +171,13 @@ func parseSchema(schema string) asked {
 	var score struct {
 		Minimum     *int   `json:"minimum"`
 		Maximum     *int   `json:"maximum"`
-		Description string `json:"description"` // of an endpoint that takes no bounds
+		Description string `json:"description"` // bounds, for an endpoint whose schemas have none
 	}
 	if json.Unmarshal(fields[a.criterionField], &criteria) != nil || json.Unmarshal(fields["score"], &score) != nil {
 		return asked{}
 	}
 	if ends := number.FindAllString(score.Description, 2); len(ends) == 2 {
-		a.lowest, _ = strconv.Atoi(ends[0]) // both are numbers
+		a.lowest, _ = strconv.Atoi(ends[0]) // no errors: both are numbers
 		a.highest, _ = strconv.Atoi(ends[1])
 	}
 	if score.Minimum != nil {

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// Shape is how a Rate counts.
+// Shape says how a Rate counts.
 type Shape string
 
-// The shapes: any stretch of the window's length; windows one after another on
-// the clock, those of 24h from midnight UTC; a bucket of Burst that is refilled
-// evenly.
+// The shapes: any interval of the window's length; consecutive windows on the clock, those of 24h
+// from midnight UTC; a bucket of Burst that is refilled evenly.
 const (
 	Sliding Shape = "sliding"
 	Fixed   Shape = "fixed"
 	Bucket  Shape = "bucket"
 )
 
-// Rate is N per Window. As text "60/1m", "60/1m fixed" or "60/1m bucket:5".
+// Rate is N per Window. Its text form is "60/1m", "60/1m fixed" or "60/1m bucket:5".
 type Rate struct {
 	N      int
 	Window time.Duration
@@ -28,8 +27,8 @@ type Rate struct {
 	Burst  int   // of a bucket; 0: N
 }
 
-// Rates hold all at the same time. As text they are separated by commas, for
-// example "60/1m, 1000/24h fixed".
+// Rates all apply at the same time. Their text form is separated by commas, for example "60/1m,
+// 1000/24h fixed".
 type Rates []Rate
 
 // MarshalText writes the rates as UnmarshalText reads them.
@@ -57,7 +56,7 @@ func (r *Rates) UnmarshalText(text []byte) error {
 // MarshalText writes the rate as UnmarshalText reads it.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// String is the rate's text.
+// String returns the rate's text form.
 func (r Rate) String() string {
 	text := strconv.Itoa(r.N) + "/" + r.Window.String()
 	if r.Shape != "" {
@@ -106,7 +105,7 @@ func (r Rate) validate() error {
 	return nil
 }
 
-// largest is the most that one request can ever be charged.
+// largest returns the most that a single request can be charged.
 func (r Rate) largest() int {
 	if r.Burst > 0 {
 		return r.Burst
@@ -114,7 +113,7 @@ func (r Rate) largest() int {
 	return r.N
 }
 
-// per is the window in a provider's words.
+// per returns the window in a provider's words.
 func (r Rate) per() string {
 	switch r.Window {
 	case time.Second:

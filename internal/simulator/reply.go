@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// outcome is how a call that was taken ended.
+// outcome says how a call that was taken ended.
 type outcome int
 
 const (
@@ -17,7 +17,7 @@ const (
 	cut
 )
 
-// reply is what goes back to the client.
+// reply is what the client gets.
 type reply struct {
 	status  int
 	body    []byte
@@ -25,11 +25,11 @@ type reply struct {
 	trickle time.Duration // from the first byte of the body to the last
 }
 
-// pieces of a body that trickles.
+// pieces is the number of parts of a body that trickles.
 const pieces = 20
 
-// begin writes all of the reply but the last withheld bytes, and sends it off. It
-// blocks as long as the body trickles, or until the client left.
+// begin writes and flushes all of the reply but the last withheld bytes. It blocks while the body
+// trickles, or until the client has left.
 func (r reply) begin(ctx context.Context, w http.ResponseWriter, withheld int) error {
 	r.head(w)
 	rest := r.body[:len(r.body)-withheld]
@@ -61,7 +61,7 @@ func (r reply) head(w http.ResponseWriter) {
 	w.WriteHeader(r.status)
 }
 
-// write sends bytes off at once.
+// write writes and flushes bytes.
 func write(w http.ResponseWriter, piece []byte) error {
 	if _, err := w.Write(piece); err != nil {
 		return err
@@ -71,7 +71,7 @@ func write(w http.ResponseWriter, piece []byte) error {
 
 // end writes what begin withheld.
 func (r reply) end(w http.ResponseWriter, withheld int) {
-	_, _ = w.Write(r.body[len(r.body)-withheld:]) // the client's loss, if it is gone
+	_, _ = w.Write(r.body[len(r.body)-withheld:]) // an error means that the client has left
 }
 
 // send writes the whole reply.

@@ -8,40 +8,39 @@ import (
 	"strings"
 )
 
-// maxRequestBytes is the longest request read.
+// maxRequestBytes is the maximum length of a request.
 const maxRequestBytes = 32 << 20
 
-// message is a turn of the conversation that a model is shown.
+// message is a turn of the conversation that a model sees.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// request is what a call asks, in no dialect's words.
+// request is what a call asks, independent of the dialect.
 type request struct {
 	model    string
 	messages []message
-	schema   string // sent beside the prompt; empty: none
+	schema   string // sent apart from the prompt; empty: none
 	bound    int    // on the output tokens; 0: none
 	search   bool   // the model may search
 	reason   bool   // reasoning is requested
-	shown    bool   // and its text as well
+	shown    bool   // the answer shows the text of the reasoning
 	json     bool   // JSON is requested, with or without a schema
-	window   int    // tokens that input and output may have together, asked for; 0: the model's own
+	window   int    // requested context window, in tokens of input and output; 0: the model's own
 	pausable bool   // a search may end a turn, to be continued
-	paused   int    // turns of this conversation that ended so
+	paused   int    // turns of this conversation that ended with such a pause
 	// background makes the call run without its client; see job.
 	background bool
-	responses  *responsesRequest // as it was asked, in that dialect
-	// exclusive is how the model takes search beside JSON unless its Behaviour
-	// says something else.
+	responses  *responsesRequest // the original request, in that dialect
+	// exclusive says how the model handles search with JSON unless its Behaviour sets that.
 	exclusive SearchWithJSON
-	// searchShown: the answer has to show the calls of the search.
+	// searchShown means that the answer must show the calls of the search.
 	searchShown bool
 }
 
-// receive takes the whole body, without which a server does not notice that its
-// client left, and has the dialect understand it. The request is never nil.
+// receive reads the whole body, without which a server does not notice that its client has left,
+// and parses it by the dialect. The request is never nil.
 func receive(d dialect, w http.ResponseWriter, r *http.Request) (*request, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
 	if err != nil {
@@ -50,7 +49,7 @@ func receive(d dialect, w http.ResponseWriter, r *http.Request) (*request, error
 	return d.parse(r, body)
 }
 
-// hash is the prompt's identity: the model and everything said to it.
+// hash returns the prompt's identity, computed from the model and all messages.
 func (r *request) hash() uint64 {
 	parts := []string{r.model}
 	for _, m := range r.messages {
@@ -59,7 +58,7 @@ func (r *request) hash() uint64 {
 	return hashOf(parts...)
 }
 
-// tokens is a plain estimate of four bytes each.
+// tokens returns an estimate of the tokens in that many bytes: four bytes each.
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
 func (r *request) inputTokens() (n int) {
@@ -69,11 +68,10 @@ func (r *request) inputTokens() (n int) {
 	return n
 }
 
-// texts is a text as dialects write it: a string, or a list of blocks;
-// some have a text.
+// texts is the text of a string or of a list of blocks, of which some have a text.
 type texts string
 
-// UnmarshalJSON takes either form. The texts of several blocks are on separate lines.
+// UnmarshalJSON reads either form. The texts of several blocks are on separate lines.
 func (t *texts) UnmarshalJSON(raw []byte) error {
 	var blocks []struct{ Text string }
 	if json.Unmarshal(raw, &blocks) != nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// responses is OpenAI's Responses dialect.
+// responses is the dialect of OpenAI's Responses API.
 type responses struct{}
 
-// responsesRequest has every field that does something to a text, and those that
-// change nothing here; OpenAI refuses others.
+// responsesRequest has every field that matters for a text, and fields that change nothing here;
+// OpenAI refuses others.
 type responsesRequest struct {
 	Model           string            `json:"model"`
 	Instructions    string            `json:"instructions"`
@@ -58,11 +58,11 @@ type responseText struct {
 	Verbosity string `json:"verbosity,omitempty"`
 }
 
-// inputItems are also a plain text, which the user says. Those without a role are
-// not looked at.
+// inputItems is a list of messages. In JSON, it may also be a plain text of the user. Items without
+// a role are ignored.
 type inputItems []message
 
-// UnmarshalJSON takes either form.
+// UnmarshalJSON reads a plain text or a list of items.
 func (i *inputItems) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -118,7 +118,7 @@ func (r *responsesRequest) reasons() bool {
 	return r.Reasoning.Summary != nil
 }
 
-// problem is what the dialect does not take; nil: nothing.
+// problem returns why the dialect refuses the request; nil: it does not.
 func (r *responsesRequest) problem() error {
 	format := r.Text.Format
 	aboutJSON := func(m message) bool { return strings.Contains(strings.ToLower(m.Content), "json") }
@@ -147,7 +147,7 @@ func (r *responsesRequest) problem() error {
 	return nil
 }
 
-// researchProblem is what a model for deep research does not take.
+// researchProblem returns why a model for deep research refuses the request; nil: it does not.
 func (r *responsesRequest) researchProblem() error {
 	switch {
 	case r.has("web_search", "function"):
@@ -160,7 +160,7 @@ func (r *responsesRequest) researchProblem() error {
 	return nil
 }
 
-// has tells whether one of some types of tools is offered.
+// has reports whether a tool of one of the types is offered.
 func (r *responsesRequest) has(types ...string) bool {
 	for _, tool := range r.Tools {
 		if slices.Contains(types, tool.Type) {
@@ -185,7 +185,7 @@ func (r responses) problem(c *call, p problem) (status int, body any) {
 	return openaiProblem(c, p)
 }
 
-// status is that of a response when it has ended.
+// status returns the status of a response that has ended.
 func (p plan) status() string {
 	switch {
 	case p.fate == failing:
@@ -196,7 +196,7 @@ func (p plan) status() string {
 	return "completed"
 }
 
-// object is a response in one of its states, with its request.
+// object returns a response in one of its states, including its request.
 func (responses) object(c *call, status string) map[string]any {
 	asked := c.req.responses
 	text := asked.Text
@@ -237,7 +237,7 @@ func (responses) object(c *call, status string) map[string]any {
 	return object
 }
 
-// output is the reasoning, the search and the message.
+// output returns the reasoning, the search and the message.
 func (c *call) output(status string) []any {
 	output := []any{}
 	if c.plan.reasoning > 0 {
@@ -260,7 +260,7 @@ func (c *call) output(status string) []any {
 	return append(output, map[string]any{"id": c.id("msg_"), "type": "message", "status": status, "role": "assistant", "content": []any{said}})
 }
 
-// searchCall lists its sources where they are asked for.
+// searchCall returns the call of the search, with its sources if they are requested.
 func (c *call) searchCall() map[string]any {
 	found := c.plan.found
 	action := map[string]any{"type": "search", "query": found.query, "queries": []string{found.query}}
@@ -274,7 +274,7 @@ func (c *call) searchCall() map[string]any {
 	return map[string]any{"id": c.id("ws_"), "type": "web_search_call", "status": "completed", "action": action}
 }
 
-// urlCitations cite each source for the whole text; places count characters.
+// urlCitations returns a citation of each source for the whole text; positions count characters.
 func (p plan) urlCitations() []any {
 	citations := []any{}
 	if p.found == nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// scope has shared limits and counts: the endpoint or one model.
+// scope holds shared limits and counts: those of the endpoint or of one model.
 type scope struct {
 	maxInFlight int // 0: no bound
 	limits      []*limit
@@ -24,8 +24,8 @@ type counts struct {
 	slotTime                                            time.Duration // integral of inUse
 	first, last                                         time.Time     // arrivals
 	used                                                spending      // by calls that have ended
-	other                                               int64         // requests of another client that were admitted
-	submitted, polled                                   int64         // background jobs, and questions about them
+	other                                               int64         // admitted requests of another client
+	submitted, polled                                   int64         // background jobs, and polls of them
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.
@@ -41,7 +41,7 @@ func newScope(limits Limits, now time.Time) *scope {
 	}
 }
 
-// charges is what a call is charged on arrival.
+// charges returns what a call is charged on arrival.
 func (s *scope) charges(c *call) spending {
 	if (s.charge == Reserve || s.charge == Settle) && c.req.bound > 0 {
 		return spending{input: c.spends.input, output: c.req.bound}
@@ -61,8 +61,8 @@ func (s *scope) arrive(now time.Time, c *call) {
 	}
 }
 
-// refuses says which limit has no room, of several the one that will have none
-// for the longest; nil: all have.
+// refuses returns the refusal of a limit that has no room, of several the one with the longest
+// wait; nil: all have room.
 func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
 	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
 		longest = &refusal{limit: "in flight", counted: callsAtOnce, message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight)}
@@ -108,7 +108,7 @@ func (s *scope) leave(now time.Time, c *call, ended outcome) {
 	}
 }
 
-// use changes how many calls are in flight.
+// use changes the number of calls in flight.
 func (s *scope) use(now time.Time, by int) {
 	s.counts.slotTime += s.sinceChange(now)
 	s.changed = now
@@ -120,7 +120,7 @@ func (s *scope) sinceChange(now time.Time) time.Duration {
 	return time.Duration(s.inUse) * now.Sub(s.changed)
 }
 
-// reset clears the counts; calls in flight and the limits' memory stay.
+// reset clears the counts; calls in flight and the state of limits stay.
 func (s *scope) reset(now time.Time) {
 	s.counts = counts{maxInFlight: s.inUse, rejectedBy: map[string]int64{}}
 	s.changed = now

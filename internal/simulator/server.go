@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Server is a Simulator that listens.
+// Server is a Simulator that listens on an address.
 type Server struct {
 	*Simulator
-	URL         string // "http://127.0.0.1:41234"; a base_url is this and "/v1"
+	URL         string // "http://127.0.0.1:41234"; with "/v1", it is a base_url
 	Certificate []byte // PEM, of ListenTLS
 
 	http *http.Server
 	done chan error
 }
 
-// Listen serves a Simulator on a TCP address; port 0 takes a free one. Close it.
+// Listen serves a Simulator on a TCP address; port 0 selects a free one. The caller must close it.
 func Listen(addr string, config Config) (*Server, error) { return listen(addr, config, nil) }
 
-// listen serves HTTP, and HTTPS where identity is not nil.
+// listen serves HTTP, or HTTPS if identity is not nil.
 func listen(addr string, config Config, identity *tls.Certificate) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err

@@ -1,19 +1,19 @@
-// Package simulator simulates a provider: an HTTP endpoint in the dialects of several providers
-// that judges texts, keeps limits strictly, delays, fails and hangs as configured, and counts
-// the requests that really arrived.
+// Package simulator simulates a provider. It is an HTTP endpoint in the dialects of several
+// providers that judges texts, enforces limits strictly, and delays, fails and hangs as configured.
+// It counts the requests that really arrive.
 //
 // It is the only proof that a limit was kept, so it deliberately shares no code with ratelimit,
-// with providers or with eval/prompt. Everything it answers is decided by its seed and the
-// prompt, not by the order in which calls arrive.
+// with providers or with eval/prompt. Its seed and the prompt determine every answer; the order in
+// which calls arrive does not.
 //
 // # How it judges
 //
-// A judge sees only the fenced texts. It counts slips that show without knowing the language:
-// words and sentences written twice, lost capitals, misplaced marks, paragraphs without an end.
-// Quality is 100 for a text without slips, and halved by two of them in 100 words; being a rate,
-// it does not grow with length. The models careful, average and careless see that quality with a
-// growing error, which depends on the model and the texts alone; careless also leans to the text
-// shown first.
+// A judge sees only the fenced texts. It counts slips that show without knowing the language: words
+// and sentences written twice, missing capitals, misplaced marks, paragraphs without an end.
+// Quality is 100 for a text without slips, and halves with two slips per 100 words. Because it is a
+// rate, it does not grow with length. The models careful, average and careless see that quality
+// with a growing error, which depends only on the model and the texts. careless also prefers the
+// text shown first.
 package simulator
 
 import (
@@ -39,9 +39,8 @@ type Simulator struct {
 	jobs     jobs
 }
 
-// New makes an endpoint of a valid Config (see Config.Validate). Beside the
-// dialects it serves GET /stats, GET /stats/arrivals, POST /stats/reset and GET
-// /healthz.
+// New returns an endpoint with a valid Config (see Config.Validate). In addition to the dialects,
+// it serves GET /stats, GET /stats/arrivals, POST /stats/reset and GET /healthz.
 func New(config Config) *Simulator {
 	now := time.Now()
 	s := &Simulator{
@@ -77,7 +76,7 @@ func New(config Config) *Simulator {
 	return s
 }
 
-// speak answers requests for completions at one place in one dialect.
+// speak serves requests for completions at one pattern in one dialect.
 func (s *Simulator) speak(pattern string, d dialect) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(d, w, r) })
 }
@@ -133,8 +132,8 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	if answer.outcome != abandoned && (answer.begin(r.Context(), w, withheld) != nil || r.Context().Err() != nil) {
 		answer.outcome = abandoned
 	}
-	// The call ends just before its last byte goes out: a client that has the
-	// whole answer may send its next request at once, and must find room.
+	// The call ends just before its last byte is sent: a client that has the whole answer may send
+	// its next request at once, and must find room.
 	s.leave(c, answer.outcome)
 	switch answer.outcome {
 	case answered, failed:
@@ -144,8 +143,8 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply sends the planned reply for an accepted call, and blocks for its latency or until the
-// client left.
+// reply returns the planned reply for an accepted call. It blocks for the call's latency or until
+// the client has left.
 func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
 	b := c.behaviour
 	delay := time.NewTimer(b.Latency.at(c.draw("latency")))
@@ -169,7 +168,7 @@ func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
 	return r
 }
 
-// fail tells a problem in the dialect's words, with the hints that are sent.
+// fail returns the reply for a problem in the dialect's words, and sets the hint headers.
 func fail(d dialect, h http.Header, c *call, p problem) reply {
 	if p.failure == Garbage {
 		h.Set("Content-Type", "text/html")
@@ -185,8 +184,8 @@ func fail(d dialect, h http.Header, c *call, p problem) reply {
 	return reply{status: status, body: []byte(encode(body)), outcome: failed}
 }
 
-// Reset forgets everything counted so far. Calls in flight stay in flight and
-// limits keep their memory.
+// Reset clears everything counted so far. Calls in flight stay in flight, and limits keep their
+// state.
 func (s *Simulator) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

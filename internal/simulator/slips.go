@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// reading is what a judge sees in a text: how many words it has, and how many slips that show
-// without knowing the language. A slip is a word or sentence written twice, a sentence without a
-// capital, a misplaced comma or full stop, or a paragraph without an end.
+// reading is a judge's view of a text: how many words it has, and how many slips that show without
+// knowing the language. A slip is a word or sentence written twice, a sentence without a capital, a
+// misplaced comma or full stop, or a paragraph without an end.
 type reading struct{ words, slips int }
 
 const (
-	// shortText: below so many words one slip would weigh too much.
+	// shortText is the number of words below which one slip would weigh too much.
 	shortText = 40
-	// halfRate is how many slips in 100 words halve the quality.
+	// halfRate is the number of slips per 100 words that halves the quality.
 	halfRate = 2.0
 )
 
-// quality is between 0, a text without words, and 100, one without slips. It depends on the rate
-// of slips, so that length changes nothing.
+// quality returns a number from 0, for a text without words, to 100, for one without slips. It
+// depends on the rate of slips, so that length changes nothing.
 func (r reading) quality() float64 {
 	if r.words == 0 {
 		return 0
@@ -36,8 +36,8 @@ var (
 	misplaced   = regexp.MustCompile(`\s[,;]|\s[.:!?](?:\s|$)|[,;]\pL`)
 )
 
-// read counts a text's words and slips. A sentence said again counts as a slip and adds no words,
-// so that clean text said twice does not dilute the slips of the rest.
+// read counts a text's words and slips. A repeated sentence counts as a slip and adds no words, so
+// that repeating clean text does not dilute the slips of the rest.
 func read(text string) (r reading) {
 	said := map[string]bool{}
 	for paragraph := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n") {

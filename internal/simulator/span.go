@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Span is a range of durations, both ends included. As text "500ms" or
-// "200ms..2s".
+// Span is a range of durations, both ends included. Its text form is "500ms" or "200ms..2s".
 type Span struct{ Min, Max time.Duration }
 
 // MarshalText writes the span as UnmarshalText reads it.
@@ -35,12 +34,12 @@ func (s *Span) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// at is the duration at a share of the range.
+// at returns the duration at a share of the range: 0 is Min, 1 is Max.
 func (s Span) at(share float64) time.Duration {
 	return s.Min + time.Duration(share*float64(s.Max-s.Min))
 }
 
-// Range is a range of counts, both ends included. As text "500" or "200..800".
+// Range is a range of counts, both ends included. Its text form is "500" or "200..800".
 type Range struct{ Min, Max int }
 
 // MarshalText writes the range as UnmarshalText reads it.
@@ -66,5 +65,5 @@ func (r *Range) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// at is the count at a share of the range, below 1.
+// at returns the count at a share of the range; share is in [0, 1).
 func (r Range) at(share float64) int { return r.Min + int(share*float64(r.Max-r.Min+1)) }

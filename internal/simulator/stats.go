@@ -5,59 +5,57 @@ import (
 	"time"
 )
 
-// Stats is what arrived since the start or the last reset.
+// Stats counts what has arrived since the start or the last reset.
 type Stats struct {
 	At     time.Time         `json:"at"`
 	All    Counts            `json:"all"`
-	Models map[string]Counts `json:"models"` // those at which something arrived
+	Models map[string]Counts `json:"models"` // models at which something has arrived
 	Keys   KeyCounts         `json:"keys"`
 }
 
-// Counts are those of one model or of all. Between two samples, the difference
-// of InFlightSeconds divided by that of At is how many calls were in flight on
-// average.
+// Counts are those of one model or of all. The difference of InFlightSeconds between two samples,
+// divided by that of At, is the average number of calls in flight.
 type Counts struct {
 	Arrived         int64     `json:"arrived"`   // requests for a known model
 	Answered        int64     `json:"answered"`  // whole answers
 	Rejected        int64     `json:"rejected"`  // over a limit
-	Failed          int64     `json:"failed"`    // failures that were asked for
+	Failed          int64     `json:"failed"`    // configured failures
 	Cut             int64     `json:"cut"`       // answers cut off on purpose
 	Abandoned       int64     `json:"abandoned"` // the client left before the answer
 	InFlight        int       `json:"in_flight"`
 	MaxInFlight     int       `json:"max_in_flight"`
-	InFlightSeconds float64   `json:"in_flight_seconds"` // in flight, integrated over time
+	InFlightSeconds float64   `json:"in_flight_seconds"` // number of calls in flight, integrated over time
 	FirstArrival    time.Time `json:"first_arrival,omitzero"`
 	LastArrival     time.Time `json:"last_arrival,omitzero"`
-	Prompts         int       `json:"prompts"`          // different ones
-	PromptsRepeated int       `json:"prompts_repeated"` // arrived more than once
-	PromptsRetaken  int       `json:"prompts_retaken"`  // taken, not rejected, more than once
-	// InputTokens and OutputTokens were used by calls that have ended.
+	Prompts         int       `json:"prompts"`          // number of different prompts
+	PromptsRepeated int       `json:"prompts_repeated"` // of those, the ones that arrived more than once
+	PromptsRetaken  int       `json:"prompts_retaken"`  // of those, the ones taken more than once
+	// InputTokens and OutputTokens are the usage of calls that have ended.
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
-	// RejectedBy counts by the name of the limit, "in flight" for that on calls
-	// in flight, or "throttled".
+	// RejectedBy counts by the name of the limit, by "in flight" for MaxInFlight, or by
+	// "throttled".
 	RejectedBy    map[string]int64 `json:"rejected_by,omitempty"`
-	OtherRequests int64            `json:"other_requests,omitempty"` // admitted, of another client
-	// Submitted are background jobs that were begun; they are in flight until they
-	// end. Polled are questions about them, cancellations among them, which count
-	// towards no limit.
+	OtherRequests int64            `json:"other_requests,omitempty"` // admitted requests of another client
+	// Submitted counts the background jobs begun; they are in flight until they end. Polled counts
+	// requests about them, including cancellations, which count towards no limit.
 	Submitted int64         `json:"submitted,omitempty"`
 	Polled    int64         `json:"polled,omitempty"`
 	Limits    []LimitCounts `json:"limits,omitempty"`
 }
 
-// LimitCounts are those of one rate, in the order requests, tokens,
+// LimitCounts are the counts of one rate. The rates are in the order requests, tokens,
 // input_tokens, output_tokens.
 type LimitCounts struct {
 	Limit string `json:"limit"` // its name, for example "tokens 200000/1m0s"
-	// Busiest is the most that arrived in one window, whether admitted or not:
-	// requests, or the tokens that they are charged. Clients kept a sliding or
-	// fixed limit if it is not above N; a bucket's if nothing was rejected.
+	// Busiest is the maximum that arrived in one window, whether admitted or not: requests, or the
+	// tokens that they are charged. Clients kept a sliding or fixed limit if it is not above N, and
+	// a bucket's if nothing was rejected.
 	Busiest int   `json:"busiest"`
-	Charged int64 `json:"charged"` // of requests admitted
+	Charged int64 `json:"charged"` // by admitted requests
 }
 
-// Stats is a consistent picture of this moment.
+// Stats returns a consistent snapshot of the counts.
 func (s *Simulator) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Vendor is the vendor that a model imitates where several speak OpenAI's dialects.
+// Vendor is the vendor that a model imitates in OpenAI's dialects, which several vendors use.
 type Vendor string
 
-// The vendors. Those of Compatible are vLLM's, and LM Studio's where it fails
-// with status 200.
+// The vendors. Compatible imitates vLLM, or LM Studio in failures with status 200.
 const (
 	OpenAI     Vendor = "openai" // the default
 	Azure      Vendor = "azure"
@@ -22,7 +21,7 @@ const (
 
 var vendors = []Vendor{"", OpenAI, Azure, OpenRouter, Compatible}
 
-// vendorWords are those in which a vendor differs from OpenAI.
+// vendorWords holds the errors in which a vendor differs from OpenAI.
 var vendorWords = map[Vendor]map[Failure]words{
 	Azure: {
 		Refused:          {400, "", "content_filter", "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry."},
@@ -54,7 +53,7 @@ var vendorWords = map[Vendor]map[Failure]words{
 	},
 }
 
-// wording is a vendor's own of a failure, or OpenAI's.
+// wording returns a vendor's words for a failure: its own, or OpenAI's.
 func wording(v Vendor, f Failure) words {
 	if own, ok := vendorWords[v][f]; ok {
 		return own
@@ -62,7 +61,7 @@ func wording(v Vendor, f Failure) words {
 	return chatWords[f]
 }
 
-// openaiProblem is an error in both of OpenAI's dialects, in the vendor's form.
+// openaiProblem returns an error of both of OpenAI's dialects, in the vendor's form.
 func openaiProblem(c *call, p problem) (status int, body any) {
 	vendor := c.behaviour.Vendor
 	said := wording(vendor, p.failure)
@@ -87,7 +86,7 @@ func openaiProblem(c *call, p problem) (status int, body any) {
 func openaiError(object map[string]any, p problem, said words) {
 	object["type"], object["param"], object["code"] = said.kind, nil, nil
 	switch {
-	case p.status != 0 && p.failure == RateLimited: // asked for by its status
+	case p.status != 0 && p.failure == RateLimited: // configured by its status
 		object["type"] = "rate_limit_error"
 	case p.counted != "":
 		object["type"], object["code"] = p.counted, said.code
@@ -96,7 +95,7 @@ func openaiError(object map[string]any, p problem, said words) {
 	}
 }
 
-// azureError says of limits when to come back, in words.
+// azureError adds to the message of a limit when to come back.
 func azureError(object map[string]any, p problem, said words) {
 	switch {
 	case p.failure == RateLimited, p.failure == QuotaDaily:
@@ -122,7 +121,7 @@ func azureError(object map[string]any, p problem, said words) {
 	}
 }
 
-// openrouterError has a number for a code, and reports its cause.
+// openrouterError sets a number as the code, and the cause in the metadata.
 func openrouterError(object map[string]any, c *call, p problem, status int) {
 	object["code"] = status
 	switch {
@@ -140,8 +139,8 @@ func openrouterError(object map[string]any, c *call, p problem, status int) {
 	}
 }
 
-// openrouterLimit is the limit in headers, repeated in the body; nil if no limit was met, or
-// its end is unknown.
+// openrouterLimit returns the limit as headers that are repeated in the body; nil if no limit
+// refused, or its end is unknown.
 func openrouterLimit(c *call, p problem) map[string]string {
 	if p.counted == "" || p.wait == 0 {
 		return nil
@@ -163,12 +162,12 @@ var compatibleTypes = map[int]string{
 	400: "BadRequestError", 404: "NotFoundError", 429: "RateLimitError", 500: "InternalServerError", 503: "ServiceUnavailableError",
 }
 
-// openaiHead tells the limits as the vendor does. OpenAI has none on input and
-// output tokens; they are told in the same manner.
+// openaiHead reports the limits as the vendor does. OpenAI has none on input and output tokens;
+// they are reported in the same form.
 func openaiHead(h http.Header, c *call) {
 	h.Set("X-Request-Id", c.id("req_"))
 	switch c.behaviour.Vendor {
-	case OpenRouter, Compatible: // nothing
+	case OpenRouter, Compatible: // they report none
 	case Azure:
 		azureHead(h, c)
 	default:
@@ -178,8 +177,8 @@ func openaiHead(h http.Header, c *call) {
 	}
 }
 
-// azureHead has both limits always, -1 for one that is not known, and in the
-// Responses API knows none.
+// azureHead always reports both limits, with -1 for an unknown one. In the Responses API, none are
+// known.
 func azureHead(h http.Header, c *call) {
 	h.Set("Apim-Request-Id", c.id(""))
 	if c.behaviour.WithoutLimitHeaders {
@@ -196,7 +195,7 @@ func azureHead(h http.Header, c *call) {
 	}
 }
 
-// openaiHint sends what the vendor hints.
+// openaiHint sets the vendor's hint headers.
 func openaiHint(h http.Header, c *call, p problem) {
 	vendor := c.behaviour.Vendor
 	if vendor == Compatible || vendor == Azure && c.req.responses != nil {
@@ -213,7 +212,7 @@ func openaiHint(h http.Header, c *call, p problem) {
 	}
 }
 
-// addManners adds to a completion what the vendor has beside OpenAI's.
+// addManners adds to a completion what the vendor sends in addition to OpenAI's fields.
 func (c *call) addManners(body, choice, said, usage map[string]any) {
 	switch c.behaviour.Vendor {
 	case Azure:
@@ -229,13 +228,13 @@ func (c *call) addManners(body, choice, said, usage map[string]any) {
 			said["reasoning_details"] = []any{map[string]any{"type": "reasoning.text", "text": c.plan.thoughts, "format": "unknown", "index": 0}}
 		}
 	case Compatible:
-		delete(usage, "completion_tokens_details") // vLLM counts no reasoning apart
+		delete(usage, "completion_tokens_details") // vLLM does not count reasoning separately
 		if c.plan.thoughts != "" {
 			said["reasoning_content"] = c.plan.thoughts
 		}
 	}
 }
 
-// dollars are what a call costs: 1 for a million input tokens, 4 for a million of
-// output.
+// dollars returns the cost of a call: 1 USD per million input tokens, and 4 per million output
+// tokens.
 func (c *call) dollars() float64 { return float64(c.spends.input+4*c.spends.output) / 1e6 }

@@ -2,18 +2,18 @@ package simulator
 
 import "time"
 
-// window enforces a Rate. Times given to it never go back, and no cost is above
-// the rate's largest.
+// window enforces a Rate. The times passed to it never go back, and no cost exceeds the rate's
+// largest.
 type window interface {
-	// wait is how long until a request of that cost would be admitted; 0: now.
+	// wait returns how long until a request of that cost would be admitted; 0: now.
 	wait(now time.Time, cost int) time.Duration
 	// take charges a request that is admitted now.
 	take(now time.Time, cost int)
-	// settle changes by how much a request was charged that was admitted before.
+	// settle changes the charge of a request admitted earlier by an amount.
 	settle(now, admitted time.Time, by int)
-	// left is the largest cost that would be admitted now.
+	// left returns the largest cost that would be admitted now.
 	left(now time.Time) int
-	// reset is how long until nothing that was charged counts any more.
+	// reset returns how long until no charge counts any more.
 	reset(now time.Time) time.Duration
 }
 
@@ -73,8 +73,7 @@ func (w *slidingWindow) reset(now time.Time) time.Duration {
 	return w.length - now.Sub(w.charges[len(w.charges)-1].at)
 }
 
-// fixedWindow counts in stretches that begin at multiples of length on the
-// clock.
+// fixedWindow counts in intervals that begin at multiples of length on the clock.
 type fixedWindow struct {
 	n      int
 	length time.Duration
@@ -131,8 +130,7 @@ type bucket struct {
 	filled                    time.Time
 }
 
-// grain forgives what floating point loses: a request that comes in the very
-// nanosecond of its token.
+// grain allows for rounding errors: a request may come in the very nanosecond of its token.
 const grain = 1e-6
 
 func (b *bucket) fill(now time.Time) {
@@ -147,7 +145,7 @@ func (b *bucket) wait(now time.Time, cost int) time.Duration {
 	return b.until(float64(cost))
 }
 
-// until is how long until the bucket holds so many tokens.
+// until returns how long until the bucket holds that many tokens.
 func (b *bucket) until(tokens float64) time.Duration {
 	if b.tokens >= tokens-grain {
 		return 0
@@ -162,7 +160,7 @@ func (b *bucket) take(now time.Time, cost int) {
 
 func (b *bucket) settle(now, _ time.Time, by int) {
 	b.fill(now)
-	b.tokens -= float64(by) // the amount above the capacity is dropped at the next fill
+	b.tokens -= float64(by) // the next fill drops what exceeds the capacity
 }
 
 func (b *bucket) left(now time.Time) int {
