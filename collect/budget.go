@@ -238,7 +238,7 @@ func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink resu
 			return 0, false, err
 		}
 
-		if more.Begun != nil { // this folder's runs use the quotas alone
+		if more.Begun != nil { // no other runs use these quotas
 			knows = true
 			for target, calls := range more.Begun(from, to, without) {
 				begun[target] += calls

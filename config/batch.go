@@ -46,9 +46,9 @@ type batch struct {
 	item    int
 	url     string           // the url of every line
 	urlAt   place            // where it occurs first
-	ids     map[string]place // of the lines
+	ids     map[string]place // by the ids of the lines
 	models  map[string]int   // positions in prompts.Models, by name
-	dropped map[string]bool  // by the ids of the lines
+	dropped map[string]bool  // parameters already warned about
 }
 
 // line adds one request.

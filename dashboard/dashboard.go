@@ -40,7 +40,7 @@ func (d *Dashboard) ShowFleet(f *fleet.Connection) {
 	d.steer(f, "")
 	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := f.Reader(ctx, id)
-		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // in another results store
+		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // not here
 			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
 		}
 		return reader, err

@@ -4,7 +4,7 @@ import "time"
 
 // The window of a queue: how many of its tasks wait in Redis, pushed and not begun.
 const (
-	windowTime    = 30 * time.Second // what the queue ends in this time
+	windowTime    = 30 * time.Second // how long a window lasts at the queue's pace
 	smallWindow   = 20
 	firstWindow   = 500 // before the pace is known
 	largestWindow = 2000

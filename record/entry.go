@@ -38,8 +38,8 @@ type Run struct {
 	Model      string   `json:"model"`                 // provider:model asked
 	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty if none did
 	Item       string   `json:"item"`
-	Documents  []string `json:"documents"`           // one, or two in the order shown; for a listed run its instructions and its input
-	Candidates []string `json:"candidates"`          // one, or two in the order shown; listed run: its instructions and its input
+	Documents  []string `json:"documents"`           // 1 or 2, in the order shown; listed run: instructions, input
+	Candidates []string `json:"candidates"`          // of Documents
 	Trial      int      `json:"trial"`               // from 1
 	Dimension  string   `json:"dimension,omitempty"` // panel: the dimension that its Judge, an agent, was asked about
 
@@ -106,7 +106,7 @@ type Call struct {
 	Error     string           `json:"error,omitempty"`
 	MaybeBill bool             `json:"may_be_billed,omitempty"` // failed, but possibly charged
 	RequestID string           `json:"request_id,omitempty"`
-	Named     string           `json:"-"`                  // the model that answered, as the provider names it; not recorded
+	Named     string           `json:"-"`                  // the provider's name of the model; not recorded
 	Usage     providers.Usage  `json:"usage"`              // its cost is by Price, unless the provider reported it
 	Price     *providers.Price `json:"price,omitempty"`    // used to compute the cost
 	MostUSD   *float64         `json:"most_usd,omitempty"` // at most, if the cost is unknown

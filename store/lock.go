@@ -19,7 +19,7 @@ type Lock struct {
 	key    string
 	id     string
 	life   time.Duration
-	held   bool // at the last call of Hold
+	held   bool // as of the last Hold
 }
 
 // NewLock returns a lock at key. Other processes can take it once its holder has not called Hold

@@ -84,7 +84,7 @@ type Behaviour struct {
 	RefuseRate     float64 `json:"refuse_rate,omitempty"`     // share of answers that decline
 	FilterRate     float64 `json:"filter_rate,omitempty"`     // share of answers removed by a filter
 	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as at a bound
-	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers that did not search when offered to
+	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers without a search, if offered
 	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
 	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that are lost
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // refuse JSON schemas with 400
@@ -95,8 +95,8 @@ type Behaviour struct {
 	Pauses         int            `json:"pauses,omitempty"`          // pauses during a search, if the dialect has that
 	ContextWindow  int            `json:"context_window,omitempty"`  // tokens of input and output; 0: unlimited
 	CachedShare    float64        `json:"cached_share,omitempty"`    // share of a prompt's tokens that is cached
-	OmitEntries    int            `json:"omit_entries,omitempty"`    // scores omitted from the end of several
-	CorruptEntries int            `json:"corrupt_entries,omitempty"` // scores, of the first, replaced by a word
+	OmitEntries    int            `json:"omit_entries,omitempty"`    // number of last scores left out
+	CorruptEntries int            `json:"corrupt_entries,omitempty"` // number of first scores replaced by a word
 	AnswerBytes    int            `json:"answer_bytes,omitempty"`    // pad the text to so many; its tokens stay
 	Trickle        Span           `json:"trickle,omitzero"`          // from the first byte of an answer to its last
 
@@ -106,7 +106,7 @@ type Behaviour struct {
 	ThrottleEvery   int     `json:"throttle_every,omitempty"`  // one in so many requests; 0: none
 	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all requests between these times after the start
 
-	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint with 429s and failures; 0: until room
+	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint of 429s and failures; 0: the real wait
 	Vendor              Vendor `json:"vendor,omitempty"`                // imitated in OpenAI's dialects; empty: OpenAI
 	Hints               Hint   `json:"hints,omitempty"`                 // how the hint is sent
 	WithoutLimitHeaders bool   `json:"without_limit_headers,omitempty"` // send no X-Ratelimit-… headers

@@ -292,7 +292,7 @@ func (c *call) searchBlocks() []any {
 	default:
 		return nil
 	}
-	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // not a program that it wrote
+	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // by the model, not by a program it wrote
 	return []any{
 		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}, "caller": model},
 		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result, "caller": model},
