@@ -75,7 +75,8 @@ type Restoration struct {
 //
 // A call that ended before the loss may be missing there, because Redis has lost its record as
 // well, or did not have it yet. So Restore waits until every live worker has recorded again what it
-// knows, and for the end of the limiter's grace period, in which no evaluation's calls begin.
+// knows. It also waits for the end of the limiter's grace period, in which no evaluation's calls
+// begin.
 func (r Restoration) Restore(ctx context.Context) error {
 	for {
 		err := r.inOneMemory(ctx)

@@ -74,7 +74,7 @@ type Drained struct {
 	Entries int
 }
 
-// Once drains what is in Redis now, starts a due phase, and stores the end of an evaluation that
+// Once drains what is in Redis now and starts a due phase. It stores the end of an evaluation that
 // has ended, or why the fleet has stopped it. Drained is valid even with an error.
 func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
@@ -158,8 +158,8 @@ type following struct {
 	opened func(eval.ID) // called once its results store is open; nil: no call
 }
 
-// follow drains an evaluation as Follow does, but returns results.ErrFull if the results store has no
-// room when it is opened or when the end is stored.
+// follow drains an evaluation as Follow does, but it does not wait for room everywhere. It returns
+// results.ErrFull if there is none when the results store is opened or the end is stored.
 func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
 	r, sink, err := f.OpenEvaluation(ctx, id)
 	if err != nil {

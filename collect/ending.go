@@ -178,8 +178,8 @@ func (e *ending) lookStopped(ctx context.Context, standing store.Standing) error
 	return nil
 }
 
-// onlyPaused reports whether every run that has not ended belongs to a paused provider, no worker
-// has one of those any more, and the outcomes of the last ones are in the results store.
+// onlyPaused reports whether every run that has not ended belongs to a paused provider. No worker
+// may have one of those any more, and the outcomes of the last ones must be in the results store.
 func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool, error) {
 	asks, err := e.readPlan(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 
 // Submit submits an evaluation to the fleet. recorded is as in the function Submit. s.Lost says
 // that Redis has had it before, as recorded runs do. If closed is true, its budget or a daily quota
-// is closed until Once has drained what waits in Redis, because that was used as well.
+// is closed. It opens once Once has drained what waits in Redis, because that was used as well.
 func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
 	if recorded != nil {

@@ -322,9 +322,9 @@ func (s *draft) timeoutFromEnv() {
 const maxFromEnv = 50
 
 // ownBound returns the evaluation's own bound on calls in flight, and notes its source in the
-// settings: the strongest of flag, environment and file. If none of them sets it, the fleet's bound
-// applies alone, or the caps of the judges' providers if all are capped, or else the default, or
-// the sum of the caps if that is more.
+// settings: the strongest of flag, environment and file. If none of them sets it, the evaluation has
+// no bound of its own if the fleet or the providers of all judges have one, or if it asks prompts.
+// Otherwise, it is the default, or the sum of the providers' caps if that is more.
 func (s *draft) ownBound() bound {
 	var own bound
 	source := ""

@@ -92,8 +92,8 @@ func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
 	return s.beside(v.place, name)
 }
 
-// halfCharacter returns the offset of the first escape in JSON that is one half of a surrogate pair
-// without the other, or -1 if there is none. JSON decoders silently replace such an escape with
+// halfCharacter returns the offset of the first escape in JSON that is half of a surrogate pair
+// without the other half; -1 if there is none. JSON decoders silently replace such an escape with
 // another character.
 func halfCharacter(line []byte) int {
 	for i := 0; i+1 < len(line); i++ {

@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// How a provider is assumed to count a limit per minute, the spread between a grant and its
-// request's arrival, that assumed for tokens, and the zone of its days.
+// Defaults for the limits of a provider. They are how it counts a limit per minute, the jitter
+// between a grant and its request's arrival, that for tokens, and the time zone of its days.
 const (
 	defaultWindow = time.Minute
 	defaultJitter = ratelimit.Measured

@@ -1,11 +1,11 @@
 // Package controller keeps a fleet going while no worker is running, and reports how many
 // concurrent calls the fleet could use.
 //
-// It tops queues up, moves delayed tasks whose time has come into their queues, returns the tasks
-// of dead workers, and drains results, as workers and collecting processes do. So a fleet can be
-// scaled to no worker at all, and due work still shows. It also removes what killed processes left
-// in Redis of evaluations that have ended. Several controllers may run next to any number of
-// workers: everything is done only once.
+// It does what workers and collecting processes do, too: it tops queues up, moves delayed tasks
+// whose time has come into their queues, returns the tasks of dead workers, and drains results. So
+// a fleet can be scaled to no worker at all, and due work still shows. It also removes what killed
+// processes left in Redis of evaluations that have ended. Several controllers may run next to any
+// number of workers: everything is done only once.
 //
 // It makes no calls.
 package controller

@@ -111,15 +111,15 @@ type capacity struct {
 	inUse   int
 }
 
-// Scale looks at every queue and limit. For each queue, it takes the smaller of the number of runs
-// that could run (planned − recorded − parked) and the number of calls that the queue's limits can
-// keep busy. Then it divides shared limits among queues. A rate keeps rate × latency calls busy
-// (Little's law), with a fifth more because latencies vary. A rate of tokens is first divided by
-// the tokens of the usual call.
+// Scale looks at every queue and limit. For each queue, it takes the number of runs that could run
+// (planned − recorded − parked), or the number of calls that the queue's limits can keep busy if
+// that is smaller. Then it divides shared limits among queues. A rate keeps rate × latency calls
+// busy (Little's law), with a fifth more because latencies vary. A rate of tokens is first divided
+// by the tokens of the usual call.
 //
-// Limits that contain each other (a model's in its provider's in the fleet's) are applied from the
-// narrowest to the widest, which is exact for them. If they only overlap, the result keeps all of
-// them and may be less than the optimum.
+// Limits may contain each other: a model's in its provider's in the fleet's. They are applied from
+// the narrowest to the widest, which is exact for them. If they only overlap, the result keeps all
+// of them and may be less than the optimum.
 //
 // The result is never less than the number in flight, so that no busy worker is removed. It is 0 if
 // nothing can run and nothing is in flight.

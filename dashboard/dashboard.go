@@ -76,8 +76,8 @@ func (d *Dashboard) steer(f *fleet.Connection, dir string) {
 	}
 }
 
-// Exposed reports whether anyone on other machines can see the pages at an address, because the
-// pages have no login and the address is not a loopback address.
+// Exposed reports whether anyone on other machines can see the pages at an address. That is so if
+// the pages have no login and the address is not a loopback address.
 func (d *Dashboard) Exposed(address net.Addr) bool {
 	at, ok := address.(*net.TCPAddr)
 	return d.Accounts == nil && (!ok || !at.IP.IsLoopback())

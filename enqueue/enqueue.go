@@ -285,8 +285,8 @@ func Fits(e *eval.Evaluation, r record.Evaluation) error {
 	return nil
 }
 
-// runsFit reports an error unless the record has as many runs as its plans, in the same queues,
-// so that the runs shown, pushed and counted agree.
+// runsFit reports an error unless the record has as many runs as its plans, in the same queues.
+// Otherwise, the runs shown, pushed and counted would differ.
 func runsFit(e *eval.Evaluation, r record.Evaluation, plans []*plan.Plan) error {
 	if kinds := plan.Phases(e); r.Settings.Limit == 0 && len(r.Phases) != len(kinds) {
 		return fmt.Errorf("%s: its record has %d phases, its plan %d", r.ID, len(r.Phases), len(kinds))

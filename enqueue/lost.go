@@ -59,8 +59,8 @@ type stall struct {
 
 // pushLost pushes again the missing runs of a stalled share: runs that were pushed and have not
 // ended, and for which asynq has no task that can be pulled. Tasks are lost when a user deletes or
-// archives them, when Redis loses them, and when a worker drops them because of a pause that has
-// ended since.
+// archives them, or when Redis loses them. A worker also drops them because of a pause that may
+// have ended since.
 func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bool, err error) {
 	key := shareKey{s.record.ID, s.phase, queue}
 	if s.cursor <= s.ended+s.parked {

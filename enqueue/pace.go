@@ -19,8 +19,8 @@ type pace struct {
 	perSecond float64 // negative: unknown
 }
 
-// nextTick returns when to look again at the busy evaluations, so that the fastest queue has used
-// up between an eighth and a half of its window by then.
+// nextTick returns when to look again at the busy evaluations. By then, the fastest queue should
+// have used up between an eighth and a half of its window.
 func (t *TopUp) nextTick(busy int) time.Duration {
 	switch {
 	case t.used > 0.75: // faster than can be measured

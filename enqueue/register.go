@@ -31,9 +31,8 @@ type closures interface {
 }
 
 // RegisterAgain registers the limits of active evaluations that the limiter has lost, for example
-// in a failover of the one Cluster master that holds its slot. Until then, none of their calls
-// begin. It also undoes closures that arrived late, after the evaluation was resumed or submitted
-// again.
+// in a failover of the Cluster master that holds its slot. Until then, none of their calls begin.
+// It also undoes closures that arrived late, after the evaluation was resumed or submitted again.
 func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zerolog.Logger, active []eval.ID) error {
 	holders := make([]string, len(active))
 	for i, id := range active {

@@ -61,9 +61,9 @@ func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.S
 }
 
 // PauseProvider prevents new calls to a provider for an active evaluation, in every process from
-// the moment it returns, until the evaluation is resumed or submitted again. Calls in flight end
-// and are recorded. first is true for exactly one of several concurrent callers, which should
-// report it.
+// the moment it returns. The pause ends when the evaluation is resumed or submitted again. Calls in
+// flight end and are recorded. first is true for exactly one of several concurrent callers, which
+// should report it.
 //
 // The record is written first. If the process is killed in between, the provider's tasks are
 // dropped, and the next worker whose waiting call meets the failure closes the limits.

@@ -25,11 +25,11 @@ type SweptLimits interface {
 	Holders(ctx context.Context) ([]string, error)
 }
 
-// Sweeper removes what killed processes left in Redis: tasks of evaluations that have ended or have
-// no record, completed tasks of queues that have no worker, queues that no evaluation uses, and
-// list entries of evaluations whose record has expired. It removes nothing of an unfinished
-// evaluation, and no task that a worker holds. A Sweeper must not be used by several goroutines at
-// once; any number of processes may have one.
+// Sweeper removes what killed processes left in Redis. These are tasks of evaluations that have
+// ended or have no record, and completed tasks of queues that have no worker. They are also queues
+// that no evaluation uses, and list entries of evaluations whose record has expired. It removes
+// nothing of an unfinished evaluation, and no task that a worker holds. A Sweeper must not be used
+// by several goroutines at once; any number of processes may have one.
 type Sweeper struct {
 	store  *store.Store
 	limits SweptLimits

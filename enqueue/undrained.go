@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// undrainedBound is how much memory the undrained results of all evaluations may take before
-	// evaluations with more than an equal share of it get no more runs. If Redis has a maxmemory,
-	// the bound is at most a quarter of that.
+	// undrainedBound is how much memory the undrained results of all evaluations may take. Beyond
+	// it, evaluations with more than an equal share of it get no more runs. If Redis has a
+	// maxmemory, the bound is at most a quarter of that.
 	undrainedBound = 256 << 20
 	// memoryShare of maxmemory is the level above which no evaluation gets more runs, whatever uses
 	// the memory: the rest is for runs in progress.

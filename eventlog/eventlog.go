@@ -51,8 +51,8 @@ func Open(path string) (*File, error) {
 	return l, nil
 }
 
-// endLine ends the last line of a file if a process was killed while writing it, so that the next
-// event has a line of its own.
+// endLine ends the last line of a file if a process was killed while writing it. So the next event
+// has a line of its own.
 func endLine(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {

@@ -1,7 +1,7 @@
 // Package folder manages output folders: the files of one evaluation that was run, collected or
-// submitted on this machine. One process at a time holds a folder. The folder has the results
-// store, unless another is named, what `evalfleet resume` needs, events, and what a run with a
-// Redis of its own has spent or could not store.
+// submitted on this machine. One process at a time holds a folder. The folder has what `evalfleet
+// resume` needs, events, and the results store, unless another is named. It also has what a run
+// with a Redis of its own has spent or could not store.
 //
 // A folder may come from another person. So the package refuses known names that are links, devices
 // or too large, and an Owner tells which folders runs of this user have written. The package
@@ -150,8 +150,8 @@ func firstMissing(dir string) string {
 	return missing
 }
 
-// Undo removes what Open, and a results store that could not be created, have left in the folder,
-// and the folder itself if it is new. Call it while the lock is held.
+// Undo removes what Open, and a results store that could not be created, have left in the folder.
+// It removes the folder itself if it is new. Call it while the lock is held.
 func (f *Folder) Undo() {
 	for _, name := range f.added {
 		_ = os.Remove(f.Path(name))

@@ -110,7 +110,7 @@ func (s Owner) key(create bool) ([]byte, error) {
 }
 
 // sinksFile, next to the key of a user's seals, lists the results stores that the user has named in
-// submissions, one per line and without passwords.
+// submissions. It has one per line, without passwords.
 const sinksFile = "sinks"
 
 // NoteStore adds a results store to the list of those that the user has named.

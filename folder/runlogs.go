@@ -78,8 +78,8 @@ func WriteLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 	return nil
 }
 
-// EarlyFiles writes the answer and the log of each listed run as soon as its result is stored, so
-// that they exist if a long list is interrupted. At the end, WriteLogs and results.Export write all
+// EarlyFiles writes the answer and the log of each listed run as soon as its result is stored. So
+// they exist even if a long list is interrupted. At the end, WriteLogs and results.Export write all
 // of them again, and return what could not be written.
 type EarlyFiles struct {
 	Reader results.Reader

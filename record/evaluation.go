@@ -120,8 +120,8 @@ func runs(n int) string {
 	return fmt.Sprintf("%d runs", n)
 }
 
-// MaxStreak is how many different runs of a provider may fail with the same class in a row before
-// the provider is paused for their evaluation.
+// MaxStreak is how many runs of a provider may fail with the same class in a row before the
+// provider is paused for their evaluation.
 const MaxStreak = 20
 
 // PausesProvider reports whether every further call to the provider would fail with this class too,

@@ -18,8 +18,8 @@ const (
 )
 
 // Evidence stores in the call what an answer shows of searches and reasoning. It keeps the first 20
-// queries and 50 sources, up to 2 KiB of each of their texts, 16 KiB of the reasoning, and 20
-// safety ratings. The number of searches is kept in full.
+// queries, 50 sources and 20 safety ratings, with up to 2 KiB of each text, and 16 KiB of the
+// reasoning. The number of searches is kept in full.
 func (c *Call) Evidence(result *providers.Result) {
 	c.Reasoning = beginning(result.Reasoning, keptReasoning)
 	shown := result.Grounding

@@ -31,10 +31,10 @@ var DefaultFallback = Fallback{
 	AutoWait: true, MaxWait: 300 * time.Second, MaxRetries: 3, Base: 2, After429: 60 * time.Second,
 }
 
-// LimitWait returns how long a run waits when its limits ask it to wait for b, after it has made so
-// many such waits for the same call. The waits are b, b, b·Base, b·Base² and so on, MaxRetries+1 in
-// all. If ok is false, the run does not wait but asks the next model; wait is the wait that would
-// have been too long, or one too many.
+// LimitWait returns how long a run waits when its limits ask it to wait for b. made is how many
+// such waits came before, for the same call. The waits are b, b, b·Base, b·Base² and so on,
+// MaxRetries+1 in all. If ok is false, the run does not wait but asks the next model; wait is the
+// wait that would have been too long, or one too many.
 func (f *Fallback) LimitWait(made int, b time.Duration) (wait time.Duration, ok bool) {
 	wait = f.grown(b, max(0, made-1))
 	return wait, made <= f.MaxRetries && f.bears(wait)

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// gather is how long Follow waits for entries to accumulate after a commit that was not a full
-	// batch, so that a busy fleet needs few commits.
+	// gather is how long Follow waits for further entries after a commit that was not a full batch,
+	// so that a busy fleet needs few commits.
 	gather = 100 * time.Millisecond
 	// pollEvery is how often Follow looks for entries when there were none. A blocking read would
 	// hold a connection of the pool for each evaluation, and a controller follows hundreds.
@@ -40,8 +40,8 @@ var drainSource string
 var drainScript = redis.NewScript(drainSource)
 
 // Collector drains one evaluation's results from Redis into its results store. It deletes an entry
-// from Redis only after committing it, so it may be killed at any point, and several for the same
-// results store may run at once. A Collector must not be used by several goroutines at once.
+// from Redis only after committing it, so it may be killed at any point. Several collectors for the
+// same results store may run at once. A Collector must not be used by several goroutines at once.
 type Collector struct {
 	client  redis.UniversalClient
 	keys    record.Keys
@@ -66,7 +66,7 @@ type Options struct {
 	// often while there is nothing.
 	Woken <-chan struct{}
 	// Waiting is called by Follow with the reason when Redis or the results store becomes
-	// unreachable or full, and with nil when it is available again.
+	// unreachable or full. It is called with nil when that is over.
 	Waiting func(why error)
 	// Log receives the same as messages.
 	Log zerolog.Logger

@@ -10,12 +10,12 @@ import (
 )
 
 // dialect is the difference between SQLite and PostgreSQL. Everything else is written once, in SQL
-// that both accept: parameters are ?, conditional counts are count(*) FILTER (WHERE …), integers
-// are cast to BIGINT, and tables and types are those of the files in schema.
+// that both accept. Parameters are ?, conditional counts are count(*) FILTER (WHERE …), and
+// integers are cast to BIGINT. Tables and types are those of the files in schema.
 //
-// A new column needs a new file in schema, a place in its table's list of columns (append.go), code
-// that writes it (append.go) and code that reads it (rows.go, run.go). A column that is summed also
-// needs code in totals.go.
+// A new column needs a new file in schema and a place in its table's list of columns (append.go).
+// It needs code that writes it (append.go) and code that reads it (rows.go, run.go). A column that
+// is summed also needs code in totals.go.
 type dialect interface {
 	// bind returns the query with its parameters in the database's form.
 	bind(query string) string

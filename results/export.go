@@ -117,7 +117,7 @@ type Place struct {
 	// results store may come from another person.
 	Outs map[string]string
 	// Working is the folder that Outs are relative to; by default the process's own. No answer
-	// leaves it through symbolic links, no path element may begin with a dot, and no file that is
+	// leaves it through symbolic links, and no path element may begin with a dot. No file that is
 	// not an answer (AnswersFile) is replaced.
 	Working string
 	// Out names the file of the only listed run's answer, anywhere, overriding its settings. It
@@ -145,7 +145,7 @@ type Exported struct {
 //
 // Each file is written completely or not at all, and replaces an earlier one in one step. The same
 // results give the same bytes. The files of an experiment have the time of its first submission in
-// their names, so an experiment that continued replaces what it had written before.
+// their names, so a continued experiment replaces its earlier files.
 //
 // An answer that cannot be written does not keep other files from being written; the error is then
 // an *AnswerError.

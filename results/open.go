@@ -34,9 +34,9 @@ func open(ctx context.Context, url string, h history) (Sink, error) {
 	return openSQLite(ctx, path, h)
 }
 
-// OpenReadOnly opens an existing results store for reading, even while others write to it, and even
-// in a folder, or on a server, that cannot be written. It changes nothing: for a results store of
-// an older version, it returns an ErrUnfit that says how to migrate it.
+// OpenReadOnly opens an existing results store for reading, even while others write to it. The
+// folder or server need not be writable. It changes nothing: for a results store of an older
+// version, it returns an ErrUnfit that says how to migrate it.
 func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
 	return openReadOnly(ctx, url, released)
 }

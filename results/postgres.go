@@ -50,9 +50,9 @@ func (postgres) using(string) string { return "" } // PostgreSQL has statistics
 
 func (postgres) locked() string { return " FOR UPDATE" }
 
-// begin bounds how long a transaction waits for another's lock. It makes sure that the transaction
-// is on the server's disk once it is committed, whatever the server's settings, because entries are
-// then deleted from Redis. No process can migrate the store until the transaction ends.
+// begin bounds how long a transaction waits for another's lock. Whatever the server's settings, it
+// makes a commit reach the server's disk, because entries are then deleted from Redis. No process
+// can migrate the store until the transaction ends.
 func (d postgres) begin(ctx context.Context, t *transaction) error {
 	changed, err := d.send(ctx, t, []statement{
 		{`SELECT set_config('lock_timeout', ?, true),

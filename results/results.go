@@ -1,10 +1,10 @@
-// Package results moves an evaluation's results out of Redis into its one results store, reads
+// Package results moves an evaluation's results out of Redis into its one results store. It reads
 // them back row by row, and writes the files made from them.
 //
-// A Sink is the store, a Collector drains one evaluation's stream into it, and Export writes
-// the CSVs and the manifest. Found reads the results that later phases depend on. The package
-// computes no rankings (Export receives the finished rows), does not decide when an evaluation
-// is over, and does not bound the stream.
+// A Sink is the store, a Collector drains one evaluation's stream into it, and Export writes the
+// CSVs and the manifest. Found reads the results that later phases depend on. The package computes
+// no rankings (Export receives the finished rows), does not decide when an evaluation is over, and
+// does not bound the stream.
 package results
 
 import (
@@ -241,8 +241,8 @@ type Wait struct {
 	Total time.Duration
 }
 
-// Pace says how many runs of a phase ended in a period. It lasts from the start of the phase's
-// first run, or the time asked for if that is later, to the end of the last of them.
+// Pace says how many runs of a phase ended in a period. The period begins with the phase's first
+// run, or at the time asked for if that is later. It ends with the last of the runs.
 type Pace struct {
 	Phase       int
 	Runs        int

@@ -22,7 +22,7 @@ func (u *Usage) fields() []any {
 	return []any{&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
 }
 
-// The queries below read runs in the order of the key and look up the rest, so nothing is sorted
+// The queries below read runs in the order of the key and look up the rest. So nothing is sorted
 // and the first row comes at once.
 const (
 	fromRuns = `

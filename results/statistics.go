@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Statistics counts the runs of an evaluation that ended and needed a model, by whether it or a
-// fallback answered, and their waits for rate limits.
+// Statistics counts the ended runs of an evaluation that needed a model, by whether it or a
+// fallback answered. It also counts their waits for rate limits.
 type Statistics struct {
 	Total              int `json:"total_requests"`
 	Primary            int `json:"primary_requests"`  // answered by the model that was asked

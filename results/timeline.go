@@ -87,7 +87,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 }
 
 // timeline adds up calls. A call that lasts through many periods is noted only at the first period
-// that it fills and after the last, so each call costs the same.
+// that it fills and after the last. So each call costs the same.
 type timeline struct {
 	Timeline
 	filled []int // change from the previous period in the number of calls that fill one

@@ -138,9 +138,9 @@ func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error
 	return runs, nil
 }
 
-// Vacate removes the leftovers of an evaluation without a record, except for runs that have a job
-// at a provider, and removes it from the list of evaluations. An evaluation that gets a record
-// meanwhile keeps everything. Keys that a submission writes before the record expire by themselves.
+// Vacate removes the leftovers of an evaluation without a record, and the evaluation from the list.
+// It leaves the runs that have a job at a provider. An evaluation that gets a record meanwhile
+// keeps everything. Keys that a submission writes before the record expire by themselves.
 func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	vacate := func(runs []any, keys ...string) error {
 		keys = append([]string{s.keys.Record(id), s.keys.InProgress(id)}, keys...)
@@ -190,8 +190,8 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// eachInProgress calls see for each run in progress of an evaluation, in the order of the list,
-// with the job that it has at a provider, or "".
+// eachInProgress calls see for each run in progress of an evaluation, in the order of the list. job
+// is the job that the run has at a provider, or "".
 func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, job string)) error {
 	for cursor := uint64(0); ; {
 		listed, next, err := s.client.SScan(ctx, s.keys.InProgress(id), cursor, "", progressAtOnce).Result()

@@ -66,9 +66,9 @@ func (c client) pull(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// lapsed answers asynq's query for tasks with an expired lease, by querying each served queue:
-// tasks of other workers pass no guard, but a task whose end could not be written still belongs to
-// this worker, and only its own server returns it.
+// lapsed answers asynq's query for tasks with an expired lease, by querying each served queue.
+// Tasks of other workers pass no guard. A task whose end could not be written still belongs to this
+// worker, and only its own server returns it.
 func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
 	var all []any

@@ -1,7 +1,7 @@
 // Package gate connects asynq's servers to Redis in a worker.
 //
-// asynq pulls whatever is pending, one task a round trip, polls empty queues, does not pause
-// while Redis is unreachable, and lets a worker that was frozen end tasks that another has
+// asynq pulls whatever is pending, one task per round trip, and polls empty queues. It does not
+// pause while Redis is unreachable, and lets a suspended worker end tasks that another has
 // meanwhile. A server whose client is a Gate's
 //
 //   - pulls only what may soon start, as its Permits say, so that "active" in
@@ -14,20 +14,20 @@
 //
 // [Recover] returns the tasks of workers that died.
 //
-// The package knows asynq's scripts by their keys: asynq.go lists what it relies on, and its tests pin it. It decides
-// neither which tasks may be pulled nor which workers are alive, makes no heartbeat, and counts
-// no attempts.
+// The package knows asynq's scripts by their keys: asynq.go lists what it relies on, and its tests
+// pin it. It decides neither which tasks may be pulled nor which workers are alive, makes no
+// heartbeat, and counts no attempts.
 //
 // # Use
 //
 // Make one server for all queues, with [Served] as its only queue and [CheckInterval] as its
-// [asynq.Config.TaskCheckInterval]. Name the queues to the gate with [Gate.Serve]: it answers
-// each pull with a task of any of them, so that a queue whose limits are used up holds up no
-// other. Before [asynq.Server.Shutdown] call [Gate.Stop]: a server waits in its pull, and
-// cannot shut down while it does.
+// [asynq.Config.TaskCheckInterval]. Name the queues to the gate with [Gate.Serve]. It answers each
+// pull with a task of any of them, so that a queue whose limits are used up delays no other. Before
+// [asynq.Server.Shutdown], call [Gate.Stop]: a server waits in its pull, and cannot shut down while
+// it does.
 //
-// The server does nothing for a queue while it is empty. The caller has to [Forward] the
-// delayed tasks of queues, and to [Recover] those of workers that died.
+// The server does nothing for a queue while it is empty. The caller has to [Forward] the delayed
+// tasks of queues, and to [Recover] those of workers that died.
 package gate
 
 import (

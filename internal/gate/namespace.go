@@ -74,8 +74,8 @@ func (p prefixed) restore(cmd redis.Cmder) {
 	}
 }
 
-// isAsynqKey reports whether a word is one of asynq's keys, or the beginning of one, and not the
-// name of a queue, which contains no braces.
+// isAsynqKey reports whether a word is one of asynq's keys, or the beginning of one. Names of
+// queues are not: they contain no braces.
 func isAsynqKey(word string) bool {
 	return strings.HasPrefix(word, asynqKeys) && strings.Contains(word, "{")
 }

@@ -172,9 +172,9 @@ func (q *queue) looked(answer taken, fallback time.Duration) (again bool) {
 	return again
 }
 
-// failed postpones the next attempt: by 0.1 s at first, up to 2 s, each shortened randomly by up to
-// half, so that queues and workers do not come back together. first reports whether this is the
-// first failure after a successful pull.
+// failed postpones the next attempt: by 0.1 s at first, up to 2 s. It shortens each wait randomly
+// by up to half, so that queues and workers do not come back together. first reports whether this
+// is the first failure after a successful pull.
 func (q *queue) failed() (first bool) {
 	delay := min(100*time.Millisecond<<min(q.failures, 10), 2*time.Second)
 	q.failures++

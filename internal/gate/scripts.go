@@ -88,7 +88,7 @@ func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, own
 type held struct{ id, owner string }
 
 // giveBack moves tasks that still have the given owners to the head of pending, the last of them
-// foremost, and returns the ids of those moved.
+// first. It returns the ids of those moved.
 func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys, tasks []held) ([]string, error) {
 	args := make([]any, 0, 2+2*len(tasks))
 	args = append(args, keys.task, int(orphanedAfter/time.Second))

@@ -1,5 +1,5 @@
-// Package hostname recognises the names under which requests reach this machine, so that a foreign
-// page cannot read ours through a name of its own (DNS rebinding).
+// Package hostname recognises the names under which requests reach this machine. A foreign page
+// must not read ours through a name of its own (DNS rebinding).
 package hostname
 
 import (

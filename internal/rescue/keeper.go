@@ -29,10 +29,10 @@ const (
 )
 
 // Keeper keeps house for all queues of a fleet. It moves delayed tasks whose time has come into
-// them, announces queues with waiting tasks in case a worker missed that, and takes over what dead
-// workers left. Any number of processes may have one. A short lock lets one of them work, so that
-// the load of an idle fleet on Redis does not grow with its workers. If two work at once, nothing
-// is done twice.
+// them, and announces queues with waiting tasks in case a worker missed that. It takes over what
+// dead workers left. Any number of processes may have one. A short lock lets one of them work, so
+// that the load of an idle fleet on Redis does not grow with its workers. If two work at once,
+// nothing is done twice.
 type Keeper struct {
 	// Queues names the queues to look after: those of all active evaluations.
 	Queues func(ctx context.Context) ([]string, error)

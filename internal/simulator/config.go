@@ -65,8 +65,8 @@ const (
 )
 
 // Behaviour says how a model answers. Shares are between 0 and 1. They are drawn for each call from
-// the seed, the prompt and how often that prompt was taken before, so that they do not depend on
-// the order in which calls arrive.
+// the seed, the prompt and how often that prompt was taken before. So they do not depend on the
+// order in which calls arrive.
 //
 // An answer that AnswerTokens makes longer than its text has the rest as reasoning. The CachedShare
 // of a prompt's tokens is cached when it is first taken, and read from the cache from then on.

@@ -2,8 +2,8 @@ package simulator
 
 import "hash/fnv"
 
-// Everything that looks random is drawn from hashes of the request, so that the same seed and
-// prompt have the same result in whatever order calls arrive.
+// Everything random is drawn from hashes of the request. So the same seed and prompt have the same
+// result in whatever order calls arrive.
 
 // hashOf returns a hash of parts and of the boundaries between them.
 func hashOf(parts ...string) uint64 {

@@ -3,7 +3,7 @@ package simulator
 import "encoding/json"
 
 // spoilEntries removes the last omit entries from an answer that has several, and makes the scores
-// of the first corrupt ones invalid, as models do when asked for much at once. An answer with one
+// of the first corrupt ones invalid. Models do that when asked for much at once. An answer with one
 // entry, or of another form, is unchanged.
 func spoilEntries(answer string, omit, corrupt int) string {
 	var said struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // reading is a judge's view of a text: how many words it has, and how many slips that show without
-// knowing the language. A slip is a word or sentence written twice, a sentence without a capital, a
+// knowing the language. A slip is a repeated word or sentence, a sentence without a capital, a
 // misplaced comma or full stop, or a paragraph without an end.
 type reading struct{ words, slips int }
 

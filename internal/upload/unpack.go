@@ -35,9 +35,9 @@ var ErrStorage = errors.New("this machine cannot store the upload")
 // Unpack writes the files of an upload to folder, which must exist and be empty. It refuses links,
 // devices, absolute paths and paths outside the folder.
 //
-// The error is ErrType, ErrTooLarge if the files have more than maxBytes together, ErrStorage if
-// this machine is at fault, or else describes the problem of the upload. After an error, the caller
-// removes the written files.
+// The error is ErrType, ErrTooLarge if the files have more than maxBytes together, or ErrStorage if
+// this machine is at fault. Any other error describes the problem of the upload. After an error,
+// the caller removes the written files.
 //
 // Unpack uses a few hundred kilobytes of memory, and two file descriptors.
 func Unpack(r io.Reader, mediaType, folder string, maxBytes int64) error {
