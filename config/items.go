@@ -17,7 +17,7 @@ const (
 	maxFields     = 50
 )
 
-// facts are what is known about an item, besides its name.
+// facts holds what is known about an item, apart from its name.
 type facts struct {
 	question, reference string
 	categories          []string

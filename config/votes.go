@@ -13,7 +13,7 @@ import (
 // maxVotes bounds the size of a file of votes.
 const maxVotes = 512 << 20
 
-// Names of columns, beside pairColumns, of a file with one verdict per row. Without one of
+// Names of columns, in addition to pairColumns, of a file with one verdict per row. Without one of
 // winnerColumns, every other column holds the verdicts of an annotator.
 const annotatorColumn = "annotator"
 

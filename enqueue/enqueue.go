@@ -45,7 +45,7 @@ type Submission struct {
 	// The record exists then, and no run can be pulled yet. Settle waits until workers have
 	// recorded again what Redis has lost. nil: there is nothing to wait for.
 	Settle func(context.Context) error
-	// Lost is set by a program that resubmits what Redis has lost without being asked. If Redis has
+	// Lost is set by a program that, unasked, resubmits what Redis has lost. If Redis has
 	// the evaluation after all, it stays as it is, even if it is paused.
 	Lost bool
 	// Retry selects the failed runs to retry, each as a run of its next generation; nil: none.

@@ -22,7 +22,7 @@ type Target struct {
 	Name string // as the user named it: the id, or the folder of the run
 }
 
-// Pause begins no more runs of the evaluation. Like Resume and Cancel, it returns a message that
+// Pause pauses the evaluation: no more runs begin. Like Resume and Cancel, it returns a message that
 // says so.
 func (t *Target) Pause(ctx context.Context) (string, error) {
 	status, err := t.Enqueuer().Pause(ctx, t.ID)

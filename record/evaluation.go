@@ -30,7 +30,7 @@ const (
 // StoppedByBudget is the Stopped of an evaluation whose budget leaves no room for another call.
 const StoppedByBudget = "budget"
 
-// Evaluation is an evaluation's record, which is stored beside its plan. Its Settings control
+// Evaluation is an evaluation's record, which is stored next to its plan. Its Settings control
 // execution and are not part of its identity.
 type Evaluation struct {
 	ID      eval.ID

@@ -1,5 +1,5 @@
 // Package record is the written form of a run's life: task payloads, Redis keys, run states,
-// the state of a run in progress, and result entries. It is the code beside docs/formats.md,
+// the state of a run in progress, and result entries. Its specification is docs/formats.md,
 // and every key and queue name is built here.
 //
 // It does no I/O: store sends the commands.

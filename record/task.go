@@ -14,7 +14,7 @@ import (
 // TaskVersion is the version of Task's JSON.
 const TaskVersion = 1
 
-// Task is the payload of one asynq task, which stands for one run. It holds no document text and no
+// Task is the payload of one asynq task, which represents one run. It holds no document text and no
 // key. The task's asynq type is its Kind.
 type Task struct {
 	Version    int       `json:"v"`

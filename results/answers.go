@@ -191,7 +191,7 @@ type response struct {
 	Status     string   `json:"status"`
 	Class      string   `json:"class,omitempty"`
 	Error      string   `json:"error,omitempty"`
-	Provider   string   `json:"provider"` // asked, likewise the model
+	Provider   string   `json:"provider"` // asked, like the model
 	Model      string   `json:"model"`
 	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model
 	FileA      string   `json:"file_a,omitempty"`

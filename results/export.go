@@ -280,7 +280,7 @@ type file struct {
 	write func(io.Writer) error
 }
 
-// both returns the files of a table: CSV under that name, and JSON Lines beside it.
+// both returns the files of a table: CSV under that name, and JSON Lines next to it.
 func both[T any](name string, t table[T], rows iter.Seq2[T, error]) []file {
 	return []file{
 		{name, func(w io.Writer) error { return t.csv(w, rows) }},
