@@ -22,17 +22,16 @@ const (
 type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 
 // Recover returns the tasks of dead workers to the head of queue, earliest pulls first. It returns
-// their owners by their IDs; "" for a task that had none. It uses up no attempt. IDs of tasks that
-// another process has returned meanwhile are not among them, so that IDs can be counted as deaths.
-// Any number of processes may call it at
-// once.
+// their owners by task ID; "" for a task that had none. It uses up no attempt. Tasks that another
+// process has returned meanwhile are not included, so that they can be counted as deaths. Any
+// number of processes may call it at once.
 //
 // alive is called once, unless no active task has an owner, with the owners found, each once.
 // Owners missing from its answer count as dead, permanently: such a worker must have stopped its
 // calls by then.
 //
-// Active tasks without an owner, pulled by something other than a Gate, are returned 30 s after
-// their lease ended, or at once if they have no lease. IDs without a task are removed.
+// Active tasks without an owner were pulled by something other than a Gate. They are returned 30 s
+// after their lease ended, or at once if they have no lease. IDs without a task are removed.
 func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned map[string]string, err error) {
 	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {
