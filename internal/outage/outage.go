@@ -30,8 +30,9 @@ func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 // changing Redis: rotating passwords, or loading a list of users.
 var denials = []string{"WRONGPASS ", "NOAUTH ", "NOPERM "}
 
-// deniedInScript are parts of the answers to a user who may run a script, but not a command in it:
-// of Redis up to 7.0, and since. They begin with ERR, and before 7.0 with the place in the script.
+// deniedInScript are parts of the replies to a user who may run a script, but not a command in it:
+// the first is that of Redis up to 7.0, the second that of later versions. Such replies begin with
+// ERR, before 7.0 with the place in the script.
 var deniedInScript = []string{"The user executing the script can't ", "ACL failure in script"}
 
 // Denied reports whether Redis refuses the user of a process that has worked before.
