@@ -142,25 +142,23 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	return nil
 }
 
-	swept   time.Time            // when limits without a worker were last searched for
-	dead    map[string]time.Time // workers whose heartbeat lapsed, with when that was first seen
-	missed  map[string]time.Time // likewise, those that hold tasks
+// isDead reports whether a worker that holds tasks has been dead for lastWords. beats says whether its
+// heartbeat is valid.
+func (r *Rescuer) isDead(worker string, beats bool) bool {
+	since, seen := r.missed[worker]
+	switch {
+	case beats:
+		delete(r.missed, worker)
+	case !seen:
+		r.missed[worker] = time.Now()
+	default:
+		return time.Since(since) >= lastWords
+	}
+	return false
 }
 
-// lastWords is how long after a worker was seen dead its tasks are returned. Redis may have been away:
-// then its process lives, has answers in hand, and tries to record them every second.
-const lastWords = 2 * time.Second
-
-// forgetMissed is how long a dead worker is remembered that holds no tasks any more.
-const forgetMissed = 10 * time.Minute
-
-// pinsOutlive is how long the limits of a worker stay in force after it was seen dead. A worker
-// that could not renew in time, because Redis was unreachable, continues under another ID and pins
-// the same limits again.
-const pinsOutlive = 4 * time.Second
-
-// pinsSweep is the time between two searches for limits without any heartbeat of a worker. A worker
-// of an earlier release makes such limits if its registration arrives after it was buried.
+// countDeaths counts the deaths of the workers that held tasks, given as owners by task. A worker
+// whose process continues under another ID has not died: Redis was away for too long.
 func (r *Rescuer) countDeaths(ctx context.Context, held map[string]string) error {
 	told, err := r.store.Told(ctx, slices.Compact(slices.Sorted(maps.Values(held))))
 	for task, owner := range held {
