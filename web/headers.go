@@ -13,8 +13,7 @@ import (
 )
 
 // What a browser may load and run. Our own pages load only their own files. The report contains its styles. asynqmon's
-// pages create styles as they run and contain scripts of known text; the fonts that they would load from elsewhere are
-// not needed.
+// pages create styles as they run and contain scripts of known text.
 const (
 	pagePolicy    = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 	reportPolicy  = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

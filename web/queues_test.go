@@ -93,14 +93,19 @@ func TestTasksAreListedFromTheLatest(t *testing.T) {
 	}
 }
 
-// Every page of asynqmon leads back to ours; its scripts, icons and data are as they were.
+// Every page of asynqmon leads back to ours, tells refusals and asks no other site; its scripts,
+// icons and data are as they were.
 func TestAsynqmonLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	const link = `<body><a href="/queues"`
 	for _, path := range []string{"/asynqmon/", "/asynqmon/queues/p", "/asynqmon/queues/openai:gpt-5.1/tasks/x"} {
-		if got, page := s.ask(http.MethodGet, path); got.code != http.StatusOK || strings.Count(page, link) != 1 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+		got, page := s.ask(http.MethodGet, path)
+		if got.code != http.StatusOK || strings.Count(page, link) != 1 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s answers %d, %q without one link back:\n%.1000s", path, got.code, got.header.Get("Content-Type"), page)
+		}
+		if strings.Count(page, tellsRefusals) != 1 || strings.Contains(page, "https://") {
+			t.Errorf("%s does not tell refusals, or names another site:\n%.1000s", path, page)
 		}
 	}
 	_, page := s.ask(http.MethodGet, "/asynqmon/")
@@ -139,9 +144,9 @@ func TestAsynqmonRunsNoArchivedTask(t *testing.T) {
 func TestAsynqmonShowsServersAndIDsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	text := s.pages.serving(t.Context(), []byte(`{"servers":[{"id":"x","host":"nowhere","pid":1,"queue_priorities":{"evalfleet":1}}]}`))
-	if !strings.Contains(string(text), `"queue_priorities":{}`) {
-		t.Errorf("a server whose worker is not known has queues: %s", text)
+	text := s.pages.serving(t.Context(), []byte(`{"servers":[{"id":"x","host":"nowhere","pid":1,"concurrency":220,"queue_priorities":{"evalfleet":1}}]}`))
+	if !strings.Contains(string(text), `"queue_priorities":{}`) || !strings.Contains(string(text), `"concurrency":220`) {
+		t.Errorf("a server whose worker is not known has queues or slots: %s", text)
 	}
 	_, page := s.ask(http.MethodGet, "/asynqmon/")
 	script := regexp.MustCompile(`src="(/asynqmon/static/js/main[^"]*)"`).FindStringSubmatch(page)
