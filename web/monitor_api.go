@@ -20,7 +20,7 @@ func runsArchived(r *http.Request) bool {
 }
 
 // truthful answers some of asynqmon's requests with what is true of a fleet: archived tasks do not
-// run again, a server's queues are those that its worker serves, and a task's id has dashes.
+// run again, a server's queues and slots are those of its worker, and a task's id has dashes.
 func (s *Server) truthful(monitor http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var change func(context.Context, []byte) []byte
@@ -53,8 +53,8 @@ func wholeIDs(_ context.Context, script []byte) []byte {
 	return bytes.Replace(script, []byte(cutID), []byte(keepID), 1)
 }
 
-// serving gives asynqmon's servers the queues that their workers serve. A worker pulls from all of
-// them under one name, which is all that asynq knows.
+// serving gives asynqmon's servers the queues and the slots of their workers. A worker pulls from
+// all queues under one name, and pulls more tasks than it has slots: asynq knows no more than that.
 func (s *Server) serving(ctx context.Context, answer []byte) []byte {
 	var all struct {
 		Servers []map[string]any `json:"servers"`
@@ -67,6 +67,7 @@ func (s *Server) serving(ctx context.Context, answer []byte) []byte {
 		queues := map[string]int{}
 		for _, worker := range workers.Workers {
 			if pid, _ := server["pid"].(float64); worker.Host == server["host"] && worker.Process == int(pid) {
+				server["concurrency"] = worker.Slots
 				for _, queue := range worker.Queues {
 					queues[queue] = 1
 				}
