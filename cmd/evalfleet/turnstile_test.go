@@ -19,6 +19,7 @@ type turnstile struct {
 	*httptest.Server
 	passes chan struct{}
 	held   atomic.Int64 // calls that wait here
+	left   atomic.Int64 // calls whose callers left while they waited here
 	open   func()       // lets every call through from now on
 }
 
@@ -46,6 +47,7 @@ func newTurnstile(t *testing.T, provider string) *turnstile {
 			proxy.ServeHTTP(w, r)
 		case <-r.Context().Done():
 			s.held.Add(-1)
+			s.left.Add(1)
 		}
 	}))
 	t.Cleanup(func() {
