@@ -138,6 +138,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 			f.mu.Unlock()
 		}
 	}()
+
 	list, all := f.Store.Active, time.Since(f.swept) > sweepEvery
 	if all || missed {
 		list = f.Store.Evaluations
@@ -146,6 +147,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ids = slices.AppendSeq(ids, maps.Keys(announced))
 	f.mu.Lock()
 	ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(f.busy)), maps.Keys(f.failed))
@@ -156,6 +158,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	memory, grace, err := f.limits.Memory(ctx)
 	if err != nil {
 		return nil, err
@@ -164,6 +167,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	anew := memory != f.memory && grace <= 0
@@ -184,16 +188,19 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 			maps.DeleteFunc(of, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
 		}
 	}
+
 	for id, has := range concluded {
 		if has && standings[id].Stopped != "" {
 			f.stopped[id] = true
 		}
 	}
+
 	for id, n := range f.busy {
 		if anew || !standings[id].Same(f.seen[id]) {
 			n.bring()
 		}
 	}
+
 	f.seen = standings
 	if !all && !missed {
 		f.pause = max(followEvery, time.Duration(len(ids))*followTimeEach)
@@ -258,6 +265,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 		f.mu.Unlock()
 		outcome, err = f.follow(ctx, id, following{stops: true, news: n, opened: f.again})
 	}
+
 	var rest time.Duration
 	switch {
 	case err == nil:
@@ -272,6 +280,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	default:
 		return err
 	}
+
 	_ = outage.Pause(ctx, rest)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -187,12 +187,14 @@ func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, me
 	if err != nil {
 		return nil, 0, err
 	}
+
 	var live []string
 	for worker, left := range beats {
 		if left > 0 {
 			live = append(live, worker)
 		}
 	}
+
 	told, err := s.Told(ctx, live)
 	if err != nil {
 		return nil, 0, err
@@ -207,6 +209,7 @@ func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, me
 			late = append(late, worker)
 		}
 	}
+
 	return late, silent, nil
 }
 

@@ -88,6 +88,7 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	if err != nil {
 		return d, err
 	}
+
 	collector := results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log})
 	drain := func(ctx context.Context) error {
 		n, err := collector.Drain(ctx)
@@ -105,12 +106,14 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 		_, err := choosePhase(ctx, f.Enqueuer(), sink, id)
 		return d, err
 	}
+
 	switch r.Status {
 	case record.StatusDone:
 		return d, f.finish(ctx, id, sink)
 	case record.StatusCancelled:
 		return d, f.Store.Expire(ctx, id)
 	}
+
 	return d, f.noteStop(ctx, r, sink)
 }
 
@@ -179,6 +182,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	if err != nil {
 		return Outcome{Record: r}, err
 	}
+
 	if how.opened != nil {
 		how.opened(id)
 	}
@@ -194,6 +198,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	case err != nil:
 		return outcome, err
 	}
+
 	err = outage.Through(ctx, func(ctx context.Context) (err error) {
 		if outcome, err = e.Outcome(ctx); err != nil {
 			return err
@@ -203,11 +208,13 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	if err != nil {
 		return outcome, err
 	}
+
 	if f.Conclude != nil {
 		if err := f.Conclude(ctx, outcome, sink); err != nil {
 			return outcome, err
 		}
 	}
+
 	if outcome.Early() && outcome.Known == nil { // it may resume at any time
 		return outcome, nil
 	}
@@ -224,11 +231,13 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 	if err != nil {
 		return r, nil, err
 	}
+
 	if f.Allow != nil {
 		if err := f.Allow(r); err != nil {
 			return r, nil, err
 		}
 	}
+
 	var hashes []string
 	for _, document := range e.Everything() {
 		hashes = append(hashes, document.Hash)
@@ -240,6 +249,7 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 	if err != nil {
 		return r, nil, err
 	}
+
 	sink, err := f.Open(ctx, r)
 	if err != nil {
 		return r, nil, err

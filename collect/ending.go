@@ -75,6 +75,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	if err != nil || e.cancelled || e.stopped != "" || len(e.paused) > 0 || e.forgotten {
 		return err == nil, err
 	}
+
 	e.due = open && complete && ended >= goal
 	return complete && ended >= goal, nil
 }
@@ -189,6 +190,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 	if err != nil {
 		return false, err
 	}
+
 	left := false
 	for i, phase := range r.Phases {
 		for queue, runs := range phase.Queues {
@@ -206,6 +208,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 			}
 		}
 	}
+
 	if !left {
 		return false, nil
 	}

@@ -56,11 +56,13 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 	if err := t.recount(ctx); err != nil {
 		return nil, err
 	}
+
 	if s.Retried != nil {
 		if err := t.without(ctx, s.Retried); err != nil {
 			return nil, err
 		}
 	}
+
 	e := &Evaluation{
 		ending: ending{
 			store: store, limits: ratelimit.NewAdmin(store.Client(), ratelimit.Config{Namespace: store.Keys().Namespace}),
@@ -116,6 +118,7 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 		default:
 			return nil
 		}
+
 		if err == nil {
 			continue
 		}

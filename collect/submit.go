@@ -59,6 +59,7 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 			known = known || phase.Succeeded+phase.Failed > 0
 		}
 	}
+
 	limits := f.Limits()
 	if known {
 		s.Settle = Settle(f.Store, limits, id, f.Log)
@@ -70,6 +71,7 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	if err != nil {
 		return receipt, false, err
 	}
+
 	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
 	if err == nil && recorded == nil { // it has no calls, and cannot know others
 		err = limits.Reseed(ctx, string(id), memory, func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
@@ -80,6 +82,7 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	if err != nil && !errors.Is(err, ratelimit.ErrMemory) { // after ErrMemory, it stays closed until it is restored
 		return receipt, false, err
 	}
+
 	closed, unsure, err := toRestore(ctx, limits, id, s.Settings.Budget() > 0)
 	return receipt, closed || unsure && recorded != nil, err
 }

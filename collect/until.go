@@ -45,6 +45,7 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	phase := slices.Index(plan.Phases(e), eval.KindPairwise)
 	if phase < 0 || phase >= len(s.Record.Phases) || !plan.Prefixes(e) {
 		return nil, nil
@@ -64,6 +65,7 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 			u.noted = stored.Stopped.Known
 		}
 	}
+
 	return u, u.rule.Check()
 }
 
@@ -91,6 +93,7 @@ func (u *until) look(ctx context.Context) error {
 		}
 		ended++
 	}
+
 	for last := u.rule.Look(ended / u.each); u.looked < last && u.known == nil; {
 		look := last
 		if u.stopped {
@@ -102,6 +105,7 @@ func (u *until) look(ctx context.Context) error {
 		}
 		u.looked, u.known = look, known
 	}
+
 	return nil
 }
 

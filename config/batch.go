@@ -57,6 +57,7 @@ func (b *batch) line(at place, line []byte) {
 	if !ok {
 		return
 	}
+
 	before, values := len(b.problems), j.values(members, "")
 	id := b.text(at, values, "custom_id")
 	if method := b.text(at, values, "method"); method != "" && method != "POST" {

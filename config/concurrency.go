@@ -55,6 +55,7 @@ func (c concurrency) charged(known map[string]catalog.Entry) {
 // concurrency reads a concurrency block.
 func (y *yamlFile) concurrency(v value) concurrency {
 	c := concurrency{timeouts: map[string]time.Duration{}, groups: map[string]groupProvider{}}
+
 	y.mapping(v, keys{
 		"enabled": func(v value) {
 			if !y.boolean(v) {

@@ -99,6 +99,7 @@ func (set *documentSet) add(doc foundDocument) {
 			return
 		}
 	}
+
 	if doc.id == eval.Tie {
 		s.refuse(doc.at, "rename the document", "a document cannot be named %s, because verdicts use it for ties", eval.Tie)
 		return

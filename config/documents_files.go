@@ -37,6 +37,7 @@ func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 			}
 		}
 	}
+
 	return written
 }
 
@@ -75,6 +76,7 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 		set.draft.refuse(at, "", "%s: %v", pattern, cause(err))
 		return nil, false
 	}
+
 	slices.Sort(names)
 	var files []match
 	for _, name := range names {
@@ -92,6 +94,7 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 			return nil, false
 		}
 	}
+
 	return files, true
 }
 
@@ -124,6 +127,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 		glob.WriteString(escapeGlob.Replace(s))
 		extract.WriteString(regexp.QuoteMeta(s))
 	}
+
 	for _, m := range placeholder.FindAllStringSubmatchIndex(pattern, -1) {
 		literal(pattern[end:m[0]])
 		name := pattern[m[2]:m[3]]
@@ -136,6 +140,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 		extract.WriteString("(?P<" + name + ">[^/]+?)")
 		end = m[1]
 	}
+
 	literal(pattern[end:])
 	extract.WriteString("$")
 	if !seen["candidate"] {
@@ -146,6 +151,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 	if !ok {
 		return pattern
 	}
+
 	names := regexp.MustCompile(extract.String())
 	for _, file := range matches {
 		m := names.FindStringSubmatch(file.name)
@@ -159,6 +165,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 		doc.id = answerID(doc.item, doc.candidate)
 		set.addFile(file.path, doc)
 	}
+
 	return pattern
 }
 

@@ -32,17 +32,20 @@ func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 			return env, env, nil
 		}
 	}
+
 	var problems findings
 	text, ok := problems.readText(path, maxSettings)
 	if !ok {
 		return nil, nil, problems.problems
 	}
+
 	values, err := godotenv.UnmarshalBytes(text)
 	if err != nil {
 		at := place{file: path, line: failingLine(text)}
 		problems.refuse(at, "want one NAME=value per line; quote values with spaces", "this line cannot be read")
 		return nil, nil, problems.problems
 	}
+
 	keys = func(name string) (string, bool) {
 		if value, ok := env(name); ok {
 			return value, true
@@ -53,12 +56,14 @@ func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 	if !found {
 		return keys, keys, nil
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, given := env(name); !given && isSetting(name) {
 			problems.refuse(place{file: path, path: name}, "set it in the environment, or name the file with --env-file "+path,
 				"only keys are read from a .env file that was not named")
 		}
 	}
+
 	return env, keys, problems.err()
 }
 

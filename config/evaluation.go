@@ -181,12 +181,14 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 	case paired || s.asked.Panel == nil:
 		s.noJudges(s.top)
 	}
+
 	var set documentSet
 	if documents != nil {
 		set = s.documents(y, *documents)
 	} else {
 		s.refuse(s.top, `add documents: ["docs/*.md"]`, "documents are missing")
 	}
+
 	if items != nil {
 		s.itemsFile(y, *items, set)
 	}
@@ -254,6 +256,7 @@ func (s *draft) finish() (*Submission, error) {
 			Kind:  ratelimit.Concurrency, Max: int64(own.max),
 		}, at: own.at})
 	}
+
 	s.settings.Limits = slices.DeleteFunc(s.combine(limits, s.top.file), s.neverMet)
 	if s.budget.nano > 0 {
 		s.settings.Limits = append(s.settings.Limits, ratelimit.Budget(string(s.asked.ID()), s.budget.nano))
@@ -349,6 +352,7 @@ func (s *draft) ownBound() bound {
 		}
 		own, source = bound{n, place{path: variable}}, "environment"
 	}
+
 	if flag := s.options.MaxConcurrency; flag != nil {
 		at := place{path: "--max-concurrency"}
 		if *flag < 1 {
@@ -356,6 +360,7 @@ func (s *draft) ownBound() bound {
 		}
 		own, source = bound{*flag, at}, "flag"
 	}
+
 	sum, all := s.caps()
 	switch {
 	case source != "":
@@ -369,6 +374,7 @@ func (s *draft) ownBound() bound {
 	default:
 		own, source = bound{max: DefaultConcurrency}, "default"
 	}
+
 	s.settings.ConcurrencySource = source
 	return own
 }

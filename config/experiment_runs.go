@@ -29,6 +29,7 @@ func (x *experiment) finish() (*Submission, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s.Queues = queues
 	if x.judging {
 		return s, nil
@@ -106,6 +107,7 @@ func (x *experiment) queues() ([]prompto.Queue, []limit) {
 			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts per minute, at least 1", "got %d", most)
 		}
 	}
+
 	only := x.asked.Name
 	var rates []ownRate
 	switch {
@@ -116,6 +118,7 @@ func (x *experiment) queues() ([]prompto.Queue, []limit) {
 	case o.MaxQueriesFile != "":
 		x.warn(place{path: maxQueriesJSONFlag}, "add "+parallelFlag, "ignored: without %s all prompts go through one queue", parallelFlag)
 	}
+
 	layout := prompto.NewQueues(most, only, ratesOf(rates))
 	for _, who := range x.senders {
 		x.settings.Groups = append(x.settings.Groups, layout.Add(who.Sender, who.prompts))
@@ -132,5 +135,6 @@ func (x *experiment) queues() ([]prompto.Queue, []limit) {
 			}, at: place{path: maxQueriesFlag}})
 		}
 	}
+
 	return layout.All(), limits
 }

@@ -44,6 +44,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}) == "after_retries"
 		}),
 	})
+
 	for _, set := range settings { // after the preset, wherever that is written
 		set()
 	}

@@ -33,6 +33,7 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 		f.refuse(at, "", "%v", cause(err))
 		return nil, false
 	}
+
 	if int64(len(text)) > limit {
 		size := "more"
 		if info, err := file.Stat(); err == nil {
@@ -41,6 +42,7 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 		f.refuse(at, "", "%s is too large: at most %d bytes are read", size, limit)
 		return nil, false
 	}
+
 	if offset := invalidUTF8(text); offset >= 0 {
 		f.refuse(at, "save it as UTF-8", "not UTF-8: byte %d is not part of a character", offset)
 		return nil, false

@@ -73,6 +73,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	if !ok {
 		return nil, found.problems
 	}
+
 	y, root, ok := parseYAML(path, text, &found)
 	if !ok {
 		return nil, found.problems
@@ -168,5 +169,6 @@ func (f *Fleet) Endpoints(env, keys Lookup) error {
 		}
 		f.Providers[e.provider] = entry
 	}
+
 	return found.err()
 }

@@ -16,6 +16,7 @@ func FolderSubmission(dir string, judges []string, o Options) (*Submission, erro
 	if err != nil {
 		return nil, err
 	}
+
 	at := place{path: "--judge"}
 	for _, target := range judges {
 		var judge eval.Judge
@@ -24,6 +25,7 @@ func FolderSubmission(dir string, judges []string, o Options) (*Submission, erro
 			s.judgesAt = append(s.judgesAt, at)
 		}
 	}
+
 	if len(judges) == 0 {
 		s.refuse(at, "name one, for example --judge simulator:careful", "a folder needs a judge")
 	}

@@ -58,6 +58,7 @@ func hint(key string, known []string) string {
 	case elsewhere[meant] != "":
 		return elsewhere[meant]
 	}
+
 	name := key
 	if !slices.Contains(overrideNames, key) {
 		name = wording.Nearest(key, overrideNames)
@@ -191,6 +192,7 @@ func syntaxHint(message, line string) string {
 	case strings.Contains(message, "unknown escape character"):
 		return "write paths with /, or put the text in single quotes"
 	}
+
 	return ""
 }
 

@@ -41,6 +41,7 @@ func Experiments(dir string) ([]Input, error) {
 	if err != nil {
 		return nil, Problems{{Message: err.Error()}}
 	}
+
 	var found []fs.FileInfo
 	for _, entry := range entries {
 		if ext := filepath.Ext(entry.Name()); ext != ".jsonl" && ext != ".csv" {
@@ -51,6 +52,7 @@ func Experiments(dir string) ([]Input, error) {
 			found = append(found, info)
 		}
 	}
+
 	if len(found) == 0 {
 		return nil, Problems{{File: dir, Message: "the folder has no experiment", Fix: "want files that end with .jsonl or .csv"}}
 	}
@@ -99,6 +101,7 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 	if err != nil {
 		return refuse(err)
 	}
+
 	own := path // the evaluation's folder
 	if !in.Folder {
 		own = filepath.Dir(path)
@@ -112,6 +115,7 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 	if len(opened) == 0 {
 		return "", "", nil, loaded
 	}
+
 	for _, path := range opened {
 		absolute, err := filepath.Abs(path)
 		if err != nil {
@@ -123,6 +127,7 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 		}
 		paths = append(paths, filepath.Join(filepath.Base(own), name))
 	}
+
 	return dir, file, paths, nil
 }
 

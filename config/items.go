@@ -51,6 +51,7 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 		same("category", string(had), string(has))
 		item.Categories = f.categories
 	}
+
 	for name, text := range f.fields {
 		if item.Facts == nil {
 			item.Facts = map[string]string{}
@@ -104,6 +105,7 @@ func (s *draft) categories(at place, name string, given any) (categories []strin
 			categories = append(categories, text)
 		}
 	}
+
 	slices.Sort(categories)
 	categories = slices.Compact(categories)
 	if len(categories) > maxCategories {
@@ -136,6 +138,7 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 	if !ok {
 		return
 	}
+
 	known, unknown := 0, 0
 	seen := map[string]place{}
 	s.jsonLines(path, bytes.NewReader(text), func(at place, values map[string]any) {
@@ -172,6 +175,7 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 			set.merge(&s.asked.Items[i], f, at)
 		}
 	})
+
 	switch {
 	case known == 0 && unknown > 0:
 		s.refuse(v.place, `each line names an item in "item"`, "no document belongs to any item of %s", path)
@@ -196,6 +200,7 @@ func (s *draft) showFacts() {
 		}
 		texts = append(texts, *text)
 	}
+
 	shows := slices.ContainsFunc(texts, prompt.ShowsReference)
 	var fields []string
 	for _, text := range texts {
@@ -225,6 +230,7 @@ func (s *draft) showFacts() {
 			item.Facts[eval.ReferenceFact], item.Reference = item.Reference, ""
 		}
 	}
+
 	for _, name := range fields {
 		if !met[name] {
 			s.refuse(s.top, "list it in documents: {fields: [...]}, or set it in items", "a template shows [[item.%s]], which no item has", name)

@@ -65,6 +65,7 @@ func (j jsonText) object(fix string) (members []member, ok bool) {
 		j.refuse(j.place(len(j.text)-len(rest), ""), fix, "there is text after the object")
 		return nil, false
 	}
+
 	if j.repeated() {
 		return nil, false
 	}
@@ -77,6 +78,7 @@ func (j jsonText) repeated() (found bool) {
 		seen map[string]bool // nil: in a list
 		key  bool            // the next token is a key
 	}
+
 	levels := []level{{}}
 	decoder := json.NewDecoder(bytes.NewReader(j.text))
 	for {

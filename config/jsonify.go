@@ -47,6 +47,7 @@ func (s *draft) setJsonify() {
 			needed = true
 		}
 	}
+
 	switch {
 	case j == nil && !needed:
 		return
@@ -61,6 +62,7 @@ func (s *draft) setJsonify() {
 	case !needed:
 		s.warn(s.jsonifyAt, "remove it", "all models return JSON in one call, so jsonify has no effect")
 	}
+
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
 	if can, ok := s.reachable(s.jsonifyAt, writer); ok && can.JSON == providers.JSONNone {
 		s.refuse(s.jsonifyAt, "use a model that has it, for example jsonify: {provider: openai, model: gpt-4.1-mini}",

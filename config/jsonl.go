@@ -57,6 +57,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	if !ok {
 		return name
 	}
+
 	file, err := set.draft.open(path)
 	if err != nil {
 		y.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
@@ -72,6 +73,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 			}
 		}
 	}
+
 	return name
 }
 
@@ -139,12 +141,14 @@ func (a *answers) line(at place, values map[string]any) {
 	}{{&a.id, &doc.id}, {&a.item, &doc.item}, {&a.candidate, &doc.candidate}, {&a.question, &doc.question}, {&a.reference, &doc.reference}} {
 		ok = a.take(at, values, part.field, part.into) && ok
 	}
+
 	doc.categories, doc.fields, ok = a.takeFacts(at, values, ok)
 	if _, has := values[a.text.name]; !has {
 		at.path = a.text.name
 		s.refuse(at, didYouMean(a.text.name, slices.Collect(maps.Keys(values)))+" (choose with documents: {text: …})", "the field is missing")
 		return
 	}
+
 	if !a.take(at, values, &a.text, &doc.text) || !ok {
 		return
 	}
@@ -152,6 +156,7 @@ func (a *answers) line(at place, values map[string]any) {
 		s.refuse(at, "", "the text of %d bytes is too large: at most %d are read", len(doc.text), maxText)
 		return
 	}
+
 	if doc.id == "" {
 		if doc.candidate == "" {
 			s.refuse(at, "give each line an id, or an item and a candidate", "the document has no id")

@@ -32,6 +32,7 @@ func LoadJudgeFolder(dir string, templates, judges []string, o Options) (*JudgeF
 	if err != nil {
 		return nil, err
 	}
+
 	f := &JudgeFolder{dir: dir}
 	for _, name := range listed(templates) {
 		f.template(x, name)
@@ -40,11 +41,13 @@ func LoadJudgeFolder(dir string, templates, judges []string, o Options) (*JudgeF
 	if !ok {
 		return nil, x.err()
 	}
+
 	j := jsonText{findings: &x.findings, file: path, text: text}
 	members, ok := j.object(`for example {"gpt-4o": {"api": "openai", "model_name": "gpt-4o", "parameters": {"temperature": 0}}}`)
 	if !ok {
 		return nil, x.err()
 	}
+
 	for _, name := range listed(judges) {
 		f.judge(x, j, name, members)
 	}
@@ -79,6 +82,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 		x.refuse(place{file: j.file}, didYouMean(name, names), "unknown judge %s", printable(name))
 		return
 	}
+
 	at := j.place(members[i].at, name)
 	if members[i].value[0] != '{' {
 		x.refuse(at, "want an object with api, model_name and parameters", "got %s", printable(string(members[i].value)))

@@ -40,6 +40,7 @@ func (y *yamlFile) judges(v value, s *draft) {
 			s.judgesAt = append(s.judgesAt, modelAt)
 		}
 	})
+
 	if isEmptyList(v.node) {
 		s.noJudges(v.place)
 	}
@@ -137,6 +138,7 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.refuse(at, "set grounding: off, use another model, or set its search under providers."+judge.Provider+".models",
 			"%s has no known web search", judge.Target())
 	}
+
 	request := providers.Request{Reason: reasoned}
 	request.ReasoningEffort, _ = judge.Overrides["reasoning_effort"].(string)
 	effort, refused := can.Effort(&request)
@@ -144,6 +146,7 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take reasoning_effort: %s, so it is not sent", judge.Target(), request.ReasoningEffort)
 	}
+
 	if _, asked := judge.Overrides["temperature"]; asked && !can.TakesTemperatureAt(effort) {
 		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take a temperature here, so it is not sent", judge.Target())
@@ -152,6 +155,7 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.warn(at, "set at most that, or say max_output under providers."+judge.Provider+".models",
 			"%s writes at most %d tokens, and may refuse max_completion_tokens: %d", judge.Target(), can.MaxOutput, int(most))
 	}
+
 	switch {
 	case !reasoned || can.Reasoning != providers.ReasoningNone:
 	case s.asked.Reasoning == eval.Required:
@@ -175,6 +179,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 		"max_completion_tokens": func(v value) any { return float64(y.integer(v, 1, math.MaxInt32)) },
 		"reasoning_effort":      func(v value) any { return y.oneOf(v, providers.Efforts) },
 	}
+
 	reserved := map[string]bool{"model": true, "messages": true, "stream": true, "n": true, "response_format": true}
 	y.entries(v, func(key string, v value) {
 		switch read, ok := check[key]; {

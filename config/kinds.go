@@ -54,6 +54,7 @@ func (y *yamlFile) criteria(v value) []eval.Criterion {
 		}
 		all = append(all, c)
 	})
+
 	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [factuality, style]", "criteria are missing")
 	}
@@ -109,6 +110,7 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
 		s.refuse(v.key, "give items at least two documents each", "no item has two documents to compare")
 	}
+
 	return pairwise
 }
 
@@ -152,6 +154,7 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 		}
 		return pairs, named
 	}
+
 	mode, share, hasShare := strings.Cut(word, ":")
 	switch {
 	case word == string(eval.PairsAll):
@@ -168,6 +171,7 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 		}
 		y.mismatch(v, want)
 	}
+
 	return eval.Pairs{Mode: eval.PairsAll}, nil
 }
 

@@ -24,6 +24,7 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 			}
 		}
 	}
+
 	byID := map[string]int{}
 	var all []ratelimit.Limit
 	for _, l := range limits {
@@ -35,6 +36,7 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 		byID[id] = len(all)
 		all = append(all, l.Limit)
 	}
+
 	return all
 }
 
@@ -108,6 +110,7 @@ func beats(a, b ratelimit.Limit) bool {
 	if b.Adaptive && (!a.Adaptive || a.Scope != b.Scope) { // b may be cut below a
 		return false
 	}
+
 	switch {
 	case a.Kind == ratelimit.Concurrency:
 		return a.Max <= b.Max
@@ -122,6 +125,7 @@ func beats(a, b ratelimit.Limit) bool {
 	case a.Window.Shape != "":
 		return rate(a) <= rate(b) && within(a, a.Window.Length) <= burst(b)
 	}
+
 	return rate(a) <= rate(b) && burst(a) <= burst(b)
 }
 

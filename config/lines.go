@@ -93,11 +93,13 @@ func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok boo
 		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
 		return nil, false
 	}
+
 	if offset := halfCharacter(line); offset >= 0 {
 		at.column = offset + 1
 		s.refuse(at, "write the character itself, or both surrogates", "%s is half of a surrogate pair, which is not text", line[offset:offset+6])
 		return nil, false
 	}
+
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	err := decoder.Decode(&values)
@@ -112,6 +114,7 @@ func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok boo
 		s.refuse(at, "write one JSON object per line", "not a JSON object: %s", reason(err))
 		return nil, false
 	}
+
 	return values, true
 }
 
@@ -220,6 +223,7 @@ func withoutNaN(text []byte, with string) []byte {
 		}
 		out = append(out, c)
 	}
+
 	return out
 }
 

@@ -135,6 +135,7 @@ func (s *draft) runsJSON(from io.Reader) {
 		s.refuse(at, "", "%v", err)
 		return
 	}
+
 	text = bytes.TrimPrefix(text, byteOrderMark)
 	const fix = `want a JSON array of runs, for example [{"provider": "openai", "model": "gpt-5-mini", "file_a": "a.md", "file_b": "b.md"}]`
 	var syntax *json.SyntaxError
@@ -159,6 +160,7 @@ func (s *draft) runsJSON(from io.Reader) {
 		s.refuse(at, fix, "got something else")
 		return
 	}
+
 	if y, root, ok := parseYAML(stdin, text, &s.findings); ok {
 		s.listRuns(y.runs(root), ".", true)
 	}

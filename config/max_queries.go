@@ -43,6 +43,7 @@ func (s *draft) ownRates(path string) []ownRate {
 	if !ok {
 		return nil
 	}
+
 	var rates []ownRate
 	first := map[string]ownRate{}
 	add := func(r ownRate, value member) {
@@ -55,6 +56,7 @@ func (s *draft) ownRates(path string) []ownRate {
 		first[r.Queue()] = r
 		rates = append(rates, r)
 	}
+
 	for _, m := range members {
 		if len(m.value) == 0 || m.value[0] != '{' {
 			at := j.place(m.at, m.key)
@@ -69,6 +71,7 @@ func (s *draft) ownRates(path string) []ownRate {
 			add(r, of)
 		}
 	}
+
 	return rates
 }
 

@@ -20,6 +20,7 @@ func (s *draft) outputs(runs []writtenRun, whole []bool, dir string) {
 		draft: s, named: s.namedRuns(runs), working: realPath("."),
 		read: map[string]string{}, writers: map[written]string{}, folders: map[string]string{},
 	}
+
 	for _, file := range s.asked.Runs.Files {
 		o.read[realPath(inFolder(dir, file.ID))] = file.ID
 	}
@@ -121,12 +122,14 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		s.refuse(r.outAt, didYouMean(unknown, promptforge.Placeholders()), "no placeholder %s", unknown)
 		return "", false
 	}
+
 	name = filepath.Clean(filepath.FromSlash(promptforge.Name(o.named, r.out, i)))
 	if r.anywhere {
 		if absolute, err := filepath.Abs(name); err == nil {
 			name = absolute
 		}
 	}
+
 	switch {
 	case !harmless.IsName(r.out):
 		s.refuse(r.outAt, "use printable characters", "%.60q cannot be a path", r.out)
@@ -147,6 +150,7 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	default:
 		return name, true
 	}
+
 	return "", false
 }
 
@@ -170,6 +174,7 @@ func (o *outputs) free(r writtenRun, name string) bool {
 		s.refuse(r.outAt, "choose another path", "%s is a folder, because run %s writes into it", name, other)
 		return false
 	}
+
 	for above := range foldersOf(name) {
 		other, taken := o.writers[written{here, strings.ToLower(above)}]
 		info, err := os.Stat(above)
@@ -182,12 +187,14 @@ func (o *outputs) free(r writtenRun, name string) bool {
 			return false
 		}
 	}
+
 	if replaceable := s.options.Replaceable; replaceable != nil && !r.anywhere {
 		if err := replaceable(name); err != nil {
 			s.refuse(r.outAt, "", "cannot write %s: %v", filepath.ToSlash(name), err)
 			return false
 		}
 	}
+
 	return true
 }
 

@@ -94,6 +94,7 @@ func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int
 		s.refuse(at, fix, "no document belongs to item %q", printable(item))
 		return pair, at, false
 	}
+
 	for i, name := range pairColumns[1:] {
 		candidate, at := cell(name)
 		documents := set.answers[[2]string{item, candidate}]
@@ -109,6 +110,7 @@ func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int
 			return pair, at, false
 		}
 	}
+
 	if pair[0] == pair[1] {
 		s.refuse(at, "", "a document is compared with itself")
 		return pair, at, false

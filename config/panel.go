@@ -60,6 +60,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 		all = append(all, agent)
 		s.agentsAt = append(s.agentsAt, modelAt)
 	})
+
 	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [{name: prosecutor, model: simulator:careful}]", "agents are missing")
 	}
@@ -116,6 +117,7 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 		}
 		all = append(all, d)
 	})
+
 	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [{id: clarity, name: Clarity, description: …}]", "dimensions are missing")
 	}

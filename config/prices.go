@@ -30,6 +30,7 @@ func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 			y.refuse(v.key, `write "provider:model", or "provider:prefix*"`, "%q does not name a model", target)
 			return
 		}
+
 		var p providers.Price
 		others := keys{
 			"search": func(v value) { p.Search = y.dollars(v) },
@@ -171,6 +172,7 @@ func (s *draft) priceEveryone() {
 			unbounded = append(unbounded, asked.Name)
 		}
 	}
+
 	if len(prices) > 0 {
 		s.settings.Prices = prices
 	}
@@ -179,6 +181,7 @@ func (s *draft) priceEveryone() {
 		s.warn(s.budget.at, "add overrides: {max_completion_tokens: …} to them",
 			"answers of unlimited length can exceed the budget: those of %s", strings.Join(slices.Compact(unbounded), ", "))
 	}
+
 	if s.budget.nano > 0 && s.demands(s.asked.Grounded) {
 		s.warn(s.budget.at, "lower the budget accordingly, or set grounding: off",
 			"searches can exceed the budget, because their cost cannot be bounded before the call")

@@ -31,6 +31,7 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 		_, isConfigured := configured[canonical]
 		before, twice := first[canonical]
 		first[canonical] = v.key
+
 		switch {
 		case !providerName.MatchString(name):
 			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a valid provider name")
@@ -69,11 +70,13 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 		"client_cert": func(v value) { e.CertFile = y.absolute(v) },
 		"client_key":  func(v value) { e.KeyFile = y.absolute(v) },
 	}
+
 	for name := range private {
 		if !ofOperator {
 			private[name] = func(v value) { y.refuse(v.key, "set it in the fleet's --config", "an evaluation file has no %s", name) }
 		}
 	}
+
 	maps.Copy(known, private)
 	y.mapping(v, known)
 	if (e.CertFile == "") != (e.KeyFile == "") {
@@ -112,6 +115,7 @@ func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 				y.refuse(v.key, "write {env: VARIABLE} or the value", "no value")
 			}
 		}
+
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsettable, canonical) || strings.HasPrefix(canonical, "Proxy-"):
 			y.refuse(v.key, "", "this header cannot be set")

@@ -22,6 +22,7 @@ func (y *yamlFile) retry(v value, r *record.Retry) {
 			read(v)
 		}
 	}
+
 	calls := func(v value) { r.MaxAttempts = y.integer(v, 1, math.MaxInt32) }
 	y.mapping(v, keys{
 		"max_attempts":  once(&r.MaxAttempts, calls),

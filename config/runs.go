@@ -198,6 +198,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 			return 0, false
 		}
 	}
+
 	m := eval.Judge{Provider: r.provider, Model: r.model, Overrides: r.overrides}
 	m.Name = m.Target()
 	if len(r.overrides) > 0 {
@@ -207,6 +208,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 		}
 		m.Name += " " + string(settings)
 	}
+
 	if i, ok := l.models[m.Name]; ok {
 		return i, true
 	}
@@ -242,6 +244,7 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 	if !ok {
 		return 0, false
 	}
+
 	text := string(read)
 	hash := eval.TextHash(text)
 	s.texts[hash] = text

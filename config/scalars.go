@@ -65,6 +65,7 @@ func (y *yamlFile) integer(v value, low, high int) int {
 			}
 		}
 	}
+
 	want := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if high == math.MaxInt32 {
 		want = fmt.Sprintf("a whole number of at least %d", low)
@@ -74,6 +75,7 @@ func (y *yamlFile) integer(v value, low, high int) int {
 			want += "; write " + hint
 		}
 	}
+
 	y.mismatch(v, want)
 	return low
 }
@@ -178,6 +180,7 @@ func (y *yamlFile) free(v value, budget *int) any {
 		}
 		return nil
 	}
+
 	switch x := v.node.(type) {
 	case *ast.NullNode:
 		return nil
@@ -199,6 +202,7 @@ func (y *yamlFile) free(v value, budget *int) any {
 		}
 		return f
 	}
+
 	if s, ok := scalar(v.node); ok {
 		return s
 	}

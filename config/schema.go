@@ -39,6 +39,7 @@ func Schema(kind string) ([]byte, error) {
 	if !slices.Contains(SchemaKinds, kind) {
 		return nil, fmt.Errorf("no schema for %q: want %s", kind, strings.Join(SchemaKinds, " or "))
 	}
+
 	schema := maps.Clone(file.Definitions[kind])
 	used := map[string]any{}
 	var follow func(any)

@@ -21,6 +21,7 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 			different++
 		}
 	}
+
 	texts := fmt.Sprintf("(%s, %d bytes)", wording.Counted(different, "different text"), bytes)
 	var asked []string
 	if len(e.Documents) > 0 {
@@ -35,6 +36,7 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		asked = append(asked, fmt.Sprintf("%s of %s %s%s", wording.Counted(len(e.Documents), "document"), wording.Counted(itemsOf(e), "item"), texts, judged))
 		texts = ""
 	}
+
 	if s.Settings.Votes != "" {
 		votes, err := eval.DecodeVotes(s.Texts[s.Settings.Votes])
 		if err != nil {
@@ -42,6 +44,7 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		}
 		asked = append(asked, wording.Counted(len(votes), "vote")+" of people")
 	}
+
 	if e.Runs != nil {
 		files := strings.TrimSpace(wording.Counted(len(e.Runs.Files), "file") + " " + texts)
 		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", wording.Counted(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
@@ -55,9 +58,11 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		runs += p.Runs()
 		phases = append(phases, fmt.Sprintf("%s of %s", p.Kind(), wording.Counted(p.Runs(), "run")))
 	}
+
 	if len(plans) == 0 {
 		return fmt.Sprintf("%s (%s): %s. No calls are made.", e.Name, e.ID(), strings.Join(asked, "; ")), nil
 	}
+
 	return fmt.Sprintf("%s (%s): %s. %s: %s, %s in all.%s",
 		e.Name, e.ID(), strings.Join(asked, "; "),
 		wording.Counted(len(plans), "phase"), strings.Join(phases, ", "), wording.Counted(runs, "run"), s.inFlight()), nil

@@ -51,6 +51,7 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	} else if text, ok := s.readText(path, maxVotes); ok {
 		list.readTable(s.newTable(path, text, pairColumns))
 	}
+
 	if len(s.problems) > before {
 		return
 	}
@@ -93,6 +94,7 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 		return
 	}
 	defer file.Close()
+
 	l.jsonLines(path, file, func(at place, values map[string]any) {
 		names := slices.Sorted(maps.Keys(values))
 		words := map[string]string{}
@@ -151,10 +153,12 @@ func (l *voteList) take(names []string, cell func(name string) (string, place)) 
 			return
 		}
 	}
+
 	pair, _, ok := l.set.pair(cell)
 	if !ok {
 		return
 	}
+
 	if column := l.winnerOf(names); column != "" {
 		annotator := unnamed
 		if slices.Contains(names, annotatorColumn) {
@@ -167,6 +171,7 @@ func (l *voteList) take(names []string, cell func(name string) (string, place)) 
 		l.vote(annotator, word, pair, at)
 		return
 	}
+
 	for _, name := range names {
 		if slices.Contains(pairColumns, name) {
 			continue

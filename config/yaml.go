@@ -55,12 +55,14 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 		y.refuse(top, syntaxHint(err.Error(), lineOf(text, top.line)), "not valid YAML: %v", err)
 		return y, value{}, false
 	}
+
 	var bodies []ast.Node
 	for _, doc := range parsed.Docs {
 		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
 			bodies = append(bodies, doc.Body)
 		}
 	}
+
 	switch len(bodies) {
 	case 0:
 		y.refuse(top, "", "the file is empty")
@@ -70,6 +72,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 		y.refuse(y.at(bodies[1], ""), "put it into a separate file", "a second YAML document starts here")
 		return y, value{}, false
 	}
+
 	ast.Walk(anchorCollector(y.anchors), bodies[0])
 	root, ok = y.resolve(bodies[0], "", 0)
 	return y, root, ok
@@ -118,6 +121,7 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 			return value{place: at, key: at, node: n, depth: depth}, true
 		}
 	}
+
 	y.refuse(at, "", "the alias refers to itself")
 	return value{}, false
 }
@@ -199,6 +203,7 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 		y.mismatch(v, want)
 		return
 	}
+
 	var base *value
 	for _, entry := range entries {
 		key, at := entry.Key.GetToken().Value, y.at(entry.Key, v.path)
@@ -222,6 +227,7 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 			visit(key, child, false)
 		}
 	}
+
 	if base != nil {
 		y.merged(*base, func(key string, child value, _ bool) { visit(key, child, true) })
 	}

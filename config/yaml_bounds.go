@@ -69,5 +69,6 @@ func checkTokens(tokens token.Tokens) error {
 			return errTooDeep
 		}
 	}
+
 	return nil
 }

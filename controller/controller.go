@@ -175,6 +175,7 @@ func (c *Controller) active(ctx context.Context) (evaluations, error) {
 			return evaluations{}, err
 		}
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plans = found.plans

@@ -101,17 +101,20 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	workers := 0
 	for _, holds := range alive {
 		if holds {
 			workers++
 		}
 	}
+
 	tell(workersAlive, float64(workers))
 	seen, err := c.look(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	orphans, err := c.orphans(ctx, seen.depths)
 	if err != nil {
 		return nil, err
@@ -122,6 +125,7 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if known {
 		tell(limiterEpoch, seconds(since))
 	}
@@ -199,6 +203,7 @@ func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, t
 		runs[name] = all
 		desired[name] += q.Desired
 	}
+
 	for name, depth := range depths {
 		for state, n := range map[string]int{"pending": depth.Pending, "active": depth.Active, "due": depth.Due, "delayed": depth.Delayed} {
 			tell(queueTasks, float64(n), name, state)
@@ -231,6 +236,7 @@ func tellLimits(s *seen, tell tell) {
 		}
 		tell(limitWaiting, float64(u.Waiting), id, kind)
 	}
+
 	budgets.tell(tell)
 	for _, cooling := range s.cooldowns {
 		if scope, ok := ratelimit.CooldownScope(cooling.ID); ok {

@@ -24,6 +24,7 @@ func (c *Controller) gatherAsynq(tell tell) {
 		c.log.Debug().Err(err).Msg("cannot list asynq's queues")
 		return
 	}
+
 	for _, name := range queues {
 		if record.SharedQueue(name) != name {
 			continue

@@ -31,6 +31,7 @@ func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell te
 	if err != nil {
 		return err
 	}
+
 	waiting, bytes, active, unreadable := int64(0), int64(0), 0, len(known)
 	var oldest time.Time
 	for id, standing := range standings {
@@ -51,6 +52,7 @@ func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell te
 		bytes += backlog.Bytes
 		oldest = older(oldest, backlog.Oldest)
 	}
+
 	tell(evaluationsNow, float64(active))
 	tell(unreadableNow, float64(unreadable))
 	tell(undrained, float64(waiting))

@@ -219,6 +219,7 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 			}
 		}
 	}
+
 	return demands
 }
 
@@ -259,6 +260,7 @@ func (c *Controller) capacities(s *seen, demands []*demand) []capacity {
 		}
 		return models
 	}
+
 	for _, u := range s.usage {
 		models := holds(u.Limit)
 		of := capacity{limit: u.Limit, id: u.Limit.ID(), allowed: c.keepsBusy(u, models)}
@@ -269,12 +271,14 @@ func (c *Controller) capacities(s *seen, demands []*demand) []capacity {
 			all = append(all, of)
 		}
 	}
+
 	for _, cooling := range s.cooldowns {
 		scope, ok := ratelimit.CooldownScope(cooling.ID)
 		if closed := (ratelimit.Limit{Scope: scope}); ok && cooling.Wait > soon && len(holds(closed)) > 0 {
 			all = append(all, capacity{limit: closed, id: cooling.ID})
 		}
 	}
+
 	narrowestFirst(all, demands)
 	return all
 }
@@ -306,6 +310,7 @@ func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int 
 	case l.Resets != "":
 		return int(max(0, l.Max-int64(u.InUse)))
 	}
+
 	perSecond := float64(l.Max) / l.Period.Seconds()
 	most := 0.0
 	for _, model := range models {
@@ -324,6 +329,7 @@ func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int 
 		}
 		most = max(most, perSecond/units*usual.seconds*headroom)
 	}
+
 	if most >= math.MaxInt32 {
 		return math.MaxInt
 	}
@@ -365,6 +371,7 @@ func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) 
 			scale.Limits = append(scale.Limits, Limit{ID: of.id, Allowed: of.allowed, InUse: of.inUse, Wanted: wanted, Desired: left})
 		}
 	}
+
 	for _, d := range demands {
 		q := queues[d.queue]
 		q.Desired += d.given
@@ -372,6 +379,7 @@ func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) 
 			q.BoundBy = d.bound
 		}
 	}
+
 	inFlight := 0
 	for _, q := range queues {
 		q.Desired = max(q.Desired, q.InFlight)
@@ -379,6 +387,7 @@ func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) 
 		scale.Desired += q.Desired
 		scale.Queues = append(scale.Queues, *q)
 	}
+
 	scale.Desired = max(scale.Desired, inFlight, inUse)
 	slices.SortFunc(scale.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(scale.Limits, func(a, b Limit) int { return cmp.Compare(a.ID, b.ID) })

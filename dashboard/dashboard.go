@@ -101,6 +101,7 @@ func (d *Dashboard) Serve(ctx context.Context, listener net.Listener, begun func
 		return err
 	case <-ctx.Done():
 	}
+
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {

@@ -73,6 +73,7 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 	case err != nil:
 		return web.Receipt{}, err
 	}
+
 	answer := web.Receipt{
 		ID: receipt.ID, Name: s.Evaluation.Name, Created: receipt.Created, Kept: receipt.Kept, Runs: receipt.Runs,
 		Queues: receipt.Queues, Warnings: []string{},

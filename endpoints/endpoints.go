@@ -53,6 +53,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 			headers[name] = secret.Header
 		}
 	}
+
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
@@ -89,6 +90,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 		picked.Capabilities = p.LookedUpOnce()
 		e.ByName[name], e.Entries[name] = picked, p
 	}
+
 	return e, nil
 }
 

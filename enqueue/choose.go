@@ -35,6 +35,7 @@ func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx conte
 	if err != nil {
 		return false, err
 	}
+
 	for {
 		r, err := q.Store.WithChoices(ctx, id)
 		if err != nil {

@@ -41,6 +41,7 @@ func clearTasks(ctx context.Context, s *store.Store, id eval.ID, queues []string
 		}
 		removed += n
 	}
+
 	if removed == 0 {
 		return nil
 	}
@@ -81,6 +82,7 @@ func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop boo
 			forgotten = append(forgotten, queue)
 		}
 	}
+
 	if len(forgotten) == 0 {
 		return nil
 	}
@@ -88,6 +90,7 @@ func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop boo
 	if used, err = usedQueues(ctx, s); err != nil {
 		return err
 	}
+
 	for _, queue := range forgotten {
 		if !used(queue) {
 			continue
@@ -99,6 +102,7 @@ func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop boo
 			return err
 		}
 	}
+
 	return nil
 }
 

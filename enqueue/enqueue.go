@@ -97,11 +97,13 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+
 	r.Created, r.SinkURL, r.Sink = time.Now(), s.SinkURL, s.Sink
 	restored, err := restore(plans, r.Phases, s.Recorded, s.Retry)
 	if err != nil {
 		return Receipt{}, err
 	}
+
 	created, err := q.Store.Create(ctx, r, s.Evaluation, s.Texts, restored)
 	if err != nil {
 		return Receipt{}, err
@@ -112,6 +114,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 			return Receipt{}, err
 		}
 	}
+
 	if !created {
 		if r, kept, err = q.resume(ctx, s, r); err != nil {
 			return Receipt{}, err
@@ -120,22 +123,26 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 			return Receipt{}, err
 		}
 	}
+
 	// No run can start before the evaluation is activated, and none may start before its limits are
 	// pinned.
 	if err := register(ctx, q.Store, q.Limits, r); err != nil {
 		return Receipt{}, err
 	}
+
 	if created {
 		if err := q.restoreJobs(ctx, id, s.Jobs); err != nil {
 			return Receipt{}, err
 		}
 	}
+
 	q.logLimits(r)
 	if !created && s.Retry != nil {
 		if _, err := q.Retry(ctx, id, s.Retry); err != nil {
 			return Receipt{}, err
 		}
 	}
+
 	if err := q.open(ctx, id); err != nil {
 		return Receipt{}, err
 	}
@@ -144,6 +151,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		receipt.Runs += p.Runs()
 		receipt.Queues = append(receipt.Queues, p.Queues()...)
 	}
+
 	slices.Sort(receipt.Queues)
 	receipt.Queues = slices.Compact(receipt.Queues)
 	return receipt, q.start(ctx, id)
@@ -187,17 +195,20 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 	if r.Phases, _, err = layOut(s.Evaluation, r, queuesOf, old.Choices()); err != nil {
 		return r, false, err
 	}
+
 	if old.Status == record.StatusActive && len(old.Paused) > 0 {
 		if _, err := q.Store.Resume(ctx, old); err != nil {
 			return r, false, err
 		}
 	}
+
 	switch {
 	case old.Status == record.StatusCancelled:
 		return r, false, fmt.Errorf("submit %s: %w", r.ID, store.ErrCancelled)
 	case old.Status != record.StatusPaused && encoded(r) == encoded(old):
 		return old, false, q.Store.Submitted(ctx, old.ID)
 	}
+
 	texts := map[string]string{}
 	if votes := r.Settings.Votes; votes != "" {
 		texts[votes] = s.Texts[votes]
@@ -383,6 +394,7 @@ func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record
 		}
 		queues[i] = record.QueueName(judge.Provider, model, call.Group, evaluation)
 	}
+
 	return queues
 }
 
@@ -419,6 +431,7 @@ func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recor
 			State: run.State, Generation: run.Generation,
 		})
 	}
+
 	return restored, nil
 }
 

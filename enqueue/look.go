@@ -76,12 +76,14 @@ func (t *TopUp) step(ctx context.Context, now time.Time) (next time.Duration, er
 			due = append(due, id)
 		}
 	}
+
 	if len(due) > 0 {
 		if err := t.tick(ctx, ids, due, now); err != nil {
 			clear(t.looks)
 			return slowTick, err
 		}
 	}
+
 	busy, next := 0, longest(len(ids))
 	for _, l := range t.looks {
 		if l.busy {
@@ -89,6 +91,7 @@ func (t *TopUp) step(ctx context.Context, now time.Time) (next time.Duration, er
 		}
 		next = min(next, l.next.Sub(now))
 	}
+
 	if due != nil {
 		t.nextTick(busy)
 	}
@@ -119,6 +122,7 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 	if err != nil {
 		return err
 	}
+
 	t.quarantine.Keep(ids)
 	t.used, t.failed = 0, map[eval.ID]bool{}
 	for _, id := range due {
@@ -128,14 +132,17 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 		}
 		t.looks[id].shares = shares
 	}
+
 	if err := t.fillAll(ctx); err != nil {
 		return err
 	}
+
 	for _, id := range due {
 		if !t.failed[id] {
 			t.quarantine.Release(id)
 		}
 	}
+
 	return nil
 }
 
@@ -172,6 +179,7 @@ func (t *TopUp) fillAll(ctx context.Context) error {
 			}
 		}
 	}
+
 	var errs []error
 	for queue := range fresh {
 		err := t.fill(ctx, queue, queues[queue])
@@ -185,5 +193,6 @@ func (t *TopUp) fillAll(ctx context.Context) error {
 			s.fresh = false
 		}
 	}
+
 	return errors.Join(errs...)
 }

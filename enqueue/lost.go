@@ -76,6 +76,7 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	case now.Sub(before.since) <= before.wait || !t.mayLook.take(s.cursor-s.ended, now):
 		return false, nil
 	}
+
 	lost, err := t.lost(ctx, queue, s)
 	if err != nil {
 		return false, err

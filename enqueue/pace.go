@@ -52,6 +52,7 @@ func (t *TopUp) measure(queue string, shares []*share) int {
 		p = &pace{ended: ended, at: now, perSecond: -1}
 		t.pace[queue] = p
 	}
+
 	if elapsed := now.Sub(p.at); elapsed >= paceTime {
 		current := max(float64(ended-p.ended), 0) / elapsed.Seconds()
 		if p.perSecond < 0 {
@@ -62,6 +63,7 @@ func (t *TopUp) measure(queue string, shares []*share) int {
 		}
 		p.ended, p.at = ended, now
 	}
+
 	if ended == 0 {
 		return firstWindow
 	}

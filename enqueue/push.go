@@ -65,6 +65,7 @@ func send(ctx context.Context, client redis.UniversalClient, queue string, tasks
 			return nil, fmt.Errorf("push %s to queue %s: %w", task.ID(), queue, err)
 		}
 	}
+
 	for len(tasks) > 0 {
 		n := min(len(tasks), pushAtOnce)
 		answers, err := batch.Run(ctx, client, recorder.script, recorder.calls[:n])
@@ -81,6 +82,7 @@ func send(ctx context.Context, client redis.UniversalClient, queue string, tasks
 		}
 		tasks, recorder.calls = tasks[n:], recorder.calls[n:]
 	}
+
 	return refused, nil
 }
 

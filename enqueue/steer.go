@@ -224,6 +224,7 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 	if err := register(ctx, q.Store, q.Limits, r); err != nil {
 		return Retried{}, err
 	}
+
 	for phase, runs := range failed {
 		n, err := q.Store.Retry(ctx, r, phase, runs)
 		result.Runs += n
@@ -231,6 +232,7 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 			return result, err
 		}
 	}
+
 	// Even if nothing was left to do: an earlier Retry may have been killed here.
 	return result, q.start(ctx, id)
 }
@@ -242,6 +244,7 @@ func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Re
 	if err != nil {
 		return nil, result, err
 	}
+
 	plans, err := Plans(e, r)
 	if err != nil {
 		return nil, result, err
@@ -267,6 +270,7 @@ func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Re
 			}
 		}
 	}
+
 	return all, result, nil
 }
 
@@ -287,15 +291,18 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	if err := q.Store.AddQueues(ctx, r.QueueNames()...); err != nil {
 		return err
 	}
+
 	if err := q.Store.Delete(ctx, id); errors.Is(err, store.ErrReplaced) {
 		return nil // what is left belongs to the evaluation that was submitted since
 	} else if err != nil {
 		return err
 	}
+
 	active, err := q.Store.IsActive(ctx, id)
 	if err != nil {
 		return err
 	}
+
 	// If it was active, another process may be about to push tasks; TopUp.drop handles that later.
 	left := active && alive
 	if err := remove(ctx, q.Store, id, !left); err != nil || left {

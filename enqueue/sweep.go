@@ -85,6 +85,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	uses, err := s.store.Uses(ctx, ids)
 	if err != nil {
 		return err
@@ -93,6 +94,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var errs []error
 	for _, queue := range queues {
 		switch err := s.sweepQueue(ctx, queue); {
@@ -103,6 +105,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if err := s.sweepEvaluations(ctx, uses); err != nil {
 		return err
 	}
@@ -185,10 +188,12 @@ func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, t
 		}
 		names[run] = append(names[run], task)
 	}
+
 	uses, err := s.store.Uses(ctx, slices.Collect(maps.Keys(byEvaluation)))
 	if err != nil {
 		return nil, err
 	}
+
 	for id, runs := range byEvaluation {
 		if !s.over(id, uses[id], queue, state) {
 			continue
@@ -203,6 +208,7 @@ func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, t
 			}
 		}
 	}
+
 	return chosen, nil
 }
 

@@ -130,6 +130,7 @@ func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standi
 	case standing.Status == record.StatusPaused && record.HasEnded(standing.Status, standing.Stopped):
 		return nil, t.retire(ctx, id)
 	}
+
 	delete(t.dropped, id) // submitted again
 	if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
 		return nil, nil
@@ -302,6 +303,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		missing += s.length - s.ended
 		outstanding += s.outstanding()
 	}
+
 	if missing == 0 {
 		return nil
 	}
@@ -309,6 +311,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	if err != nil {
 		return err
 	}
+
 	filled := false
 	for _, s := range shares {
 		if s.cursor >= s.length || !s.fresh {
@@ -330,6 +333,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 			return err
 		}
 	}
+
 	for _, s := range shares {
 		if !s.fresh {
 			continue
@@ -340,6 +344,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 			return err
 		}
 	}
+
 	if filled {
 		return t.store.AnnounceFilled(ctx, queue)
 	}
@@ -381,6 +386,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 		n -= len(tasks)
 		s.cursor = end
 	}
+
 	return pushed, nil
 }
 

@@ -65,6 +65,7 @@ func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standi
 		}
 		u.measured = time.Now()
 	}
+
 	var total int64
 	now := map[eval.ID]int64{}
 	for id, standing := range standings {
@@ -77,6 +78,7 @@ func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standi
 		}
 		total += now[id]
 	}
+
 	bound := u.bound
 	if u.most > 0 {
 		bound = min(bound, u.most/4)
@@ -97,6 +99,7 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 			waiting = append(waiting, id)
 		}
 	}
+
 	client := u.store.Client()
 	clear(u.sizes)
 	for part := range slices.Chunk(waiting, measuredAtOnce) {
@@ -116,6 +119,7 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 			}
 		}
 	}
+
 	var mu sync.Mutex
 	used, most := 0.0, int64(0)
 	ask := func(ctx context.Context, server redis.Cmdable) error {
@@ -144,6 +148,7 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 	} else {
 		err = ask(ctx, client)
 	}
+
 	u.used, u.most = used, most
 	return err
 }

@@ -129,11 +129,13 @@ func (e *Evaluation) Normalize() {
 			e.Runs.Files[i].Item = newItem[e.Runs.Files[i].Item]
 		}
 	}
+
 	if e.Prompts != nil {
 		for i := range e.Prompts.Rows {
 			e.Prompts.Rows[i].Item = newItem[e.Prompts.Rows[i].Item]
 		}
 	}
+
 	docs := rank(len(e.Documents), func(a, b int) int {
 		x, y := e.Documents[a], e.Documents[b]
 		return cmp.Or(cmp.Compare(x.Item, y.Item), cmp.Compare(x.ID, y.ID))

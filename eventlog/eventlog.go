@@ -134,11 +134,13 @@ func (l *File) releaseLost() error {
 			delete(acquired, call)
 		}
 	}
+
 	lost := slices.SortedFunc(maps.Values(acquired), func(a, b observe.Event) int { return a.Time.Compare(b.Time) })
 	for _, e := range lost {
 		e.Event, e.Time, e.ActiveSlots, e.Message = observe.EventReleased, time.Now().UTC(), nil, "the process that made the call was killed"
 		l.Write(e)
 	}
+
 	return l.err
 }
 

@@ -36,6 +36,7 @@ func (e fields) MarshalZerologObject(line *zerolog.Event) {
 			line.Str(name, value)
 		}
 	}
+
 	number := func(name string, value float64) {
 		if value != 0 {
 			line.Float64(name, value)

@@ -31,6 +31,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 	case id != "":
 		return f.once(ctx, id)
 	}
+
 	ids, err := f.Store.Evaluations(ctx)
 	if err != nil {
 		return exitcode.With(exitcode.Unreachable, err)
@@ -49,6 +50,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 			return err
 		}
 	}
+
 	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
 }
 

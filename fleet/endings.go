@@ -110,6 +110,7 @@ func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 		}
 		about = fmt.Sprint(event.Data.Runs, used.Calls) // other numbers are another end
 	}
+
 	switch {
 	case o.Cancelled:
 		event.Type = notify.Cancelled
@@ -122,11 +123,13 @@ func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Rep
 	case event.Data.Runs.Failed > 0:
 		event.Type = notify.Failed
 	}
+
 	end := event.Type
 	if o.Known != nil { // calls in flight may still end and fail, which is not another end
 		event.Data.Why = o.Why().String()
 		end, about = notify.Completed, event.Data.Why
 	}
+
 	if e.pages != "" {
 		event.Data.Report = e.pages + "/evaluations/" + string(o.Record.ID) + "/report"
 	}

@@ -60,6 +60,7 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 			}
 		}
 	}
+
 	limits, err := redis.View().LimitsInForce(ctx, kept, queues, now)
 	limits.Evaluation, limits.Name = only.ID, only.Name
 	return limits, exitcode.With(exitcode.Unreachable, err)

@@ -32,6 +32,7 @@ func (t *Target) Retry(ctx context.Context, classes []string, storeURL string) (
 			return "", err
 		}
 	}
+
 	retried, err := t.Enqueuer().Retry(ctx, t.ID, pick)
 	if err != nil {
 		return "", t.failed(ctx, err)
@@ -44,6 +45,7 @@ func (t *Target) Retry(ctx context.Context, classes []string, storeURL string) (
 		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
 			wording.Counted(retried.Exhausted, "run"), record.MaxGeneration+1, said)
 	}
+
 	return said, nil
 }
 

@@ -61,6 +61,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 			_ = from.Sink.Close()
 		}
 	}()
+
 	if s.Dir != "" {
 		var newest eval.ID
 		if from.Sink, newest, err = s.ReadFolder(ctx); err != nil {
@@ -68,6 +69,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 		}
 		id = cmp.Or(id, newest)
 	}
+
 	id = cmp.Or(id, s.Only)
 	if redis := s.Fleet(ctx); redis != nil {
 		r, err := redis.Store.WithChoices(ctx, id)
@@ -83,6 +85,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 			return nil, redis.Unknown(ctx, id)
 		}
 	}
+
 	e, err := show.Open(ctx, id, from)
 	if errors.Is(err, results.ErrNoEvaluation) {
 		return nil, exitcode.Usagef("%w", err)

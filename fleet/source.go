@@ -119,11 +119,13 @@ func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 	default:
 		at = filepath.Join(folder.Default(name, id), folder.ResultsFile)
 	}
+
 	reader, err := results.OpenReadOnly(ctx, at)
 	if err != nil {
 		s.Log.Debug().Err(err).Msg("cannot read the results from here")
 		return nil
 	}
+
 	listed, err := reader.Evaluations(ctx)
 	if err != nil || !slices.ContainsFunc(listed, func(l results.Listed) bool { return l.ID == id }) {
 		_ = reader.Close()

@@ -135,11 +135,13 @@ func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*confi
 			return nil, StoreError(err)
 		}
 	}
+
 	if votes := stored.Settings.Votes; votes != "" {
 		if texts[votes], err = sink.Text(ctx, votes); err != nil {
 			return nil, StoreError(err)
 		}
 	}
+
 	return &config.Submission{
 		Evaluation: stored.Plan, Texts: texts, Settings: stored.Settings,
 		Providers: r.Providers, Lease: r.Lease,

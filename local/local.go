@@ -101,6 +101,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
+
 	events, err := eventlog.OpenOwn(out.Path(folder.EventsFile))
 	if err != nil {
 		return exitcode.With(exitcode.Unreachable, err)
@@ -110,6 +111,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, sink); err != nil {
 		return err
 	}
+
 	if own && j.Submission.Settings.Budget() > 0 {
 		spending, openErr := folder.OpenSpent(out.Path(folder.SpentFile), j.id, more.Spent)
 		if openErr != nil {
@@ -118,6 +120,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, spending.Close()), err) }()
 		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
 	}
+
 	ended := j.work(ctx, j.Worker, sink, rest, j.Record, more)
 	if ended != nil && !collect.IsEnding(ended) {
 		return ended

@@ -25,12 +25,14 @@ func CheckQueues(r record.Evaluation, queues []string, alone bool) error {
 	if len(queues) == 0 {
 		return nil
 	}
+
 	served := map[string]string{} // the evaluation's queues, by their names on a worker's command line
 	for _, phase := range r.Phases {
 		for queue := range phase.Queues {
 			served[strings.TrimSuffix(queue, "~"+string(r.ID))] = queue
 		}
 	}
+
 	names := slices.Sorted(maps.Keys(served))
 	for _, named := range queues {
 		if slices.ContainsFunc(names, func(name string) bool { return worker.Serves([]string{named}, served[name]) }) {
@@ -41,10 +43,12 @@ func CheckQueues(r record.Evaluation, queues []string, alone bool) error {
 		}
 		return fmt.Errorf("the evaluation has no queue %s; it has %s", named, strings.Join(names, ", "))
 	}
+
 	for _, name := range names {
 		if alone && !worker.Serves(queues, served[name]) {
 			return &UnservedError{name}
 		}
 	}
+
 	return nil
 }

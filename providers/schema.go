@@ -74,6 +74,7 @@ func withoutBounds(members []member) []member {
 		}
 		kept = append(kept, m)
 	}
+
 	if len(bounds) == 0 {
 		return kept
 	}

@@ -166,6 +166,7 @@ func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	case <-l.stopping:
 		err = ErrStopped
 	}
+
 	if err != nil {
 		l.withdraw(c)
 		return nil, err
@@ -173,6 +174,7 @@ func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
+
 	start := time.NewTimer(a.lease.start.sub(l.now()))
 	defer start.Stop()
 	select {

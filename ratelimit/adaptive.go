@@ -28,6 +28,7 @@ func (a access) adapted(ctx context.Context) (*registry, map[string]cut, error) 
 			saved[r] = pipe.HMGet(ctx, r.cut, "max", "cut")
 		}
 	}
+
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, nil, fmt.Errorf("read what limits are cut to: %w", err)
 	}
@@ -49,5 +50,6 @@ func (a access) adapted(ctx context.Context) (*registry, map[string]cut, error) 
 			cuts[r.id] = cut{max: n, since: time.UnixMicro(micros)}
 		}
 	}
+
 	return registry, cuts, nil
 }

@@ -236,6 +236,7 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 		Horizon: horizon.Microseconds(), Lead: lead.Microseconds(), Patience: patience.Microseconds(),
 	}
 	r.Earliest, r.Latest = clock.expects(now, l.cfg.tolerance())
+
 	key := 4 // the number of keys before the limits' own
 	for _, rule := range b.rules {
 		limit := rule.describe(clock.shows(now))
@@ -247,6 +248,7 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 		limit.Held, limit.Waits, limit.Aged, limit.Woken, limit.Stays = rule.held, rule.waits, rule.waits && rule.aged, rule.woken, rule.stays
 		r.Limits = append(r.Limits, limit)
 	}
+
 	for _, ended := range b.releases {
 		if ended.plain() {
 			r.Plain = append(r.Plain, ended.id)
@@ -254,6 +256,7 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 			r.Ends = append(r.Ends, b.ending(ended, clock.moved))
 		}
 	}
+
 	for _, g := range b.groups {
 		group := admitGroup{Limits: b.indicesOf(g.queue.rules), Cooldowns: g.queue.cooldowns, Aged: g.aged}
 		for _, c := range g.calls {
@@ -265,6 +268,7 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 		}
 		r.Groups = append(r.Groups, group)
 	}
+
 	return r
 }
 
@@ -338,6 +342,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		o.waits = append(o.waits, next() == 1)
 		o.inUse = append(o.inUse, next())
 	}
+
 	for _, g := range b.groups {
 		asked = g.queue
 		n := next()
@@ -350,5 +355,6 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		}
 		o.groups = append(o.groups, answer)
 	}
+
 	return o, ok && len(reply) == 0
 }

@@ -81,6 +81,7 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 			keys = append(keys, r.state)
 		}
 	}
+
 	text, err := json.Marshal(known)
 	if err != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, err)
@@ -94,11 +95,13 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if e.release == nil {
 		e.release = &release{id: e.id, written: make(chan struct{})}
 		close(e.release.written)
 		l.untrack(e)
 	}
+
 	return nil
 }
 
@@ -113,6 +116,7 @@ func (a *Admin) EndBackground(ctx context.Context, call string, used *Used) erro
 	if err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
+
 	var known Background
 	if err := json.Unmarshal(text, &known); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)

@@ -158,10 +158,12 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 		l.mu.Unlock()
 		return nil
 	}
+
 	outcome, err := l.moveClock(ctx, was.set, epoch, least, most, time.UnixMicro(shown))
 	if err != nil {
 		return err
 	}
+
 	if outcome < 0 {
 		l.cfg.Log.Warn().Dur("for", most).Msg("this process was suspended: other workers saw redis's clock advance")
 		l.mu.Lock()
@@ -169,6 +171,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 		l.mu.Unlock()
 		return ErrFenced
 	}
+
 	if outcome > 0 {
 		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every worker has reported its leases")
 	}

@@ -68,6 +68,7 @@ func (l *Limiter) renew(ctx context.Context) error {
 		doubtful = doubtful || began.mayHaveReached(e.until)
 		leases = append(leases, e)
 	}
+
 	epoch := l.epoch
 	told := l.cfg.Memory.tell(l.clock.shows(began))
 	l.mu.Unlock()
@@ -83,6 +84,7 @@ func (l *Limiter) renew(ctx context.Context) error {
 			break
 		}
 	}
+
 	l.mu.Lock()
 	l.epoch = epoch
 	first := l.until.isZero()
@@ -203,6 +205,7 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 		if err != nil || !ok {
 			return "", nil, fmt.Errorf("unexpected reply %v: %w", reply, err)
 		}
+
 		shown, set := numbers[0], numbers[1]
 		if shown < earliest || shown > latest {
 			if err := l.disagree(ctx, before, after, shown); err != nil {
@@ -279,6 +282,7 @@ func (l *Limiter) watch(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+
 	for {
 		now := l.now()
 		next := now.add(l.cfg.Lease / 10)

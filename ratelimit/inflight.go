@@ -62,6 +62,7 @@ func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 				own += int64(min(len(o.groups[k].grants), len(g.calls)))
 			}
 		}
+
 		for _, pending := range [][]*release{p.releases[len(b.releases):], p.limiter.mail.releases} { // ended here, and not yet there
 			for _, ended := range pending {
 				if slices.ContainsFunc(ended.rules, same) {

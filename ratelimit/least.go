@@ -16,6 +16,7 @@ func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
 	if l.Kind == Concurrency || l.Kind == Cost || calls < 1 || l.Max < 1 {
 		return 0
 	}
+
 	r := newRule(keys{}, "", l)
 	each := int64(1)
 	if l.Kind.tokens() {

@@ -99,6 +99,7 @@ func (l Limit) ID() string {
 			id += part.name + "/" + part.value + "/"
 		}
 	}
+
 	if id == "" {
 		id = "fleet/"
 	}
@@ -110,6 +111,7 @@ func (l Limit) ID() string {
 	default:
 		id += "/" + l.Period.String()
 	}
+
 	// Windows of tokens of different lengths bound different things, and so does a bucket.
 	switch {
 	case !l.Kind.tokens():
@@ -118,6 +120,7 @@ func (l Limit) ID() string {
 	case l.Window.Length != l.Period:
 		id += "/" + l.Window.Length.String()
 	}
+
 	return id
 }
 

@@ -161,6 +161,7 @@ func (l *Limiter) tellMargins(ctx context.Context) error {
 			seen[provider] = spare(s.late, s.path-s.best)
 		}
 	}
+
 	l.mu.Unlock()
 	if len(seen) == 0 {
 		return nil
@@ -169,6 +170,7 @@ func (l *Limiter) tellMargins(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for provider, wanted := range seen {
 		known, is := registry.margins[provider]
 		least := known == spare(0, 0)
@@ -191,6 +193,7 @@ func (l *Limiter) tellMargins(ctx context.Context) error {
 		s.calls, s.late, s.path, s.told = 0, 0, s.best, time.Now()
 		l.mu.Unlock()
 	}
+
 	return nil
 }
 

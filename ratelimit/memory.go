@@ -137,6 +137,7 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 		}
 		asked = master
 	}
+
 	run, up, err := server(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("ask the server when it started: %w", err)
@@ -146,10 +147,12 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 	if err != nil && !errors.As(err, &answered) {
 		return fmt.Errorf("ask the server for flushes: %w", err)
 	}
+
 	replication, err := asked.Info(ctx, "replication").Result()
 	if err != nil && !errors.As(err, &answered) {
 		return fmt.Errorf("ask the server whether it was a replica: %w", err)
 	}
+
 	// A server that was never a replica has the zero ID there.
 	wasReplica := strings.Contains(replication, "master_replid2:") && !strings.Contains(replication, "master_replid2:"+strings.Repeat("0", 40))
 	name := firstEpoch

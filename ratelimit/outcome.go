@@ -16,6 +16,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 			c.unclear = true
 		}
 	}
+
 	sent := p.limiter.now()
 	o, err := p.limiter.admit(ctx, b)
 	if errors.Is(err, errStale) {
@@ -28,6 +29,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
+
 	now, told := time.Now(), exchange{sent: sent, answered: p.limiter.now(), redis: o.now}
 	p.limiter.mu.Lock()
 	told.moved = p.limiter.clock.moved
@@ -45,6 +47,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		}
 		p.stay(r.id, o.waits[i], now)
 	}
+
 	for i, g := range b.groups {
 		p.spread(ctx, g, o.groups[i], told, now)
 	}
@@ -67,6 +70,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exc
 			p.grant(c, o.grants[i], told, now)
 		}
 	}
+
 	g.admittedUpTo(len(o.grants), len(asked.calls))
 	if g.calls.Len() == 0 {
 		if stoodFor != nil && p.queued[stoodFor.id] != nil {
@@ -87,6 +91,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exc
 		p.limiter.cfg.Log.Warn().Dur("wait", o.wait).Time("memory_begins", time.UnixMicro(p.registry.since)).
 			Msg("redis has started or lost data: no call starts until the calls that it may have forgotten have ended or are known again")
 	}
+
 	if o.bound.way == byQuota {
 		p.tellClosed(ctx, o.bound, told.redis)
 	}

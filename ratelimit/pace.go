@@ -96,6 +96,7 @@ func tightest(limits []Limit) Limit {
 	for _, l := range limits {
 		charged = charged || l.Charged
 	}
+
 	least, jitter := best, best.Jitter // the first with the least burst, which may be a default
 	for _, l := range limits[1:] {
 		if cmp.Or(l.Burst, l.defaultBurst()) < cmp.Or(least.Burst, least.defaultBurst()) {
@@ -103,6 +104,7 @@ func tightest(limits []Limit) Limit {
 		}
 		jitter = max(jitter, l.Jitter)
 	}
+
 	var longest time.Duration
 	for _, l := range limits {
 		l.Burst, l.Jitter = least.Burst, jitter
@@ -110,6 +112,7 @@ func tightest(limits []Limit) Limit {
 			best, longest = l, interval
 		}
 	}
+
 	best.Charged = charged
 	return best
 }

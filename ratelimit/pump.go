@@ -52,6 +52,7 @@ func (p *pump) run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+
 	pause := shortestPause
 	for {
 		select {
@@ -161,6 +162,7 @@ func (p *pump) place(c *call) {
 		g = newQueue(rules, cooldowns...)
 		p.queues[set] = g
 	}
+
 	now := time.Now()
 	if wait := g.waitOf(g.calls.Len(), now); g.tooLong(c, wait) {
 		p.limiter.decide(c, answer{err: g.refusal(wait)})
@@ -224,14 +226,17 @@ func (p *pump) load(ctx context.Context) error {
 			registry, err = p.limiter.load(ctx)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if p.registry == nil {
 		p.limiter.mu.Lock()
 		p.limiter.epoch = registry.epoch // no lease is older
 		p.limiter.mu.Unlock()
 	}
+
 	if before != nil && before.epoch != registry.epoch {
 		// Redis has lost its memory: report the leases held here, and the use of quotas, before any
 		// call is admitted again.
@@ -239,6 +244,7 @@ func (p *pump) load(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if p.registry != nil && p.registry.version == registry.version {
 		if p.stale {
 			return fmt.Errorf("read limits: version %s is not the newest", registry.version)
@@ -246,6 +252,7 @@ func (p *pump) load(ctx context.Context) error {
 		p.reload = false
 		return nil
 	}
+
 	p.registry, p.reload, p.stale = registry, false, false
 	p.limiter.cfg.Memory.keep(registry)
 	var calls []*call
@@ -256,6 +263,7 @@ func (p *pump) load(ctx context.Context) error {
 			calls = append(calls, c)
 		}
 	}
+
 	p.queues = map[string]*queue{}
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.seq, b.seq) })
 	for _, c := range calls {
@@ -297,6 +305,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 		}
 		next = sooner(next, g.due)
 	}
+
 	if len(due) > 0 || len(p.releases) > 0 && !now.Before(p.releaseBy) {
 		due = append(due, riding...)
 	}
@@ -306,11 +315,13 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	} else if len(p.releases) > 0 {
 		next = sooner(next, p.releaseBy)
 	}
+
 	// While releases are left over, no call with the ID of one may overtake it.
 	if len(due) == 0 || len(b.releases) == len(p.releases) {
 		p.ask(b, due, now)
 		p.leaveQueues(b)
 	}
+
 	if b.empty() {
 		return nil, next
 	}

@@ -51,6 +51,7 @@ func (r *registry) update(k keys, reply []string) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	changed := map[string][]Limit{}
 	for holder, text := range fields {
 		if reserved(holder) {
@@ -60,6 +61,7 @@ func (r *registry) update(k keys, reply []string) (*registry, error) {
 			return nil, fmt.Errorf("limits of %s: %w", holder, err)
 		}
 	}
+
 	if !part {
 		r = &registry{}
 	}
@@ -119,6 +121,7 @@ func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *re
 	now := &registry{holders: map[string][]Limit{}, byID: map[string]*rule{}, margins: margins}
 	maps.Copy(now.holders, r.holders)
 	maps.Copy(now.byID, r.byID)
+
 	affected := map[string][]string{} // holders by limit ID
 	for holder, limits := range changed {
 		if limits == nil {
@@ -130,6 +133,7 @@ func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *re
 			affected[limit.ID()] = append(affected[limit.ID()], holder)
 		}
 	}
+
 	if !maps.Equal(margins, r.margins) {
 		for _, rule := range r.rules {
 			if rule.measured {
@@ -137,11 +141,13 @@ func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *re
 			}
 		}
 	}
+
 	for _, rule := range r.rules {
 		if affected[rule.id] == nil {
 			now.rules = append(now.rules, rule)
 		}
 	}
+
 	for id, holders := range affected {
 		if before := r.byID[id]; before != nil {
 			holders = append(holders, before.holders...)
@@ -152,6 +158,7 @@ func (r *registry) with(k keys, changed map[string][]Limit, margins margins) *re
 			now.rules, now.byID[id] = append(now.rules, rule), rule
 		}
 	}
+
 	slices.SortFunc(now.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })
 	return now
 }

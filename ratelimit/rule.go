@@ -86,6 +86,7 @@ func newRule(k keys, id string, limit Limit) *rule {
 		r.way, r.state = byRate, k.rate(id)
 		r.interval, r.burst = float64(interval.Microseconds()), burst
 	}
+
 	return r
 }
 

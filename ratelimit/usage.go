@@ -174,6 +174,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	waiters := make([]*redis.StringSliceCmd, len(registry.rules))
 	leases := make([]*redis.IntCmd, len(registry.rules))
 	arrivals := make([]*redis.StringCmd, len(registry.rules))
@@ -194,6 +195,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 			counts[i] = pipe.HGetAll(ctx, r.state)
 		}
 	}
+
 	// A rate that was not used lately has no key.
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
@@ -238,6 +240,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 		}
 		usage[i] = u
 	}
+
 	return usage, nil
 }
 

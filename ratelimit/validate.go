@@ -40,6 +40,7 @@ func (l Limit) Validate() error {
 	default:
 		wrong("unknown kind %q", l.Kind)
 	}
+
 	if l.Resets != "" {
 		if _, err := time.LoadLocation(l.Resets); err != nil {
 			wrong("time zone %q: %w", l.Resets, err)
@@ -52,6 +53,7 @@ func (l Limit) Validate() error {
 		}
 		return errors.Join(problems...)
 	}
+
 	if l.Period < time.Millisecond || l.Period > greatestPeriod {
 		wrong("period %s is not between 1ms and %s", l.Period, greatestPeriod)
 	}
@@ -73,6 +75,7 @@ func (l Limit) Validate() error {
 	default:
 		wrong("unknown window shape %q", l.Window.Shape)
 	}
+
 	if l.windowed() && scaled(l.Max, l.Window.Length, l.Period) < 1 {
 		wrong("%d per %s leaves nothing for a window of %s", l.Max, l.Period, l.Window.Length)
 	}
@@ -84,5 +87,6 @@ func (l Limit) Validate() error {
 			wrong("a burst of %d takes more than a year to refill", burst)
 		}
 	}
+
 	return errors.Join(problems...)
 }

@@ -55,11 +55,13 @@ func (e Evaluation) Check() error {
 	if len(e.Phases) > mostPhases {
 		return fmt.Errorf("too many phases: %d", len(e.Phases))
 	}
+
 	for i, phase := range e.Phases {
 		if err := phase.check(e.ID); err != nil {
 			return fmt.Errorf("phase %d: %w", i, err)
 		}
 	}
+
 	return nil
 }
 
@@ -123,6 +125,7 @@ func (s Settings) check(id eval.ID) error {
 	case len(s.Limits) > mostGrouping || len(s.Prices) > mostGrouping || len(s.Timeouts) > mostGrouping:
 		return errors.New("too many limits, prices or timeouts")
 	}
+
 	for _, limit := range s.Limits {
 		if err := limit.Validate(); err != nil {
 			return err
@@ -131,16 +134,19 @@ func (s Settings) check(id eval.ID) error {
 			return fmt.Errorf("a limit applies to another evaluation: %.80q", of)
 		}
 	}
+
 	for target, price := range s.Prices {
 		if err := checkPrice(price); err != nil {
 			return fmt.Errorf("price of %.80q: %w", target, err)
 		}
 	}
+
 	for of, timeout := range s.Timeouts {
 		if timeout <= 0 || timeout > LongestTime {
 			return fmt.Errorf("timeout of %.80q: invalid length %s", of, timeout)
 		}
 	}
+
 	if err := s.Retry.check(); err != nil {
 		return err
 	}
@@ -243,6 +249,7 @@ func (r *Run) check() error {
 	case r.Kind == eval.KindPairwise, r.Kind == eval.KindRuns:
 		shown = 2
 	}
+
 	state, ok := eval.ParseState(r.State)
 	switch {
 	case !ok || state == eval.StateNone:
@@ -254,11 +261,13 @@ func (r *Run) check() error {
 	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie && r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
 		return fmt.Errorf("the winner %.80q is not one of its documents", r.Winner)
 	}
+
 	for _, score := range r.Scores {
 		if !(math.Abs(score.Score) <= greatestScore) {
 			return fmt.Errorf("invalid score %g", score.Score)
 		}
 	}
+
 	return nil
 }
 

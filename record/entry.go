@@ -197,16 +197,19 @@ func DecodeEntry(values map[string]any) (Entry, error) {
 			return Entry{}, fmt.Errorf("decode run of results entry: %w", err)
 		}
 	}
+
 	if raw, ok := values[CallsField].(string); ok {
 		if err := json.Unmarshal([]byte(raw), &e.Calls); err != nil {
 			return Entry{}, fmt.Errorf("decode calls of results entry: %w", err)
 		}
 	}
+
 	if raw, ok := values[JobField].(string); ok {
 		if err := json.Unmarshal([]byte(raw), &e.Job); err != nil {
 			return Entry{}, fmt.Errorf("decode job of results entry: %w", err)
 		}
 	}
+
 	return e, nil
 }
 

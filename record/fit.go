@@ -55,15 +55,18 @@ func (f *Fit) Check(e Entry) error {
 	case !f.asked[r.Kind][r.Judge]:
 		return fmt.Errorf("run: the evaluation has no judge %.80q", r.Judge)
 	}
+
 	for _, document := range r.Documents {
 		if !f.shown[r.Kind][document] {
 			return fmt.Errorf("run: the evaluation has no document %.80q", document)
 		}
 	}
+
 	for _, score := range r.Scores {
 		if !f.scores[r.Kind][score.Criterion] {
 			return fmt.Errorf("run: the evaluation has no criterion %.80q", score.Criterion)
 		}
 	}
+
 	return nil
 }

@@ -92,6 +92,7 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 			say(line)
 			said, told = line, time.Now()
 		}
+
 		code, _ := exitcode.Of(err)
 		switch {
 		case ended:
@@ -99,6 +100,7 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 		case err != nil && code != exitcode.Unreachable:
 			return now, err
 		}
+
 		if outage.Pause(ctx, lookEvery) != nil {
 			return now, exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", id, s))
 		}
@@ -136,6 +138,7 @@ func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func
 	if err := s.get(ctx, pathOf(id)+"/files", &files); err != nil {
 		return err
 	}
+
 	for _, name := range files.Files {
 		answer, err := s.do(ctx, http.MethodGet, pathOf(id)+"/files/"+url.PathEscape(name), nil, "", http.NoBody)
 		if err != nil {
@@ -148,5 +151,6 @@ func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func
 		}
 		tell(filepath.Join(dir, filepath.Base(name)))
 	}
+
 	return nil
 }

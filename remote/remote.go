@@ -68,15 +68,18 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, exitcode.Usagef("server %s: %w", s, err)
 	}
+
 	if s.user != nil {
 		password, _ := s.user.Password()
 		request.SetBasicAuth(s.user.Username(), password)
 	}
+
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", mediaType)
 		// A server that refuses can say so before the files are sent.
 		request.Header.Set("Expect", "100-continue")
 	}
+
 	answer, err := s.client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {

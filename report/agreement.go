@@ -71,6 +71,7 @@ func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement
 			out.Pairs = append(out.Pairs, RaterPair{A: i, B: j, Units: units, Raw: raw, Cohen: a.Cohen(i, j), CohenLimits: cohenLimits(a, i, j)})
 		}
 	}
+
 	return out
 }
 

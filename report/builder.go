@@ -72,12 +72,14 @@ func newBuilder(r *Report) *builder {
 		i := b.candidate[document.Candidate]
 		b.documents[i] = append(b.documents[i], d)
 	}
+
 	if plan.Single != nil {
 		for c, criterion := range plan.Single.Criteria {
 			b.criterion[criterion.Name] = c
 			r.Criteria = append(r.Criteria, criterion.Name)
 		}
 	}
+
 	for k, judge := range plan.Judges {
 		b.judge[judge.Name] = k
 		r.Judges = append(r.Judges, Judge{Name: judge.Name, Model: judge.Target(), Scores: make([]Score, len(r.Criteria))})
@@ -119,6 +121,7 @@ func (b *builder) addSingle(row results.SingleRow) error {
 	if err != nil {
 		return err
 	}
+
 	criterion, err := lookUp(b.criterion, "criterion", row.Criterion, row.Phase, row.Index)
 	if err != nil {
 		return err
@@ -130,6 +133,7 @@ func (b *builder) addSingle(row results.SingleRow) error {
 			return nil
 		}
 	}
+
 	document, err := lookUp(b.document, "document", row.Document, row.Phase, row.Index)
 	if err != nil {
 		return err

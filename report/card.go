@@ -36,6 +36,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		}
 		out.Blank()
 	}
+
 	if t := r.Reliance(); t != nil {
 		out.Entry("Trust", t.String(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
 	}
@@ -55,6 +56,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		}
 		out.Entry("Stopped", harmless.Line(why.String()), colour)
 	}
+
 	if n := len(r.Notes()); n > 0 {
 		out.Entry("Notes", wording.Count(n)+" to read in the report before you rely on this", lines.Plain)
 	}
@@ -91,6 +93,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 		}
 		return s, true
 	}
+
 	group := r.Groups[0]
 	shown := min(cardCandidates, len(group.Ranked))
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
@@ -116,12 +119,14 @@ func (r *Report) cardTable() (s section, ok bool) {
 		}
 		t.Add(cells...)
 	}
+
 	s = section{table: t}
 	if hidden := len(group.Ranked) - shown; hidden > 0 {
 		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
 	} else if r.abilities() {
 		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
 	}
+
 	return s, true
 }
 

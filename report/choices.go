@@ -43,6 +43,7 @@ func (r *Report) choiceSentence() string {
 		choose(r.Options.NoPosition, "position effects not removed", "position effects removed")
 		choose(r.Options.Fallback, "fallback answers counted", "fallback answers excluded")
 	}
+
 	if r.Options.FlipsTie {
 		parts = append(parts, "flips as ties")
 	}

@@ -73,6 +73,7 @@ func Compare(reports ...*Report) *Comparison {
 			}
 		}
 	}
+
 	first := len(places[0])
 	slices.SortFunc(c.Candidates[min(first, len(c.Candidates)):], func(a, b Compared) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range c.Candidates {
@@ -84,6 +85,7 @@ func Compare(reports ...*Report) *Comparison {
 			c.Shared++
 		}
 	}
+
 	for k := range reports {
 		c.align(k)
 	}
@@ -106,6 +108,7 @@ func (c *Comparison) align(k int) {
 			shared = append(shared, one.Places[k])
 		}
 	}
+
 	mean := 0.0
 	for _, p := range shared {
 		mean += p.Ability / float64(len(shared))
@@ -209,6 +212,7 @@ func (c *Comparison) Headline() []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s against %s: %s.", c.label(k), c.label(0), strings.Join(parts, ", ")))
 	}
+
 	return lines
 }
 

@@ -126,6 +126,7 @@ func (c *Comparison) plot() *comparePlot {
 			return nil
 		}
 	}
+
 	shown := c.Candidates[:min(plotCandidates, len(c.Candidates))]
 	from, to := math.Inf(1), math.Inf(-1)
 	for _, one := range shown {
@@ -135,6 +136,7 @@ func (c *Comparison) plot() *comparePlot {
 			}
 		}
 	}
+
 	if from > to {
 		return nil
 	}
@@ -159,6 +161,7 @@ func (c *Comparison) plot() *comparePlot {
 		}
 		p.Rows = append(p.Rows, row)
 	}
+
 	p.finish(gap * float64(len(shown)))
 	p.Alternative = fmt.Sprintf("Abilities of %s in %s side by side, with intervals. The table below has every number.",
 		wording.Counted(len(shown), "candidate"), wording.Counted(len(drawn), "evaluation"))

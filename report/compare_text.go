@@ -53,6 +53,7 @@ func (c *Comparison) sections(most, width int) []section {
 		}
 		left++
 	}
+
 	ranking := section{title: "Side by side", table: t}
 	if n := len(c.Candidates) - len(shown); n > 0 {
 		ranking.lines = append(ranking.lines, wording.Counted(n, "more candidate")+" in comparison.csv.")
@@ -80,6 +81,7 @@ func (c *Comparison) sections(most, width int) []section {
 		}
 		different.Add(cells...)
 	}
+
 	return append(sections, section{title: "Settings that differ", table: different})
 }
 

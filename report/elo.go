@@ -24,6 +24,7 @@ func (b *builder) rateDocuments() error {
 		place[d] = size[document.Item]
 		size[document.Item]++
 	}
+
 	tallies := map[int]*rank.Tally{} // by item
 	b.verdicts.merge()
 	for _, c := range b.verdicts.cells {
@@ -39,6 +40,7 @@ func (b *builder) rateDocuments() error {
 			return err
 		}
 	}
+
 	fits := map[int]*rank.Fit{}
 	for item, tally := range tallies {
 		fit, err := rank.BradleyTerry(size[item], []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins, OrderEffect: len(b.report.Judges) > 0 && !b.report.Options.NoPosition && !tally.Balanced()})
@@ -47,6 +49,7 @@ func (b *builder) rateDocuments() error {
 		}
 		fits[item] = fit
 	}
+
 	for d, document := range documents {
 		fit := fits[document.Item]
 		if fit == nil || fit.Games(place[d]) == 0 {
@@ -54,6 +57,7 @@ func (b *builder) rateDocuments() error {
 		}
 		all = append(all, rated{document.Item, results.EloRow{DocID: document.ID, Elo: rank.Elo(fit.Abilities[place[d]])}})
 	}
+
 	slices.SortStableFunc(all, func(x, y rated) int {
 		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(y.Elo, x.Elo))
 	})

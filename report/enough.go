@@ -27,6 +27,7 @@ func (b *builder) compareNeighbours(of *rating) {
 			group[c.Candidate] = g
 		}
 	}
+
 	documents := b.report.Evaluation.Plan.Documents
 	possible, seen := 0, len(b.pairClusters())
 	size := map[int]int{} // documents of the item so far
@@ -34,6 +35,7 @@ func (b *builder) compareNeighbours(of *rating) {
 		possible += size[d.Item]
 		size[d.Item]++
 	}
+
 	b.report.exhausted = b.clusterBy() == ByPair && seen >= possible
 	var low, high int32 = -1, -1
 	for _, c := range b.verdicts.cells {
@@ -46,6 +48,7 @@ func (b *builder) compareNeighbours(of *rating) {
 		low, high = l, h
 		pairs[group[b.candidate[first]]]++
 	}
+
 	for _, n := range of.uncertainty.Neighbours() {
 		g := group[n.Better]
 		one := Neighbour{Right: n.Right, Clusters: n.More, Pairs: n.More * float64(pairs[g]) / float64(n.Clusters)}
@@ -132,6 +135,7 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 			t.Add(append([]string{named(g.Ranked[k].Name), named(g.Ranked[k+1].Name), probability(n.Right)}, n.furtherCells(pairCost)...)...)
 		}
 	}
+
 	if len(t[0].Cells) == 0 {
 		return section{}, false
 	}
@@ -172,6 +176,7 @@ func (r *Report) enough() string {
 			}
 		}
 	}
+
 	if known == 0 {
 		return ""
 	}

@@ -173,6 +173,7 @@ func (r *Report) page() *page {
 		view := s.view()
 		view.Title, p.Enough = "Candidates and the next in the ranking", &view
 	}
+
 	allFailed := 0
 	for _, c := range r.Calls {
 		failed := 0
@@ -182,6 +183,7 @@ func (r *Report) page() *page {
 		allFailed += failed
 		p.Calls = append(p.Calls, callsOf(c.Model, c.Stage, failed, c.Usage))
 	}
+
 	p.CallSum = callsOf("all", "", allFailed, r.total())
 	p.Sections = p.sections()
 	return p
@@ -195,6 +197,7 @@ func (p *page) sections() []pageSection {
 			all = append(all, pageSection{id, title})
 		}
 	}
+
 	add(p.Ranks(), "ranking", "Ranking")
 	add(p.Enough != nil, "enough", "Is it enough?")
 	add(len(p.Kinds) > 0, "categories", "Categories")

@@ -127,6 +127,7 @@ func (b *builder) finishItems(ctx context.Context) error {
 		b.items[k].ID, b.items[k].Categories = plan.Items[k].ID, plan.Items[k].Categories
 		b.items[k].Results = make([]ItemResult, len(r.candidates))
 	}
+
 	at := func(document int32) *ItemResult {
 		d := plan.Documents[document]
 		return &b.items[d.Item].Results[b.candidate[d.Candidate]]
@@ -135,12 +136,14 @@ func (b *builder) finishItems(ctx context.Context) error {
 		item := &b.items[plan.Documents[d].Item]
 		item.Score.N, item.Score.sum = item.Score.N+score.N, item.Score.sum+score.sum
 	}
+
 	if r.Verdicts == 0 {
 		for d, score := range b.documentScores {
 			cell := at(int32(d))
 			cell.Sum, cell.N = cell.Sum+score.sum, cell.N+score.N
 		}
 	}
+
 	b.verdicts.merge()
 	for _, c := range b.verdicts.cells {
 		n := int(c.wins + c.losses + c.ties)
@@ -151,6 +154,7 @@ func (b *builder) finishItems(ctx context.Context) error {
 		first.Sum, first.N = first.Sum+float64(c.wins)+float64(c.ties)/2, first.N+n
 		second.Sum, second.N = second.Sum+float64(c.losses)+float64(c.ties)/2, second.N+n
 	}
+
 	r.Items = b.items
 	return b.rankCategories(ctx)
 }
@@ -163,6 +167,7 @@ func (b *builder) rankCategories(ctx context.Context) error {
 			count[name]++
 		}
 	}
+
 	if len(count) == 0 || len(r.candidates) > mostCategoryCandidates {
 		return nil
 	}
@@ -185,6 +190,7 @@ func (b *builder) rankCategories(ctx context.Context) error {
 		}
 		all.All[k].Groups = groups
 	}
+
 	all.permute(r.Items, len(r.candidates), r.Options.Seed)
 	r.Categories = all
 	return nil
@@ -200,6 +206,7 @@ func (b *builder) rankSome(ctx context.Context, category string) ([]Group, error
 			some.verdicts.cells = append(some.verdicts.cells, c)
 		}
 	}
+
 	some.verdicts.merged = len(some.verdicts.cells)
 	raters := b.annotators()
 	if n := len(b.report.Judges); n > 0 {
@@ -208,6 +215,7 @@ func (b *builder) rankSome(ctx context.Context, category string) ([]Group, error
 			raters[k] = k
 		}
 	}
+
 	if len(some.verdicts.cells) == 0 {
 		return nil, nil
 	}
@@ -236,6 +244,7 @@ func (c *Categories) permute(items []Item, candidates int, seed uint64) {
 			labels, rows = append(labels, of), append(rows, item)
 		}
 	}
+
 	n := min(permutations, permutedCells/max(1, len(rows)*candidates))
 	if n < 99 || len(rows) < 3 {
 		return
@@ -309,6 +318,7 @@ func (r *Report) categorySection(candidates, width int) (section, bool) {
 		}
 		columns = append(columns, next)
 	}
+
 	t, left := t.Widened(columns, width)
 	what := "Rank"
 	if !r.abilities() {
@@ -387,6 +397,7 @@ func (r *Report) itemMap() *itemMap {
 		low, high = float64(scale.Min), float64(scale.Max)
 		m.Words = "Mean scores of each candidate on each item, on a scale of " + scaleWords(scale) + "; the least discriminating item first."
 	}
+
 	if left := len(r.Items) - len(items); left > 0 {
 		m.Words += " " + wording.Counted(left, "more item") + " in report.json."
 	}
@@ -404,6 +415,7 @@ func (r *Report) itemMap() *itemMap {
 		contested := heatCell{Text: percentOf(i.Marked, i.Pairs), Shade: -1}
 		m.Rows = append(m.Rows, scoreRow{row.Name, append(row.Cells, contested)})
 	}
+
 	return m
 }
 

@@ -55,6 +55,7 @@ func (r *Report) json() reportJSON {
 			out.Fit.Length = effectOf(f.Length, f.LengthLimits, f.LengthRegularised)
 		}
 	}
+
 	for _, j := range r.Judges {
 		out.Judges = append(out.Judges, r.judgeJSON(j))
 	}
@@ -123,6 +124,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		}
 		out.Candidates = append(out.Candidates, one)
 	}
+
 	if g.uncertainty != nil && len(g.Ranked) <= beatsCandidates {
 		for i := range g.Ranked {
 			row := make([]number, len(g.Ranked))
@@ -133,6 +135,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 			out.Beats = append(out.Beats, row)
 		}
 	}
+
 	return out
 }
 
@@ -280,6 +283,7 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 		one := r.evaluationJSON()
 		out.Evaluations = append(out.Evaluations, comparedJSON{one.ID, one.Name, one.Submitted, r.rankedBy(), r.Verdicts, r.Scored})
 	}
+
 	for _, candidate := range c.Candidates {
 		one := besideJSON{Candidate: candidate.Name}
 		for k, p := range candidate.Places {
@@ -297,5 +301,6 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 		}
 		out.Candidates = append(out.Candidates, one)
 	}
+
 	return writeJSON(w, out, c.Reports[0].Evaluation.ID)
 }

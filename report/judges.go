@@ -80,6 +80,7 @@ func (r *Report) judgeView() *judgeView {
 			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)), Scale: j.scale(),
 		})
 	}
+
 	if s, ok := r.cardSection(); ok {
 		cards := s.view()
 		v.Cards = &cards
@@ -128,6 +129,7 @@ func (r *Report) swapBars() *bars {
 		b.Alternative += fmt.Sprintf("Judge %s preferred the same text in both orders for %s of %s. ",
 			called(j.Name), percent(j.Swaps.Consistency()), wording.Counted(total, "pair"))
 	}
+
 	if len(b.Rows) == 0 {
 		return nil
 	}

@@ -35,12 +35,14 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		out.heading(2, "Before you rely on this")
 		out.items(notes)
 	}
+
 	sections := r.sections(markdownCandidates, unbounded)
 	if r.Panel != nil {
 		if s := r.panelCandidates(); len(s.table[0].Cells) > 0 {
 			sections = append(sections, s)
 		}
 	}
+
 	sections = append(sections, r.listedSections()...)
 	for _, s := range append(sections, r.progressSection()) {
 		out.section(s)
@@ -58,6 +60,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		out.heading(2, "How to read this")
 		out.items(method)
 	}
+
 	return out.w.Flush()
 }
 
@@ -136,6 +139,7 @@ func (r *Report) writeReasons(out *markdownWriter) {
 		}
 		out.items(items)
 	}
+
 	if left > 0 {
 		out.paragraph(wording.Counted(left, "more candidate") + " with reasons in report.json.")
 	}

@@ -66,6 +66,7 @@ func (r *Report) wins(group Group) *matrix {
 			addRecord(&against[j][i], c.SecondWins, c.FirstWins, c.Ties)
 		}
 	}
+
 	m := &matrix{
 		Title: "Wins over each other",
 		Hint:  "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges and both orders. Columns have the rows' numbers.",

@@ -62,6 +62,7 @@ func (b *builder) addMissing(row results.RunRow) {
 	if row.Kind != eval.KindPairwise || !known || len(row.Documents) != 2 {
 		return
 	}
+
 	first, known := b.document[row.Documents[0]]
 	second, also := b.document[row.Documents[1]]
 	documents := b.report.Evaluation.Plan.Documents
@@ -106,12 +107,14 @@ func (b *builder) boundMissing(ctx context.Context, judges []int) error {
 			ranked[c.Candidate] = c
 		}
 	}
+
 	for i, one := range b.missing {
 		c := ranked[i]
 		one.Rank, one.Given = c.Rank, c.Games()
 		one.Uneven = uneven(one.Lost, one.Won, c.Losses, c.Wins)
 		r.Missing.Candidates = append(r.Missing.Candidates, *one)
 	}
+
 	slices.SortFunc(r.Missing.Candidates, func(x, y MissingOf) int {
 		return cmp.Or(cmp.Compare(y.Verdicts, x.Verdicts), cmp.Compare(x.candidate, y.candidate))
 	})
@@ -128,6 +131,7 @@ func (b *builder) boundMissing(ctx context.Context, judges []int) error {
 		}
 		one.Bounds = &bounds
 	}
+
 	return nil
 }
 
@@ -182,6 +186,7 @@ func (r *Report) missingNotes() []string {
 				called(m.Name), wording.Count(m.Lost), wording.Count(m.Won)))
 		}
 	}
+
 	for _, m := range r.Missing.Candidates {
 		switch b := m.Bounds; {
 		case b == nil:
@@ -191,6 +196,7 @@ func (r *Report) missingNotes() []string {
 			notes = append(notes, fmt.Sprintf("The first place could change: %s would be first if it had won its %s.", called(m.Name), wording.Counted(m.Verdicts, "missing verdict")))
 		}
 	}
+
 	const most = 5
 	if left := len(notes) - most; left > 0 {
 		notes = append(notes[:most], fmt.Sprintf("%s about missing verdicts: see the table of missing verdicts.", wording.Counted(left, "more warning")))

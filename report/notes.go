@@ -87,6 +87,7 @@ func (r *Report) groupNotes() []string {
 			assumed++
 		}
 	}
+
 	which := func(n int) string {
 		if len(r.Groups) == 1 {
 			return "Here"
@@ -108,6 +109,7 @@ func (r *Report) groupNotes() []string {
 			notes = append(notes, who+" so consistently that the propensity to tie has no finite estimate; a weak prior was used.")
 		}
 	}
+
 	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
 		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", wording.Counted(n, "candidate")))
 	}
@@ -126,6 +128,7 @@ func (r *Report) intervalNotes() []string {
 	case how.By == ByItem && how.Clusters < fewItems:
 		notes = append(notes, fmt.Sprintf("With %s, intervals are wide because they allow for how much items differ.", how.units()))
 	}
+
 	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
 		notes = append(notes, "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.")
 	}
@@ -139,6 +142,7 @@ func (r *Report) intervalNotes() []string {
 		}
 		notes = append(notes, fmt.Sprintf("Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
 	}
+
 	return notes
 }
 
@@ -195,6 +199,7 @@ func (j Judge) notes(options Options) []string {
 		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
 			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
 	}
+
 	if e.HasScale && j.ScaleLimits.Low <= 0 {
 		note("does not tell candidates apart like the others: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
 	}
@@ -208,6 +213,7 @@ func (j Judge) notes(options Options) []string {
 		}
 		note("was replaced by another model in %s, %s here.", wording.Counted(j.Fallback, "answer"), verb)
 	}
+
 	if j.Own > 0 {
 		note("compared two documents of the same candidate %s; these verdicts do not count in the ranking.", strings.TrimSpace(wording.Counted(j.Own, "time")))
 	}
@@ -229,6 +235,7 @@ func (r *Report) Headline() string {
 		answers, _ := r.answers()
 		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
 	}
+
 	if r.PanelOnly() {
 		return r.panelHeadline()
 	}
@@ -245,6 +252,7 @@ func (r *Report) Headline() string {
 			leaders = append(leaders, called(c.Name))
 		}
 	}
+
 	switch best := ranked[0]; {
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"

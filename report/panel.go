@@ -51,6 +51,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 	if err != nil {
 		return err
 	}
+
 	dimension, err := lookUp(p.dimension, "dimension", row.Dimension, row.Phase, row.Index)
 	if err != nil {
 		return err
@@ -59,6 +60,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 	if err != nil {
 		return err
 	}
+
 	document, err := lookUp(b.document, "document", row.Document, row.Phase, row.Index)
 	if err != nil {
 		return err
@@ -74,6 +76,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)
 		p.All[k].add(*row.Score)
 	}
+
 	for _, k := range []int{dimension, len(p.Dimensions)} {
 		p.candidates[candidate][k].add(*row.Score)
 	}

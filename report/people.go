@@ -15,6 +15,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	if people == nil {
 		return nil
 	}
+
 	t := append(lines.Table{{Head: "annotator", Flexible: true}}, lines.Heads("votes", "ties")...)
 	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
 	for _, a := range shown {
@@ -87,12 +88,14 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 			others = append(others, rankColumn("all judges", shown, r.Groups))
 		}
 	}
+
 	names := namedApart(people.Annotators, func(a Annotator) string { return a.Name }, 20)
 	for k, a := range people.Annotators {
 		if len(a.Groups) > 0 {
 			others = append(others, rankColumn(names[k], shown, a.Groups))
 		}
 	}
+
 	if len(others) == 0 {
 		return section{}, false
 	}
@@ -168,5 +171,6 @@ func (r *Report) peopleJSON() *peopleJSON {
 			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
 		})
 	}
+
 	return out
 }

@@ -86,6 +86,7 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 	if err != nil {
 		return err
 	}
+
 	for _, phase := range r.Phases {
 		progress := PhaseProgress{Phase: phase.Phase, Kind: phase.Kind}
 		place := map[string]int{}
@@ -117,6 +118,7 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 		}
 		r.Progress = append(r.Progress, progress)
 	}
+
 	return nil
 }
 

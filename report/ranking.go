@@ -27,6 +27,7 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	raters := make([]int, len(r.Judges))
 	for k := range raters {
 		raters[k] = k
@@ -51,6 +52,7 @@ func (b *builder) finish(ctx context.Context) error {
 		b.rankByWinRate()
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
@@ -62,6 +64,7 @@ func (b *builder) finish(ctx context.Context) error {
 		judge.Effect = all.fit.Judges[k]
 		judge.OrderLimits, judge.ScaleLimits = all.uncertainty.Orders[k], all.uncertainty.Scales[k]
 	}
+
 	if err := b.unweigh(raters); err != nil {
 		return err
 	}
@@ -84,6 +87,7 @@ func (b *builder) unweigh(raters []int) error {
 	if err != nil {
 		return err
 	}
+
 	standings := plain.Standings()
 	r.Unweighed = &Unweighed{First: r.candidates[standings[0].Candidate]}
 	ranks := map[int]int{}
@@ -97,6 +101,7 @@ func (b *builder) unweigh(raters []int) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -170,6 +175,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 		one.MarginalLow, one.MarginalHigh = u.MarginalLow[i], u.MarginalHigh[i]
 		groups[s.Component].Ranked = append(groups[s.Component].Ranked, one)
 	}
+
 	groups = slices.DeleteFunc(groups, func(g Group) bool { return len(g.Ranked) == 0 })
 	if len(groups) > 1 {
 		b.nameGroups(groups)
@@ -279,6 +285,7 @@ func (r *Report) Rankings() results.Rankings {
 		choices := r.choices()
 		out.Choices = &choices
 	}
+
 	for g, group := range r.Groups {
 		for k, c := range group.Ranked {
 			lead, leads := group.lead(k)
@@ -300,6 +307,7 @@ func (r *Report) Rankings() results.Rankings {
 			out.Ranking = append(out.Ranking, row)
 		}
 	}
+
 	for _, c := range r.Unranked {
 		out.Ranking = append(out.Ranking, results.RankingRow{
 			Candidate: c.Name,
@@ -309,5 +317,6 @@ func (r *Report) Rankings() results.Rankings {
 			Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN(),
 		})
 	}
+
 	return out
 }

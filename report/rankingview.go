@@ -57,6 +57,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 			view.Matrices = r.matrices(group)
 		}
 	}
+
 	if g == 0 && r.Fit != nil {
 		view.Choices, view.Fit = r.choiceSentence(), r.fitWords()
 	}
@@ -77,6 +78,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 			view.Folded = append(view.Folded, row)
 		}
 	}
+
 	return view
 }
 

@@ -77,6 +77,7 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 		}
 		out = append(out, o)
 	}
+
 	return out
 }
 

@@ -87,6 +87,7 @@ func MarksOf(said []Preference, people [3]int) (m Marks) {
 		}
 		orders[of] = p
 	}
+
 	most, known := majority(people)
 	seen := map[int]bool{}
 	for _, j := range judges {
@@ -96,6 +97,7 @@ func MarksOf(said []Preference, people [3]int) (m Marks) {
 			seen[side] = true
 		}
 	}
+
 	m.Disagree = len(seen) > 1
 	return m
 }
@@ -131,6 +133,7 @@ func (b *builder) read(row results.PairwiseRow, documents [2]int, outcome rank.O
 		b.shelve()
 		r.current = b.newPair(id, row, documents)
 	}
+
 	p := r.current
 	said := Said{Preference: Preference{Judge: row.Judge, Trial: row.Trial, Reverse: documents[0] != p.positions[0], Winner: -1}}
 	if outcome != rank.Tied {
@@ -143,6 +146,7 @@ func (b *builder) read(row results.PairwiseRow, documents [2]int, outcome rank.O
 		}
 		said.Preference.Winner, said.Winner = won, p.Candidates[won]
 	}
+
 	p.all = append(p.all, said.Preference)
 	if len(p.Said) == saidOfPair {
 		p.More++
@@ -224,6 +228,7 @@ func (b *builder) addTexts(ctx context.Context, source Source) error {
 			left -= len(p.Texts[k])
 		}
 	}
+
 	b.report.Readings = pairs
 	return nil
 }

@@ -46,11 +46,13 @@ func (r *Report) readingView() *readingView {
 		disagree += one(p.Disagree)
 		flipped += one(p.Flipped)
 	}
+
 	v.Words = wording.Counted(len(r.Readings), "pair") + " of texts."
 	if len(r.Readings) < r.Pairs {
 		v.Words = fmt.Sprintf("%s of %s of texts: first those on which judges contradict people, each other or themselves, then an even sample of the rest.",
 			wording.Count(len(r.Readings)), wording.Counted(r.Pairs, "pair"))
 	}
+
 	for _, f := range []readingFilter{
 		{"which-all", "all", len(r.Readings)}, {"which-unlike", "differs from people", unlike},
 		{"which-disagree", "judges disagree", disagree}, {"which-flipped", "flipped by order", flipped},
@@ -59,6 +61,7 @@ func (r *Report) readingView() *readingView {
 			v.Filters = append(v.Filters, f)
 		}
 	}
+
 	return v
 }
 
@@ -78,6 +81,7 @@ func readingPairOf(p *Pair) readingPair {
 		}
 		v.Sides = append(v.Sides, readingSide{p.Candidates[k], text})
 	}
+
 	var won [3]int
 	for _, s := range p.Said {
 		first := 0
@@ -87,6 +91,7 @@ func readingPairOf(p *Pair) readingPair {
 		v.Said = append(v.Said, readingSaid{s, p.Candidates[first]})
 		won[(s.Preference.Winner+3)%3]++
 	}
+
 	v.Outcome = fmt.Sprintf("%d to %d", won[0], won[1])
 	if won[2] > 0 {
 		v.Outcome += ", " + wording.Counted(won[2], "tie")
@@ -98,5 +103,6 @@ func readingPairOf(p *Pair) readingPair {
 		v.PeopleWords = fmt.Sprintf("People: %s for %s, %s for %s, %s.", wording.Count(votes[0]), called(p.Candidates[0]),
 			wording.Count(votes[1]), called(p.Candidates[1]), wording.Counted(votes[2], "tie"))
 	}
+
 	return v
 }

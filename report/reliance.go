@@ -71,6 +71,7 @@ func (r *Report) Reliance() *Reliance {
 		}
 		t.chance = limits.Low <= 0
 	}
+
 	var both rank.Swaps
 	for _, j := range r.Judges {
 		both.Consistent += j.Swaps.Consistent
@@ -78,6 +79,7 @@ func (r *Report) Reliance() *Reliance {
 		both.AlwaysSecond += j.Swaps.AlwaysSecond
 		t.pairs = max(t.pairs, j.Swaps.Total())
 	}
+
 	if both.Total() > 0 {
 		t.Order = 1 - both.Consistency()
 	}
@@ -145,6 +147,7 @@ func (t *Reliance) String() string {
 	default:
 		parts = append(parts, "No two judges compared the same texts.")
 	}
+
 	if !math.IsNaN(t.Order) {
 		parts = append(parts, fmt.Sprintf("Order changes %s %% of verdicts.", outOfHundred(t.Order)))
 	}

@@ -309,12 +309,14 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := each(source.SingleRows(ctx, id), b.addSingle); err != nil {
 		return nil, err
 	}
+
 	if evaluation.Plan.Panel != nil {
 		r.Panel = newPanel(evaluation.Plan.Panel, len(b.candidate))
 		if err := each(source.PanelRows(ctx, id), b.addPanel); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := b.readVotes(ctx, source); err != nil {
 		return nil, err
 	}
@@ -324,6 +326,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.addTexts(ctx, source); err != nil {
 		return nil, err
 	}
+
 	if lists(evaluation.Plan) {
 		for row, err := range source.Responses(ctx, id) {
 			if err != nil {
@@ -332,12 +335,14 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 			b.addListed(row)
 		}
 	}
+
 	for row, err := range source.Runs(ctx, id, eval.StateFailed) {
 		if err != nil {
 			return nil, err
 		}
 		b.addFailure(row)
 	}
+
 	if err := b.readProgress(ctx, source); err != nil {
 		return nil, err
 	}

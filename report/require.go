@@ -71,6 +71,7 @@ func ParseRequirement(text string) (Requirement, error) {
 		q.bound = confidence
 		return q, nil
 	}
+
 	known, ok := numbers[q.left]
 	if !ok {
 		return Requirement{}, fmt.Errorf("%q: unknown number %q: want failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95", text, q.left)
@@ -87,6 +88,7 @@ func ParseRequirement(text string) (Requirement, error) {
 	case percentage:
 		bound /= 100
 	}
+
 	q.number, q.bound, q.whole = &known, bound, known.count != nil && !percentage
 	return q, nil
 }
@@ -119,6 +121,7 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 		}
 		return checked, nil
 	}
+
 	got := q.value(r)
 	checked.Met = got >= q.bound
 	if q.atMost {
@@ -134,6 +137,7 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 	default:
 		checked.Got = fmt.Sprintf("%s is %.3g", q.left, got)
 	}
+
 	return checked, nil
 }
 
@@ -206,6 +210,7 @@ func WriteJUnit(w io.Writer, suite string, all []Checked) error {
 		}
 		out.Cases = append(out.Cases, one)
 	}
+
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

@@ -55,10 +55,12 @@ func (r *Report) runsView() *runsView {
 		}
 		v.Phases = append(v.Phases, view)
 	}
+
 	if len(r.Progress) > 1 {
 		row := sumRow("all phases", total, clock)
 		v.Total = &row
 	}
+
 	return v
 }
 

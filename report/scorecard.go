@@ -84,6 +84,7 @@ func (b *builder) scoreJudges() {
 			}
 		}
 	}
+
 	b.preferOwn()
 	for k := range r.Judges {
 		r.Judges[k].Card.Drop = r.whyDrop(k)
@@ -143,6 +144,7 @@ func (b *builder) preferOwn() {
 			any = any || own[k][i]
 		}
 	}
+
 	if !any {
 		return
 	}
@@ -179,6 +181,7 @@ func (b *builder) preferOwn() {
 			all[k].sum[at], all[k].n[at] = all[k].sum[at]+more, all[k].n[at]+1
 		}
 	})
+
 	for k, of := range all {
 		var total, counts []float64
 		for _, at := range slices.Sorted(maps.Keys(of.n)) {

@@ -25,6 +25,7 @@ func (r *Report) dropWords() string {
 		known += one(!math.IsNaN(c.OthersKappa) || !math.IsNaN(c.PeopleKappa) || !math.IsNaN(c.Flipped))
 		chance += one(c.PeoplePairs >= leastPairs && c.PeopleKappa <= 0)
 	}
+
 	switch {
 	case len(r.Judges) < 2 || known == 0:
 		return ""
@@ -45,6 +46,7 @@ func (r *Report) cardSection() (s section, ok bool) {
 	if r.Verdicts == 0 || len(r.Judges) == 0 || r.Judges[0].Card == nil {
 		return section{}, false
 	}
+
 	t := lines.Table{{Head: "judge", Flexible: true}}
 	var legend []string
 	add := func(head, means string, cell func(*Scorecard) (text string, bad bool)) {

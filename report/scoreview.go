@@ -60,6 +60,7 @@ func (r *Report) scoreView() *scoreView {
 		}
 		v.Candidates = append(v.Candidates, scoreRow{c.Name, append(scoreCells(scale, c.Scores...), scoreCells(scale, c.Overall)...)})
 	}
+
 	for _, j := range r.Judges {
 		var all Score
 		for _, s := range j.Scores {
@@ -68,6 +69,7 @@ func (r *Report) scoreView() *scoreView {
 		}
 		v.Judges = append(v.Judges, scoreRow{j.Name, append(scoreCells(scale, j.Scores...), scoreCells(scale, all)...)})
 	}
+
 	return v
 }
 
@@ -107,6 +109,7 @@ func (r *Report) panelView() *panelView {
 		v.Dimensions = append(v.Dimensions, d.ID)
 		v.ByAgent = append(v.ByAgent, agentRow{d.ID, meansOf(d.Scores)})
 	}
+
 	v.ByAgent = append(v.ByAgent, agentRow{"all", meansOf(p.All)})
 	if len(r.Groups) == 0 {
 		v.Order = "Candidates, the highest mean first"
@@ -120,6 +123,7 @@ func (r *Report) panelView() *panelView {
 		v.Candidates = append(v.Candidates, scoreRow{c.Name, scoreCells(scale, scores...)})
 		v.Said = append(v.Said, panelSaid{c.Name, mean(scores[len(p.Dimensions)]), p.said(c.Candidate)})
 	}
+
 	return v
 }
 

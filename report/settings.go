@@ -51,6 +51,7 @@ func (r *Report) settings() []setting {
 			add("model", "%s", withOverrides(model))
 		}
 	}
+
 	if plan.Prompts != nil {
 		for i, model := range plan.Prompts.Models {
 			group := ""
@@ -60,12 +61,14 @@ func (r *Report) settings() []setting {
 			add("model", "%s%s", withOverrides(model), group)
 		}
 	}
+
 	if s := plan.Single; s != nil {
 		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, wording.Counted(s.Trials, "trial"), r.template(eval.KindSingle))
 		for _, c := range s.Criteria {
 			add("criterion "+c.Name, "%s", c.Description)
 		}
 	}
+
 	if p := plan.Pairwise; p != nil {
 		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
 	}
@@ -76,6 +79,7 @@ func (r *Report) settings() []setting {
 			add("agent "+agent.Name, "%s, %s", withOverrides(agent), promptOf(agent))
 		}
 	}
+
 	add("structured output", "%s", plan.JSON)
 	if plan.Grounding == eval.Required || plan.Runs != nil && plan.Grounded(eval.KindRuns) {
 		add("grounding", "%s", eval.Required)
@@ -88,6 +92,7 @@ func (r *Report) settings() []setting {
 			add("limit", "%s", limit)
 		}
 	}
+
 	if budget := r.budget(); budget != "" {
 		add("budget", "%s", budget)
 	}
@@ -109,6 +114,7 @@ func (r *Report) settings() []setting {
 			add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
 		}
 	}
+
 	if how.Limit > 0 {
 		add("limited to", "the first %s of each phase", wording.Counted(how.Limit, "run"))
 	}

@@ -40,6 +40,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 		out.Blank()
 		s.write(out)
 	}
+
 	out.Blank()
 	for _, line := range r.totals() {
 		out.Line(line)
@@ -50,6 +51,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 			out.Item(note)
 		}
 	}
+
 	return out.Flush()
 }
 
@@ -74,12 +76,14 @@ func (r *Report) asked() string {
 		parts = append(parts, wording.Counted(len(r.Panel.Agents), "agent"), wording.Counted(len(r.Panel.Dimensions), "dimension"),
 			wording.Counted(r.Panel.Scored, "score")+" of the panel")
 	}
+
 	if r.People != nil {
 		if len(r.Judges) == 0 && r.Panel == nil {
 			parts = parts[:2]
 		}
 		parts = append(parts, wording.Counted(len(r.People.Annotators), "annotator"), wording.Counted(r.People.Votes, "vote"))
 	}
+
 	if r.ListedOnly() {
 		parts = r.listedAsked()
 	}
@@ -201,6 +205,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 		}
 		t.Add(cells...)
 	}
+
 	var more []lines.Column
 	if r.abilities() {
 		best, lead, elo := lines.Column{Head: "P(best)", Right: true}, lines.Column{Head: "lead over next", Right: true}, lines.Column{Head: "Elo", Right: true}
@@ -209,10 +214,12 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 		}
 		more = append(more, best, lead, elo)
 	}
+
 	if r.Scored == 0 {
 		t, _ = t.Widened(more, width)
 		return t
 	}
+
 	for k, name := range namedApart(r.Criteria, itself, 12) {
 		next := lines.Column{Head: name, Right: true}
 		for _, c := range ranked {
@@ -220,6 +227,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 		}
 		more = append(more, next)
 	}
+
 	t, _ = t.Widened(more, width)
 	return t
 }
@@ -253,11 +261,13 @@ func (r *Report) totals() []string {
 		"Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u),
 		"Cost    " + cost(u) + costGap(u) + r.atPrices(),
 	}
+
 	if len(r.Calls) > 1 && u.CostUSD > 0 { // otherwise the sum says that the cost is unknown
 		for _, c := range r.Calls {
 			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", named(c.Model), harmless.Line(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
 	}
+
 	if budget := r.budget(); budget != "" {
 		lines = append(lines, "Budget  "+budget)
 	}

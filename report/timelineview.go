@@ -118,6 +118,7 @@ func (r *Report) timelineView() *timelineView {
 		calls += all
 		mostBegun, mostFlight = max(mostBegun, float64(all)), max(mostFlight, period.InFlight)
 	}
+
 	v.Charts = []chart{
 		newChart(fmt.Sprintf("calls started in each %s", v.Period), 12, 110, mostBegun),
 		newChart("calls in flight, on average", 164, 80, mostFlight),
@@ -194,6 +195,7 @@ func (v *timelineView) period(line results.Timeline, k int, p results.Period, be
 		})
 		below += n
 	}
+
 	out.Numbers = fmt.Sprintf("%s: %s started", out.From, wording.Counted(all, "call"))
 	if len(words) > 0 {
 		out.Numbers += " (" + strings.Join(words, ", ") + ")"

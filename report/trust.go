@@ -37,6 +37,7 @@ func (r *Report) judgeSections(candidates, width int) []section {
 			sections = append(sections, scoreAgreement(scores.title, scores.of))
 		}
 	}
+
 	return sections
 }
 
@@ -66,6 +67,7 @@ func (r *Report) saidSection() section {
 		}
 		t.Add(append(cells, wording.Count(j.Fallback), wording.Count(j.Failed))...)
 	}
+
 	return section{title: "Judges", table: t}
 }
 
@@ -83,6 +85,7 @@ func (r *Report) trustSection() section {
 		t.Add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
+
 	if r.Unweighed != nil {
 		scale := lines.Column{Head: "scale", Right: true}
 		for _, j := range r.Judges {
@@ -90,12 +93,14 @@ func (r *Report) trustSection() section {
 		}
 		t = append(t, scale)
 	}
+
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
 		s.lines = append(s.lines, fmt.Sprintf("Circular triples (a beats b, b beats c, c beats a), by all judges together: %s of %s, %s; by chance 25 %%.",
 			wording.Count(r.Cycles.Circular), wording.Count(r.Cycles.Triples), percent(r.Cycles.Share())))
 	}
+
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
 		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
 	}
@@ -152,6 +157,7 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 			own = append(own, rankColumn(names[k], shown, j.Groups))
 		}
 	}
+
 	t, left := t.Widened(own, width)
 	if len(t) == 2 {
 		return section{}, false

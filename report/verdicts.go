@@ -131,6 +131,7 @@ func (v *verdicts) units(first, raters int, flip float64, do func(one, other int
 				values[rater] = 0.5
 			}
 		}
+
 		if any {
 			do(int(low), int(high), values)
 		}

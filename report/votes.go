@@ -85,12 +85,14 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 		annotators[row.Annotator] = k
 		people.Annotators = append(people.Annotators, Annotator{Name: row.Annotator})
 	}
+
 	var documents [2]int
 	for i, id := range []string{row.Document1, row.Document2} {
 		if documents[i], ok = b.document[id]; !ok {
 			return fmt.Errorf("a vote of %q names document %q, which the plan does not have", row.Annotator, id)
 		}
 	}
+
 	outcome, ok := winnerOf(row.Winner, row.Document1, row.Document2)
 	if !ok {
 		return fmt.Errorf("a vote of %q: winner %q is neither of its documents", row.Annotator, row.Winner)
@@ -107,6 +109,7 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 	} else if len(plan.Judges) == 0 {
 		b.report.Verdicts++
 	}
+
 	if b.readings.votes != nil {
 		key := [2]int{min(documents[0], documents[1]), max(documents[0], documents[1])}
 		votes := b.readings.votes[key]
@@ -120,6 +123,7 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 		}
 		b.readings.votes[key] = votes
 	}
+
 	b.verdicts.add(len(plan.Judges)+k, documents[0], documents[1], outcome, true)
 	return nil
 }
@@ -185,6 +189,7 @@ func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	if err != nil {
 		return nil, fmt.Errorf("people: %w", err)
 	}
+
 	people.Groups, people.Intervals = b.bare(all), b.intervals(all)
 	if len(places) == 1 {
 		return all, nil
@@ -196,6 +201,7 @@ func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 			people.Assumed = append(people.Assumed, a.Name)
 		}
 	}
+
 	if last := len(all.fit.Judges) - 1; people.Pooled > 0 && all.fit.Judges[last].Regularised {
 		people.Assumed = append(people.Assumed, "")
 	}
@@ -211,6 +217,7 @@ func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 		}
 		annotator.Groups = b.bare(own)
 	}
+
 	return all, nil
 }
 
@@ -250,6 +257,7 @@ func (b *builder) compareWithPeople() {
 			}
 		}
 	})
+
 	for k, name := range judges {
 		one := AgainstPeople{Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1)}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()

@@ -155,11 +155,13 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 		return "", explainFile(path, err)
 	}
 	defer root.Close()
+
 	if below {
 		if err := a.ours.claim(root, name, run.Answer); err != nil {
 			return "", fmt.Errorf("write %s: %w", path, err)
 		}
 	}
+
 	err = WriteFile(root, name, func(w io.Writer) error {
 		_, err := io.WriteString(w, run.Answer)
 		return err
@@ -167,6 +169,7 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	a.of[path] = run.Name
 	return path, nil
 }

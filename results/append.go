@@ -61,12 +61,14 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 		if err := t.lock(ctx, id); err != nil {
 			return err
 		}
+
 		// Two round trips to the database, however many entries, if none of their rows exists
 		// yet: a run's outcome is stored only if its row is new or was replaced.
 		runs, calls, err := t.putRows(ctx, id, entries)
 		if err != nil {
 			return err
 		}
+
 		a, sums := appender{evaluation: string(id)}, newTotals()
 		for _, r := range runs {
 			if !r.stored {
@@ -81,17 +83,20 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 				return err
 			}
 		}
+
 		for _, c := range calls {
 			if c.before != nil {
 				sums.call(c.before, -1)
 			}
 			sums.call(c.row, 1)
 		}
+
 		for _, entry := range entries {
 			if err := a.job(entry.Job); err != nil {
 				return err
 			}
 		}
+
 		sums.put(&a)
 		_, err = t.send(ctx, t, a.statements)
 		return err
@@ -119,6 +124,7 @@ func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.
 			calls = append(calls, put[record.Call]{row: &entry.Calls[i], add: statement{addCall, args}})
 		}
 	}
+
 	statements := make([]statement, 0, len(runs)+len(calls))
 	for _, r := range runs {
 		statements = append(statements, r.add)
@@ -130,6 +136,7 @@ func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.
 	if err != nil {
 		return nil, nil, err
 	}
+
 	for i := range runs {
 		runs[i].stored = changed[i] > 0
 	}
@@ -165,16 +172,19 @@ func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[re
 			return err
 		}
 	}
+
 	changed, err := t.send(ctx, t, statements)
 	if err != nil {
 		return err
 	}
+
 	for i, r := range again {
 		if changed[i] > 0 {
 			at := key{r.row.Phase, r.row.Index}
 			r.stored, r.before, standing[at] = true, standing[at], r.row
 		}
 	}
+
 	return nil
 }
 
@@ -265,6 +275,7 @@ func (a *appender) outcome(r *record.Run) error {
 		}
 		a.add(addEvent, a.evaluation, id, f.Event, string(metadata), stamp{f.At})
 	}
+
 	ended := stamp{r.Ended}
 	switch {
 	case r.Kind == eval.KindPanel && r.State != eval.StateCancelled.String():
@@ -290,6 +301,7 @@ func (a *appender) outcome(r *record.Run) error {
 				r.Item, r.Judge, r.AnsweredBy, candidate1)
 		}
 	}
+
 	return nil
 }
 
@@ -313,6 +325,7 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	grounding, err := optionalJSON(c.Grounding)
 	if err != nil {
 		return nil, err
@@ -323,6 +336,7 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 			return nil, err
 		}
 	}
+
 	return []any{
 		string(id), c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,

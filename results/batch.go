@@ -67,6 +67,7 @@ func (b *batch) line(ctx context.Context, row PromptRow) (openaibatch.Result, er
 			used = call.Usage
 		}
 	}
+
 	if row.State != eval.StateSucceeded.String() {
 		return outcome.Result(), nil
 	}

@@ -118,6 +118,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 		Log:   c.options.Log.With().Str("evaluation", string(c.id)).Logger(),
 		Fails: "results wait to be collected", Works: "results are collected again",
 	}
+
 	for {
 		finished, err := c.step(ctx, done)
 		switch {
@@ -147,12 +148,14 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 			return false, err
 		}
 	}
+
 	// done is called before reading, so that everything recorded before the end is read.
 	if done != nil {
 		if finished, err = done(ctx); err != nil {
 			return false, fmt.Errorf("ask whether %s is done: %w", c.id, err)
 		}
 	}
+
 	n, more, err := c.batch(ctx)
 	switch {
 	case err != nil:
@@ -165,6 +168,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 		c.pause = c.options.pause()
 		return false, outage.Pause(ctx, gather)
 	}
+
 	return false, c.rest(ctx)
 }
 
@@ -193,11 +197,13 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	if err != nil || len(messages) == 0 {
 		return 0, false, err
 	}
+
 	if time.Since(c.claimed) > claimEvery { // the stream may have been claimed for another results store
 		if err := c.claim(ctx); err != nil {
 			return 0, false, err
 		}
 	}
+
 	d, err := c.decode(ctx, messages)
 	if err != nil {
 		return 0, false, err

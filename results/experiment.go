@@ -58,6 +58,7 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 		{prompto.CompletedFile, ".csv", x.place.CSV, x.csv},
 		{prompto.CompletedFile, ".jsonl", true, x.lines},
 	}
+
 	for _, f := range files {
 		if !f.wanted {
 			continue
@@ -68,6 +69,7 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 		}
 		all = append(all, filepath.Join(folder, path))
 	}
+
 	last := len(all) - 1
 	return all[last], all[:last], nil
 }
@@ -198,6 +200,7 @@ func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	out := csv.NewWriter(w)
 	if err := out.Write(header); err != nil {
 		return err

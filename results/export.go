@@ -155,6 +155,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if err != nil {
 		return done, err
 	}
+
 	own, err := newAnswers(place, e)
 	if err != nil {
 		return done, err
@@ -166,6 +167,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if done.Files, err = writeFiles(place.Dir, exports(ctx, r, e, rankings, own.paths)); err != nil {
 		return done, errors.Join(own.failed.orNil(), err)
 	}
+
 	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsExperiment {
 		completed, all, err := (&experiment{place, e, r}).write(ctx)
 		done.Files = append(done.Files, all...)
@@ -174,6 +176,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		}
 		done.Answers = append(done.Answers, completed)
 	}
+
 	return done, own.failed.orNil()
 }
 
@@ -240,6 +243,7 @@ func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, ans
 	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsBatch {
 		files = append(files, (&batch{e, r}).files(ctx)...)
 	}
+
 	if rankings.Elo != nil {
 		files = append(files, both(EloFile, eloTable, all(rankings.Elo))...)
 	}

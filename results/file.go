@@ -38,6 +38,7 @@ func writeFile(root *os.Root, name string, write func(io.Writer) error) (err err
 			_ = root.Remove(temporary)
 		}
 	}()
+
 	buffered := bufio.NewWriterSize(file, 1<<16)
 	if err := write(buffered); err != nil {
 		return err
@@ -54,11 +55,13 @@ func writeFile(root *os.Root, name string, write func(io.Writer) error) (err err
 	if err := root.Rename(temporary, name); err != nil {
 		return err
 	}
+
 	// The name must reach the disk, too. Not every system can sync a folder.
 	if folder, err := root.Open(dir); err == nil {
 		_ = folder.Sync()
 		_ = folder.Close()
 	}
+
 	return nil
 }
 

@@ -63,6 +63,7 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 		}
 		of[i] = candidates[d.Candidate]
 	}
+
 	tally := rank.NewTally(len(candidates))
 	for row, err := range r.PairwiseRows(ctx, id) {
 		if err != nil {
@@ -87,6 +88,7 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 			return nil, err
 		}
 	}
+
 	fit, err := rank.BradleyTerry(len(candidates), []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins})
 	if err != nil {
 		return nil, err

@@ -89,6 +89,7 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 		}
 		observed = append(observed, o)
 	}
+
 	if byItem {
 		cluster := make([]int32, len(pairs))
 		for pair, k := range pairs {
@@ -98,6 +99,7 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 			observed[k].Cluster = cluster[observed[k].Cluster]
 		}
 	}
+
 	fit, err := rank.FromObserved(len(names), len(e.Judges), observed, rank.Options{OrderEffect: true})
 	if err != nil {
 		return nil, err
@@ -106,6 +108,7 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 	if err != nil {
 		return nil, err
 	}
+
 	best, known := u.Top(rule.Top)
 	if !known {
 		return nil, nil

@@ -122,6 +122,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
+
 	without := unfinishedOf(e, counts)
 	for i, phase := range head.Phases {
 		head.Phases[i].Unlisted = without[phase.Phase].unlisted
@@ -138,6 +139,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
+
 	err = writeList(w, "runs", withUnfinished(without, r.Runs(ctx, e.ID)), func(row RunRow) any {
 		run := runOf(row)
 		run.Path = paths[run.ID]
@@ -146,6 +148,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
+
 	_, err = io.WriteString(w, "\n}\n")
 	return err
 }
@@ -182,6 +185,7 @@ func manifest(ctx context.Context, r Reader, e Evaluation, counts []PhaseCounts)
 		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: readable{e.Settings},
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
 	}
+
 	for _, c := range counts {
 		phase := manifestPhase{
 			Phase: c.Phase, Kind: c.Kind, Runs: c.Runs, Succeeded: c.Succeeded, Failed: c.Failed, Cancelled: c.Cancelled, Classes: c.Classes,
@@ -195,6 +199,7 @@ func manifest(ctx context.Context, r Reader, e Evaluation, counts []PhaseCounts)
 		head.Totals.Failed += c.Failed
 		head.Totals.Cancelled += c.Cancelled
 	}
+
 	calls, err := r.CallTotals(ctx, e.ID)
 	if err != nil {
 		return manifestHead{}, err
@@ -210,6 +215,7 @@ func manifest(ctx context.Context, r Reader, e Evaluation, counts []PhaseCounts)
 		head.Calls = append(head.Calls, manifestCalls{c.Model, c.Stage, usageOf(c.Usage), c.Errors})
 		sum = sum.Plus(c.Usage)
 	}
+
 	head.Totals.manifestUsage = usageOf(sum)
 	return head, nil
 }

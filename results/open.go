@@ -86,6 +86,7 @@ func Public(url string) (string, error) {
 			kept = append(kept, setting)
 		}
 	}
+
 	if asked && len(kept) > 0 {
 		public += "?" + strings.Join(kept, "&")
 	}

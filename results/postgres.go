@@ -152,6 +152,7 @@ func openPostgresReader(ctx context.Context, address string, h history, writing 
 			_ = db.Close()
 		}
 	}()
+
 	version, err := examine(ctx, db, name, h, writing)
 	if err == nil && version == noStore {
 		if !writing {
@@ -159,6 +160,7 @@ func openPostgresReader(ctx context.Context, address string, h history, writing 
 		}
 		version, err = create(ctx, db, name, config.RuntimeParams["search_path"], h)
 	}
+
 	for writing && err == nil && version < h.version() {
 		version, err = step(ctx, db, name, h)
 	}
@@ -227,6 +229,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 	if version, err := examine(ctx, tx, name, h, true); err != nil || version != noStore {
 		return version, err
 	}
+
 	if searchPath != "" && !strings.ContainsAny(searchPath, `,"$`) {
 		var missing bool
 		err := tx.QueryRowContext(ctx, "SELECT current_schema() IS NULL").Scan(&missing)
@@ -237,6 +240,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 			return noStore, explainPostgres("create", name, err)
 		}
 	}
+
 	if _, err := tx.ExecContext(ctx, toPostgres.Replace(h.create)+";\nALTER TABLE sink ADD version BIGINT NOT NULL"); err != nil {
 		return noStore, explainPostgres("create", name, err)
 	}
@@ -247,6 +251,7 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string, h history)
 			_, err = tx.ExecContext(ctx, toPostgres.Replace(step))
 		}
 	}
+
 	if err == nil {
 		err = tx.Commit()
 	}
@@ -273,6 +278,7 @@ func step(ctx context.Context, db *sql.DB, name string, h history) (version int,
 	if err != nil || version == h.version() {
 		return version, err
 	}
+
 	_, err = tx.ExecContext(ctx, toPostgres.Replace(h.after(version)[0]))
 	version++
 	if err == nil {

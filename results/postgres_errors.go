@@ -56,6 +56,7 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "42P07": // duplicate_table, while the tables were being created
 		return foreign(name, "the schema")
 	}
+
 	if strings.HasPrefix(said.Code, "08") {
 		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
 	}

@@ -44,6 +44,7 @@ func (r *reader) Progress(ctx context.Context, id eval.ID) ([]Progress, error) {
 		return err
 	}, `SELECT phase, judge, state, count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ?
 GROUP BY phase, judge, state ORDER BY phase, judge, state`, string(id))
+
 	for g, err := range ended {
 		if err != nil {
 			return nil, err
@@ -52,17 +53,20 @@ GROUP BY phase, judge, state ORDER BY phase, judge, state`, string(id))
 		p.count(stateOf(g.state), g.runs)
 		p.First, p.Last = earlier(p.First, g.First), later(p.Last, g.Last)
 	}
+
 	used := rows(ctx, &r.access, func(row scanner, p *Progress) error {
 		return row.Scan(append([]any{&p.Phase, &p.Judge}, p.Used.fields()...)...)
 	}, `SELECT c.phase, coalesce(r.judge, ''), `+usageColumns+`
 FROM calls c LEFT JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_
 WHERE c.evaluation = ? GROUP BY c.phase, coalesce(r.judge, '') ORDER BY c.phase, coalesce(r.judge, '')`, string(id))
+
 	for u, err := range used {
 		if err != nil {
 			return nil, err
 		}
 		of(u.Phase, u.Judge).Used = u.Used
 	}
+
 	return all, nil
 }
 

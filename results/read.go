@@ -41,6 +41,7 @@ func rows[T any](ctx context.Context, a *access, scan func(scanner, *T) error, q
 				return
 			}
 		}
+
 		if err := found.Err(); err != nil {
 			yield(none, a.unread(err))
 		}
@@ -98,6 +99,7 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	if err != nil {
 		return Evaluation{}, r.unread(err)
 	}
+
 	e.Created, e.Finished, e.Cancelled = created.Time, finished.Time, cancelled.Time
 	if e.Stopped, err = decodeStop(stopped); err != nil {
 		return Evaluation{}, fmt.Errorf("read %s in %s: %w", id, r.name, err)
@@ -148,6 +150,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	type group struct {
 		phase, runs  int
 		state, class string
@@ -173,6 +176,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 			c.Classes[g.class] += g.runs
 		}
 	}
+
 	return counts, nil
 }
 

@@ -41,6 +41,7 @@ func withDurations(tree any, of reflect.Type) any {
 		}
 		return time.Duration(n).String()
 	}
+
 	switch elements := tree.(type) {
 	case []any:
 		if of.Kind() == reflect.Slice || of.Kind() == reflect.Array {
@@ -60,6 +61,7 @@ func withDurations(tree any, of reflect.Type) any {
 			}
 		}
 	}
+
 	return tree
 }
 

@@ -49,6 +49,7 @@ func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d de
 		}
 		c.fit = record.NewFit(e.Plan)
 	}
+
 	for i, message := range messages {
 		entry, err := record.DecodeEntry(message.Values)
 		if err == nil {
@@ -66,6 +67,7 @@ func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d de
 			d.entries, d.of = append(d.entries, entry), append(d.of, message)
 		}
 	}
+
 	return d, nil
 }
 

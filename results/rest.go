@@ -89,6 +89,7 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 			}
 		}
 	}
+
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("read kept results %s: %w", r.path, err)
 	}
@@ -131,6 +132,7 @@ func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys reco
 		lines.Write(append(line, '\n'))
 		kept++
 	}
+
 	if err := r.write(&lines); err != nil {
 		return 0, len(messages), fmt.Errorf("keep results: %w", err)
 	}

@@ -91,6 +91,7 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 			looked = looked.and("(r.doc_id_1 = ? OR r.doc_id_2 = ?)", document, document)
 		}
 	}
+
 	indexed = from.and("r.evaluation = ?", string(id))
 	if s.Phase != nil {
 		indexed = indexed.and("r.phase = ?", *s.Phase)
@@ -101,6 +102,7 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 			string(id), string(s.Kind), string(id), string(s.Kind))
 		looked = looked.and("r.kind = ?", string(s.Kind))
 	}
+
 	unfit := s.State == eval.StateFailed || s.State == eval.StateCancelled
 	name := ""
 	switch {
@@ -117,6 +119,7 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 	case s.Item != "":
 		name, indexed = "runs_by_item", indexed.and("r.item = ? AND r.item <> ''", s.Item)
 	}
+
 	if name != "" {
 		indexed.from += index(name)
 	}
@@ -144,6 +147,7 @@ func (f Filter) each() (w where) {
 			w = w.and("r."+c.column+" = ?", c.value)
 		}
 	}
+
 	if f.Model != "" {
 		w = w.and("(r.model = ? OR r.answered_by = ?)", f.Model, f.Model)
 	}
@@ -159,6 +163,7 @@ func (f Filter) each() (w where) {
 	case OrderReverse:
 		w = w.and("r.kind = 'pairwise' AND r.doc_id_1 > r.doc_id_2")
 	}
+
 	if f.Winner != "" {
 		w = w.and(outcomeIn("pairwise_results", `(o.winner_doc_id = ?
   OR CASE o.winner_doc_id WHEN o.doc_id_1 THEN o.candidate_1 WHEN o.doc_id_2 THEN o.candidate_2 END = ?)`), f.Winner, f.Winner)
@@ -293,5 +298,6 @@ func (r *reader) within(ctx context.Context, id eval.ID, s Search) (matching whe
 	case err != nil:
 		return where{}, nil, r.unread(err)
 	}
+
 	return indexed.plus(s.at(upTo, end)).plus(looked), end, nil
 }

@@ -102,11 +102,13 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 		query.Set("mode", "ro")
 		query.Set("immutable", "1")
 	}
+
 	dsn := url.URL{Scheme: "file", Path: name, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("results database %s: %w", path, err)
 	}
+
 	pool(db, connections)
 	return db, nil
 }
@@ -171,6 +173,7 @@ func advance(ctx context.Context, db *sql.DB, path string, h history) (version i
 	if err != nil {
 		return version, err
 	}
+
 	operation := "migrate"
 	switch {
 	case version == noStore:
@@ -189,6 +192,7 @@ func advance(ctx context.Context, db *sql.DB, path string, h history) (version i
 		_, err = tx.ExecContext(ctx, h.after(version)[0])
 		version++
 	}
+
 	if err == nil {
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	}

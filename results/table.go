@@ -104,6 +104,7 @@ func (t table[T]) jsonl(w io.Writer, rows iter.Seq2[T, error]) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

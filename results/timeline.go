@@ -65,6 +65,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 	if first.IsZero() {
 		return Timeline{}, nil
 	}
+
 	// Leave out calls that are recorded while this reads and lie outside.
 	t := newTimeline(first.Time, last.Time, most)
 	type times struct {
@@ -83,6 +84,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 			t.add(c.began.Time, c.ended.Time, c.limit, c.failed)
 		}
 	}
+
 	return t.finish(), nil
 }
 

@@ -171,6 +171,7 @@ GROUP BY model, stage, class ORDER BY model, stage, class`, string(id))
 			total.Errors[g.class] += g.used.Calls
 		}
 	}
+
 	return sums, nil
 }
 
@@ -204,6 +205,7 @@ SELECT phase, sum(runs), max(ended) FROM (
   SELECT phase, 1, ended_at FROM runs`+r.using("runs_by_end")+` WHERE evaluation = ? AND ended_at >= ? AND ended_at < ?
 ) AS counted GROUP BY phase ORDER BY phase`,
 		string(id), whole.Format(timeLayout), string(id), from, whole.Format(timeLayout)))
+
 	for i := range paces {
 		p := &paces[i]
 		var first, last stamp
@@ -216,5 +218,6 @@ SELECT (SELECT min(started_at) FROM runs`+r.using("runs_by_start")+` WHERE evalu
 		}
 		p.First, p.Last = later(since, first.Time), last.Time
 	}
+
 	return paces, err
 }

@@ -20,6 +20,7 @@ func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.
 		if err != nil {
 			return record.Entry{}, err
 		}
+
 		for _, message := range messages {
 			entry, err := record.DecodeEntry(message.Values)
 			if err != nil {
@@ -34,6 +35,7 @@ func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.
 				}
 			}
 		}
+
 		if !more {
 			return found, nil
 		}

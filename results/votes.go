@@ -53,6 +53,7 @@ func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) e
 	if err != nil {
 		return fmt.Errorf("votes of %s: %w", e.ID, err)
 	}
+
 	documents := map[string]eval.Document{}
 	for _, document := range e.Plan.Documents {
 		documents[document.ID] = document
@@ -69,6 +70,7 @@ func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) e
 			e.Plan.Items[first.Item].ID, first.Candidate, second.Candidate,
 		}})
 	}
+
 	_, err = t.send(ctx, t, statements)
 	return err
 }

@@ -48,6 +48,7 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 	if err != nil {
 		return fmt.Errorf("encode settings of %s: %w", e.ID, err)
 	}
+
 	given := maps.Collect(texts)
 	return s.transact(ctx, fmt.Sprintf("store evaluation %s", e.ID), func(t *transaction) error {
 		votes, err := t.votesOf(ctx, e.ID)
@@ -87,6 +88,7 @@ func (s *store) Choose(ctx context.Context, id eval.ID, phase int, chosen record
 	if err != nil {
 		return nil, fmt.Errorf("encode what phase %d of %s compares: %w", phase, id, err)
 	}
+
 	stored := new(plan.Choice)
 	err = s.transact(ctx, fmt.Sprintf("store what phase %d of %s compares", phase, id), func(t *transaction) error {
 		if err := t.lock(ctx, id); err != nil {
@@ -121,6 +123,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 		}
 		missing[hash] = true
 	}
+
 	for _, document := range documents {
 		missing[document.Hash] = true
 	}
@@ -138,11 +141,13 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 			delete(missing, hash)
 		}
 	}
+
 	for _, document := range documents {
 		if _, given := texts[document.Hash]; missing[document.Hash] && !given {
 			return fmt.Errorf("the text of document %q (hash %s) is missing", document.ID, document.Hash)
 		}
 	}
+
 	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
 		statements := make([]statement, len(hashes))
 		for i, hash := range hashes {
@@ -152,6 +157,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -52,12 +52,14 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	}
 	defer file.Close()
+
 	switch info, err := file.Stat(); {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	case !info.Mode().IsRegular() || info.Size() > maxAnswersFile:
 		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB: move it away; existing answers are then not replaced", filepath.Join(folder, AnswersFile), maxAnswersFile>>20)
 	}
+
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var line writtenAnswer
@@ -65,6 +67,7 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 			w.hashes[line.Path] = append(w.hashes[line.Path], line.Hash)
 		}
 	}
+
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	}
@@ -80,6 +83,7 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 			return fmt.Errorf("%s starts with a dot, which is not allowed for answers: choose another out", part)
 		}
 	}
+
 	sum := sha256.Sum256([]byte(text))
 	next := hex.EncodeToString(sum[:])
 	if err := w.replaces(root, name, next); err != nil {

@@ -33,10 +33,12 @@ func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 	case !errors.As(err, &answered): // otherwise the key does not exist, or Redis refuses the command
 		return b, fmt.Errorf("look at the results of %s: %w", id, err)
 	}
+
 	entries, err := first.Result()
 	if err != nil {
 		return b, fmt.Errorf("look at the results of %s: %w", id, err)
 	}
+
 	if len(entries) == 1 {
 		text, _, _ := strings.Cut(entries[0].ID, "-")
 		millis, err := strconv.ParseInt(text, 10, 64)
@@ -45,5 +47,6 @@ func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 		}
 		b.Oldest = time.UnixMilli(millis)
 	}
+
 	return b, nil
 }

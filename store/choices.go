@@ -85,6 +85,7 @@ func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chos
 	if err != nil {
 		return false, fmt.Errorf("choose phase %d of %s: %w", phase, r.ID, err)
 	}
+
 	var phases []record.Phase
 	if err := json.Unmarshal([]byte(before), &phases); err != nil {
 		return false, fmt.Errorf("choose phase %d of %s: phases: %w", phase, r.ID, err)
@@ -96,6 +97,7 @@ func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chos
 	if err != nil {
 		return false, err
 	}
+
 	runs, ended := 0, []any{}
 	for i, p := range phases[:phase] {
 		runs += p.Runs
@@ -105,11 +107,13 @@ func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chos
 			}
 		}
 	}
+
 	phases[phase] = chosen
 	after, err := json.Marshal(phases)
 	if err != nil {
 		return false, fmt.Errorf("encode phases of %s: %w", r.ID, err)
 	}
+
 	keys := []string{s.keys.Record(r.ID), s.keys.Choice(r.ID, phase), s.keys.Counts(r.ID)}
 	answer, err := chooseScript.Run(ctx, s.client, keys, append([]any{before, after, choice, runs, r.Created.UnixMilli()}, ended...)...).Int()
 	if err == nil && answer < 0 {

@@ -208,12 +208,14 @@ func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, jo
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return err
 		}
+
 		for i, run := range listed {
 			if err := jobs[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
 				return err
 			}
 			see(run, jobs[i].Val())
 		}
+
 		if next == 0 {
 			return nil
 		}

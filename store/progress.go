@@ -121,6 +121,7 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 			}
 		}
 	}
+
 	return answers, nil
 }
 
@@ -231,6 +232,7 @@ func parseProgress(words []string) (Progress, error) {
 			p.Started = time.UnixMilli(n)
 		}
 	}
+
 	return p, nil
 }
 
@@ -274,11 +276,13 @@ func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, cal
 			return false, entry, fmt.Errorf("encode calls of run %s: %w", id, err)
 		}
 	}
+
 	if submitted != nil {
 		if job, err = json.Marshal(submitted); err != nil {
 			return false, entry, fmt.Errorf("encode job of run %s: %w", id, err)
 		}
 	}
+
 	fields, err := p.fields()
 	if err != nil {
 		return false, entry, fmt.Errorf("encode progress of run %s: %w", id, err)
@@ -299,6 +303,7 @@ func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, cal
 	case answers[0] == -2:
 		err = ErrTaken
 	}
+
 	if err != nil {
 		return false, entry, fmt.Errorf("save progress of run %s: %w", id, err)
 	}
@@ -342,6 +347,7 @@ func (p Progress) fields() ([]any, error) {
 		}
 		values = append(values, record.ProgressSaid, said)
 	}
+
 	job := []byte(nil)
 	if p.Job != nil {
 		var err error
@@ -349,6 +355,7 @@ func (p Progress) fields() ([]any, error) {
 			return nil, err
 		}
 	}
+
 	values = append(values, record.ProgressJob, job)
 	if !p.Fallen.Begun() {
 		return values, nil

@@ -46,15 +46,18 @@ func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error
 	if err != nil {
 		return record.Evaluation{}, fmt.Errorf("created: %w", err)
 	}
+
 	r := record.Evaluation{
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
+
 	if text := values[fieldResult]; text != "" && record.HasEnded(r.Status, r.Stopped) {
 		if err := json.Unmarshal([]byte(text), &r.Result); err != nil {
 			return record.Evaluation{}, fmt.Errorf("result: %w", err)
 		}
 	}
+
 	if r.Paused, err = parsePauses(values[fieldPaused]); err != nil {
 		return record.Evaluation{}, err
 	}

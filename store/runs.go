@@ -144,6 +144,7 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 			record.CountField(o.id.Phase, o.state, o.queue), record.CountField(o.id.Phase, eval.StateFailed, o.queue),
 			o.provider, string(o.class), o.id.Short(), o.run, o.calls)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	reply, err := recordScript.Run(ctx, s.client, keys, args...).Slice()

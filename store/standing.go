@@ -141,6 +141,7 @@ func parseStanding(answer []string) (standing Standing, err error) {
 			return standing, err
 		}
 	}
+
 	if standing.Paused, err = parsePauses(answer[1]); err != nil {
 		return standing, err
 	}

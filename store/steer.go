@@ -204,6 +204,7 @@ func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, faile
 		chunks[chunk] = append(chunks[chunk], run.Index%record.ChunkRuns, run.Generation,
 			record.CountField(phase, eval.StateFailed, run.Queue))
 	}
+
 	moved := 0
 	for chunk, runs := range chunks {
 		keys := append([]string{s.keys.Record(r.ID), chunk, s.keys.Counts(r.ID), s.keys.Cursors(r.ID)}, others...)
@@ -220,6 +221,7 @@ func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, faile
 		}
 		moved += n
 	}
+
 	return moved, nil
 }
 
@@ -244,6 +246,7 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 		deleted, err := deleteScript.Run(ctx, s.client, s.keysOf(r), string(meant), phases).Bool()
 		return !deleted, err
 	})
+
 	if errors.Is(err, ErrReplaced) {
 		now, readErr := s.revision(ctx, id)
 		if readErr != nil || now != record.RevisionOf("", "", "") {
@@ -251,6 +254,7 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 		}
 		err = nil // the first of two deliveries has deleted it
 	}
+
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
@@ -314,5 +318,6 @@ func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, er
 		}
 		going[id] = Going{record.Status(status), paused}
 	}
+
 	return going, nil
 }

@@ -205,6 +205,7 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err != nil {
 		return false, err
 	}
+
 	choices, err := s.putChoices(ctx, r)
 	if err != nil {
 		return false, err
@@ -227,6 +228,7 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	case answer < 0:
 		return false, fmt.Errorf("create evaluation %s: its plan or documents were deleted meanwhile; submit it again", r.ID)
 	}
+
 	return answer == 1, nil
 }
 
@@ -247,6 +249,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 			values = make([]any, 0, 2*pack)
 		}
 	}
+
 	for hash, text := range texts {
 		packed := packing.Pack([]byte(text))
 		largest = max(largest, len(packed))
@@ -255,6 +258,7 @@ func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, tex
 			flush()
 		}
 	}
+
 	flush()
 	pipe.Expire(ctx, s.keys.Documents(id), orphanLife)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -296,6 +300,7 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 			perField[record.CountField(run.Phase, run.State, run.Queue)]++
 		}
 	}
+
 	for key, bytes := range states {
 		_, err := restoreScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), key}, bytes, int(orphanLife.Seconds())).Int()
 		if err != nil {
@@ -303,6 +308,7 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 		}
 		chunks = append(chunks, key)
 	}
+
 	for field, n := range perField {
 		counts = append(counts, field, n)
 	}
@@ -399,6 +405,7 @@ func (s *Store) Listen(ctx context.Context, filled func(queue string), changed f
 	subscription := s.client.Subscribe(ctx, s.keys.Announce())
 	defer subscription.Close()
 	messages := subscription.ChannelWithSubscriptions()
+
 	for {
 		select {
 		case heard, ok := <-messages:

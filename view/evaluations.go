@@ -58,6 +58,7 @@ func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Ti
 	if err != nil {
 		return nil, err
 	}
+
 	alive, err := f.WorkersAlive(ctx)
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Ti
 		e.Workers = &alive
 		list = append(list, e)
 	}
+
 	return list, nil
 }
 
@@ -93,6 +95,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	if err != nil {
 		return Evaluation{}, Limits{}, err
 	}
+
 	e, r, err := l.read(ctx, f, id, standings[id], in, now)
 	if err != nil {
 		return e, Limits{}, err
@@ -101,6 +104,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	if err != nil {
 		return e, Limits{}, err
 	}
+
 	e.Workers = &alive
 	if e.Queues, err = f.queuesOf(ctx, r); err != nil {
 		return e, Limits{}, err
@@ -109,6 +113,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	if err != nil {
 		return e, Limits{}, err
 	}
+
 	limits, err := f.limits(ctx, in, kept, now)
 	return e, limits, err
 }
@@ -121,6 +126,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 	if err != nil {
 		return Evaluation{}, r, err
 	}
+
 	e := inRecord(r, at)
 	e.Budget = budgetOf(r, in.usage)
 	held := false // no runs can end, so a rate would be outdated
@@ -136,6 +142,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 		e.BoundBy = slices.Concat(in.holds, paused, in.binding(kept, now))
 		held = len(in.holds) > 0 || all
 	}
+
 	l.addSink(ctx, &e, r, now)
 	if !slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.RatePerS != nil }) {
 		e.addWholeRate(now)
@@ -146,6 +153,7 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 			e.Phases[i].setPerSecond(0, false)
 		}
 	}
+
 	return e, r, nil
 }
 
@@ -183,6 +191,7 @@ func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.I
 		l.notePace(&e, now)
 		list = append(list, e)
 	}
+
 	return list, nil
 }
 

@@ -153,6 +153,7 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 		send, path := u.Margin.Send.Seconds(), u.Margin.Path.Seconds()
 		of.SendS, of.PathS = &send, &path
 	}
+
 	key, rate, ok := f.Limits.RedisRate(u.Limit)
 	if !ok {
 		bucket := u.Limit.Period > 0 && u.Limit.Window == ratelimit.Window{} // of tokens
@@ -180,12 +181,14 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 		}
 		return of, nil
 	}
+
 	of.Shared = &SharedRate{key, rate.Rate, rate.Burst, rate.Period}
 	// Read it as programs that share it do. Asking for 0 changes nothing.
 	state, err := redis_rate.NewLimiter(f.client()).AllowN(ctx, key, rate, 0)
 	if err != nil {
 		return of, err
 	}
+
 	next := max(0, state.ResetAfter-time.Duration(rate.Burst-1)*rate.Period).Seconds()
 	of.Ready, of.NextS = &state.Remaining, &next
 	return of, nil

@@ -40,6 +40,7 @@ func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation,
 	if numbers == nil {
 		return
 	}
+
 	e.Classes, e.Used, e.Statistics = numbers.classes, &numbers.used, numbers.statistics
 	if why := numbers.stopped; why != nil && stillHolds(*why, r, e.Paused) {
 		e.Stopped = why
@@ -103,6 +104,7 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 	if err != nil {
 		return nil, err
 	}
+
 	rest := sinkRest * time.Since(begun)
 	if numbers.underWay = e.UnderWay(); !numbers.underWay {
 		rest = max(rest, endedRest)

@@ -130,6 +130,7 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 			most, dear = cost, []byte(hash)
 		}
 	}
+
 	if err := lines.Err(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -168,26 +169,31 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 	if wait := a.tries.wait(address, name, time.Now()); wait > 0 {
 		return of, false, &delayed{wait}
 	}
+
 	select {
 	case a.queue <- struct{}{}:
 		defer func() { <-a.queue }()
 	default:
 		return of, false, errCrowded
 	}
+
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
 	case <-ctx.Done():
 		return of, false, ctx.Err()
 	}
+
 	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // other logins have failed meanwhile
 		return of, false, &delayed{wait}
 	}
+
 	if a.compare(of.hash, []byte(password)) != nil || !real {
 		a.takeAsLong(of.hash, password)
 		a.tries.failed(address, name, time.Now())
 		return of, false, nil
 	}
+
 	a.tries.succeeded(address, name)
 	a.remember(key)
 	return of, true, nil
@@ -273,6 +279,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 	if s.cfg.Accounts == nil {
 		return next
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, given := r.BasicAuth()
 		right := false

@@ -93,6 +93,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, errNotFound)
 		return
 	}
+
 	who, _ := r.Context().Value(user{}).(string)
 	s.cfg.Log.Info().Str("evaluation", string(id)).Str("action", action).Str("user", who).AnErr("err", err).Msg("requested on the pages")
 	result := note{Text: said}

@@ -141,6 +141,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, row := range page.Runs {
 		of.Runs = append(of.Runs, resultOf(id, row))
 	}

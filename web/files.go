@@ -98,6 +98,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+
 	kind := mime.TypeByExtension(path.Ext(name))
 	if kind == "" {
 		kind = "application/octet-stream"
@@ -119,6 +120,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = results.WriteExport(r.Context(), out, reader, e, results.Rankings{}, name)
 	}
+
 	if err = errors.Join(err, out.Flush()); err != nil {
 		s.cfg.Log.Debug().Err(err).Str("file", name).Msg("file not sent")
 		// The status is sent already. Closing the connection early shows the reader that the file is incomplete.

@@ -58,6 +58,7 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d := &Detail{Evaluation: shown(e), Live: true, Workers: *e.Workers, Queues: []Queue{}, Failures: []Failure{}}
 	d.Limits, d.Cooldowns = shownLimits(limits, now)
 	for _, q := range e.Queues {
@@ -71,6 +72,7 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 		}
 		d.Failures = append(d.Failures, failures...)
 	}
+
 	d.Failures = lastFailures(d.Failures)
 	return d, nil
 }

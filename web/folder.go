@@ -55,6 +55,7 @@ func (f *Folder) evaluation(ctx context.Context, looks *view.Looks, id eval.ID) 
 			d.Failures = lastFailures(d.Failures)
 		}
 	}
+
 	d.Failures = lastFailures(d.Failures)
 	return d, nil
 }

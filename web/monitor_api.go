@@ -63,6 +63,7 @@ func (s *Server) serving(ctx context.Context, answer []byte) []byte {
 	if err != nil || json.Unmarshal(answer, &all) != nil {
 		return answer
 	}
+
 	for _, server := range all.Servers {
 		queues := map[string]int{}
 		for _, worker := range workers.Workers {
@@ -75,6 +76,7 @@ func (s *Server) serving(ctx context.Context, answer []byte) []byte {
 		}
 		server["queue_priorities"] = queues
 	}
+
 	changed, err := json.Marshal(all)
 	if err != nil {
 		return answer

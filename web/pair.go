@@ -132,6 +132,7 @@ func (s *Server) pair(r *http.Request) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c.asks.Phase = &at.Phase
 	pairs, _, err := c.after(ctx, markBefore(at, c.size), 1)
 	if err != nil {
@@ -241,6 +242,7 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var found *Pair
 	var all bool
 	if step == stepNext {
@@ -254,6 +256,7 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	} else if found, all, err = c.before(r.Context(), at.Phase, at.Index); err != nil {
 		return "", err
 	}
+
 	if found != nil {
 		return found.Address(e.ID, q), nil
 	}

@@ -76,6 +76,7 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	pairs, next, err := c.after(ctx, q.After, q.Most)
 	if err != nil {
 		return nil, err
@@ -137,16 +138,19 @@ func (p *Pair) add(r Result) {
 	default:
 		p.Wins[1]++
 	}
+
 	var of *Judgment
 	for i := range p.Rows {
 		if p.Rows[i].Judge == r.Judge && p.Rows[i].Trial == r.Trial {
 			of = &p.Rows[i]
 		}
 	}
+
 	if of == nil {
 		p.Rows = append(p.Rows, Judgment{Judge: r.Judge, Trial: r.Trial})
 		of = &p.Rows[len(p.Rows)-1]
 	}
+
 	if r.Order == results.OrderForward {
 		of.Forward = &r
 	} else {

@@ -130,6 +130,7 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 	if err != nil {
 		return q, badRequest("its address is invalid after the question mark")
 	}
+
 	for name, values := range given {
 		set := by[name]
 		switch {
@@ -156,6 +157,7 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 			q.values.Add(name, value)
 		}
 	}
+
 	return q, q.begin(given["after"])
 }
 

@@ -56,6 +56,7 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	if !ok {
 		return nil, badRequest("%q is not a run: want <phase>.<index>, such as 0.17", r.PathValue("run"))
 	}
+
 	from, err := s.source(r, id)
 	if err != nil {
 		return nil, err
@@ -68,12 +69,14 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 		from.Sink = nil
 		e, err = show.Open(r.Context(), id, from)
 	}
+
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
 		return nil, fmt.Errorf("%w: no evaluation has this id", errNotFound)
 	case err != nil:
 		return nil, err
 	}
+
 	shown, err := e.Run(r.Context(), run.Phase, run.Index)
 	if errors.Is(err, show.ErrUnknown) {
 		return nil, fmt.Errorf("%w: %w", errNotFound, err)

@@ -70,6 +70,7 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 	if c.filters() {
 		asks.Most = c.runs(results.MostFound)
 	}
+
 	for {
 		page, err := search(ctx, c.sink, c.e.ID, asks)
 		if err != nil {
@@ -129,6 +130,7 @@ func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all 
 		}
 		number = -1
 	}
+
 	return nil, true, nil
 }
 
@@ -162,11 +164,13 @@ func (c *scan) fits(ctx context.Context, p Pair) (bool, error) {
 	if c.text == "" {
 		return true, nil
 	}
+
 	for _, text := range p.words() {
 		if c.contained(text) {
 			return true, nil
 		}
 	}
+
 	for _, d := range c.e.Plan.Documents {
 		if !slices.Contains(p.Documents[:], d.ID) {
 			continue
@@ -187,6 +191,7 @@ func (c *scan) fits(ctx context.Context, p Pair) (bool, error) {
 			return true, nil
 		}
 	}
+
 	return false, nil
 }
 
@@ -252,5 +257,6 @@ func (s *Server) countVotes(ctx context.Context, of voted) (votes, error) {
 		}
 		all[key] = counts
 	}
+
 	return all, nil
 }

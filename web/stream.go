@@ -79,11 +79,13 @@ func (s *streams) join(path, who string) (of *feed, leave func(), err error) {
 	if !ok {
 		return nil, nil, errBusy
 	}
+
 	of = s.feeds[path]
 	if of == nil {
 		of = &feed{turn: make(chan struct{}, 1)}
 		s.feeds[path] = of
 	}
+
 	of.viewers++
 	return of, func() {
 		s.mu.Lock()
@@ -131,6 +133,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 		return
 	}
 	defer leave()
+
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream; charset=utf-8")
 	header.Set("X-Accel-Buffering", "no") // nginx and similar proxies pass on every event at once

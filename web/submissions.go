@@ -107,6 +107,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.pace))
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, s.cfg.MaxUpload))
 	}
+
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if err != nil {
 		status := submitStatus(err)
@@ -122,6 +123,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(answer)
 		return
 	}
+
 	w.Header().Set("Location", "/api/evaluations/"+url.PathEscape(string(receipt.ID)))
 	if receipt.Created {
 		w.WriteHeader(http.StatusCreated)
@@ -301,6 +303,7 @@ func submissionOf(query url.Values) (s Submission, err error) {
 		s.MaxConcurrency = new(int)
 		numbers["max_concurrency"] = s.MaxConcurrency
 	}
+
 	known := slices.Concat(slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(switches)), slices.Collect(maps.Keys(texts)), []string{"judge"})
 	for name, values := range query {
 		value := values[0]
@@ -325,6 +328,7 @@ func submissionOf(query url.Values) (s Submission, err error) {
 			return s, fmt.Errorf("%w: unknown parameter %q; want %s", errBadRequest, name, strings.Join(known, ", "))
 		}
 	}
+
 	if s.File = path.Clean(s.File); !fs.ValidPath(s.File) || s.File == "." || strings.Contains(s.File, "\\") {
 		return s, fmt.Errorf("%w: file=%s: want the path of the evaluation file in the archive", errBadRequest, query.Get("file"))
 	}

@@ -145,6 +145,7 @@ func shown(e view.Evaluation) Evaluation {
 			rate += *p.RatePerS
 		}
 	}
+
 	of.All.complete()
 	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
 	of.showResult()
@@ -154,6 +155,7 @@ func shown(e view.Evaluation) Evaluation {
 			of.Shown.Stopped += "; " + remedy
 		}
 	}
+
 	if rate > 0 {
 		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))
 	}

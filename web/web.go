@@ -143,6 +143,7 @@ func New(cfg Config) *Server {
 			}
 		})))))
 	}
+
 	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
 	return s
 }
@@ -252,6 +253,7 @@ func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (r
 	if err != nil {
 		return record.Result{}, err
 	}
+
 	of := reported{id, state}
 	s.ranked.mu.Lock()
 	known, result := s.ranked.of == of, s.ranked.result
@@ -263,6 +265,7 @@ func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (r
 	if err != nil {
 		return record.Result{}, err
 	}
+
 	result = built.Result()
 	s.ranked.mu.Lock()
 	s.ranked.of, s.ranked.result = of, result

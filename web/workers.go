@@ -57,10 +57,12 @@ func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
 			ids = append(ids, id)
 		}
 	}
+
 	told, err := f.Store.Told(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, id := range ids {
 		w := Worker{ID: id, Queues: []string{}}
 		if of, known := told[id]; known {
@@ -76,6 +78,7 @@ func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
 		all.Slots, all.Flying, all.Waiting = all.Slots+w.Slots, all.Flying+w.Flying, all.Waiting+w.Waiting
 		all.Workers = append(all.Workers, w)
 	}
+
 	slices.SortFunc(all.Workers, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.ID, b.ID)) })
 	return all, nil
 }

@@ -72,11 +72,13 @@ func (d *discovery) once(ctx context.Context) error {
 		}
 		d.looked, d.lookAfter = time.Now(), max(lookEvery, time.Duration(len(ids))*lookTimeEach)
 	}
+
 	d.on.quarantine.Keep(ids)
 	limits, err := d.inForce(ctx, ids)
 	if err != nil {
 		return err
 	}
+
 	wanted := map[string]int{}              // by queue, how many of its calls may be in flight
 	all := map[string]map[call.Asker]bool{} // by queue, the askers that have runs in it
 	for _, id := range ids {
@@ -102,6 +104,7 @@ func (d *discovery) once(ctx context.Context) error {
 			}
 		}
 	}
+
 	for queue, most := range wanted { // announce all before the first of them takes its share
 		d.on.worker.Shares.Allow(queue, most)
 	}
@@ -111,6 +114,7 @@ func (d *discovery) once(ctx context.Context) error {
 		d.on.gate.Serve(queue)
 		d.on.worker.Log.Info().Str("queue", queue).Msg("serving queue")
 	}
+
 	d.endIdle(ctx)
 	return nil
 }

@@ -229,6 +229,7 @@ func (l *life) look(ctx context.Context) {
 			s.worker.Halts.End(id)
 		})
 	}
+
 	if ctx.Err() != nil {
 		return
 	}

@@ -56,6 +56,7 @@ func newSession(cfg Config, id string, of *life) *session {
 		cfg: cfg, life: of, tokens: tokens.New(), asides: call.NewAsides(cfg.Slots), quarantine: quarantine.New(log),
 		changed: make(chan struct{}, 1), queues: newQueues(),
 	}
+
 	busy := storeOf(cfg)
 	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Memory: of.memory, Log: log}
 	s.worker = &run.Worker{

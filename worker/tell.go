@@ -27,6 +27,7 @@ func (s *session) tell(ctx context.Context) {
 		V: record.WorkerVersion, Host: host, Process: os.Getpid(), Version: s.cfg.Version,
 		Slots: s.cfg.Slots, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),
 	}
+
 	fenced := s.life.previous
 	for {
 		if fenced != "" {

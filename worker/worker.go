@@ -125,6 +125,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			err = errors.Join(err, left)
 		}
 	}()
+
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)
 		cfg.Probe.begin(s)
@@ -139,6 +140,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			return err
 		}
 	}
+
 	return nil
 }
 

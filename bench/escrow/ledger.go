@@ -83,6 +83,7 @@ func (l *ledger) handle(m message) (answer message, ok bool) {
 		answer.epoch, answer.stale = l.epoch, true
 		return answer, true
 	}
+
 	switch m.kind {
 	case hello:
 		if !a.asserted {
@@ -100,6 +101,7 @@ func (l *ledger) handle(m message) (answer message, ok bool) {
 		}
 		return answer, true
 	}
+
 	switch {
 	case !a.asserted:
 		answer.stale = true
@@ -111,6 +113,7 @@ func (l *ledger) handle(m message) (answer message, ok bool) {
 	case m.sequence != a.sequence+1 && l.without != Sequence:
 		return answer, false
 	}
+
 	switch m.kind {
 	case take:
 		answer.n = min(m.n, l.pool())
@@ -118,6 +121,7 @@ func (l *ledger) handle(m message) (answer message, ok bool) {
 	case give:
 		a.lent -= m.n
 	}
+
 	a.sequence, a.last = m.sequence, answer
 	return answer, true
 }

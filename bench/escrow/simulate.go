@@ -135,6 +135,7 @@ func (s *simulation) look(i int) {
 	} else if s.random.IntN(15) == 0 {
 		shard.waiting += s.random.IntN(s.Limit) // a burst into an idle shard
 	}
+
 	s.admit(shard)
 	if i == 0 {
 		s.remember()
@@ -230,6 +231,7 @@ func (s *simulation) receive(i int, answer message) {
 	if answer.incarnation != p.incarnation && answer.kind != hello && s.Without != Incarnation {
 		return
 	}
+
 	if answer.stale {
 		shard.pending, shard.epoch = nil, answer.epoch
 		if !shard.lost { // a message that the ledger forgot is void on both sides
@@ -237,6 +239,7 @@ func (s *simulation) receive(i int, answer message) {
 		}
 		return
 	}
+
 	if answer.epoch != shard.epoch && s.Without != Epoch {
 		return
 	}

@@ -64,6 +64,7 @@ func runAsynqWorker(ctx context.Context, j job) error {
 	addr := "127.0.0.1:" + strconv.Itoa(j.RedisPort)
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
+
 	rates := redis_rate.NewLimiter(rdb)
 	client := witness.NewClient(j.URL)
 	server := asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{

@@ -81,6 +81,7 @@ func runBound(ctx context.Context, j job) error {
 			})
 		}
 	}
+
 	if err := group.Wait(); err != nil {
 		return err
 	}

@@ -42,11 +42,13 @@ func measure(q queue, seen witness.Stats, killed time.Duration) (f figures) {
 		// Up to the last arrival there was work for every slot.
 		f.SlotsUsed = mean(seen, first+settling, last) / float64(q.MaxInFlight)
 	}
+
 	if q.WindowMax > 0 && n > q.WindowMax {
 		// The first windowful may come at once; all others need their share of the period.
 		ideal := q.Window.Seconds() * float64(n-q.WindowMax) / float64(q.WindowMax)
 		f.RateUsed = ideal / (last - seen.Arrivals[q.WindowMax-1]).Seconds()
 	}
+
 	if killed > 0 {
 		f.SlotsBack = slotsBack(seen, q.MaxInFlight, killed, last)
 	}

@@ -154,6 +154,7 @@ func startWitness(ctx context.Context, all *stack, w workload) (url string, err 
 	if err != nil {
 		return "", err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -197,6 +198,7 @@ func startRedis(ctx context.Context, all *stack, dir string) (rdb *redis.Client,
 			return nil, 0, nil, fmt.Errorf("start redis-server: %w", err)
 		}
 	}
+
 	return rdb, port, command, nil
 }
 

@@ -32,6 +32,7 @@ func (t *table) add(w workload, column int, f figures) {
 		set("share of the rate", fmt.Sprintf("%.3f", f.RateUsed))
 		set("calls refused", fmt.Sprint(f.Refused))
 		set("Redis's CPU a call", microseconds(f.RedisCPU))
+
 	case nameModels:
 		set("fast one done (ideal 9.1 s)", fmt.Sprintf("%.1f s", f.Done.Seconds()))
 		set("calls refused", fmt.Sprint(f.Refused))

@@ -69,6 +69,7 @@ const (
 // the contender: see killRuns.
 func workloads() []workload {
 	slots := witness.Model{Name: "slots", Latency: 500 * time.Millisecond, MaxInFlight: 32}
+
 	return []workload{
 		{
 			Name: nameSlots, Title: "32 in flight, calls of 0.5 s",

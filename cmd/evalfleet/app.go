@@ -123,6 +123,7 @@ type process struct {
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
 	unblocked, end := terminal.Unblocked(stderr)
 	defer end()
+
 	// Text from others must not control a terminal. Results go to files and pipes unchanged.
 	stderr = terminal.Stderr(unblocked)
 	if terminal.Of(stdout) != nil {
@@ -155,6 +156,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		command.HideHelp = true // we implement --help ourselves
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
 	}
+
 	line, err := all.Parse(args)
 	switch {
 	case err != nil:
@@ -169,6 +171,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		}
 		return usageError("no command given")
 	}
+
 	if slices.Contains(working, line.Command.Name) {
 		outlivePipes()
 	}

@@ -24,6 +24,7 @@ func cancelCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.Client.Close()
+
 			if !c.Bool(forceFlag) {
 				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name))
 				if err != nil {
@@ -33,6 +34,7 @@ func cancelCommand(p *process) *cli.Command {
 					return usageError("nothing was cancelled")
 				}
 			}
+
 			said, err := t.Cancel(c.Context)
 			return tell(t, said, err)
 		},

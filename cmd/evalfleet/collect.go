@@ -31,6 +31,7 @@ func collectCommand(p *process) *cli.Command {
 			if c.Args().Len() > 1 {
 				return usageError("collect takes one ID or none, got %d", c.Args().Len())
 			}
+
 			id := eval.ID(c.Args().First())
 			if c.Bool(openFlag) && id == "" {
 				return usageError("--%s needs the ID of an evaluation: evalfleet collect ID --%s", openFlag, openFlag)

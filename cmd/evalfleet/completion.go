@@ -40,6 +40,7 @@ func completionCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			_, err = p.stdout.Write(script)
 			return err
 		},

@@ -51,11 +51,13 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err != nil {
 		return err
 	}
+
 	if c.ended != nil {
 		if err := c.ended(r); err != nil {
 			return err
 		}
 	}
+
 	text := c.stdout
 	if r.ListedOnly() {
 		text = c.console

@@ -64,6 +64,7 @@ func (p *process) control(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+
 	configured, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return err
@@ -79,6 +80,7 @@ func (p *process) control(c *cli.Context) error {
 		config.Collect.Conclude = ends.Conclude
 		config.Collect.Watch = nil // there may be a thousand; status and the pages show their progress
 	}
+
 	keeper := controller.New(config)
 	told := "no metrics"
 	if address := c.String(metricsFlagName); address != metricsOff {
@@ -89,6 +91,7 @@ func (p *process) control(c *cli.Context) error {
 		defer served.Close()
 		told = "metrics and " + scalePath + " on " + served.Address()
 	}
+
 	fmt.Fprintf(d.Screen, "serving the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
@@ -97,6 +100,7 @@ func (p *process) control(c *cli.Context) error {
 		pages.Accept(d, configured, int64(c.Int(maxUploadFlag))<<20)
 		parts.Go(func() error { return p.serve(ctx, address, &pages) })
 	}
+
 	if err := parts.Wait(); err != nil && c.Err() == nil {
 		return err
 	}

@@ -42,11 +42,13 @@ func deleteCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			if waiting > 0 && !c.Bool(forceFlag) {
 				if err := mayLose(c.Context, t, p.stdin, waiting); err != nil {
 					return err
 				}
 			}
+
 			if err := t.Delete(c.Context); err != nil {
 				return err
 			}

@@ -109,6 +109,7 @@ func writeDemo(dir, simulator string) error {
 	if err != nil {
 		return err
 	}
+
 	files := map[string]string{
 		"evaluation.yaml": string(evaluation),
 		"fleet.yaml":      fmt.Sprintf("providers:\n  simulator: {base_url: %q}\nconcurrency:\n  per_provider:\n    simulator: {max_concurrency: 6}\n", simulator+"/v1"),
@@ -124,6 +125,7 @@ func writeDemo(dir, simulator string) error {
 		}
 		files[fmt.Sprintf("docs/version-%d.md", version+1)] = document.String()
 	}
+
 	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -133,5 +135,6 @@ func writeDemo(dir, simulator string) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -69,6 +69,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	if err != nil {
 		return err
 	}
+
 	if at.URL == "" {
 		say("redis", "embedded; set --redis to use a fleet's", nil)
 	} else {
@@ -79,6 +80,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 		}
 		say("redis", dial.Redact(at.URL)+" is reachable and accepts this client", err)
 	}
+
 	tried := map[string]bool{}
 	for _, judge := range s.Settings.Everyone(s.Evaluation) {
 		if target := judge.Target(); !tried[target] {
@@ -90,6 +92,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 			say(target, result, err)
 		}
 	}
+
 	if failed > 0 {
 		return withCode(exitUnreachable, fmt.Errorf("%s of %s failed", wording.Counted(failed, "check"), s.Evaluation.Name))
 	}

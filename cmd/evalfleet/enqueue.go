@@ -52,6 +52,7 @@ func enqueueCommand(p *process) *cli.Command {
 			if asked.judges != nil && !c.Bool(waitFlag) {
 				return usageError("--%s needs --%s: the judges start when the experiment has ended", judgeFolderFlag, waitFlag)
 			}
+
 			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
 				if len(plan.Phases(s.Evaluation)) == 0 {
 					return nil, usageError("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
@@ -84,6 +85,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if err != nil {
 		return nil, err
 	}
+
 	if receipt.Kept {
 		fmt.Fprintf(d.Screen, "%s is active with other settings, which stay in force: run `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
 	}
@@ -109,6 +111,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 			return answers, err
 		}
 	}
+
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
 	return answers, err
 }
@@ -148,6 +151,7 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*f
 	if err != nil {
 		return nil, err
 	}
+
 	allowed, err := p.allowedSinks(c)
 	if err != nil {
 		return nil, err
@@ -156,6 +160,7 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*f
 	if err != nil {
 		return nil, err
 	}
+
 	return &fleet.Connection{
 		Client: client, Store: store.New(client, c.String(namespaceFlag)),
 		Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log,

@@ -70,6 +70,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 			return err
 		}
 	}
+
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -81,11 +82,13 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
+
 	if c.Bool(jsonFlag) {
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(made)
 	}
+
 	answers := ""
 	if tokensOut > 0 {
 		answers = "as --" + tokensOutFlag + " says"

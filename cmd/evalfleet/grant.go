@@ -62,6 +62,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 			wanted += fmt.Sprintf("\n  provider %s at %q wants the key in %q", name, e.BaseURL, e.KeyEnv)
 		}
 	}
+
 	if len(open) == 0 {
 		return nil
 	}
@@ -74,6 +75,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	case asked:
 		return usageError("nothing was called")
 	}
+
 	flags := ""
 	for _, e := range open {
 		flags += fmt.Sprintf(" --%s %s", allowKeysFlag, wording.ShellWord(e.Name+"="+e.KeyEnv))

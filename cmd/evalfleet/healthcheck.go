@@ -43,6 +43,7 @@ func healthcheckCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			_, err = io.WriteString(p.stdout, answer)
 			return err
 		},
@@ -65,6 +66,7 @@ func askHealth(ctx context.Context, address, path string) (string, error) {
 	if err != nil {
 		return "", usageError("--%s %s: %w", metricsFlagName, address, err)
 	}
+
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxies of the environment
 	response, err := client.Do(request)
 	if err != nil {

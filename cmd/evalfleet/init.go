@@ -91,6 +91,7 @@ func (p *process) init(dir string) error {
 			inTheWay = append(inTheWay, err)
 		}
 	}
+
 	if len(inTheWay) > 0 {
 		inTheWay = append(inTheWay, errors.New("nothing was written; choose another folder: evalfleet init DIR"))
 		return withCode(exitUsage, errors.Join(inTheWay...))
@@ -98,11 +99,13 @@ func (p *process) init(dir string) error {
 	if err := writeStarter(dir, files); err != nil {
 		return err
 	}
+
 	for _, f := range files {
 		if _, err := fmt.Fprintln(p.stdout, filepath.Join(dir, f.path)); err != nil {
 			return err
 		}
 	}
+
 	into := ""
 	if dir != "." {
 		into = fmt.Sprintf("  cd %s\n", wording.ShellWord(dir))

@@ -84,6 +84,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 			return nil, err
 		}
 	}
+
 	if _, err := os.Stat(path); path != "" && errors.Is(err, fs.ErrNotExist) { // whatever the flags are
 		return nil, config.Problems{{File: path, Message: "no such file"}}
 	}
@@ -97,6 +98,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 			return nil, usageError("--%s is for files, and %s is a folder", kindFlag, path)
 		}
 	}
+
 	return []config.Input{in}, refuse(c, in)
 }
 

@@ -24,6 +24,7 @@ func limitsCommand(p *process) *cli.Command {
 			if c.Args().Len() > 1 {
 				return usageError("limits takes one ID or folder or none, got %d", c.Args().Len())
 			}
+
 			s, err := p.source(c, c.Args().First())
 			if err != nil {
 				return err

@@ -61,6 +61,7 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 	} else {
 		windUp(nil)
 	}
+
 	for <-signals == syscall.SIGHUP {
 	}
 	close(atOnce)
@@ -73,6 +74,7 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 			patient = false
 		}
 	}
+
 	said := make(chan struct{})
 	go func() { // because the command may be stuck at writing to standard error
 		defer close(said)

@@ -22,20 +22,24 @@ func migrateCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			if folder.Is(url) {
 				if url, _, err = p.sinkIn(c, url); err != nil {
 					return err
 				}
 			}
+
 			from, to, err := results.Migrate(c.Context, url)
 			if err != nil {
 				return folder.StoreError(err)
 			}
+
 			if from == to {
 				_, err = fmt.Fprintf(p.stdout, "%s already has version %d\n", folder.PublicURL(url), to)
 			} else {
 				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", folder.PublicURL(url), from, to)
 			}
+
 			return err
 		},
 	}

@@ -87,6 +87,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	case len(arguments) > 1:
 		return p.compare(c, arguments, options)
 	}
+
 	reader, id, dir, err := p.resultsOf(c, arguments[0])
 	if err != nil {
 		return err
@@ -96,6 +97,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
+
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may belong to another person
@@ -108,6 +110,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		}
 		paths, answers = done.Files, done.Answers
 	}
+
 	written, err := folder.WriteForms(dir, folder.ReportName, r, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
@@ -134,6 +137,7 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	default:
 		return options, usageError("--%s: got %q, want davidson or half", tiesFlag, ties)
 	}
+
 	switch flips := c.String(flipsFlag); flips {
 	case "verdicts":
 	case "tie":
@@ -141,14 +145,17 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	default:
 		return options, usageError("--%s: invalid value %q: want verdicts or tie", flipsFlag, flips)
 	}
+
 	if n := options.Draws; n < 0 || n > rank.MaxDraws {
 		return options, usageError("--%s: invalid number %d: want 0 to %d", drawsFlag, n, rank.MaxDraws)
 	}
+
 	for _, format := range c.StringSlice(formatFlag) {
 		if !slices.Contains(formats, format) {
 			return options, usageError("--%s: got %q, want one of %s", formatFlag, format, strings.Join(formats, ", "))
 		}
 	}
+
 	return options, nil
 }
 
@@ -162,6 +169,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 		}
 		all = append(all, r)
 	}
+
 	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return folder.Failed(fmt.Errorf("output folder: %w", err))
@@ -174,6 +182,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 			return withCode(exitUnreachable, err)
 		}
 	}
+
 	written, err := folder.WriteForms(dir, "comparison", compared, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err

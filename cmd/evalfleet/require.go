@@ -58,6 +58,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 		}
 		fmt.Fprintf(p.stdout, "%-8s %s: %s\n", verdict, harmless.OneLine(checked.Requirement), harmless.OneLine(checked.Got))
 	}
+
 	if junit != "" {
 		var text bytes.Buffer
 		if err := report.WriteJUnit(&text, r.Evaluation.Plan.Name, all); err != nil {
@@ -67,6 +68,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 			return folder.Failed(fmt.Errorf("--%s: %w", junitFlag, err))
 		}
 	}
+
 	if unmet > 0 {
 		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, wording.Counted(len(all), "requirement")))
 	}

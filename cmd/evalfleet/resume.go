@@ -39,6 +39,7 @@ func resumeCommand(p *process) *cli.Command {
 			if !going {
 				return p.continueRun(c, nil)
 			}
+
 			t, err := p.target(c)
 			if err != nil {
 				return err
@@ -58,6 +59,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
+
 	saved, err := folder.ReadResumption(dir)
 	if err != nil {
 		return err
@@ -69,6 +71,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
+
 	out, log, err := p.output(c)
 	if err != nil {
 		return err
@@ -77,11 +80,13 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
+
 	if !p.own.Sealed(saved) {
 		if err := p.adopt(c, dir, &saved, configured, out); err != nil {
 			return err
 		}
 	}
+
 	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, folder.ResultsFile)))
 	if err != nil {
 		return folder.StoreError(err)
@@ -91,6 +96,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
+
 	if c.String(configFlag) != "" {
 		maps.Copy(submission.Providers, configured.Providers)
 	}
@@ -107,6 +113,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 			return err
 		}
 	}
+
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
 	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.Sink, retry
@@ -120,6 +127,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 			return err
 		}
 	}
+
 	return j.run(c.Context)
 }
 

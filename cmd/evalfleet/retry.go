@@ -23,6 +23,7 @@ func retryCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			going, err := p.going(c)
 			if err != nil {
 				return err

@@ -47,6 +47,7 @@ func runCommand(p *process) *cli.Command {
 			if err := p.grantKeys(c, asked); err != nil {
 				return err
 			}
+
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
 				j, err := p.newJob(c, s)
 				if err != nil {
@@ -69,6 +70,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	if err != nil {
 		return nil, err
 	}
+
 	how, err := workOf(c)
 	if err != nil {
 		return nil, err
@@ -77,6 +79,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	if err != nil {
 		return nil, err
 	}
+
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, on
 	j.StoreURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
@@ -145,12 +148,14 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
+
 	if j.redis.URL != "" {
 		if j.Worker.Client, err = connect(ctx, j.redis, j.Worker.Namespace, dial.Controller, j.Submission.Lease, true, j.Worker.Log); err != nil {
 			return err
 		}
 		defer j.Worker.Client.Close()
 	}
+
 	j.Screen, j.FailOn = j.console, string(j.failOn)
 	j.Conclude = func(ctx context.Context, store results.Reader) error {
 		err := conclude(ctx, conclusion{

@@ -35,6 +35,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	if err != nil {
 		return usageError("--%s: %w", serverFlag, err)
 	}
+
 	folder, file, paths, err := p.filesOf(c)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			query.Set(parameter, fmt.Sprint(c.Value(flag)))
 		}
 	}
+
 	receipt, err := s.Submit(c.Context, folder, paths, query)
 	if err != nil {
 		return err
@@ -69,6 +71,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			return err
 		}
 	}
+
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
 	return err
 }

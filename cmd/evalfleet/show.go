@@ -36,12 +36,14 @@ func showCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			text := plain.Run(run, time.Now(), printing{env: p.env}.on(p.stdout).Width)
 			if c.Bool(jsonFlag) {
 				if text, err = asJSON(run, false); err != nil {
 					return err
 				}
 			}
+
 			_, err = io.WriteString(p.stdout, text)
 			return err
 		},
@@ -66,6 +68,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 		}
 		return id, "", where, nil
 	}
+
 	id, ok := eval.ParseShort(argument)
 	if !ok {
 		if folder.Is(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
@@ -73,6 +76,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 		}
 		own = argument
 	}
+
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
 		return id, "", "", usageError("run %s: name its evaluation: evalfleet show %s ID, or its output folder instead of the id%s",
 			argument, argument, folder.Nearest(""))

@@ -59,6 +59,7 @@ func simulateCommand(p *process) *cli.Command {
 			if err := noArguments(c); err != nil {
 				return err
 			}
+
 			settings, err := simulatorSettings(c)
 			if err != nil {
 				return err
@@ -98,6 +99,7 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 			}
 		}
 	}
+
 	for name, value := range map[string]*float64{
 		"fail-rate": &s.FailRate, "hang-rate": &s.HangRate, "cut-rate": &s.CutRate, "malformed-rate": &s.MalformedRate,
 		"throttle-rate": &s.ThrottleRate,
@@ -106,6 +108,7 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 			*value = c.Float64(name)
 		}
 	}
+
 	for name, value := range map[string]*int{
 		"max-in-flight": &s.MaxInFlight, "fail-status": &s.FailStatus, "fail-every": &s.FailEvery, "throttle-every": &s.ThrottleEvery,
 		"other-tokens": &s.OtherTokens, "keep-arrivals": &s.KeepArrivals,
@@ -114,6 +117,7 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 			*value = c.Int(name)
 		}
 	}
+
 	if c.IsSet("charge") {
 		s.Charge = simulator.Charge(c.String("charge"))
 	}
@@ -125,6 +129,7 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 			*value = c.Bool(name)
 		}
 	}
+
 	if c.IsSet("seed") {
 		s.Seed = c.Uint64("seed")
 	}

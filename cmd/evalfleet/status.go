@@ -30,6 +30,7 @@ func statusCommand(p *process) *cli.Command {
 			if c.Args().Len() > 1 {
 				return usageError("status takes one ID or folder or none, got %d", c.Args().Len())
 			}
+
 			s, err := p.source(c, c.Args().First())
 			if err != nil {
 				return err

@@ -39,6 +39,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	id := eval.ID(argument)
 	if folder.Is(argument) {
 		saved, err := folder.ReadResumption(argument)
@@ -60,6 +61,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	} else if err := unplaced(c, argument); err != nil {
 		return nil, err
 	}
+
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err
@@ -68,10 +70,12 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), 0, false, log)
 	if err != nil {
 		return nil, err
 	}
+
 	return &fleet.Target{
 		Connection: &fleet.Connection{
 			Client: client, Store: store.New(client, c.String(namespaceFlag)),

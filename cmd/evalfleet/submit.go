@@ -102,6 +102,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return nil, err
@@ -121,6 +122,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		n := c.Int(maxConcurrencyFlag)
 		r.options.MaxConcurrency = &n
 	}
+
 	var problems []error
 	for _, in := range inputs {
 		s, err := in.Load(c.StringSlice(judgeFlag), r.options)
@@ -131,6 +133,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		p.warn(s.Warnings)
 		r.submissions = append(r.submissions, s)
 	}
+
 	for _, in := range r.refused {
 		if len(r.submissions) == 0 {
 			problems = append(problems, in.err)
@@ -138,11 +141,13 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 			fmt.Fprintf(p.stderr, "evalfleet: skipping %s:\n%s\n", in.path, message(in.err))
 		}
 	}
+
 	if dir := c.String(judgeFolderFlag); dir != "" {
 		if r.judges, err = config.LoadJudgeFolder(dir, []string{c.String(judgeTemplatesFlag)}, c.StringSlice(judgeFlag), r.options); err != nil {
 			problems = append(problems, err)
 		}
 	}
+
 	return r, joined(problems)
 }
 

@@ -50,6 +50,7 @@ func uiCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+
 			pages, err := p.pages(c, c.Args().First(), log)
 			if err != nil {
 				return err
@@ -104,6 +105,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if err != nil {
 		return nil, err
 	}
+
 	of.client = d.Client
 	of.ShowFleet(d)
 	if argument != "" {
@@ -113,6 +115,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 			return nil, d.Unknown(c.Context, eval.ID(argument))
 		}
 	}
+
 	return of, nil
 }
 

@@ -46,6 +46,7 @@ func version(info *debug.BuildInfo) string {
 			changed = s.Value == "true"
 		}
 	}
+
 	text := release
 	if commit != "" {
 		text += fmt.Sprintf(", commit %.12s", commit)
@@ -53,6 +54,7 @@ func version(info *debug.BuildInfo) string {
 			text += " (changed since)"
 		}
 	}
+
 	if info.GoVersion != "" {
 		text += ", " + info.GoVersion
 	}

@@ -97,11 +97,13 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 	} else if lowest := log.GetLevel(); lowest <= zerolog.DebugLevel || w.logsCalls && lowest <= zerolog.InfoLevel {
 		settings.Observer = observe.Join(settings.Observer, observe.Observer{Event: func(e observe.Event) { eventlog.Log(log, w.logsCalls, e) }})
 	}
+
 	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
 	if err != nil {
 		_ = open.Close()
 		return nil, err
 	}
+
 	open = append(open, served)
 	traces, err := traced(settings, env, callable, log)
 	if err != nil {

@@ -57,6 +57,7 @@ func Read(line string) (eval.Conversation, error) {
 			c, err = wire.Messages("input", items, "")
 		}
 	}
+
 	switch {
 	case err != nil:
 		return eval.Conversation{}, err
@@ -65,6 +66,7 @@ func Read(line string) (eval.Conversation, error) {
 	case row.Body.Instructions != "":
 		c.Turns[0] = slices.Insert(c.Turns[0], 0, eval.Message{Role: "system", Content: row.Body.Instructions})
 	}
+
 	return c, nil
 }
 
@@ -121,6 +123,7 @@ func Settings(url, dialect string, body map[string]any) (settings map[string]any
 			wire.Put(settings, spoken.within, word, listed(word, value))
 		}
 	}
+
 	return settings, dropped
 }
 

@@ -78,6 +78,7 @@ func (o Outcome) completion() any {
 	case o.Refused:
 		finish = "content_filter"
 	}
+
 	choices := make([]any, len(o.Answers))
 	for i, answer := range o.Answers {
 		choices[i] = map[string]any{
@@ -85,6 +86,7 @@ func (o Outcome) completion() any {
 			"logprobs": nil, "finish_reason": finish,
 		}
 	}
+
 	body := map[string]any{
 		"id": "chatcmpl-" + o.ID, "object": "chat.completion", "created": o.Ended.Unix(), "model": o.Model, "choices": choices,
 	}
@@ -93,6 +95,7 @@ func (o Outcome) completion() any {
 			"prompt_tokens": o.Usage.Input, "completion_tokens": o.Usage.Output, "total_tokens": o.Usage.Input + o.Usage.Output,
 		}
 	}
+
 	return body
 }
 

@@ -121,6 +121,7 @@ func standIn(e *eval.Evaluation) []int {
 		}
 		chosen = append(append(chosen, own[:most]...), others[:min(n-most, len(others))]...)
 	}
+
 	slices.Sort(chosen)
 	return chosen
 }
@@ -150,6 +151,7 @@ func listedAmong(e *eval.Evaluation, choice *Choice) listed {
 			}
 		}
 	}
+
 	for _, pair := range e.Pairwise.Pairs.Listed {
 		item := e.Documents[pair[0]].Item
 		if choice == nil {
@@ -161,6 +163,7 @@ func listedAmong(e *eval.Evaluation, choice *Choice) listed {
 		}
 		kept = append(kept, pair)
 	}
+
 	return kept
 }
 

@@ -121,11 +121,13 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	case eval.KindPrompts:
 		return p.listing(prompts(e.Prompts.List), o), nil
 	}
+
 	all, ok := product(p.cases.count(), p.trials, p.judges)
 	if !ok {
 		return nil, fmt.Errorf("plan phase %d: %d × %d trials × %d judges are more runs than can be numbered",
 			phase, p.cases.count(), p.trials, p.judges)
 	}
+
 	p.all, p.runs = all, within(all, o.Limit)
 	p.queues = dealtQueues(o.JudgeQueues, p.runs)
 	return p, nil

@@ -58,6 +58,7 @@ func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 		least += item.docs - 1
 		lacking += lacks(item)
 	}
+
 	more, dealt := uint64(max(wanted-least, 0)), uint64(0)
 	for _, item := range all.items {
 		g := group{firstPair: r.first, firstDoc: item.firstDoc, docs: item.docs}
@@ -75,6 +76,7 @@ func newRounds(docs []eval.Document, share float64) (*rounds, error) {
 		r.first += g.first
 		r.groups = append(r.groups, g)
 	}
+
 	return r, nil
 }
 
@@ -166,16 +168,19 @@ func nextRound(e *eval.Evaluation, phase int, choices []*Choice, abilities []flo
 		positions = choices[first].Documents
 		documents = some(documents, positions)
 	}
+
 	r, err := newRounds(documents, e.Pairwise.Pairs.Share)
 	if err != nil {
 		return nil, err
 	}
+
 	partners := map[int][][]int{} // lists of earlier rounds, by their first document
 	for _, choice := range choices[first+1 : phase] {
 		for _, list := range choice.Pairs {
 			partners[list[0]] = append(partners[list[0]], list[1:])
 		}
 	}
+
 	place := func(i int) int {
 		if positions != nil {
 			return positions[i]
@@ -220,6 +225,7 @@ func nextRound(e *eval.Evaluation, phase int, choices []*Choice, abilities []flo
 			chosen.Pairs = append(chosen.Pairs, list)
 		}
 	}
+
 	return chosen, nil
 }
 

@@ -30,9 +30,11 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	case eval.KindPrompts:
 		return errors.Join(append(problems, validatePrompts(e))...)
 	}
+
 	if err := validateDocuments(e); err != nil {
 		return errors.Join(append(problems, err)...) // the code below needs sorted documents
 	}
+
 	switch phases[phase] {
 	case eval.KindSingle:
 		problems = append(problems, validateTrials(e.Single.Trials))
@@ -41,6 +43,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	case eval.KindPanel:
 		problems = append(problems, validatePanel(e.Panel))
 	}
+
 	return errors.Join(problems...)
 }
 
@@ -130,6 +133,7 @@ func validatePrompts(e *eval.Evaluation) error {
 		}
 		seen[one.ID] = true
 	}
+
 	return nil
 }
 
@@ -183,6 +187,7 @@ func validatePairwise(e *eval.Evaluation) error {
 		problems = append(problems, fmt.Errorf("order is %q: want %s, %s or %s",
 			e.Pairwise.Order, eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed))
 	}
+
 	if slices.ContainsFunc(e.Documents, func(d eval.Document) bool { return d.ID == eval.Tie }) {
 		problems = append(problems, fmt.Errorf("a document has the id %q, which means a tie", eval.Tie))
 	}
@@ -210,6 +215,7 @@ func validatePairwise(e *eval.Evaluation) error {
 		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s, %s or %s",
 			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline, eval.PairsSwiss))
 	}
+
 	return errors.Join(problems...)
 }
 
@@ -250,5 +256,6 @@ func validateListed(e *eval.Evaluation) error {
 		}
 		seen[pair] = i
 	}
+
 	return nil
 }

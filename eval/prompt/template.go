@@ -250,6 +250,7 @@ func fill(pieces []piece, values map[string]string) (text string, format int) {
 			format = out.Len() - len(values[p.name])
 		}
 	}
+
 	return out.String(), format
 }
 

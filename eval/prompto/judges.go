@@ -61,6 +61,7 @@ func ParseTemplate(name, template string) (Template, []TemplateError) {
 		text.Reset()
 		i += end
 	}
+
 	return Template{Name: name, parts: append(parts, templatePart{text: text.String()})}, problems
 }
 

@@ -35,6 +35,7 @@ func Read(line string) (eval.Conversation, error) {
 	if err != nil {
 		return eval.Conversation{}, err
 	}
+
 	switch row.Mode {
 	case "", "chat":
 	case "completion":
@@ -46,6 +47,7 @@ func Read(line string) (eval.Conversation, error) {
 	default:
 		return eval.Conversation{}, fmt.Errorf("mode is %q: want chat or completion", row.Mode)
 	}
+
 	return c, nil
 }
 

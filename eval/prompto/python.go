@@ -136,6 +136,7 @@ func pythonRepr(b *strings.Builder, raw json.RawMessage) {
 			pythonRepr(b, element)
 		}
 		b.WriteByte(']')
+
 	case '{':
 		b.WriteByte('{')
 		object, _ := ParseLine(string(raw))

@@ -147,6 +147,7 @@ func NameRuns(written []WrittenID) (names []string, unnamed, repeated Renamed) {
 			names[i] = w.ID
 		}
 	}
+
 	for i, w := range written {
 		if names[i] != "" {
 			continue
@@ -163,6 +164,7 @@ func NameRuns(written []WrittenID) (names []string, unnamed, repeated Renamed) {
 		taken[name] = w.Line
 		names[i] = name
 	}
+
 	return names, unnamed, repeated
 }
 

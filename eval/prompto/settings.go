@@ -34,6 +34,7 @@ func Settings(api string, parameters map[string]any, filter string) (settings ma
 			wire.Put(settings, written.within, name, value)
 		}
 	}
+
 	if !written.google {
 		return settings, true
 	}

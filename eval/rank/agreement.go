@@ -69,6 +69,7 @@ func (a *Agreement) Add(values []float64) {
 			table[[2]float64{v, values[j]}]++
 		}
 	}
+
 	// Count every ordered pair of values, with weights such that a unit weighs as much as it has values.
 	agreeing := 0
 	for i, v := range said {
@@ -81,6 +82,7 @@ func (a *Agreement) Add(values []float64) {
 			}
 		}
 	}
+
 	if len(said) > 1 {
 		a.shared++
 	}
@@ -168,6 +170,7 @@ func (a *Agreement) Alpha(level Level) float64 {
 		total += given[v]
 		upTo[c+1] = upTo[c] + given[v]
 	}
+
 	for c, v := range values {
 		for k, w := range values[:c] {
 			var apart float64
@@ -185,6 +188,7 @@ func (a *Agreement) Alpha(level Level) float64 {
 			chance += apart * apart * given[v] * given[w]
 		}
 	}
+
 	if chance == 0 {
 		return math.NaN()
 	}

@@ -108,11 +108,13 @@ func (w *winners) spreadsOf(candidates []int, variances []float64, freedom float
 			greatest = max(greatest, log)
 		}
 	}
+
 	sum := 0.0
 	for _, log := range logs {
 		sum += math.Exp(log - greatest)
 		s.upTo = append(s.upTo, sum)
 	}
+
 	return s
 }
 

@@ -57,6 +57,7 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 			clusters = append(clusters, cluster)
 		}
 	}
+
 	apart := f.mostApart(len(f.Components[c].Candidates), clusters, how)
 	if apart == 0 {
 		return nil
@@ -76,6 +77,7 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 			}
 		}
 	}
+
 	if len(pairs) == 0 {
 		return nil
 	}
@@ -84,12 +86,14 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	if err != nil {
 		return err
 	}
+
 	part.separated = separated{}
 	all := make([]int, len(pairs))
 	for k, pair := range pairs {
 		all[k] = k
 		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, level)) > 0}
 	}
+
 	for _, k := range t.claimed(all, u.joint*float64(len(pairs))/part.pairs) {
 		part.separated[pairs[k]].ofAll = true
 	}
@@ -102,6 +106,7 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -159,6 +164,7 @@ func (u *Uncertainty) stepDown(c int) {
 			}
 		}
 	}
+
 	claimed := 0.0
 	for {
 		part.critical[ofAll] = quantile(u.joint * tests / part.pairs / max(tests-claimed, 1))

@@ -138,6 +138,7 @@ func heights(n int, rows []row) (height []int, told bool) {
 		steps[r.first] = append(steps[r.first], step{r.second, -1})
 		steps[r.second] = append(steps[r.second], step{r.first, +1})
 	}
+
 	height = make([]int, n)
 	seen := make([]bool, n)
 	for start := range n {
@@ -160,5 +161,6 @@ func heights(n int, rows []row) (height []int, told bool) {
 			}
 		}
 	}
+
 	return height, false
 }

@@ -32,6 +32,7 @@ func CyclesOf(n int, tallies []*Tally) Cycles {
 			}
 		}
 	}
+
 	beats, beaten := newBitRows(n), newBitRows(n)
 	for pair, wins := range lead {
 		i, j := pair[0], pair[1]
@@ -43,6 +44,7 @@ func CyclesOf(n int, tallies []*Tally) Cycles {
 			beaten.set(j, i)
 		}
 	}
+
 	var c Cycles
 	for pair, wins := range lead {
 		i, j := pair[0], pair[1]
@@ -57,6 +59,7 @@ func CyclesOf(n int, tallies []*Tally) Cycles {
 			c.Triples += bits.OnesCount64((beats.row(i)[w] | beaten.row(i)[w]) & (beats.row(j)[w] | beaten.row(j)[w]))
 		}
 	}
+
 	return Cycles{c.Circular / 3, c.Triples / 3} // each was counted at each of its three pairs
 }
 

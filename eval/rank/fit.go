@@ -253,6 +253,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 		hasTies[r.judge] = hasTies[r.judge] || r.ties > 0
 		measured = measured || r.longer != 0
 	}
+
 	for k := range judges {
 		start, _ := slices.BinarySearchFunc(rows, k, func(r row, k int) int { return cmp.Compare(r.judge, k) })
 		end, _ := slices.BinarySearchFunc(rows, k+1, func(r row, k int) int { return cmp.Compare(r.judge, k) })
@@ -262,6 +263,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 			m.size++
 		}
 	}
+
 	for k := range judges {
 		m.tie[k] = -1
 		if hasTies[k] {
@@ -269,6 +271,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 			m.size++
 		}
 	}
+
 	if measured {
 		m.length = m.size
 		m.size++
@@ -280,12 +283,14 @@ func newModel(n, judges int, rows []row, options Options) *model {
 			m.size++
 		}
 	}
+
 	m.ridge = make([]float64, m.size)
 	for _, k := range m.scales {
 		if k >= 0 {
 			m.ridge[k] = 1
 		}
 	}
+
 	return m
 }
 

@@ -94,6 +94,7 @@ func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Obs
 	if err != nil {
 		return nil, err
 	}
+
 	draws := flipDrawsAt(level)
 	if t.exact = len(clusters) <= mostSigns; t.exact {
 		draws = 1 << len(clusters)
@@ -147,6 +148,7 @@ func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, n
 	if !ok {
 		return 0, nil, f.at
 	}
+
 	c := newClusterScore(f)
 	c.here = m.at(x)
 	each, squares := make([]float64, len(clusters)), 0.0
@@ -158,6 +160,7 @@ func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, n
 		each[g] = slope / math.Sqrt(left)
 		squares += each[g] * each[g]
 	}
+
 	if sum < along.AtVec(i)-along.AtVec(j) {
 		return 0, nil, x
 	}
@@ -167,6 +170,7 @@ func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, n
 			weights = append(weights, weight{int32(g), float32(size / math.Sqrt(squares))})
 		}
 	}
+
 	return sum / math.Sqrt(squares), weights, x
 }
 
@@ -234,6 +238,7 @@ func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat
 		covariance.SymRankOne(covariance, -1/variance, along)
 		return x, along, covariance, true
 	}
+
 	return nil, nil, nil, false
 }
 

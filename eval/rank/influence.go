@@ -54,6 +54,7 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 		}
 		o.record(records)
 	}
+
 	if !slices.Equal(records, f.records) {
 		return nil, errOtherVerdicts
 	}
@@ -66,6 +67,7 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 		out.verdicts = append(out.verdicts, observed[:end])
 		observed = observed[end:]
 	}
+
 	all := out.verdicts
 	c := newClusterScore(f)
 	work := 0.0
@@ -94,6 +96,7 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 		out.start = append(out.start, len(out.at))
 		out.count(f, int32(k+1), cluster)
 	}
+
 	return out, nil
 }
 
@@ -118,15 +121,18 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 			judges[o.Judge] = true
 			in.judged[o.Judge]++
 		}
+
 		if f.strong[o.First] == f.strong[o.Second] {
 			continue
 		}
+
 		if o.FirstWins > 0 {
 			if v := in.victor(o.First, o.Second); v.lastFirst != k {
 				v.lastFirst = k
 				v.shownFirst++
 			}
 		}
+
 		if o.SecondWins > 0 {
 			if v := in.victor(o.Second, o.First); v.lastSecond != k {
 				v.lastSecond = k
@@ -186,6 +192,7 @@ func (c *clusterScore) add(cluster []Observed) {
 	c.score = append(c.score[:0], make([]float64, s)...)
 	c.info = append(c.info[:0], make([]float64, s*s)...)
 	var terms []term
+
 	for _, o := range cluster {
 		r := row{
 			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer / m.scale,

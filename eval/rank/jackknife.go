@@ -48,6 +48,7 @@ func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
 	if len(c.groups) < 2 {
 		return none
 	}
+
 	if c.without == nil {
 		for k := range jackknifeGroups {
 			if c.groups[k] != nil {
@@ -55,12 +56,14 @@ func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
 			}
 		}
 	}
+
 	groups, mean := float64(len(c.without)), 0.0
 	var values []float64
 	for _, a := range c.without {
 		values = append(values, of(a))
 		mean += values[len(values)-1] / groups
 	}
+
 	variance := 0.0
 	for _, value := range values {
 		variance += (value - mean) * (value - mean) * (groups - 1) / groups

@@ -31,6 +31,7 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 			m.ridge[k] *= looser
 		}
 	}
+
 	if held == 0 {
 		return nil, nil
 	}
@@ -41,6 +42,7 @@ func (f *Fit) loosened(observed []Observed) (*loose, error) {
 		}
 		best, err = m.maximiseHeld(f.at, looser*held)
 	}
+
 	if err != nil {
 		return nil, err
 	}

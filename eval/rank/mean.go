@@ -18,6 +18,7 @@ func MeanOf(sums, counts []float64, least, most float64) (mean float64, limits L
 		mean += sums[k]
 		total += count
 	}
+
 	mean /= total
 	clusters := float64(len(counts))
 	if clusters < 2 {
@@ -28,6 +29,7 @@ func MeanOf(sums, counts []float64, least, most float64) (mean float64, limits L
 		residual := sums[k] - mean*count
 		variance += residual * residual
 	}
+
 	variance *= clusters / (clusters - 1) / (total * total)
 	if greatest := (mean - least) * (most - mean) / clusters; variance < nothing*greatest {
 		variance = greatest
@@ -43,6 +45,7 @@ func MeanOf(sums, counts []float64, least, most float64) (mean float64, limits L
 			limits.High = most - (most-least)*sure
 		}
 	}
+
 	return mean, limits
 }
 
@@ -60,6 +63,7 @@ func WinRates(n int, observed []Observed) []Limits {
 		sums[i][k] += wins + ties/2
 		counts[i][k] += games
 	}
+
 	for _, o := range observed {
 		ties := float64(o.Ties + o.Identical)
 		games := float64(o.FirstWins+o.SecondWins) + ties
@@ -69,6 +73,7 @@ func WinRates(n int, observed []Observed) []Limits {
 		add(o.First, o.Cluster, float64(o.FirstWins), ties, games)
 		add(o.Second, o.Cluster, float64(o.SecondWins), ties, games)
 	}
+
 	limits := make([]Limits, n)
 	for i := range limits {
 		_, limits[i] = MeanOf(sums[i], counts[i], 0, 1)

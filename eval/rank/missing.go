@@ -53,6 +53,7 @@ func BoundsOf(ctx context.Context, i, n, judges int, observed []Observed, missin
 			out.Worst, out.High = fit.rank(i), u.RankHigh[i]
 		}
 	}
+
 	return out, nil
 }
 

@@ -53,6 +53,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		m.meanKnown(s.covariance)
 		return s, nil, nil
 	}
+
 	// The abilities alone would have a maximum, so suspect the parameters of all judges.
 	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil && m.abilitiesHeld() {
 		return s, suspects, nil

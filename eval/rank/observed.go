@@ -72,6 +72,7 @@ func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, er
 			rows = append(rows, one)
 		}
 	}
+
 	scale := spread(rows)
 	for i := range rows {
 		rows[i].longer /= scale

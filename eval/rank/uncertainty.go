@@ -105,6 +105,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
+
 	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, joint: cmp.Or(how.Joint, level)}
 	if u.Draws == 0 {
 		u.Draws = 2000
@@ -119,6 +120,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		}
 		u.parts = append(u.parts, one)
 	}
+
 	if f.model.size > 0 {
 		inverse := mat.DenseCopyOf(f.covariance)
 		u.covariance = in.covariance(inverse)
@@ -129,6 +131,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 			return nil, err
 		}
 	}
+
 	u.limit(in)
 	if err := u.compare(ctx, in, how); err != nil {
 		return nil, err
@@ -210,6 +213,7 @@ func (u *Uncertainty) limit(in *influences) {
 		}
 		return out
 	}
+
 	for k, position := range f.model.scales {
 		one := limits(position, in.judged[k], false)
 		if position >= 0 {
@@ -217,6 +221,7 @@ func (u *Uncertainty) limit(in *influences) {
 		}
 		u.Scales = append(u.Scales, one)
 	}
+
 	exaggerated := u.exaggerated()
 	for i, c := range f.component {
 		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored))

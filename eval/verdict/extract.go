@@ -115,6 +115,7 @@ func objectsIn(text string, read reader) []object {
 		if next < 0 {
 			return all
 		}
+
 		at += next
 		inside := byte('"')
 		if text[at] == '[' {
@@ -190,6 +191,7 @@ func (o object) contradicted(text, key string, found []object) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -216,6 +218,7 @@ func noObject(text, key string, all []object) error {
 	if at < 0 {
 		return problem("the answer has no JSON object with %s; it must be one JSON object that fits the schema", quote(key))
 	}
+
 	var about *object // the first invalid object after the last valid one
 	for i, o := range all {
 		switch {
@@ -228,6 +231,7 @@ func noObject(text, key string, all []object) error {
 			about = &all[i]
 		}
 	}
+
 	switch {
 	case about == nil && len(with(key, all)) > 0:
 		return problem("the answer names %s again after its JSON object; write the object, and nothing after it", quote(key))
@@ -236,6 +240,7 @@ func noObject(text, key string, all []object) error {
 	case errors.Is(about.err, io.ErrUnexpectedEOF):
 		return problem("the JSON object with %s ends before it is complete; write it whole", quote(key))
 	}
+
 	return problem("the JSON object with %s is not valid JSON (%v); it must be one JSON object that fits the schema", quote(key), about.err)
 }
 
@@ -273,5 +278,6 @@ func fieldsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		}
 		fields[key] = value
 	}
+
 	return fields, nil
 }

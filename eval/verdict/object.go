@@ -14,6 +14,7 @@ func Object(text string) (json.RawMessage, error) {
 	if json.Valid([]byte(text)) {
 		return wholeObject(text)
 	}
+
 	found, err := agreed(func(read reader) (object, error) {
 		all := objectsIn(text, read)
 		text, err := withoutReasoning(text, readable(all))

@@ -37,6 +37,7 @@ func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores [
 			right[at] = score
 		}
 	}
+
 	for at, raw := range given {
 		switch {
 		case len(raw) == 1 && right[at].Reason != "":
@@ -45,6 +46,7 @@ func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores [
 			corrupt = append(corrupt, raw...)
 		}
 	}
+
 	return scores, corrupt
 }
 
@@ -98,11 +100,13 @@ func brokenList(text string) (entries []json.RawMessage, rest string) {
 		before = s.end
 		return nil
 	})
+
 	switch {
 	case err != nil:
 		return entries, strings.Trim(list[before:], ", \t\r\n")
 	case strings.TrimSpace(list[s.end:]) != "":
 		return nil, text // the list is complete, so something else is wrong
 	}
+
 	return entries, ""
 }

@@ -52,6 +52,7 @@ func marksIn(text string, objects []object) []mark {
 		if found == nil || quoted(text, at, at+found[1]) {
 			continue
 		}
+
 		for group := 1; group < len(found)/2; group++ {
 			if found[2*group] >= 0 {
 				marks = append(marks, mark{at, at + found[1], (group - 1) / 2, group%2 == 1})
@@ -86,6 +87,7 @@ func withoutReasoning(text string, objects []object) (string, error) {
 			from = m.end
 		}
 	}
+
 	if thinking >= 0 {
 		return "", problem("the answer ends within its reasoning; write the JSON object after it")
 	}

@@ -63,6 +63,7 @@ func (s *scanner) value(depth int) error {
 	if depth > maxDepth {
 		return errors.New("it is nested too deeply")
 	}
+
 	switch c := s.peek(); c {
 	case 0:
 		return s.unexpected("")
@@ -85,6 +86,7 @@ func (s *scanner) value(depth int) error {
 	case '[':
 		return s.list(']', func() error { return s.value(depth + 1) })
 	}
+
 	rest := s.text[s.at:]
 	word := rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))]
 	if !json.Valid([]byte(word)) {
@@ -142,6 +144,7 @@ func (s *scanner) string(key bool) error {
 			out.WriteByte(c)
 		}
 	}
+
 	return io.ErrUnexpectedEOF
 }
 

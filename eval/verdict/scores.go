@@ -48,6 +48,7 @@ func (s sheet) read(text string) ([]Score, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	scores := make([]Score, len(s.names))
 	given := make([]int, len(s.names))
 	var wrong []string
@@ -61,6 +62,7 @@ func (s sheet) read(text string) ([]Score, error) {
 			wrong = append(wrong, err.Error())
 		}
 	}
+
 	for i, n := range given {
 		switch {
 		case n == 0:
@@ -69,6 +71,7 @@ func (s sheet) read(text string) ([]Score, error) {
 			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" appears "+strconv.Itoa(n)+" times; want it once")
 		}
 	}
+
 	if len(wrong) > 0 {
 		return nil, problem("%s", strings.Join(atMost(wrong, 10), "; "))
 	}

@@ -60,6 +60,7 @@ func (a App) Parse(args []string) (Line, error) {
 			return line, nil
 		}
 	}
+
 	name, rest := args[at], slices.Concat(args[:at], args[at+1:])
 	if name == "help" {
 		line.Help = true
@@ -68,6 +69,7 @@ func (a App) Parse(args []string) (Line, error) {
 		}
 		name, rest = rest[at], nil
 	}
+
 	line.Command = a.named(name)
 	if line.Command == nil {
 		return line, a.unknownCommand(name)
@@ -111,6 +113,7 @@ func (line *Line) take(args []string) error {
 		}
 		line.flags = append(line.flags, setting{known, value, written})
 	}
+
 	return nil
 }
 

@@ -42,11 +42,13 @@ func (a App) Candidates(words []string) (found []Candidate) {
 		}
 		flags = command.Flags
 	}
+
 	if len(before) > 0 && isFlag(before[len(before)-1]) && !strings.Contains(before[len(before)-1], "=") {
 		if f := byName(flags)[strings.TrimLeft(before[len(before)-1], "-")]; f != nil && TakesValue(f) {
 			return nil
 		}
 	}
+
 	switch {
 	case strings.HasPrefix(last, "-"):
 		for _, f := range flags {
@@ -65,5 +67,6 @@ func (a App) Candidates(words []string) (found []Candidate) {
 			add(c.Word, c.About)
 		}
 	}
+
 	return found
 }

@@ -124,6 +124,7 @@ func (a App) print(to io.Writer, template string, data any) error {
 			return strings.TrimSpace("Usage: evalfleet " + c.Name + " [FLAGS] " + c.ArgsUsage)
 		},
 	})
+
 	if text.Len() == 0 { // the library does not return a template's error
 		return errors.New("print help: the template failed")
 	}

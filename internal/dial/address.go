@@ -61,6 +61,7 @@ func Parse(s Settings) (*Address, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	a := new(Address)
 	var secure **tls.Config
 	switch where.form {
@@ -85,12 +86,14 @@ func Parse(s Settings) (*Address, error) {
 			secure = &a.cluster.TLSConfig
 		}
 	}
+
 	switch {
 	case err != nil && keyed.MatchString(s.URL): // go-redis quotes the options, and so parts of the password
 		return nil, errors.New("invalid option in the URL: write the password as redis://:PASSWORD@host; " + encoded)
 	case err != nil:
 		return nil, withoutURL(err)
 	}
+
 	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
 		return nil, errors.New("a certificate is set, but the URL does not use TLS: begin it with rediss")
 	}
@@ -128,6 +131,7 @@ func split(address string) (*place, error) {
 	if !ok || known == nil && scheme != "unix" {
 		return nil, errors.New("unknown form: want " + Forms)
 	}
+
 	end := endOfHosts(rest)
 	if strings.Contains(rest, "#") || strings.Contains(rest[end:], "@") && strings.Contains(rest[:end], ":") {
 		return nil, errors.New("invalid address; " + encoded)
@@ -143,6 +147,7 @@ func split(address string) (*place, error) {
 	if err != nil {
 		return nil, withoutURL(err)
 	}
+
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
 		return nil, errors.New("invalid option after the question mark; " + encoded)
@@ -175,11 +180,13 @@ func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 	if len(p.path) < 1 || len(p.path) > 2 {
 		return nil, errors.New("with Sentinel, the path is the master's name, then the database unless it is 0: redis+sentinel://host,host/mymaster")
 	}
+
 	if len(p.path) == 2 {
 		if _, err := strconv.Atoi(p.path[1]); err != nil {
 			return nil, fmt.Errorf("database %q is not a number", p.path[1])
 		}
 	}
+
 	user, password := p.query.Get("sentinel_username"), p.query.Get("sentinel_password")
 	p.query.Del("sentinel_username")
 	p.query.Del("sentinel_password")
@@ -187,6 +194,7 @@ func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	o, err := redis.ParseFailoverURL(address)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 	if err != nil {
 		return nil, explain(err)
 	}
+
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
 		return examineServer(ctx, client.(*redis.Client), namespace, role, false)

@@ -56,5 +56,6 @@ func explain(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err)
 	}
+
 	return err
 }

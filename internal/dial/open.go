@@ -43,6 +43,7 @@ func (a *Address) Open(namespace string, lease time.Duration) redis.UniversalCli
 		o.ClientName, o.OnConnect = clientName, recognise
 		client = redis.NewClient(&o)
 	}
+
 	if prefix := (record.Keys{Namespace: namespace}).Asynq(); prefix != "" {
 		client.AddHook(gate.Prefixed(prefix))
 	}

@@ -123,12 +123,14 @@ func checkRights(ctx context.Context, server *redis.Client, namespace string, ro
 			}
 		}
 	}
+
 	asked["+discard"] = transaction.Do(ctx, "discard")
 	done, err := transaction.Exec(ctx)
 	var answered redis.Error
 	if err != nil && !errors.As(err, &answered) {
 		return explain(err)
 	}
+
 	asked["+multi"] = done[0]
 	listening := server.Subscribe(ctx, example(grants[0].channels[0]))
 	defer listening.Close()

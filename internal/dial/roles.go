@@ -65,6 +65,7 @@ func (r Role) grants(namespace string) []grant {
 			{[]string{of + "*"}, nil, []string{exists, "expire K 1", "pexpire K 1", "persist K"}},
 			{[]string{of + "results"}, nil, []string{exists, "xadd K * f v", xrange}}}
 	}
+
 	return []grant{{keys, channels, slices.Concat(rights, ofCluster)}}
 }
 

@@ -90,6 +90,7 @@ func bounds(q Question, asked []demand) []Bound {
 		}
 		add(words, setting(l, q.Settings), covered, tokens, least)
 	}
+
 	if q.Slots > 0 {
 		add(fmt.Sprintf("one process: %s in flight", ratelimit.Amount(int64(q.Slots))), "--slots", total, 0, rounds(total, int64(q.Slots), q.Latency))
 	}
@@ -125,6 +126,7 @@ func setting(l ratelimit.Limit, s record.Settings) string {
 	default:
 		name = "rate_limit"
 	}
+
 	switch {
 	case l.Evaluation != "":
 		switch s.ConcurrencySource {
@@ -145,5 +147,6 @@ func setting(l ratelimit.Limit, s record.Settings) string {
 	case l.Provider != "":
 		return "concurrency.per_provider." + l.Provider + "." + name
 	}
+
 	return "concurrency." + name + " of --config"
 }

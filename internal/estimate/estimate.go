@@ -104,6 +104,7 @@ func Of(q Question) (Estimate, error) {
 	if len(q.Plans) > 1 {
 		perPhase /= len(q.Plans)
 	}
+
 	var asked []demand // parallel to estimate.Parts
 	for _, p := range q.Plans {
 		prompts, err := samplePrompts(q, p, perPhase)
@@ -139,6 +140,7 @@ func Of(q Question) (Estimate, error) {
 			}
 		}
 	}
+
 	estimate.CostUSD, estimate.PricesAsOf = cost(q, asked), q.Settings.PricesAsOf
 	estimate.Bounds = bounds(q, asked)
 	if len(estimate.Bounds) > 0 {
@@ -146,6 +148,7 @@ func Of(q Question) (Estimate, error) {
 	} else if estimate.Total.Calls > 0 {
 		estimate.Seconds = estimate.Latency
 	}
+
 	estimate.Savings, estimate.Until = savings(e, estimate), until(q)
 	return estimate, nil
 }

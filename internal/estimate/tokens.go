@@ -84,6 +84,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		}
 		found.count++
 	}
+
 	return found, nil
 }
 

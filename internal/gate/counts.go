@@ -51,6 +51,7 @@ func Count(ctx context.Context, client redis.UniversalClient, queues []string) (
 			all = append(all, Counts{n(0), n(1), n(2), n(3), n(4), n(5), paused[i].Val() > 0, listed[i].Val()})
 		}
 	}
+
 	return all, nil
 }
 

@@ -100,6 +100,7 @@ func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, un
 		Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Val() > 0,
 		Due: int(due[0].Val() + due[1].Val()), Delayed: int(later[0].Val() + later[1].Val()),
 	}
+
 	if len(next.Val()) == 1 {
 		nanos, err := client.HGet(ctx, keys.task+next.Val()[0], "pending_since").Int64()
 		if err != nil && !errors.Is(err, redis.Nil) {
@@ -109,5 +110,6 @@ func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, un
 			depth.Oldest = time.Unix(0, nanos)
 		}
 	}
+
 	return depth, nil
 }

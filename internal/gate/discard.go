@@ -59,6 +59,7 @@ func discardFrom(ctx context.Context, client redis.UniversalClient, keys queueKe
 		if err != nil {
 			return removed, err
 		}
+
 		from += len(tasks)
 		for some := range slices.Chunk(chosen, returnAtOnce) {
 			args := []any{keys.task, string(state)}
@@ -72,6 +73,7 @@ func discardFrom(ctx context.Context, client redis.UniversalClient, keys queueKe
 			removed += n
 			from -= n
 		}
+
 		if len(tasks) < readAtOnce {
 			return removed, nil
 		}

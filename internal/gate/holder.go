@@ -29,6 +29,7 @@ func Holders(ctx context.Context, client redis.UniversalClient, queue string, ta
 	if err != nil {
 		return nil, fmt.Errorf("read which workers have tasks of queue %s: %w", queue, err)
 	}
+
 	holders := map[string]Holder{}
 	for i, task := range tasks {
 		fields := read[i].Val()
@@ -43,6 +44,7 @@ func Holders(ctx context.Context, client redis.UniversalClient, queue string, ta
 		}
 		holders[task] = Holder{owner, time.UnixMicro(micros)}
 	}
+
 	return holders, nil
 }
 

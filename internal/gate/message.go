@@ -37,6 +37,7 @@ func checkMessage(task, queue, message string) error {
 		}
 		rest = rest[n:]
 	}
+
 	if id != task || of != queue {
 		return fmt.Errorf("it belongs to task %.80q of queue %.80q", id, of)
 	}
@@ -56,6 +57,7 @@ func (g *Gate) sound(ctx context.Context, q *queue, tasks []pulled) ([]pulled, e
 		}
 		good = append(good, task)
 	}
+
 	if len(bad) == 0 {
 		return tasks, nil
 	}

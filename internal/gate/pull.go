@@ -113,6 +113,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	case err != nil:
 		return fmt.Errorf("reserve permits: %w", err)
 	}
+
 	select {
 	case <-q.filled: // this pull sees it
 	default:
@@ -129,11 +130,13 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 		q.lost = number
 		return err
 	}
+
 	tasks, err := g.sound(call, q, answer.tasks)
 	q.keep(tasks, now)
 	if err != nil {
 		return err
 	}
+
 	if q.looked(answer, max(g.fallback, time.Duration(len(g.served()))*fallbackEach)) && g.failing.Add(-1) == 0 {
 		g.config.Log.Debug().Str("queue", q.name).Msg("pulling tasks works again")
 	}
@@ -155,6 +158,7 @@ func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 		q.lost = 0
 		q.more = true
 	}
+
 	if len(tasks) == 0 {
 		return nil
 	}

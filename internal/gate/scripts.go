@@ -64,6 +64,7 @@ func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, own
 	if err != nil {
 		return taken{}, fmt.Errorf("pull tasks: %w", err)
 	}
+
 	list, ok := reply.([]any)
 	if !ok || len(list) < 2 || len(list)%2 != 0 {
 		return taken{}, fmt.Errorf("pull tasks: unexpected answer %v", reply)
@@ -78,6 +79,7 @@ func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, own
 		ok = ok && idOK && messageOK
 		answer.tasks = append(answer.tasks, pulled{id, message})
 	}
+
 	if !ok {
 		return taken{}, fmt.Errorf("pull tasks: unexpected answer %v", reply)
 	}

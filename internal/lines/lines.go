@@ -190,6 +190,7 @@ func messageWords(line string) []string {
 		}
 		words = append(words, split...)
 	}
+
 	if ends {
 		command, rest, more := strings.Cut("evalfleet "+command, "; ")
 		words[len(words)-1] += ":"
@@ -199,5 +200,6 @@ func messageWords(line string) []string {
 			words = append(words, messageWords(rest)...)
 		}
 	}
+
 	return words
 }

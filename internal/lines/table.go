@@ -106,6 +106,7 @@ func (t Table) rows(width int) (head string, rows []string) {
 			names++
 		}
 	}
+
 	for k, c := range t { // names share the remaining width; what one does not need is left to the next
 		if c.Flexible {
 			widths[k] = max(min(widths[k], left/names), 1)
@@ -113,6 +114,7 @@ func (t Table) rows(width int) (head string, rows []string) {
 			t[k].Cells = harmless.Apart(c.Cells, widths[k])
 		}
 	}
+
 	row := func(text func(Column) string) string {
 		var b strings.Builder
 		for k, c := range t {

@@ -66,6 +66,7 @@ func NewBrowser(t *testing.T) *Browser {
 		_ = command.Wait()
 		stuck.Stop()
 	})
+
 	var target struct{ TargetID string }
 	b.ask("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
@@ -86,6 +87,7 @@ func (b *Browser) listen(from *os.File) {
 		if err != nil {
 			return
 		}
+
 		var m struct {
 			ID     int
 			Method string
@@ -132,6 +134,7 @@ func (b *Browser) ask(method string, params, into any) {
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
+
 	select {
 	case got := <-answer:
 		if got.Error != nil {

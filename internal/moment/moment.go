@@ -112,6 +112,7 @@ func (c *Cache[K, V]) make(ctx context.Context, key K, a *answer[V]) {
 	case <-ctx.Done():
 		a.err = ctx.Err()
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
@@ -120,6 +121,7 @@ func (c *Cache[K, V]) make(ctx context.Context, key K, a *answer[V]) {
 		c.forget(key, a)
 		return
 	}
+
 	time.AfterFunc(keep, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -131,6 +131,7 @@ func (n *Notifier) post(ctx context.Context, id string, body []byte) (again bool
 	if err != nil {
 		return false, fmt.Errorf("sign event: %w", err)
 	}
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, err

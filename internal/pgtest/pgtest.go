@@ -149,11 +149,13 @@ func start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	// Not t.TempDir: its path can be too long for a socket, and other users cannot enter it.
 	dir, err := os.MkdirTemp(inMemory(), "ef")
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{dir: dir, bin: bin}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		if s.as, err = otherUser(); err != nil {
@@ -163,6 +165,7 @@ func start() (*Server, error) {
 			return nil, err
 		}
 	}
+
 	initialize := s.command(filepath.Join(bin, "initdb"), "--pgdata", s.data(), "--no-sync", "--no-instructions",
 		"--username", superuser, "--auth", "trust", "--encoding", "UTF8", "--locale", "C")
 	if out, err := initialize.CombinedOutput(); err != nil {
@@ -209,6 +212,7 @@ func (s *Server) start() error {
 		return err
 	}
 	defer log.Close()
+
 	input, alive, err := os.Pipe()
 	if err != nil {
 		return err

@@ -91,6 +91,7 @@ func submission(t *testing.T, d Dialect) {
 		result.Usage.Input != used.InputTokens || result.Usage.Output != used.OutputTokens || result.Grounding.Evident() != req.Search {
 		t.Errorf("got %s, want %d and %d tokens, evidence: %v", brief(result), used.InputTokens, used.OutputTokens, req.Search)
 	}
+
 	s.provider = s.make(t, d)
 	if again, done, err := s.background(t).Poll(outliving(t), key, id); err != nil || !done || again.Text != result.Text {
 		t.Errorf("asked elsewhere: got %s, %v, %v, want the same", brief(again), done, err)
@@ -205,6 +206,7 @@ func failedSubmissions(t *testing.T, d Dialect) {
 			t.Errorf("got %q, %s, want %s, may be billed: %v", id, told(err), test.class, test.billed)
 		}
 	}
+
 	s := d.start(t, simulator.Config{})
 	req, gone := d.request(), errors.New("the lease is gone")
 	req.Ready = func() error { return gone }

@@ -67,6 +67,7 @@ func failures(t *testing.T, d Dialect) {
 			}
 		})
 	}
+
 	if slices.Contains(d.Unknown, simulator.Refused) {
 		return
 	}

@@ -52,6 +52,7 @@ func Run(t *testing.T, d Dialect) {
 	if d.Model == "" {
 		d.Model = "careful"
 	}
+
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Dialect)
@@ -139,6 +140,7 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	} else {
 		server.Start()
 	}
+
 	s.url = server.URL
 	t.Cleanup(func() {
 		s.waitForNoConnection(t)

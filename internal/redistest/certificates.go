@@ -28,6 +28,7 @@ func NewCertificates(t testing.TB) Certificates {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
+
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,

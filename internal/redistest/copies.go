@@ -29,6 +29,7 @@ func (s *Server) Copy() Copy {
 		}
 		return Copy{log: log, size: info.Size()}
 	}
+
 	s.copies++
 	c := Copy{dump: filepath.Join(s.dir, "copy-"+strconv.Itoa(s.copies)+".rdb")}
 	// Keep the file that the test saved before: the server starts from it.

@@ -137,11 +137,13 @@ func (s *Server) Start() {
 		"--port", strconv.Itoa(plain), "--bind", "127.0.0.1", "--unixsocket", s.socket,
 		"--dir", s.dir, "--save", "", "--loglevel", "warning", "--tls-port", strconv.Itoa(secure),
 	}
+
 	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "--") { // a configuration file must come first
 		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
 	} else {
 		args = append(args, s.args...)
 	}
+
 	s.cmd = exec.Command(Program(), args...)
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -35,6 +35,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 			secure = append(secure, args[i], args[i+1])
 		}
 	}
+
 	var sentinels []*redis.Client
 	for range 3 {
 		// A Sentinel writes its state to the configuration file that it was started with.
@@ -47,6 +48,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 		w.Sentinels = append(w.Sentinels, s)
 		sentinels = append(sentinels, s.Client())
 	}
+
 	testrun.Eventually(t, "the Sentinels know each other and the replica", func() bool {
 		for _, client := range sentinels {
 			known, err := client.Info(context.Background(), "sentinel").Result()
@@ -83,12 +85,14 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		bus[s], clients[s] = port, s.Client()
 		return s
 	}
+
 	for range 3 {
 		c.Masters = append(c.Masters, start())
 		if replicas {
 			c.Replicas = append(c.Replicas, start())
 		}
 	}
+
 	all := slices.Concat(c.Masters, c.Replicas)
 	ctx := context.Background()
 	for i, s := range all {
@@ -102,11 +106,13 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 			t.Fatal(err)
 		}
 	}
+
 	for i, s := range c.Masters {
 		if err := clients[s].ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for i, s := range c.Replicas {
 		of, err := clients[c.Masters[i]].Do(ctx, "cluster", "myid").Text()
 		if err != nil {
@@ -114,6 +120,7 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		}
 		testrun.Eventually(t, "a replica knows its master", func() bool { return clients[s].ClusterReplicate(ctx, of).Err() == nil })
 	}
+
 	testrun.Eventually(t, "the Cluster is whole", func() bool {
 		for _, s := range all {
 			info, err := clients[s].ClusterInfo(ctx).Result()
@@ -123,11 +130,13 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		}
 		return !slices.ContainsFunc(c.Replicas, func(s *Server) bool { return !follows(clients[s]) })
 	})
+
 	for _, s := range c.Masters { // each stores the limits of its own slots
 		if err := clients[s].HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
 			s.remember()
 		}
 	}
+
 	// A replica is listed once its master has written something.
 	testrun.Eventually(t, "everybody names everybody", func() bool {
 		for _, s := range all {

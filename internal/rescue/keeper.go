@@ -81,6 +81,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time) error {
 	if now.Sub(k.forwarded) < time.Duration(len(queues))*dueTimeEach {
 		return nil
 	}
+
 	k.forwarded = now
 	forward := func(queue string) error {
 		moved, err := gate.Forward(ctx, k.store.Client(), queue)

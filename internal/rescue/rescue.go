@@ -101,6 +101,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 			return err
 		}
 	}
+
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
@@ -111,6 +112,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 		}
 		r.swept = time.Now()
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -130,6 +132,7 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 		}
 		return alive, nil
 	})
+
 	if len(returned) > 0 {
 		filled(queue)
 	}
@@ -191,6 +194,7 @@ func (r *Rescuer) bury(ctx context.Context) error {
 		alive, known := workers[worker]
 		return alive || !known
 	})
+
 	for worker, alive := range workers {
 		if alive {
 			continue
@@ -207,6 +211,7 @@ func (r *Rescuer) bury(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -217,12 +222,14 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	pinned := map[string]string{} // holders by worker
 	for _, holder := range holders {
 		if worker, ok := ratelimit.PinnedBy(holder); ok {
 			pinned[worker] = holder
 		}
 	}
+
 	if len(pinned) == 0 {
 		return nil
 	}
@@ -230,6 +237,7 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for worker, holder := range pinned {
 		if _, known := alive[worker]; known { // bury handles it
 			continue
@@ -238,5 +246,6 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }

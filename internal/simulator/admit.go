@@ -82,6 +82,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 		times = &promptCount{}
 		model.prompts[prompt] = times
 	}
+
 	times.arrived++
 	c.luck = fmt.Sprint(s.config.Seed, prompt, times.taken)
 	c.taken = times.taken + 1
@@ -93,6 +94,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 		scope.arrive(now, c)
 		refused = longer(refused, scope.refuses(now, c))
 	}
+
 	if refused == nil {
 		refused = s.throttle(now, b, model, prompt)
 	}
@@ -103,18 +105,21 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 			scope.take(now, c)
 		}
 	}
+
 	arrival := Arrival{At: now, Model: req.model, InputTokens: c.spends.input, OutputTokens: c.spends.output, Search: req.search, JSON: req.json}
 	if s.config.KeepTexts {
 		for _, m := range req.messages {
 			arrival.Texts = append(arrival.Texts, m.Content)
 		}
 	}
+
 	if refused == nil {
 		times.taken++
 		c.admitted = now
 	} else {
 		arrival.RejectedBy = refused.limit
 	}
+
 	s.arrivals.add(arrival)
 	if !b.WithoutLimitHeaders {
 		c.told = tightest(scopes, now)

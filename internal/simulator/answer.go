@@ -32,6 +32,7 @@ func answer(model string, messages []message, schema string) string {
 			return say(a, order)
 		}
 	}
+
 	switch {
 	case a.winners != nil && s.answer != nil:
 		return say(a, winnerSaid(*s.answer, a))
@@ -42,6 +43,7 @@ func answer(model string, messages []message, schema string) string {
 	case a.criteria != nil && len(s.documents) == 1:
 		return say(a, j.single(model, s.documents[0], a))
 	}
+
 	words := 0
 	for _, m := range messages {
 		words += len(strings.Fields(m.Content))

@@ -74,6 +74,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 	case asked.Stream:
 		return req, errors.New("stream is not supported")
 	}
+
 	return req, nil
 }
 
@@ -103,6 +104,7 @@ func (chat) answer(c *call) any {
 	case refused:
 		said["content"], said["refusal"] = nil, c.plan.text
 	}
+
 	if c.plan.found != nil {
 		said["annotations"] = c.plan.chatCitations()
 	}

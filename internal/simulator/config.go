@@ -165,6 +165,7 @@ func (l Limits) validate(where string) error {
 			}
 		}
 	}
+
 	if other := l.OtherRequests; other != (Rate{}) && (other.validate() != nil || other.Shape != "") {
 		problems = append(problems, fmt.Errorf("%sother_requests: %s: want a rate like 5/1s", where, other))
 	}
@@ -176,6 +177,7 @@ func (l Limits) validate(where string) error {
 	default:
 		problems = append(problems, fmt.Errorf("%scharge: %q: want actual, reserve or settle", where, l.Charge))
 	}
+
 	return errors.Join(problems...)
 }
 
@@ -193,6 +195,7 @@ func (b Behaviour) validate(where string) error {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))
 		}
 	}
+
 	for _, span := range []struct {
 		name  string
 		value Span
@@ -201,6 +204,7 @@ func (b Behaviour) validate(where string) error {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}
 	}
+
 	if r := b.AnswerTokens; r != (Range{}) && (r.Min < 1 || r.Max < r.Min) {
 		problems = append(problems, fmt.Errorf("%sanswer_tokens: %d..%d: want a range above 0", where, r.Min, r.Max))
 	}
@@ -216,11 +220,13 @@ func (b Behaviour) validate(where string) error {
 			problems = append(problems, fmt.Errorf("%s%s: %d: want 0 or more", where, number.name, number.value))
 		}
 	}
+
 	switch b.SearchWithJSON {
 	case "", SearchAllowed, SearchRefused, SearchIgnored:
 	default:
 		problems = append(problems, fmt.Errorf("%ssearch_with_json: %q: want allowed, refused or ignored", where, b.SearchWithJSON))
 	}
+
 	if b.FailAs != "" && !slices.Contains(failures, b.FailAs) {
 		problems = append(problems, fmt.Errorf("%sfail_as: %q: want one of %v", where, b.FailAs, failures))
 	}
@@ -235,6 +241,7 @@ func (b Behaviour) validate(where string) error {
 	default:
 		problems = append(problems, fmt.Errorf("%shints: %q: want both, seconds or none", where, b.Hints))
 	}
+
 	if b.FailStatus != 0 && (b.FailStatus < 400 || b.FailStatus > 599) {
 		problems = append(problems, fmt.Errorf("%sfail_status: %d: want 400 to 599", where, b.FailStatus))
 	}

@@ -78,6 +78,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		json:     config.ResponseMIMEType == "application/json",
 		messages: turns(asked.SystemInstruction.text()),
 	}
+
 	for _, turn := range asked.Contents {
 		role := turn.Role
 		if role == "model" {
@@ -85,6 +86,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		}
 		req.messages = append(req.messages, message{role, turn.text()})
 	}
+
 	for _, tool := range asked.Tools {
 		for _, name := range []string{"googleSearch", "googleSearchRetrieval"} { // the latter is Gemini 1.5's
 			if _, ok := tool[name]; ok {
@@ -92,6 +94,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 			}
 		}
 	}
+
 	if thinking := config.ThinkingConfig; thinking != nil {
 		req.reason = thinking.ThinkingBudget == nil || *thinking.ThinkingBudget != 0
 		req.shown = thinking.IncludeThoughts
@@ -103,6 +106,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 	case !asked.ToolConfig.Shown:
 		req.exclusive = SearchIgnored
 	}
+
 	req.searchShown = asked.ToolConfig.Shown
 	switch {
 	case asked.ToolConfig.Shown && !newer:
@@ -112,6 +116,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 	case err != nil:
 		return req, complain("Invalid JSON payload received. %v", err)
 	}
+
 	return req, asked.problem()
 }
 
@@ -143,11 +148,13 @@ func (r generateRequest) problem() error {
 	if len(r.Contents) == 0 {
 		return complaint("* GenerateContentRequest.contents: contents is not specified")
 	}
+
 	for _, turn := range r.Contents {
 		if turn.Role != "" && turn.Role != "user" && turn.Role != "model" {
 			return complaint("Please use a valid role: user, model.")
 		}
 	}
+
 	for _, tool := range r.Tools {
 		for name := range tool {
 			switch name {
@@ -157,6 +164,7 @@ func (r generateRequest) problem() error {
 			}
 		}
 	}
+
 	switch thinking := config.ThinkingConfig; {
 	case thinking != nil && thinking.ThinkingBudget != nil && thinking.ThinkingLevel != "":
 		return complaint("You can only set only one of thinking budget and thinking level.")
@@ -167,6 +175,7 @@ func (r generateRequest) problem() error {
 	case schemas && config.ResponseMIMEType != "application/json":
 		return complaint("A response schema needs response_mime_type application/json.")
 	}
+
 	return nil
 }
 
@@ -193,6 +202,7 @@ func (generate) answer(c *call) any {
 			map[string]any{"toolCall": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "args": map[string]any{"queries": []string{c.plan.found.query}}}},
 			map[string]any{"toolResponse": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "response": map[string]any{}}})
 	}
+
 	if c.plan.text != "" {
 		part := map[string]any{"text": c.plan.text}
 		if c.plan.reasoning > 0 {
@@ -200,6 +210,7 @@ func (generate) answer(c *call) any {
 		}
 		parts = append(parts, part)
 	}
+
 	if parts != nil {
 		said["parts"] = parts
 	}
@@ -212,6 +223,7 @@ func (generate) answer(c *call) any {
 	case filtered:
 		candidate = map[string]any{"finishReason": "SAFETY", "index": 0}
 	}
+
 	if c.plan.found != nil {
 		candidate["groundingMetadata"] = c.plan.grounding()
 	}

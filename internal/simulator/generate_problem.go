@@ -46,6 +46,7 @@ func (generate) problem(c *call, p problem) (status int, body any) {
 			"modelVersion":  c.req.model,
 		}
 	}
+
 	said := generateWords[p.failure]
 	message := said.say(c, p)
 	if p.counted != "" && p.message != "" {

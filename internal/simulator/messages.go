@@ -113,16 +113,19 @@ func (messages) parse(r *http.Request, body []byte) (*request, error) {
 			req.paused++
 		}
 	}
+
 	for _, tool := range asked.Tools {
 		kind, _ := tool["type"].(string)
 		req.search = req.search || strings.HasPrefix(kind, "web_search_")
 	}
+
 	switch {
 	case r.Header.Get("Anthropic-Version") == "":
 		return req, complain("anthropic-version: header is required")
 	case err != nil:
 		return req, complain("The request body is not valid JSON of a message: %v", err)
 	}
+
 	return req, asked.problem()
 }
 
@@ -152,14 +155,17 @@ func (r messagesRequest) problem() error {
 	case r.Thinking.Type == "enabled" && r.Temperature != nil && *r.Temperature != 1:
 		return complain("`temperature` may only be set to 1 when thinking is enabled.")
 	}
+
 	if schema := r.OutputConfig.Format.Schema; schemaBound.Match(schema) {
 		return complain("output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported")
 	}
+
 	for i, turn := range r.Messages {
 		if err := turn.problem(i, i == len(r.Messages)-1); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -223,6 +229,7 @@ func (messages) answer(c *call) any {
 		"service_tier":                "standard",
 		"inference_geo":               "global",
 	}
+
 	if c.plan.reasoning > 0 {
 		usage["output_tokens_details"] = map[string]int{"thinking_tokens": c.plan.reasoning}
 	}
@@ -254,6 +261,7 @@ func (c *call) blocks() []any {
 		}
 		blocks = append(blocks, map[string]any{"type": "thinking", "thinking": thinking, "signature": signature(thinking)})
 	}
+
 	text := c.plan.text
 	if c.req.search && c.plan.finish != refused && c.plan.finish != filtered {
 		blocks = append(blocks, c.searchBlocks()...)
@@ -267,12 +275,14 @@ func (c *call) blocks() []any {
 		blocks = append(blocks, map[string]any{"type": "text", "text": text[:half]})
 		text = text[half:]
 	}
+
 	var citations []any
 	for _, s := range c.plan.found.sources {
 		citations = append(citations, map[string]any{
 			"type": "web_search_result_location", "url": s.url, "title": s.title, "encrypted_index": signature(s.url), "cited_text": s.excerpt,
 		})
 	}
+
 	return append(blocks, map[string]any{"type": "text", "text": text, "citations": citations})
 }
 

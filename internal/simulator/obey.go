@@ -23,6 +23,7 @@ func (s shown) ordered(a asked) (order said, ok bool) {
 	if len(a.winners) == 1 { // the schema leaves no choice
 		return said{winner: a.winners[0], reason: reason}, true
 	}
+
 	within := "" // the document whose tag, without a fence, was opened last
 	for _, line := range s.outside {
 		if tag := plainTag.FindStringSubmatch(line); tag != nil {
@@ -47,5 +48,6 @@ func (s shown) ordered(a asked) (order said, ok bool) {
 			return order, true
 		}
 	}
+
 	return said{}, false
 }

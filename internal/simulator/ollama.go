@@ -56,6 +56,7 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 	case req.json && req.schema == "" && format != `"json"`:
 		return req, complain("invalid format: %s; expected \"json\" or a valid JSON Schema object", format)
 	}
+
 	return req, nil
 }
 

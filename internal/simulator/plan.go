@@ -58,6 +58,7 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 	case c.draw("cut") < b.CutRate:
 		p.fate = halved
 	}
+
 	if failure := c.impossible(); failure != "" && p.fate != hanging {
 		return plan{fate: failing, problem: problem{failure: failure}}
 	}
@@ -77,12 +78,14 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 	case c.draw("filter") < b.FilterRate:
 		p.finish, text, p.found = filtered, "", nil
 	}
+
 	p.text = text
 	if share := int(b.CachedShare * float64(c.req.inputTokens())); c.taken > 1 {
 		p.cached = share
 	} else {
 		p.cachedNow = share
 	}
+
 	p.reason(c)
 	p.bound(c)
 	if more := b.AnswerBytes - len(p.text); more > 0 {

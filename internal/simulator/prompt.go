@@ -68,6 +68,7 @@ func parsePrompt(messages []message) (s shown) {
 			i = end
 		}
 	}
+
 	return s
 }
 
@@ -180,6 +181,7 @@ func parseSchema(schema string) asked {
 		a.lowest, _ = strconv.Atoi(ends[0]) // no errors: both are numbers
 		a.highest, _ = strconv.Atoi(ends[1])
 	}
+
 	if score.Minimum != nil {
 		a.lowest = *score.Minimum
 	}

@@ -98,6 +98,7 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 		messages:   append(turns(asked.Instructions), asked.Input...),
 		responses:  asked,
 	}
+
 	if asked.MaxOutputTokens != nil {
 		req.bound = *asked.MaxOutputTokens
 	}
@@ -144,6 +145,7 @@ func (r *responsesRequest) problem() error {
 	case strings.Contains(r.Model, "deep-research"):
 		return r.researchProblem()
 	}
+
 	return nil
 }
 
@@ -210,6 +212,7 @@ func (responses) object(c *call, status string) map[string]any {
 		"tools": []any{}, "tool_choice": "auto", "parallel_tool_calls": true, "store": asked.Store == nil || *asked.Store,
 		"previous_response_id": nil, "temperature": 1.0, "top_p": 1.0, "truncation": "disabled", "metadata": map[string]any{},
 	}
+
 	switch status {
 	case "failed":
 		code, message := "server_error", "The server had an error while processing your request. Sorry about that!"
@@ -234,6 +237,7 @@ func (responses) object(c *call, status string) map[string]any {
 			"total_tokens":          c.spends.input + c.spends.output,
 		}
 	}
+
 	return object
 }
 

@@ -52,6 +52,7 @@ func New(config Config) *Simulator {
 		arrivals: arrivals{keep: config.KeepArrivals},
 		jobs:     jobs{byID: map[string]*job{}},
 	}
+
 	for name := range judges {
 		s.addModel(name)
 	}
@@ -114,6 +115,7 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 		fail(d, w.Header(), stray, problem{failure: BadRequest, message: err.Error()}).send(w)
 		return
 	}
+
 	c, refused := s.admit(req, answer(req.model, req.messages, req.schema), b)
 	d.head(w.Header(), c)
 	if refused != nil {

@@ -106,5 +106,6 @@ func (s *scope) snapshot(now time.Time) Counts {
 			c.PromptsRetaken++
 		}
 	}
+
 	return c
 }

@@ -47,6 +47,7 @@ func (s *Screen) Watch(ctx context.Context, text string, look Frame) (err error)
 			err = errors.Join(err, leaving)
 		}()
 	}
+
 	ticker := time.NewTicker(s.Every)
 	defer ticker.Stop()
 	notice := ""

@@ -108,6 +108,7 @@ func readsClock(pid int, vdso uint64) (bool, error) {
 			}
 			reads = reads || pc >= vdso && pc < vdso+vdsoSize
 		}
+
 		if stopped {
 			return reads, nil
 		}
@@ -132,6 +133,7 @@ func vdso(pid int) (base, clock uint64, err error) {
 			}
 		}
 	}
+
 	if base == 0 {
 		return 0, 0, errors.New("it has no vDSO")
 	}
@@ -148,15 +150,18 @@ func vdso(pid int) (base, clock uint64, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("vDSO: %w", err)
 	}
+
 	symbols, err := file.DynamicSymbols()
 	if err != nil {
 		return 0, 0, fmt.Errorf("vDSO: %w", err)
 	}
+
 	for _, s := range symbols {
 		if s.Name == "__vdso_clock_gettime" && s.Size >= uint64(len(program)+16) {
 			return base, base + s.Value, nil
 		}
 	}
+
 	return 0, 0, errors.New("its vDSO has no clock_gettime, or a short one")
 }
 

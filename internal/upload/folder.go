@@ -31,6 +31,7 @@ func NewFolder() (*Folder, error) {
 	if err != nil {
 		return nil, storage(err)
 	}
+
 	// Another process may delete a folder without a lock as a leftover.
 	for range 10 {
 		top, err := os.MkdirTemp(temporary, prefix)
@@ -49,6 +50,7 @@ func NewFolder() (*Folder, error) {
 			return nil, storage(err)
 		}
 	}
+
 	return nil, storage(errors.New("another process removes its temporary folders"))
 }
 

@@ -190,6 +190,7 @@ func (s *jsonText) escaped() (rune, error) {
 	if err != nil {
 		return 0, unexpected(err)
 	}
+
 	r, ok := hex(digits)
 	if !ok {
 		return 0, fmt.Errorf("invalid escape %q in a string", `\u`+string(digits))
@@ -206,6 +207,7 @@ func (s *jsonText) escaped() (rune, error) {
 			return pair, nil
 		}
 	}
+
 	return unicode.ReplacementChar, nil
 }
 

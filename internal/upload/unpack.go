@@ -93,6 +93,7 @@ func (t *target) tar(r io.Reader) error {
 		if err := t.count(); err != nil {
 			return err
 		}
+
 		whole.left += entryBytes
 		switch header.Typeflag {
 		case tar.TypeDir, tar.TypeXGlobalHeader:

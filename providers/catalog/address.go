@@ -24,6 +24,7 @@ func (e Entry) OtherAddress() (other string, certain bool) {
 		return "", false
 	}
 	u.RawPath, u.Path = "", strings.TrimRight(u.Path, "/")
+
 	versioned := e.Dialect == Chat || e.Dialect == Responses || e.Dialect == Simulator // in the base URL
 	if path := requestPaths.ReplaceAllString(u.Path, ""); path != u.Path {
 		if u.Path = path; !versioned {
@@ -31,6 +32,7 @@ func (e Entry) OtherAddress() (other string, certain bool) {
 		}
 		return u.String(), true
 	}
+
 	switch {
 	case versioned && u.Path == "" && slices.ContainsFunc(unversioned, e.CalledAt):
 		return "", false
@@ -43,6 +45,7 @@ func (e Entry) OtherAddress() (other string, certain bool) {
 	default:
 		return "", false
 	}
+
 	return u.String(), false
 }
 

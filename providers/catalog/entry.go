@@ -137,6 +137,7 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 		return Credentials{}, &providers.Error{Class: providers.Auth,
 			Message: fmt.Sprintf("provider %s needs %s: set %s in the environment or in .env", e.Name, what, unset[0])}
 	}
+
 	c := Credentials{Header: http.Header{}}
 	if e.KeyEnv != "" {
 		c.Key, _ = env(e.KeyEnv)
@@ -156,6 +157,7 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 		}
 		c.Header.Set(name, value)
 	}
+
 	return c, nil
 }
 

@@ -69,6 +69,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	} else {
 		err = c.join(parts, ended)
 	}
+
 	switch {
 	case err != nil:
 		return nil, answer.Malformed(err)
@@ -77,6 +78,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	case c.Error != nil:
 		return nil, answer.Failure()
 	}
+
 	if len(c.Choices) == 0 {
 		return nil, answer.Without("no choices")
 	}
@@ -94,6 +96,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
 	}
+
 	switch choice.FinishReason {
 	case "length", "max_tokens", "model_length":
 		result.Finish = providers.FinishTruncated
@@ -105,6 +108,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 			result.Finish, result.Reason = providers.FinishRefused, choice.FinishReason
 		}
 	}
+
 	if refusal := choice.Message.Refusal; refusal != "" {
 		result.Finish, result.Text, result.Reason = providers.FinishRefused, refusal, refusal
 	}
@@ -223,6 +227,7 @@ func (e *executed) UnmarshalJSON(raw []byte) error {
 			Pages pages `json:"results"`
 		} `json:"search_results"`
 	}
+
 	_ = json.Unmarshal(raw, &tools) // keeps what could be read
 	for _, tool := range tools {
 		e.sources = append(e.sources, tool.Results.Pages...)
@@ -238,6 +243,7 @@ func (e *executed) UnmarshalJSON(raw []byte) error {
 			e.queries = append(e.queries, arguments.Query)
 		}
 	}
+
 	return nil
 }
 

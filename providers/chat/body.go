@@ -29,12 +29,14 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 			dropped = append(dropped, "temperature")
 		}
 	}
+
 	if asked := responseFormat(format, req.Schema, caps); asked != nil {
 		body["response_format"] = asked
 		if f.RequireParameters {
 			body["provider"] = requireParameters(req.Extra["provider"])
 		}
 	}
+
 	if req.Search {
 		f.addSearch(body, caps.Search)
 	}

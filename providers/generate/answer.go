@@ -47,6 +47,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	} else {
 		err = r.join(parts)
 	}
+
 	switch {
 	case err != nil:
 		return nil, answer.Malformed(err)
@@ -55,6 +56,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	case r.Error != nil:
 		return nil, answer.Failure()
 	}
+
 	result := &providers.Result{
 		Usage:     r.Usage.normalised(),
 		Model:     r.Model,
@@ -62,12 +64,14 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
 	}
+
 	if reason := r.PromptFeedback.BlockReason; reason != "" {
 		result.Finish = providers.FinishRefused
 		result.Reason = strings.TrimSpace(reason + " " + r.PromptFeedback.BlockReasonMessage)
 		result.Text = cmp.Or(r.PromptFeedback.BlockReasonMessage, "the prompt was blocked: "+reason)
 		return result, nil
 	}
+
 	if len(r.Candidates) == 0 {
 		return nil, answer.Without("no candidates")
 	}
@@ -87,6 +91,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		text, _ := other.texts()
 		result.Others = append(result.Others, text)
 	}
+
 	return result, nil
 }
 

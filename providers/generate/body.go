@@ -116,6 +116,7 @@ func addThinking(config object, req *providers.Request, caps providers.Capabilit
 	case effort != "":
 		thinking["thinkingBudget"] = budgets[effort]
 	}
+
 	if req.Reason {
 		thinking["includeThoughts"] = true
 	}

@@ -38,6 +38,7 @@ func (r *response) join(parts []json.RawMessage) error {
 			}
 		}
 	}
+
 	if len(r.Candidates) > 0 && r.Candidates[0].FinishReason == "" && r.Error == nil {
 		return errors.New("the answer broke off: its stream has no end")
 	}

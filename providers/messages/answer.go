@@ -49,9 +49,11 @@ func (t *turn) add(answer *transport.Answer) error {
 			return answer.Malformed(err)
 		}
 	}
+
 	if err := json.Unmarshal(body, &m); err != nil {
 		return answer.Malformed(err)
 	}
+
 	switch {
 	case m.Error != nil && parts != nil:
 		return answer.FailureIn(*m.Error)
@@ -60,6 +62,7 @@ func (t *turn) add(answer *transport.Answer) error {
 	case m.StopReason == "" && len(m.Content) == 0:
 		return answer.Without("no content")
 	}
+
 	for _, raw := range m.Content {
 		var b block
 		if err := json.Unmarshal(raw, &b); err != nil {
@@ -67,6 +70,7 @@ func (t *turn) add(answer *transport.Answer) error {
 		}
 		t.blocks = append(t.blocks, b)
 	}
+
 	t.content = append(t.content, m.Content...)
 	if t.parts > 0 {
 		t.raw = append(t.raw, '\n')
@@ -109,6 +113,7 @@ func (t *turn) result() (*providers.Result, error) {
 		Limits:    t.answer.Limits(),
 		Raw:       t.raw,
 	}
+
 	switch t.last.StopReason {
 	case "max_tokens", "model_context_window_exceeded", "pause_turn":
 		result.Finish = providers.FinishTruncated
@@ -131,6 +136,7 @@ func (t *turn) result() (*providers.Result, error) {
 		}
 		result.Finish = providers.FinishStop
 	}
+
 	return result, nil
 }
 

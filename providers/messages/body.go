@@ -104,6 +104,7 @@ func addThinking(body, output object, req *providers.Request, caps providers.Cap
 	case caps.Reasoning == providers.ReasoningBudget:
 		return addBudget(body, req, caps, effort, refused)
 	}
+
 	if effort = req.ReasoningEffort; effort != "" && (refused || !slices.Contains(words, effort)) {
 		effort, refused = "", true
 	}

@@ -62,6 +62,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		}
 		body = t.resume(body, x.Request)
 	}
+
 	result, err := t.result()
 	if err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ func (t *turn) grounding() providers.Grounding {
 			}
 		}
 	}
+
 	for _, b := range t.blocks {
 		if b.Type == "server_tool_use" && b.Name == searchTool && made[b.ID] {
 			if query := b.query(); query != "" {
@@ -47,12 +48,14 @@ func (t *turn) grounding() providers.Grounding {
 			}
 		}
 	}
+
 	switch {
 	case len(made) == 0 && failed:
 		g.Searches = 0 // they are not billed either
 	case g.Searches == 0:
 		g.Searches = len(made) // the endpoint does not count them
 	}
+
 	g.Sources = providers.UniqueSources(append(cited, given...))
 	return g
 }

@@ -49,6 +49,7 @@ func joined(parts []json.RawMessage) (json.RawMessage, error) {
 			message["usage"] = usage
 		}
 	}
+
 	if reason, _ := message["stop_reason"].(string); reason == "" {
 		return nil, errors.New("the answer broke off: its stream has no end")
 	}

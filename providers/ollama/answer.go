@@ -81,5 +81,6 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	default: // stop; older servers say nothing
 		result.Finish = providers.FinishStop
 	}
+
 	return result, nil
 }

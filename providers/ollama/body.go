@@ -28,6 +28,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	case providers.JSONObject:
 		body["format"] = "json"
 	}
+
 	options := object{"num_ctx": window(req, caps)}
 	if given, ok := req.Extra["options"].(object); ok {
 		maps.Copy(options, given)
@@ -50,6 +51,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 			dropped = append(dropped, "temperature")
 		}
 	}
+
 	body["options"] = options
 	return body, dropped
 }

@@ -79,6 +79,7 @@ func generate(ctx context.Context, clone, folder string, byHand func(provider, m
 	if err != nil {
 		return err
 	}
+
 	head, err := git(ctx, clone, "log", "-1", "--format=%H %cs")
 	if err != nil {
 		return err
@@ -89,6 +90,7 @@ func generate(ctx context.Context, clone, folder string, byHand func(provider, m
 			return err
 		}
 	}
+
 	prices := r.prices(day, commit[:7], hand, report)
 	windows := r.windows(day, commit[:7], byHand, report)
 	if err := os.WriteFile(filepath.Join(folder, "prices_generated.yaml"), []byte(prices), 0o644); err != nil {
@@ -152,6 +154,7 @@ func (r *rules) write(rows, report io.Writer, m model, names []string, hand map[
 		fmt.Fprintf(report, "kept: %s %s: written by hand in prices.yaml\n", about.providers[0], names[at])
 		return 0
 	}
+
 	for _, out := range r.LeftOut {
 		named := func(name string) bool { return slices.Contains(out.Models, name) }
 		if named(m.ID) {
@@ -163,6 +166,7 @@ func (r *rules) write(rows, report io.Writer, m model, names []string, hand map[
 			names = slices.DeleteFunc(names, named)
 		}
 	}
+
 	if len(names) == 0 {
 		return 0
 	}
@@ -174,6 +178,7 @@ func (r *rules) write(rows, report io.Writer, m model, names []string, hand map[
 			err = r.search(p)
 		}
 	}
+
 	if err != nil {
 		leaveOut(names, err.Error())
 		return 0

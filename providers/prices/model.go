@@ -123,6 +123,7 @@ func (m model) rows(day string) (rows []row, err error) {
 	case strings.Contains(m.Comments, "OpenRouter"):
 		return nil, errors.New("the price is one of OpenRouter, not of the vendor")
 	}
+
 	periods, listed := m.Prices.([]any)
 	if !listed {
 		periods = []any{map[string]any{"prices": m.Prices}}
@@ -151,6 +152,7 @@ func (m model) rows(day string) (rows []row, err error) {
 		r.from, r.day = from, m.Checked
 		rows = append(rows, *r)
 	}
+
 	if len(rows) == 0 {
 		return nil, errors.New("it has no price")
 	}
@@ -187,6 +189,7 @@ func rowOf(figures map[string]any) (*row, error) {
 		}
 		*unit.base, *unit.tier, r.above = &base, &tier, max(above, r.above)
 	}
+
 	for _, unit := range slices.Sorted(maps.Keys(figures)) {
 		switch unit {
 		case "input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "web_searches_kcount":
@@ -195,6 +198,7 @@ func rowOf(figures map[string]any) (*row, error) {
 			return nil, fmt.Errorf("the table has no %s", unit)
 		}
 	}
+
 	if r.input == nil || r.output == nil || *r.input <= 0 || *r.output <= 0 {
 		return nil, errors.New("it has no price of both input and output")
 	}

@@ -85,6 +85,7 @@ func (v *vendor) windows(without []leftOut, byHand func(provider, model string) 
 			}
 		}
 	}
+
 	slices.SortFunc(made, func(a, b window) int { return cmp.Compare(b.name, a.name) })
 	return made
 }

@@ -63,6 +63,7 @@ func checkTable(c call, r recording) (checked int, wrong []string) {
 		_, refuses := caps.Effort(&providers.Request{ReasoningEffort: effort})
 		check("effort "+effort, "effort", !refuses)
 	}
+
 	// 1 is the default, which models that refuse all others take.
 	if t := a.temperature(); t != nil && *t != 1 {
 		takes := caps.TakesTemperatureAt(effort)
@@ -72,6 +73,7 @@ func checkTable(c call, r recording) (checked int, wrong []string) {
 		}
 		check("a temperature", "temperature", takes)
 	}
+
 	return checked, wrong
 }
 

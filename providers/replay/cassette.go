@@ -45,6 +45,7 @@ func recordings(folder string, each func(recording)) (skipped int, err error) {
 		if err != nil {
 			return err
 		}
+
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
 			return err
@@ -54,10 +55,12 @@ func recordings(folder string, each func(recording)) (skipped int, err error) {
 			skipped++
 			return nil
 		}
+
 		for i, r := range found {
 			r.file, r.index = filepath.ToSlash(name), i+1
 			each(r)
 		}
+
 		return nil
 	})
 	return skipped, err
@@ -126,6 +129,7 @@ func (i interaction) recording() recording {
 		}
 		r.header[strings.ToLower(name)] = fmt.Sprint(values)
 	}
+
 	r.response = inflate(body(i.Response.Body, i.Response.ParsedBody))
 	if r.response == nil {
 		r.response = inflate(body(i.Response.Content, nil))
@@ -191,6 +195,7 @@ func inflate(raw []byte) []byte {
 	default:
 		return raw
 	}
+
 	unpacked, err := io.ReadAll(reader)
 	if len(unpacked) == 0 && err != nil {
 		return raw

@@ -18,6 +18,7 @@ func judge(want expect.Answer, result *providers.Result, err error) []string {
 			differences = append(differences, fmt.Sprintf("%s: got %v, want %v", what, got, want))
 		}
 	}
+
 	if want.Classes != nil {
 		if err == nil {
 			return []string{fmt.Sprintf("got the text %.60q, want an error of class %s", result.Text, strings.Join(want.Classes, " or "))}
@@ -32,6 +33,7 @@ func judge(want expect.Answer, result *providers.Result, err error) []string {
 		}
 		return differences
 	}
+
 	if err != nil {
 		return []string{fmt.Sprintf("got %v, want an answer", err)}
 	}

@@ -89,6 +89,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	if err != nil {
 		return wrong, err
 	}
+
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "dialect\tanswers\tread right\tfailures among them\twith a search\trepeated\tnot judged\t")
 	var sum tally
@@ -97,6 +98,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 		row(table, dialect, *t)
 		sum = tally{sum.read + t.read, sum.right + t.right, sum.failures + t.failures, sum.searches + t.searches, sum.repeated + t.repeated, sum.unfit + t.unfit}
 	}
+
 	row(table, "all", sum)
 	_ = table.Flush() // the caller's writer
 	for _, reason := range slices.Sorted(maps.Keys(unfit)) {

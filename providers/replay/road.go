@@ -57,6 +57,7 @@ func callOf(r recording) (call, bool) {
 	default:
 		return call{}, false
 	}
+
 	if c.model == "" {
 		c.model = "unnamed"
 	}

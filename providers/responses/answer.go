@@ -112,12 +112,14 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		r.Status != statusCompleted && r.Output == nil: // some servers do not say completed, or use another word
 		return nil, answer.Malformed(fmt.Errorf("status %q and no error", r.Status))
 	}
+
 	var o output
 	for _, raw := range r.Output {
 		if err := o.add(raw); err != nil {
 			return nil, answer.Malformed(err)
 		}
 	}
+
 	result := &providers.Result{
 		Text:   o.text.String(),
 		Finish: finish,
@@ -228,6 +230,7 @@ func (o *output) addSearch(raw json.RawMessage) {
 			URL     string             `json:"url"` // address of an opened page
 		} `json:"action"`
 	}
+
 	_ = json.Unmarshal(raw, &item) // keeps what could be read
 	if item.Status != "" && item.Status != statusCompleted {
 		return

@@ -54,6 +54,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 	if err != nil {
 		return nil, false, err
 	}
+
 	r, err := decode(answer)
 	if err != nil {
 		return nil, false, unbilled(err)
@@ -62,6 +63,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 	case statusQueued, statusInProgress:
 		return nil, false, nil
 	}
+
 	result, err = r.result(answer)
 	switch {
 	case err != nil && !r.ended():
@@ -69,10 +71,12 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 	case err != nil:
 		return nil, true, err
 	}
+
 	if strings.HasPrefix(r.Text.Format.Type, "json") {
 		asked := &providers.Request{Schema: &providers.Schema{}} // the submitter asked for it
 		result.JSON = transport.JSONText(asked, result.Text)
 	}
+
 	return result, true, nil
 }
 

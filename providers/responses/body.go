@@ -54,6 +54,7 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 			dropped = append(dropped, "temperature")
 		}
 	}
+
 	w.addFormat(body, req.Schema, caps)
 	w.addSearch(body, req, caps.Search)
 	return body, dropped

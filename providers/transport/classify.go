@@ -52,6 +52,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 	if class := f.byNumber(); class != "" {
 		return class
 	}
+
 	switch {
 	case status == http.StatusRequestEntityTooLarge, f.tooLong():
 		return providers.ContextLength
@@ -93,6 +94,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == 499, status >= 500, status == 0: // 499: cancelled on the way
 		return providers.Transient
 	}
+
 	return providers.BadRequest
 }
 

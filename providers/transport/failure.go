@@ -126,6 +126,7 @@ func (o errorObject) failure() failure {
 		}
 		f.addCode(code)
 	}
+
 	f.addDetails(o.Details)
 	if param := word(o.Param); param != "" && !strings.Contains(f.message, param) {
 		f.message += " (" + param + ")"
@@ -161,6 +162,7 @@ func (f *failure) addDetails(raw json.RawMessage) {
 	if json.Unmarshal(raw, &many) != nil {
 		return
 	}
+
 	for _, d := range many {
 		f.google = f.google || strings.Contains(d.Type, "google.rpc")
 		f.addCode(d.Reason)

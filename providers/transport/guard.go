@@ -75,6 +75,7 @@ func (s *sending) connect(info httptrace.GotConnInfo) {
 		}
 		conn = secure.NetConn()
 	}
+
 	own, ok := conn.(*guardedConn)
 	if ok && !info.Reused && s.connected != nil {
 		s.connected(own.took)

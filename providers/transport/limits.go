@@ -113,6 +113,7 @@ func (f failure) exceeded(class providers.Class) providers.LimitKind {
 			return providers.LimitConcurrency
 		}
 	}
+
 	for _, text := range append(f.quotas, f.words()) {
 		if class == providers.QuotaDaily && strings.Contains(text, "PerMinute") {
 			continue // met too, but not what closed the day
@@ -123,6 +124,7 @@ func (f failure) exceeded(class providers.Class) providers.LimitKind {
 			}
 		}
 	}
+
 	return ""
 }
 

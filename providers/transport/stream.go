@@ -22,6 +22,7 @@ func (a *Answer) Parts() (parts []json.RawMessage, ended bool) {
 		}
 		data = nil
 	}
+
 	for line := range bytes.Lines(body) {
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
@@ -35,6 +36,7 @@ func (a *Answer) Parts() (parts []json.RawMessage, ended bool) {
 			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
 		}
 	}
+
 	flush()
 	return parts, ended
 }

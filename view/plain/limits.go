@@ -52,6 +52,7 @@ func writeLimits(out *lines.Writer, v view.Limits, now time.Time) {
 		}
 		t.Add(harmless.OneLine(words), inUse, allowed, wording.Count(l.Waiting), nextOf(l), state)
 	}
+
 	for _, c := range v.Cooldowns {
 		t.Add(harmless.OneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "binds")
 	}
@@ -118,6 +119,7 @@ func about(l view.Limit, now time.Time) []string {
 	case l.Adaptive:
 		texts = append(texts, "adapts to the provider; now at its cap")
 	}
+
 	if l.SendS != nil {
 		texts = append(texts, fmt.Sprintf("keeps a measured margin of %s: %s until a call is sent, %s for the network path",
 			milliseconds(*l.SendS+*l.PathS), milliseconds(*l.SendS), milliseconds(*l.PathS)))
@@ -130,6 +132,7 @@ func about(l view.Limit, now time.Time) []string {
 		texts = append(texts, "redis_rate key "+l.Shared.Key, fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
 			l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds()))
 	}
+
 	return texts
 }
 

@@ -193,6 +193,7 @@ func (p *Progress) line() string {
 			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 		}
 	}
+
 	if bound := p.binding(); bound != "" {
 		parts = append(parts, "bound by "+bound)
 	}

@@ -53,6 +53,7 @@ func (p Prompts) first(n int) []plannedRun {
 			lines = append(lines, line{phase: phase, judge: judge})
 		}
 	}
+
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.judge, b.judge) })
 	for found := true; found; {
 		found = false
@@ -74,6 +75,7 @@ func (p Prompts) first(n int) []plannedRun {
 			}
 		}
 	}
+
 	return chosen
 }
 
@@ -84,6 +86,7 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 	if err != nil && run.kind != eval.KindPrompts {
 		return err
 	}
+
 	judge, shown := e.Asked(run.kind)[run.Judge], e.Shown(run.kind)
 	documents := shown[run.First].ID
 	if run.Second >= 0 {
@@ -99,6 +102,7 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 		fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)
 		fmt.Fprintf(to, "judge: %s (%s)\n", judge.Name, judge.Target())
 	}
+
 	if len(judge.Overrides) > 0 {
 		overrides, err := json.Marshal(judge.Overrides)
 		if err != nil {
@@ -106,16 +110,19 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 		}
 		fmt.Fprintf(to, "overrides: %s\n", overrides)
 	}
+
 	fmt.Fprintf(to, "documents: %s\n", documents)
 	if err != nil {
 		_, err = fmt.Fprintf(to, "\nno call is made; the run fails: %v\n\n", err)
 		return err
 	}
+
 	if p.TwoCalls(run.kind, judge) {
 		writeMessages(to, built.Prose())
 		fmt.Fprintf(to, "\n=== second call, to %s:%s\n", e.Jsonify.Provider, e.Jsonify.Model)
 		built.Messages = built.Jsonify("(the answer to the above)")
 	}
+
 	writeMessages(to, built.Messages)
 	if w := built.Written; w != nil {
 		for _, turn := range w.Turns[1:] {
@@ -123,6 +130,7 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 			writeMessages(to, turn)
 		}
 	}
+
 	if e.JSONOf(run.kind) != eval.JSONFalse && built.Schema != nil {
 		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
 	}

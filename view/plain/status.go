@@ -40,6 +40,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 		detail(out, s.Unreadable)
 		detail(out, "workers and controllers of this version skip it; make sure that all have the version that wrote it")
 	}
+
 	for _, phase := range s.Phases {
 		writePhase(out, phase)
 	}
@@ -53,6 +54,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 			}
 		}
 	}
+
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
 		detail(out, usedText(*u))
 		if len(u.Stages) > 1 {
@@ -61,6 +63,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 			}
 		}
 	}
+
 	switch {
 	case s.Stopped != nil:
 		detail(out, s.Stopped.String())
@@ -70,11 +73,13 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	case s.Budget != nil:
 		detail(out, s.Budget.String())
 	}
+
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
 		detail(out, fmt.Sprintf("provider %s is paused, %s", provider, p))
 		detail(out, p.Remedy()+"; then run `evalfleet resume`")
 	}
+
 	if s.Fallback != nil && s.Statistics != nil {
 		detail(out, s.Statistics.String())
 	}
@@ -83,6 +88,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 		detail(out, why+":")
 		out.Wrap("    ", harmless.OneLine(change))
 	}
+
 	if len(s.Classes) > 0 {
 		detail(out, "failed: "+view.ClassesText(s.Classes))
 	}
@@ -92,6 +98,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	case len(s.BoundBy) > 0:
 		detail(out, "was bound by "+s.BoundBy[0])
 	}
+
 	if s.Uncollected > 0 {
 		detail(out, wording.Counted(int(s.Uncollected), "result")+" in Redis to be collected")
 	}
@@ -121,6 +128,7 @@ func writePhase(out *lines.Writer, p view.Phase) {
 	} else {
 		out.Cells("  ", cells...)
 	}
+
 	if p.Cancelled > 0 {
 		detail(out, wording.Counted(p.Cancelled, "run")+" cancelled")
 	}
@@ -164,6 +172,7 @@ func writeFleet(out *lines.Writer, list []view.Evaluation) {
 	if list[0].Workers == nil {
 		return
 	}
+
 	out.Blank()
 	out.Line(fmt.Sprintf("workers alive: %d", *list[0].Workers))
 	if len(queues) == 0 {

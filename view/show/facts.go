@@ -40,6 +40,7 @@ func (r *Run) Facts(now time.Time) []Fact {
 		}
 		f.add(r.place(i), "%s%s", d, candidate)
 	}
+
 	switch {
 	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
 		f.add("model", "%s", r.Model)
@@ -48,6 +49,7 @@ func (r *Run) Facts(now time.Time) []Fact {
 	default:
 		f.add("judge", "%s", r.Judge)
 	}
+
 	f.add("queue", "%s", r.Queue)
 	if r.Outcome != nil {
 		f.outcome(r.Outcome)
@@ -136,6 +138,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 	default:
 		f.add("task", "%s", w.Task.State)
 	}
+
 	if w.Attempts > 0 || w.Deaths > 0 {
 		f.add("so far", "%s; %s died while running it", wording.Counted(w.Attempts, "call"), wording.Counted(w.Deaths, "worker"))
 	}

@@ -73,6 +73,7 @@ func (f *reading) planned() (*Run, error) {
 			o.JudgeQueues = of.JudgeQueues
 		}
 	}
+
 	if f.whole == nil || f.phase != f.id.Phase {
 		var err error
 		if f.whole, err = plan.New(f.Asked, f.id.Phase, o); err != nil {
@@ -80,6 +81,7 @@ func (f *reading) planned() (*Run, error) {
 		}
 		f.phase = f.id.Phase
 	}
+
 	whole := f.whole
 	if whole.Open() {
 		return nil, unknown{fmt.Errorf("%s: the pairs of phase %d are chosen from the results of the phases before it, which have not all ended",
@@ -103,6 +105,7 @@ func (f *reading) planned() (*Run, error) {
 		run.Documents = append(run.Documents, d.ID)
 		run.Candidates = append(run.Candidates, d.Candidate)
 	}
+
 	if run.Kind != eval.KindRuns && run.Kind != eval.KindPrompts {
 		run.ShownAs = f.Asked.ShownAs(f.documents())
 	}
@@ -136,6 +139,7 @@ func (f *reading) recorded(ctx context.Context, run *Run) error {
 			calls = append(calls, call)
 		}
 	}
+
 	if f.Store != nil {
 		entry, err := results.Uncollected(ctx, f.Store.Client(), f.Store.Keys(), f.id)
 		if err != nil {
@@ -150,6 +154,7 @@ func (f *reading) recorded(ctx context.Context, run *Run) error {
 			}
 		}
 	}
+
 	if run.Outcome != nil {
 		run.State, run.Generation = run.Outcome.State, run.Outcome.Generation
 	}
@@ -193,6 +198,7 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 	if err != nil {
 		return err
 	}
+
 	state, generation := record.ParseStateByte(states[0])
 	run.State, run.Generation = state.String(), generation
 	if state != eval.StateNone {
@@ -221,6 +227,7 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 	case err != nil:
 		return fmt.Errorf("read task %s: %w", task.ID(), err)
 	}
+
 	run.Waits.Task = &Task{ID: info.ID, State: info.State.String(), Why: info.LastErr}
 	if info.State == asynq.TaskStateRetry || info.State == asynq.TaskStateScheduled {
 		run.Waits.Task.Next = timeOrNil(info.NextProcessAt)
@@ -261,6 +268,7 @@ func (f *reading) prompt(ctx context.Context, run *Run) error {
 	if run.Kind == eval.KindPairwise && documents[0].Hash == documents[1].Hash {
 		return nil
 	}
+
 	for _, d := range documents {
 		if f.Sink != nil {
 			text, err := f.Sink.Text(ctx, d.Hash)
@@ -276,6 +284,7 @@ func (f *reading) prompt(ctx context.Context, run *Run) error {
 		}
 		texts[d.Hash] = read[d.Hash]
 	}
+
 	built, err := prompt.Build(f.Asked, run.Kind, prompt.About{First: f.place.First, Second: f.place.Second, Judge: f.place.Judge, Dimensions: []int{f.place.Dimension}}, texts)
 	if err != nil {
 		return nil //nolint:nilerr // the run's own outcome says so

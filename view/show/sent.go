@@ -15,6 +15,7 @@ func (f *reading) sent(run *Run, built prompt.Prompt) {
 		sentTurns(run, *built.Written)
 		return
 	}
+
 	var answer, prose string
 	var lacked bool
 	for i := range run.Calls {

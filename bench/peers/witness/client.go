@@ -31,6 +31,7 @@ func (c Client) Call(ctx context.Context, model, run string) (wait time.Duration
 	if err != nil {
 		return 0, err
 	}
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return 0, err
@@ -44,6 +45,7 @@ func (c Client) Call(ctx context.Context, model, run string) (wait time.Duration
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		return 0, err
 	}
+
 	switch response.StatusCode {
 	case http.StatusOK:
 		return 0, nil
@@ -51,5 +53,6 @@ func (c Client) Call(ctx context.Context, model, run string) (wait time.Duration
 		ms, err := strconv.Atoi(response.Header.Get("Retry-After-Ms"))
 		return time.Duration(ms) * time.Millisecond, err
 	}
+
 	return 0, fmt.Errorf("witness: %s", response.Status)
 }

@@ -105,6 +105,7 @@ func (p *Provider) complete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+
 	var request struct {
 		Model string `json:"model"`
 	}
@@ -120,12 +121,14 @@ func (p *Provider) complete(w http.ResponseWriter, r *http.Request) {
 	if m.Delay > 0 && !sleep(r.Context(), rand.N(m.Delay)) {
 		return
 	}
+
 	if wait, ok := p.admit(m); !ok {
 		w.Header().Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds()+1, 10))
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		http.Error(w, `{"error":{"message":"rate limit","type":"rate_limit_error"}}`, http.StatusTooManyRequests)
 		return
 	}
+
 	delivered := false
 	defer func() { p.end(m, sha256.Sum256(body), delivered) }()
 	if m.Latency > 0 && !sleep(r.Context(), m.Latency) {
@@ -157,6 +160,7 @@ func (p *Provider) admit(m *model) (wait time.Duration, ok bool) {
 		m.tokens = math.Min(float64(m.Burst), m.tokens+(now-m.filled).Seconds()*m.Rate)
 		m.filled = now
 	}
+
 	switch n := len(m.Arrivals) - m.WindowMax; {
 	case m.MaxInFlight > 0 && m.InFlight >= m.MaxInFlight:
 		wait = m.Latency
@@ -172,6 +176,7 @@ func (p *Provider) admit(m *model) (wait time.Duration, ok bool) {
 		m.Arrivals = append(m.Arrivals, now)
 		return 0, true
 	}
+
 	m.Refused++
 	return wait, false
 }

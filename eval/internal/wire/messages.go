@@ -42,6 +42,7 @@ func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Co
 		}
 		turn = append(turn, eval.Message{Role: role, Content: text})
 	}
+
 	if turn[len(turn)-1].Role == "system" {
 		return eval.Conversation{}, fmt.Errorf("%s ends with a message of the role system: the last message must have the role user", name)
 	}

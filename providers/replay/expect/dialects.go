@@ -96,12 +96,14 @@ func responses(root any) (Answer, string) {
 		usd := *ticks / 1e10
 		a.CostUSD = &usd
 	}
+
 	switch status := text(root, "status"); status {
 	case "queued", "in_progress":
 		return Answer{}, "a job that has not ended"
 	case "failed":
 		return Answer{Classes: failed(500, strings.ToLower(encoded(at(root, "error"))))}, ""
 	}
+
 	said, refusal := "", false
 	for _, item := range list(root, "output") {
 		switch text(item, "type") {
@@ -131,6 +133,7 @@ func responses(root any) (Answer, string) {
 			}
 		}
 	}
+
 	a.Text = said
 	switch reason := text(root, "incomplete_details", "reason"); {
 	case refusal, reason == "content_filter":
@@ -140,6 +143,7 @@ func responses(root any) (Answer, string) {
 	case said == "":
 		a.Classes = empty
 	}
+
 	return a, ""
 }
 
@@ -161,6 +165,7 @@ func messages(root any) (Answer, string) {
 		Tier:      tier(text(usage, "service_tier")),
 		Searches:  int(count(usage, "server_tool_use", "web_search_requests")),
 	}
+
 	for _, block := range list(root, "content") {
 		if text(block, "type") == "text" {
 			a.Text += text(block, "text")
@@ -174,6 +179,7 @@ func messages(root any) (Answer, string) {
 			}
 		}
 	}
+
 	switch text(root, "stop_reason") {
 	case "max_tokens", "model_context_window_exceeded":
 		a.Finish = "truncated"
@@ -188,6 +194,7 @@ func messages(root any) (Answer, string) {
 			a.Classes = empty
 		}
 	}
+
 	return a, ""
 }
 
@@ -219,6 +226,7 @@ func generate(root any) (Answer, string) {
 			queries[q] = true
 		}
 	}
+
 	for _, part := range list(candidate, "content", "parts") {
 		if at(part, "thought") != true {
 			a.Text += text(part, "text")
@@ -231,6 +239,7 @@ func generate(root any) (Answer, string) {
 			}
 		}
 	}
+
 	a.Searches = len(queries)
 	for _, chunk := range list(candidate, "groundingMetadata", "groundingChunks") {
 		a.cite(text(chunk, "web", "uri"))
@@ -247,6 +256,7 @@ func generate(root any) (Answer, string) {
 	default:
 		a.Classes = empty
 	}
+
 	return a, ""
 }
 

@@ -52,9 +52,11 @@ func Of(dialect string, status int, body []byte) (answer Answer, unfit string) {
 		}
 		root = final
 	}
+
 	if _, isObject := root.(map[string]any); !isObject {
 		return Answer{}, "not a JSON object"
 	}
+
 	switch dialect {
 	case "chat":
 		return chat(root)
@@ -67,6 +69,7 @@ func Of(dialect string, status int, body []byte) (answer Answer, unfit string) {
 	case "ollama":
 		return ollama(root)
 	}
+
 	return Answer{}, "a dialect without a reader"
 }
 
@@ -127,6 +130,7 @@ func failed(status int, body string) []string {
 	case status == 408, status == 409, status >= 500:
 		return []string{"transient"}
 	}
+
 	return []string{"bad_request"}
 }
 

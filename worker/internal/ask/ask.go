@@ -72,10 +72,12 @@ func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*re
 			return nil, err
 		}
 	}
+
 	asked := s.Request.Messages
 	if a.run.Progress.Unusable > MaxRepairs {
 		return nil, &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("%d answers could not be used", a.run.Progress.Unusable), Status: 200}
 	}
+
 	for {
 		result, err := a.answered(ctx, s)
 		if err != nil {

@@ -22,6 +22,7 @@ func (a *Asker) converse(ctx context.Context, target eval.Judge, q *question) (*
 		if err != nil {
 			return nil, err
 		}
+
 		last := len(a.run.Progress.Said)+1 == len(q.Written.Turns)
 		switch {
 		case last:
@@ -33,6 +34,7 @@ func (a *Asker) converse(ctx context.Context, target eval.Judge, q *question) (*
 			return nil, &run.GaveUp{Class: providers.Malformed, Status: 200, Message: fmt.Sprintf(
 				"the answer to a turn has %d bytes; at most %d are kept", len(result.Text), record.MaxAnswer)}
 		}
+
 		a.run.Progress.Said = append(a.run.Progress.Said, result.Text)
 		if err := a.run.Save(ctx); err != nil {
 			return nil, err

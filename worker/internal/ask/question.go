@@ -32,12 +32,14 @@ func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, err
 	if err != nil {
 		return nil, err
 	}
+
 	built, err := prompt.Build(asked, a.run.Task.Kind, prompt.About{
 		First: a.run.Place.First, Second: a.run.Place.Second, Judge: a.run.Place.Judge, Dimensions: dimensions,
 	}, texts)
 	if err != nil {
 		return nil, &run.GaveUp{Class: providers.BadRequest, Message: err.Error()}
 	}
+
 	q := &question{Prompt: built}
 	switch a.run.Task.Kind {
 	case eval.KindPairwise:
@@ -56,6 +58,7 @@ func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, err
 	default:
 		return nil, fmt.Errorf("run %s has an unknown kind: %q", a.run.Task.RunID(), a.run.Task.Kind)
 	}
+
 	return q, nil
 }
 

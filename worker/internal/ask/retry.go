@@ -94,11 +94,13 @@ func (a *Asker) afterFailure(ctx context.Context, s call.Step, failure error) er
 	case a.calls.Excused(), a.calls.InOutage() && a.run.Failures() < retry.MaxAttempts:
 		return a.calls.AfterExcuse(ctx)
 	}
+
 	if a.chain.In() {
 		if handled, err := a.chain.AfterRefusal(ctx, s.Target, a.calls.Attempt(), failed); handled {
 			return err
 		}
 	}
+
 	blockedAgain := failed.Class == providers.Blocked && a.run.Failures() > 1 // it is about this request
 	if a.run.Failures() >= retry.MaxAttempts || blockedAgain || !failed.Class.Retryable() && !call.TooMany(failed) {
 		return &run.GaveUp{Class: failed.Class, Message: withRemedy(s.Target, failed), Status: failed.Status}

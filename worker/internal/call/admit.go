@@ -21,6 +21,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			return nil, err
 		}
 	}
+
 	if err := c.run.Known(ctx, ""); err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Re
 	if key == "" || c.run.Task.Generation > 0 || !c.by.Cache.has(c) {
 		return nil
 	}
+
 	asked := c.run.Now().UTC()
 	before, found, err := c.by.Cache.answers.Answered(ctx, key)
 	if err != nil {

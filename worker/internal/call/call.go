@@ -198,6 +198,7 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 		c.run.Move(share.Ready)
 		lease, err = c.admit(ctx, call, s, timeout, isJob)
 	}
+
 	if err != nil {
 		c.run.SayPutBack(s.Target, err)
 		return nil, err

@@ -22,6 +22,7 @@ func failureOf(ctx context.Context, err error) error {
 		}
 		failed = *told
 	}
+
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, context.DeadlineExceeded):
@@ -33,5 +34,6 @@ func failureOf(ctx context.Context, err error) error {
 		failed.Class = providers.Transient
 		failed.Message = "the endpoint gave up on the call: " + failed.Message
 	}
+
 	return &failed
 }

@@ -76,6 +76,7 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	if begun.IsZero() {
 		return nil
 	}
+
 	now := c.run.Now()
 	if left := AskTime + AskTime/4 - now.Sub(begun); left > 0 {
 		return &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its job"}
@@ -109,6 +110,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	if err != nil {
 		return err
 	}
+
 	c.run.Progress.Submitting = c.run.Now()
 	if err := c.run.Save(ctx); err != nil {
 		c.landUnused(ctx)
@@ -124,6 +126,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 		c.noteTrouble(ctx, s, lease, err)
 		return c.end(ctx, s, call, lease, nil, err, AskTime)
 	}
+
 	reserved := lease.Reserved()
 	job := &record.Job{
 		ID: id, Ends: call.Started.Add(timeout), Call: *call,
@@ -137,6 +140,7 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	} else {
 		err = errors.Join(err, c.disown(ctx, lease))
 	}
+
 	c.freeSlot()
 	c.flight = nil
 	c.run.Move(share.Resting)
@@ -195,6 +199,7 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 		return c.endJob(ctx, s, job, nil, &providers.Error{Class: providers.Timeout, MayBeBilled: true,
 			Message: fmt.Sprintf("the job %s has not ended in %s", job.ID, age.Round(time.Second))})
 	}
+
 	if !done {
 		if err != nil && ctx.Err() == nil {
 			c.run.Log().Info().Err(err).Str("job", job.ID).Msg("cannot poll a job; retrying")
@@ -202,6 +207,7 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 		next := min(max(age/10, firstPoll), lastPoll, left)
 		return nil, &run.PutBack{Delay: next, Why: "its job is running at the provider"}
 	}
+
 	return c.endJob(ctx, s, job, result, err)
 }
 
@@ -235,12 +241,14 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	defer release()
 	asking, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
+
 	if jobs := c.background(target); jobs != nil && job.Left(c.run.Now()) > 0 {
 		if err := jobs.Cancel(asking, c.by.Worker.Endpoints[provider].Key, job.ID); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
 			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
 		}
 	}
+
 	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, nil) })
 	if err != nil {
 		return err

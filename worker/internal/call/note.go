@@ -81,6 +81,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 		c.keep(*call)
 		return nil
 	}
+
 	if errors.Is(err, providers.ErrAgain) {
 		c.run.Log().Info().Err(err).Msg("the provider refuses a part of the request; sending it in another form")
 		return err
@@ -88,6 +89,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	if errors.Is(err, providers.ErrNoJSON) { // nothing was sent
 		return err
 	}
+
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
 	var failed *providers.Error
 	switch errors.As(err, &failed); {
@@ -101,6 +103,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	default:
 		c.run.Progress.Attempts++
 	}
+
 	if failed != nil {
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
 		call.Usage = failed.Used
@@ -108,6 +111,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 			call.Text = bodyOf(failed.Raw)
 		}
 	}
+
 	c.keep(*call)
 	if call.Class == providers.Timeout {
 		e := s.Event(observe.EventTimeout)
@@ -116,6 +120,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 		c.run.Log().Warn().Str("event", observe.EventTimeout).Str("provider", s.Target.Provider).Str("model", s.Target.Model).
 			Float64("timeout_s", timeout.Seconds()).Msg("call timed out")
 	}
+
 	return err
 }
 

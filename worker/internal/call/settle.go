@@ -24,6 +24,7 @@ func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call
 		c.by.Worker.Observer.Spending(observe.Spending{Evaluation: c.run.Task.Evaluation, Nano: cost - reserved.Cost})
 		used.Cost = cost
 	}
+
 	told := err == nil && result.Usage.Reported
 	var failed *providers.Error
 	if errors.As(err, &failed) {
@@ -58,6 +59,7 @@ func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call
 			c.holdBack(ctx, lease, s, failed)
 		}
 	}
+
 	if err == nil {
 		c.by.Asides.told(Asker{c.run.Task.Evaluation, s.Target.Target()}, false)
 	}

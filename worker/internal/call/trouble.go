@@ -37,6 +37,7 @@ func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease,
 	case errors.Is(failure, providers.ErrAgain):
 		failed = nil
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.PauseTime)
 	defer cancel()
 	retry := c.run.Settings().Retry

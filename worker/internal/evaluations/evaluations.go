@@ -161,6 +161,7 @@ func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Documen
 			missing = append(missing, d.Hash)
 		}
 	}
+
 	c.mu.Unlock()
 	if len(missing) == 0 {
 		return texts, nil
@@ -169,6 +170,7 @@ func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Documen
 	if err != nil {
 		return nil, err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for hash, text := range read {
@@ -180,6 +182,7 @@ func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Documen
 		}
 		texts[hash] = text
 	}
+
 	return texts, nil
 }
 

@@ -175,6 +175,7 @@ func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run
 		seconds := f.MaxWait.Seconds()
 		fell.MaxWaitS = &seconds
 	}
+
 	switch over.Class {
 	case providers.ContextLength:
 		fell.Event, fell.Reason = record.EventContextLengthFallback, ""
@@ -182,6 +183,7 @@ func (c *Chain) FallTo(ctx context.Context, target eval.Judge, at int, over *run
 	case providers.RateLimited, providers.QuotaDaily:
 		state.RateLimitFallbacks++
 	}
+
 	state.Fell = append(state.Fell, fell)
 	state.Asked, state.Waits, state.Until, state.Refused = at, 0, time.Time{}, 0
 	state.Spent += c.run.Failures()
@@ -218,6 +220,7 @@ func (c *Chain) Consent(target eval.Judge, aside bool) func(own time.Duration, f
 	if !c.In() {
 		return nil
 	}
+
 	f, state := c.settings(), &c.run.Progress.Fallen
 	return func(own time.Duration, first bool) bool {
 		now := c.run.Now()
@@ -282,6 +285,7 @@ func (c *Chain) AfterRefusal(ctx context.Context, target eval.Judge, attempt int
 	case providers.Ungrounded, providers.Unreasoned: // asked again, more firmly
 		return false, nil
 	}
+
 	last := state.Asked >= len(f.Targets(c.run.Judge))-1
 	if f.AfterRetries || last {
 		return false, nil

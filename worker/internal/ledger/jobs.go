@@ -90,6 +90,7 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -89,6 +89,7 @@ func (k *Ledger) storeOwed(ctx context.Context, id eval.ID, all bool, created ti
 		calls, size = nil, 0
 		return err
 	}
+
 	for _, call := range k.waiting(id, all) {
 		calls = append(calls, call)
 		if size += sizeOf(call); size < owedBytes {
@@ -98,6 +99,7 @@ func (k *Ledger) storeOwed(ctx context.Context, id eval.ID, all bool, created ti
 			return err
 		}
 	}
+
 	return send()
 }
 

@@ -27,6 +27,7 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 		}
 		calls = nil // they are stored with the first
 	}
+
 	recorded, err := r.put(ctx, encoded)
 	created := r.Evaluation.Record.Created
 	switch {
@@ -35,6 +36,7 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 	case err != nil:
 		return err
 	}
+
 	for i, o := range encoded {
 		r.on.Ledger.Put(o, created, recorded[i].Entry)
 	}
@@ -42,11 +44,13 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 	if err != nil {
 		return err
 	}
+
 	r.calls = nil
 	for i, outcome := range outcomes {
 		outcome.State = state.String()
 		r.recorded(ctx, outcome, recorded[i])
 	}
+
 	return nil
 }
 

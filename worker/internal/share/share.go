@@ -113,6 +113,7 @@ func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, err
 		s.of(queue).asking--
 		s.mu.Unlock()
 	}()
+
 	for {
 		s.mu.Lock()
 		l := s.of(queue)

@@ -69,12 +69,14 @@ func (p *pull) faulted(ctx context.Context, cause error) error {
 		}
 		cause = err
 	}
+
 	switch err := p.run.Save(ctx); {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return asynq.RevokeTask
 	case err != nil && !errors.Is(err, store.ErrTaken), p.run.Progress.Faults > record.MaxFaults:
 		return fmt.Errorf("%w: %w", cause, asynq.SkipRetry)
 	}
+
 	return &run.PutBack{Delay: time.Second, Cause: cause}
 }
 

@@ -66,6 +66,7 @@ func (p *pull) leave(result *asynq.ResultWriter) error {
 		score.Reason = run.Shorten(score.Reason)
 		short.Scores = append(short.Scores, score)
 	}
+
 	raw, err := json.Marshal(short)
 	if err == nil {
 		_, err = result.Write(raw)

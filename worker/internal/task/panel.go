@@ -86,6 +86,7 @@ func (p *pull) askTogether(ctx context.Context) (over bool, err error) {
 	case gave != nil && gave.NoJSON:
 		p.sayWordsOnly()
 	}
+
 	var taken []record.Run
 	if answer != nil {
 		taken = p.outcomesOf(together, *answer)

@@ -80,6 +80,7 @@ func (h *Handler) Handle(ctx context.Context, t *asynq.Task) (err error) {
 		h.Worker.Log.Error().Err(err).Str("queue", queue).Msg("cannot read task; archived it")
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
+
 	out := r.Take(task)
 	defer func() { r.LetGo(whyOf(err)) }()
 	defer out()
@@ -137,6 +138,7 @@ func (p *pull) released(ctx context.Context, err error) error {
 		p.by.Quarantine.Takes(p.run.Task.Evaluation, err)
 		return &run.PutBack{Delay: notOurs, Why: "its evaluation cannot be read"}
 	}
+
 	p.run.Log().WithLevel(outage.Level(err)).Err(err).Msg("run interrupted; returning it to its queue")
 	return &run.PutBack{Delay: time.Second, Cause: err}
 }
@@ -172,6 +174,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	r.Progress = checked.Progress
 	r.See(checked.Now)
 	if checked.Verdict != store.VerdictRun {
@@ -181,6 +184,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 		r.Log().Debug().Str("why", string(checked.Verdict)).Msg("task dropped")
 		return false, asynq.RevokeTask
 	}
+
 	r.Progress.Writer = on.Name()
 	if err = r.Find(ctx, checked.Revision); errors.Is(err, evaluations.ErrNoRun) {
 		r.Log().Error().Err(err).Msg("task dropped")
@@ -204,6 +208,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	case r.Progress.Cut >= record.MaxCut:
 		return true, p.giveUp(ctx, run.CutOff())
 	}
+
 	if r.Task.Kind == eval.KindPairwise && r.Documents[0].Hash == r.Documents[1].Hash {
 		return true, p.succeed(ctx, record.Run{Winner: eval.Tie, Reason: ReasonIdentical})
 	}

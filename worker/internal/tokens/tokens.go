@@ -99,11 +99,13 @@ func (t *Learnt) share(ctx context.Context, with sharer, model string) error {
 	last, ever, err := with.ShareSamples(ctx, model, told)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if err != nil {
 		s.fresh = append(told, s.fresh...)
 		s.fresh = s.fresh[max(0, len(s.fresh)-remembered):]
 		return err
 	}
+
 	if len(last) == 0 {
 		return nil
 	}

@@ -100,6 +100,7 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		errorFallbacks: ofModel("evalfleet_error_fallbacks_total",
 			"Fallbacks to another model because of any other failure, by the run's own model."),
 	}
+
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evalfleet_build_info",
 		Help: "Always 1; the labels have the program's version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
@@ -135,6 +136,7 @@ func (m *Worker) Event(e observe.Event) {
 			kind = m.rateLimitFallbacks
 		}
 		kind.WithLabelValues(e.Provider, e.Model).Inc()
+
 	case record.EventContextLengthFallback:
 		m.contextFallbacks.WithLabelValues(e.Provider, e.Model).Inc()
 	case observe.EventSucceeded:
@@ -183,10 +185,12 @@ func (m *Worker) Call(c record.Call) {
 	case c.Class == providers.RateLimited || c.Class == providers.QuotaDaily:
 		m.limited.WithLabelValues(provider, model, sourceAnswer).Inc()
 	}
+
 	if c.BoundBy != "" {
 		m.limited.WithLabelValues(provider, model, sourceLocal).Inc()
 		m.waits.WithLabelValues(limitLabel(c.BoundBy)).Observe(c.Started.Sub(c.Asked).Seconds())
 	}
+
 	if c.Usage.Reported {
 		for kind, n := range map[string]int64{
 			"input": c.Usage.Input, "cached": c.Usage.Cached, "output": c.Usage.Output, "reasoning": c.Usage.Reasoning,
@@ -194,6 +198,7 @@ func (m *Worker) Call(c record.Call) {
 			m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
 		}
 	}
+
 	if c.Usage.CostUSD != nil {
 		m.cost.WithLabelValues(provider, model).Add(*c.Usage.CostUSD)
 	}

@@ -132,6 +132,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 		return 0, fmt.Errorf("the collector at %s: %w", at, err)
 	}
 	defer response.Body.Close()
+
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is reused
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -140,11 +141,13 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 			wait = time.Duration(seconds) * time.Second
 		}
 	}
+
 	switch {
 	case response.StatusCode/100 == 3:
 		return 0, fmt.Errorf("the collector at %s redirects (%s); redirects are not followed, correct the endpoint", at, response.Status)
 	case response.StatusCode/100 != 2:
 		return wait, fmt.Errorf("the collector at %s answers %s", at, response.Status)
 	}
+
 	return 0, nil
 }

@@ -86,6 +86,7 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
+
 	switch compression := otlp("COMPRESSION"); compression {
 	case "", "none":
 	case "gzip":
@@ -93,11 +94,13 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	default:
 		note(fmt.Errorf("%sCOMPRESSION: got %q, want gzip or none", envOTLP, compression))
 	}
+
 	if files := (certs.Files{CA: otlp("CERTIFICATE"), Cert: otlp("CLIENT_CERTIFICATE"), Key: otlp("CLIENT_KEY")}); files != (certs.Files{}) {
 		if s.tls, err = files.Config(); err != nil {
 			note(fmt.Errorf("%sCERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY: %w", envOTLP, err))
 		}
 	}
+
 	s.sampler, err = sampler(get(envSampler), get(envSamplerArg))
 	note(err)
 	s.resource, err = resourceOf(get(envResource), get(envService))

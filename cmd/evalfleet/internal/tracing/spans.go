@@ -35,11 +35,13 @@ func (t *Tracer) Handled(h observe.Handled) {
 	if !run.IsRecording() {
 		return
 	}
+
 	for i := range h.Calls {
 		if !h.Calls[i].Cached {
 			t.call(ctx, tracer, &h.Calls[i])
 		}
 	}
+
 	had := run
 	if h.Run == nil {
 		partBegan := h.Began
@@ -51,12 +53,14 @@ func (t *Tracer) Handled(h observe.Handled) {
 	} else {
 		outcome(run, h.Run)
 	}
+
 	had.SetAttributes(about(h)...)
 	for _, e := range h.Events {
 		if !toldBySpan(e, h.Task) {
 			had.AddEvent(e.Event, trace.WithTimestamp(e.Time), trace.WithAttributes(fields(e, h.Task)...))
 		}
 	}
+
 	waits(had, h.Calls)
 	had.End(trace.WithTimestamp(h.Ended))
 }
@@ -115,6 +119,7 @@ func (t *Tracer) call(ctx context.Context, tracer trace.Tracer, c *record.Call) 
 		attribute.String("evalfleet.stage", c.Stage),
 		attribute.Int("evalfleet.attempt", c.Attempt),
 	}
+
 	if model.address != "" {
 		said = append(said, attribute.String("server.address", model.address), attribute.Int("server.port", model.port))
 	}
@@ -164,6 +169,7 @@ func answered(c *record.Call) []attribute.KeyValue {
 			}
 		}
 	}
+
 	if used.CostUSD != nil {
 		said = append(said, attribute.Float64("evalfleet.cost_usd", *used.CostUSD))
 	}
@@ -226,6 +232,7 @@ func fields(e observe.Event, task record.Task) []attribute.KeyValue {
 			said = append(said, attribute.Float64("max_wait_seconds", *f.MaxWaitS))
 		}
 	}
+
 	return said
 }
 
