@@ -278,8 +278,8 @@ func TestSettleWaitsForWorkersThatKnowMore(t *testing.T) {
 		settled := make(chan error, 1)
 		go func() { settled <- Settle(s, limits, "ev-lost", zerolog.Nop())(ctx) }()
 		select {
-		case <-settled:
-			t.Errorf("a worker %s, and is not waited for", what)
+		case err := <-settled:
+			t.Errorf("a worker %s, and is not waited for; %v", what, err)
 			continue
 		case <-time.After(SettleTime + time.Second):
 		}

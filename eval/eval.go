@@ -1,3 +1,6 @@
+// Package eval defines an evaluation: its questions, judges and documents, and the stable identifiers that follow from
+// them.
+//
 // It is pure: it reads no file, no clock and no network. How an evaluation is run (limits, retries, providers,
 // output) is deliberately absent, because two submissions that ask the same thing are the same evaluation.
 package eval

@@ -53,6 +53,7 @@ type remaining struct {
 	units int64
 }
 
+// ID returns the ID of the Request.
 func (e *Lease) ID() string { return e.id }
 
 // BoundBy returns the ID of the limit, or of the cooldown, that the call waited for last; "" if it did not wait.

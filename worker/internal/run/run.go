@@ -159,6 +159,7 @@ func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 // Plan returns the plan that the run is part of.
 func (r *Run) Plan() *plan.Plan { return r.Evaluation.Plans[r.Task.Phase] }
 
+// Settings returns the settings of the run's evaluation.
 func (r *Run) Settings() *record.Settings { return &r.Evaluation.Record.Settings }
 
 // Scope returns the scope of a call that the run makes to target: the run's own model, a fallback model, or a model
