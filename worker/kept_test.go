@@ -17,9 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -44,7 +44,7 @@ func TestRecordedAgainAfterALoss(t *testing.T) {
 			t.Parallel()
 			b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)})
 			again := func(s *enqueue.Submission) {
-				s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
+				s.Settle = b.settle()
 			}
 			b.submit(12, atMost(10)) // 132 runs
 			defer b.start(b.brief())()
@@ -81,7 +81,7 @@ func TestLostRecordBeginsNoCall(t *testing.T) {
 	b.reach(runs)
 	b.store.Client().FlushAll(t.Context())
 	b.resubmit(func(s *enqueue.Submission) {
-		s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
+		s.Settle = b.settle()
 	})
 	b.wait()
 	b.wantEachOnce()
@@ -218,6 +218,12 @@ func TestKeptThoughRedisClockWasAhead(t *testing.T) {
 	look(2)
 	drain()
 	look(1)
+}
+
+// settle returns what the program's submissions wait for after a loss: that the worker has recorded
+// again what it knows, so that it holds no run of the lost record any more.
+func (b *bench) settle() func(context.Context) error {
+	return collect.Settle(b.store, ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}), b.id, zerolog.Nop())
 }
 
 // resubmit stores the evaluation that submit stored, once more.
