@@ -239,17 +239,21 @@ func (h *heldSubmission) Submit(ctx context.Context, request *providers.Request)
 // server2 is a client of the bench's Redis that reaches it unless it is away.
 func (b *bench) server2(away *atomic.Bool) *redis.Client {
 	client := b.server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
-	client.AddHook(cutOffHook{away})
+	client.AddHook(cutOffHook{away: away})
 	return client
 }
 
-type cutOffHook struct{ away *atomic.Bool }
+// cutOffHook fails commands while Redis is away: all of them, or only those of one name.
+type cutOffHook struct {
+	away *atomic.Bool
+	only string
+}
 
 var errAway = errors.New("cut off: i/o timeout")
 
 func (h cutOffHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if h.away.Load() {
+		if h.only == "" && h.away.Load() {
 			return nil, errAway
 		}
 		return next(ctx, network, address)
@@ -258,7 +262,7 @@ func (h cutOffHook) DialHook(next redis.DialHook) redis.DialHook {
 
 func (h cutOffHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.away.Load() {
+		if (h.only == "" || h.only == cmd.Name()) && h.away.Load() {
 			cmd.SetErr(errAway)
 			return errAway
 		}
@@ -268,7 +272,7 @@ func (h cutOffHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h cutOffHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if h.away.Load() {
+		if h.only == "" && h.away.Load() {
 			return errAway
 		}
 		return next(ctx, cmds)

@@ -42,7 +42,7 @@ func TestNoCallBeforeAnswersAreRecordedAgain(t *testing.T) {
 			cfg.Client = b.server.Client(func(o *redis.Options) { o.OnConnect = ratelimit.OnConnect("", cfg.Lease) })
 			cfg.Log = zerolog.Nop()
 			var blind atomic.Bool
-			cfg.Client.AddHook(blindHook{&blind})
+			cfg.Client.AddHook(cutOffHook{away: &blind, only: "ping"})
 			var back atomic.Int64
 			cfg.Observer.Handled = func(h observe.Handled) {
 				if strings.Contains(h.Why, "lost data") {
@@ -66,23 +66,4 @@ func TestNoCallBeforeAnswersAreRecordedAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// blindHook lets no look find Redis there.
-type blindHook struct{ blind *atomic.Bool }
-
-func (h blindHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h blindHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "ping" && h.blind.Load() {
-			cmd.SetErr(errAway)
-			return errAway
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h blindHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

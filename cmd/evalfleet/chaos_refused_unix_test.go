@@ -21,24 +21,8 @@ var refusingFaults = []chaosFault{
 		limit("1")
 		return func() { limit("0") }
 	})},
-	{"Redis's rules forbid writes", onRedis(func(c *chaos) func() {
-		rule := func(rule string) {
-			c.onRedis(func(ctx context.Context, r *redis.Client) error {
-				return r.Do(ctx, "acl", "setuser", "default", rule).Err()
-			})
-		}
-		rule("-@write")
-		return func() { rule("+@all") }
-	})},
-	{"Redis's rules forbid scripts", onRedis(func(c *chaos) func() {
-		rule := func(rule string) {
-			c.onRedis(func(ctx context.Context, r *redis.Client) error {
-				return r.Do(ctx, "acl", "setuser", "default", rule).Err()
-			})
-		}
-		rule("-@scripting")
-		return func() { rule("+@all") }
-	})},
+	{"Redis's rules forbid writes", onRedis(forbid("@write"))},
+	{"Redis's rules forbid scripts", onRedis(forbid("@scripting"))},
 	{"Redis demands a password", onRedis(func(c *chaos) func() {
 		const password = "secret"
 		c.onRedis(func(ctx context.Context, r *redis.Client) error {
@@ -63,6 +47,19 @@ var refusingFaults = []chaosFault{
 		return func() { queues(func(i *asynq.Inspector) error { return i.UnpauseQueue("simulator") }) }
 	})},
 	{"a worker has few descriptors", onMember(isWorker, fewDescriptors)},
+}
+
+// forbid takes a category of commands from the user of all processes.
+func forbid(category string) func(*chaos) (end func()) {
+	return func(c *chaos) func() {
+		rule := func(rule string) {
+			c.onRedis(func(ctx context.Context, r *redis.Client) error {
+				return r.Do(ctx, "acl", "setuser", "default", rule).Err()
+			})
+		}
+		rule("-" + category)
+		return func() { rule("+" + category) }
+	}
 }
 
 // fewDescriptors lets a worker open no more files and connections than it has open. The end is nil

@@ -4,15 +4,12 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/internal/testproxy"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
@@ -47,7 +44,8 @@ func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			worker := func(slots string, env []string, command ...string) *program {
-				args := slices.Concat(command, []string{path, "worker", "--config", "fleet.yaml", "--slots", slots, "--redis", f.redis.URL()})
+				args := []string{path, "worker", "--config", "fleet.yaml", "--slots", slots, "--redis", f.redis.URL()}
+				args = slices.Concat(command, args)
 				cmd := exec.Command(args[0], args[1:]...)
 				cmd.Env = env
 				return start(t, f.dir, cmd)
@@ -75,16 +73,7 @@ func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 // process that reaches it through a proxy.
 func (f *testFleet) behindProxy() (env []string) {
 	f.t.Helper()
-	to, err := url.Parse(f.provider)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Host, r.URL.Scheme = "", ""
-		forward.ServeHTTP(w, r)
-	}))
-	f.t.Cleanup(proxy.Close)
+	proxy := testproxy.New(f.t, testproxy.Config{Route: func(string) string { return strings.TrimPrefix(f.provider, "http://") }})
 	f.write("fleet.yaml", `providers: {simulator: {base_url: "http://provider.invalid/v1"}}`+"\n")
 	return []string{"HTTP_PROXY=" + proxy.URL, "http_proxy=" + proxy.URL}
 }

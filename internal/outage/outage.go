@@ -59,6 +59,12 @@ func Passes(err error) bool {
 	return redis.HasErrorPrefix(err, "MISCONF") || Denied(err)
 }
 
+// Final reports whether err is an answer of Redis that stays the same however often the command is sent.
+func Final(err error) bool {
+	var answered redis.Error
+	return errors.As(err, &answered) && !Passes(err)
+}
+
 // Level returns the level at which to log a failed command, for parts that do not log outages. It
 // is debug if Redis is unavailable, because another part logs that once; else warning.
 func Level(err error) zerolog.Level {

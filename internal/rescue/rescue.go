@@ -55,16 +55,15 @@ type Rescuer struct {
 	limiter *ratelimit.Admin
 	log     zerolog.Logger
 	swept   time.Time            // when limits without a worker were last searched for
-	dead    map[string]time.Time // workers whose heartbeat lapsed, with when that was first seen
-	missed  map[string]time.Time // likewise, those that hold tasks
+	dead    map[string]time.Time // workers without a valid heartbeat, with when that was first seen
 }
 
 // lastWords is how long after a worker was seen dead its tasks are returned. Redis may have been away:
 // then its process lives, has answers in hand, and tries to record them every second.
 const lastWords = 2 * time.Second
 
-// forgetMissed is how long a dead worker is remembered that holds no tasks any more.
-const forgetMissed = 10 * time.Minute
+// forgetDead is how long a dead worker is remembered.
+const forgetDead = 10 * time.Minute
 
 // pinsOutlive is how long the limits of a worker stay in force after it was seen dead. A worker
 // that could not renew in time, because Redis was unreachable, continues under another ID and pins
@@ -77,7 +76,7 @@ const pinsSweep = 5 * time.Second
 
 // New returns a Rescuer. The limiter need not run.
 func New(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Rescuer {
-	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}, missed: map[string]time.Time{}}
+	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}}
 }
 
 // Once returns the tasks of workers whose heartbeat lapsed to the given queues, and calls filled
@@ -105,7 +104,6 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	maps.DeleteFunc(r.missed, func(_ string, since time.Time) bool { return time.Since(since) > forgetMissed })
 	if time.Since(r.swept) >= pinsSweep {
 		if err := r.sweep(ctx); err != nil {
 			return err
@@ -124,7 +122,7 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 			return nil, err
 		}
 		for _, owner := range owners {
-			if !r.isDead(owner, alive[owner]) {
+			if alive[owner] || r.deadFor(owner) < lastWords {
 				alive[owner] = true
 				continue
 			}
@@ -145,19 +143,14 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	return nil
 }
 
-// isDead reports whether a worker that holds tasks has been dead for lastWords. beats says whether its
-// heartbeat is valid.
-func (r *Rescuer) isDead(worker string, beats bool) bool {
-	since, seen := r.missed[worker]
-	switch {
-	case beats:
-		delete(r.missed, worker)
-	case !seen:
-		r.missed[worker] = time.Now()
-	default:
-		return time.Since(since) >= lastWords
+// deadFor returns how long ago a worker without a valid heartbeat was first seen dead: 0 if it is now.
+func (r *Rescuer) deadFor(worker string) time.Duration {
+	since, seen := r.dead[worker]
+	if !seen {
+		since = time.Now()
+		r.dead[worker] = since
 	}
-	return false
+	return time.Since(since)
 }
 
 // countDeaths counts the deaths of the workers that held tasks, given as owners by task. A worker
@@ -190,21 +183,10 @@ func (r *Rescuer) bury(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(r.dead, func(worker string, _ time.Time) bool {
-		alive, known := workers[worker]
-		return alive || !known
-	})
+	maps.DeleteFunc(r.dead, func(worker string, since time.Time) bool { return workers[worker] || time.Since(since) > forgetDead })
 
 	for worker, alive := range workers {
-		if alive {
-			continue
-		}
-		since, seen := r.dead[worker]
-		if !seen {
-			since = time.Now()
-			r.dead[worker] = since
-		}
-		if time.Since(since) < pinsOutlive {
+		if alive || r.deadFor(worker) < pinsOutlive {
 			continue
 		}
 		if err := r.limiter.Forget(ctx, worker); err != nil {

@@ -54,7 +54,7 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 	do("HSET", "{ef}:limits", "blind", time.Now().Add(-time.Hour).UnixMicro())
 	once()
 	want("when it is seen dead", 0, 0)
-	r.missed["w1"] = r.missed["w1"].Add(-lastWords)
+	r.dead["w1"] = r.dead["w1"].Add(-lastWords)
 	once()
 	want("a while later", 1, 0)
 
@@ -90,7 +90,7 @@ func TestOnlyDeathsAreCounted(t *testing.T) {
 	if err := s.Tell(ctx, "lives-on", record.Worker{V: record.WorkerVersion, LivesOn: true}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	r.missed["gone"], r.missed["lives-on"] = time.Now().Add(-lastWords), time.Now().Add(-lastWords)
+	r.dead["gone"], r.dead["lives-on"] = time.Now().Add(-lastWords), time.Now().Add(-lastWords)
 	if err := r.Once(ctx, []string{"p"}, func(string) {}); err != nil {
 		t.Fatal(err)
 	}

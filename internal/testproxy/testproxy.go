@@ -16,7 +16,7 @@ type Config struct {
 	Secure bool                     // clients connect to the proxy over TLS
 	Status int                      // status of the answer to CONNECT; 0: open the tunnel
 	Pass   func()                   // called before a tunnel opens; may be nil
-	Route  func(host string) string // destination of a tunnel to host; nil: host
+	Route  func(host string) string // destination of a tunnel or request to host; nil: host
 }
 
 // Proxy opens tunnels for CONNECT and forwards other requests.
@@ -55,7 +55,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	switch {
 	case r.Method != http.MethodConnect:
-		forward(w, r)
+		p.forward(w, r)
 	case p.config.Status != 0:
 		w.WriteHeader(p.config.Status)
 	default:
@@ -66,8 +66,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func forward(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	onward := r.Clone(r.Context())
+	if p.config.Route != nil {
+		onward.URL.Host = p.config.Route(onward.URL.Host)
+	}
 	onward.RequestURI = ""
 	onward.Header.Del("Proxy-Authorization")
 	pool := &http.Transport{}

@@ -2,11 +2,8 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
@@ -32,8 +29,7 @@ func (k *Ledger) Agrees(ctx context.Context, id eval.ID, created time.Time, memo
 	}
 
 	held, err := k.store.Held(ctx, id)
-	var answered redis.Error
-	if errors.As(err, &answered) && !outage.Is(err) && !outage.Passes(err) {
+	if outage.Final(err) {
 		return true, nil // its results are damaged, which the write of the outcome meets and handles
 	}
 	if err != nil {

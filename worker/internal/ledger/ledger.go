@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -124,8 +122,7 @@ func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error)
 	defer release()
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		err := write(ctx)
-		var answered redis.Error
-		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || (errors.As(err, &answered) && !outage.Passes(err)) {
+		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || outage.Final(err) {
 			return err
 		}
 		if outage.Pause(ctx, delay) != nil {
