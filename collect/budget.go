@@ -179,7 +179,9 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 // unrecorded returns the live workers that have not recorded again what they knew when a memory of
 // the limits began. It includes workers that keep something of evaluation id ("": of none) which
 // they have not found in Redis. silent counts the workers that do not tell.
-func unrecorded(ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string, id eval.ID) (late []string, silent int, err error) {
+func unrecorded(
+	ctx context.Context, s *store.Store, limits *ratelimit.Admin, memory string, id eval.ID,
+) (late []string, silent int, err error) {
 	beats, err := limits.Beats(ctx)
 	if errors.Is(err, ratelimit.ErrClock) {
 		return []string{"all"}, 0, nil // live workers are unknown until each has renewed its heartbeat

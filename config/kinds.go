@@ -78,7 +78,7 @@ func (y *yamlFile) scale(v value) eval.Scale {
 
 const maxScale = 1_000_000
 
-// allPairs returns the pairwise block that an empty one stands for.
+// allPairs returns the default pairwise block, which an empty one selects.
 func allPairs() *eval.Pairwise {
 	return &eval.Pairwise{
 		Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1, Template: prompt.DefaultTemplate(eval.KindPairwise),

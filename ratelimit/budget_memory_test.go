@@ -41,7 +41,9 @@ func TestBudgetCountsCallsOfTheDead(t *testing.T) {
 		}
 		for _, other := range []string{"ev-b", "ev-c"} {
 			register(t, client, other, Budget(other, costly))
-			_, err := b.Acquire(t.Context(), Request{ID: newID(), Call: Scope{Provider: "other"}, Holders: []string{other}, MaxWait: time.Millisecond})
+			_, err := b.Acquire(t.Context(), Request{
+				ID: newID(), Call: Scope{Provider: "other"}, Holders: []string{other}, MaxWait: time.Millisecond,
+			})
 			if err == nil {
 				t.Error("a call begins in the grace period")
 			}

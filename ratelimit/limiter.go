@@ -8,7 +8,7 @@
 //
 // There is no polling. The calls of one process that wait under the same limits share one wait queue, for which one
 // script asks. Across processes, a lease that ends wakes the process that has waited longest, and a process that waits
-// for a rate is told its exact time.
+// for a rate learns the exact time at which it may continue.
 //
 // The package does not know providers, runs or queues. It keeps no limit of its own while Redis is unreachable (no call
 // starts then), and never decides whether a failed call is retried.

@@ -434,7 +434,7 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 			// What is reported of the time before a memory may overlap with what Redis remembers of
 			// it: the line of what is used has the greater of the two.
 			return strings.HasPrefix(l, "quota") && strings.Contains(l, " before ") ||
-				!strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget") && !strings.HasPrefix(l, "cut")
+				!slices.ContainsFunc([]string{"rate", "window", "quota", "budget", "cut"}, func(kind string) bool { return strings.HasPrefix(l, kind) })
 		})
 	}
 	if d := difference(charges(after), charges(before)); d != "" {

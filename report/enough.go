@@ -59,7 +59,7 @@ func (b *builder) compareNeighbours(of *rating) {
 // known reports whether the verdicts allow to say anything about the order of the two.
 func (n Neighbour) known() bool { return !math.IsNaN(n.Right) }
 
-// apart reports whether the two are told apart at 95 %, looking at this pair of candidates alone.
+// apart reports whether the order of the two is significant at 95 %, for this pair of candidates alone.
 func (n Neighbour) apart() bool { return n.Clusters == 0 }
 
 // pairCost returns the mean cost of a pair with a verdict in USD: all judges' calls about it. It returns NaN if the
@@ -156,7 +156,7 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	return s, true
 }
 
-// enough says in a sentence or two whether neighbours are told apart. It is empty if that is not known, or if there
+// enough describes in a sentence or two which neighbours have a significant order. It is empty if that is not known, or if there
 // are several groups.
 func (r *Report) enough() string {
 	if len(r.Groups) != 1 {

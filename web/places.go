@@ -36,7 +36,7 @@ func (p *places) enter(who string) (leave func(), ok bool) {
 	}, true
 }
 
-// userOf returns the user for whom places are counted: the logged-in name, or else the address. Behind a proxy without
+// userOf returns the name under which a request counts: that of the login, or else the address. Behind a proxy without
 // logins, all users share its address.
 func userOf(r *http.Request) string {
 	if name, ok := r.Context().Value(user{}).(string); ok {

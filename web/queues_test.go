@@ -144,7 +144,8 @@ func TestAsynqmonRunsNoArchivedTask(t *testing.T) {
 func TestAsynqmonShowsServersAndIDsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	text := s.pages.serving(t.Context(), []byte(`{"servers":[{"id":"x","host":"nowhere","pid":1,"concurrency":220,"queue_priorities":{"evalfleet":1}}]}`))
+	const told = `{"servers":[{"id":"x","host":"nowhere","pid":1,"concurrency":220,"queue_priorities":{"evalfleet":1}}]}`
+	text := s.pages.serving(t.Context(), []byte(told))
 	if !strings.Contains(string(text), `"queue_priorities":{}`) || !strings.Contains(string(text), `"concurrency":220`) {
 		t.Errorf("a server whose worker is not known has queues or slots: %s", text)
 	}

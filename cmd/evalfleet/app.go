@@ -26,6 +26,7 @@ func commands(p *process) []*cli.Command {
 		workerCommand(p),
 		collectCommand(p),
 		controllerCommand(p),
+
 		statusCommand(p),
 		showCommand(p),
 		pauseCommand(p),
@@ -33,6 +34,7 @@ func commands(p *process) []*cli.Command {
 		cancelCommand(p),
 		retryCommand(p),
 		deleteCommand(p),
+
 		limitsCommand(p),
 		reportCommand(p),
 		migrateCommand(p),
@@ -43,6 +45,7 @@ func commands(p *process) []*cli.Command {
 		schemaCommand(p),
 		completionCommand(p),
 		manCommand(p),
+
 		uiCommand(p),
 		demoCommand(p),
 		simulateCommand(p),

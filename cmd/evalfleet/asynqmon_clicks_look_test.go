@@ -59,7 +59,7 @@ const (
 	menu       = `document.getElementById("action-menu")`
 )
 
-// open shows the tasks of a queue in a state, of which there are some.
+// open shows the tasks of a queue in a state, and waits until some are listed.
 func (m *monitored) open(queue, state string) {
 	m.t.Helper()
 	m.b.Open(m.acting+"/asynqmon/queues/"+queue+"?status="+state, 1400, false)

@@ -38,6 +38,7 @@ func controllerCommand(p *process) *cli.Command {
 			&cli.IntFlag{Name: maxUploadFlag, Value: 64, Usage: "with --" + allowActionsFlag + ", accept evaluations of up to `N` MiB over HTTP (enqueue --server)"},
 			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; use --drain=false if another process does it"},
 		),
+
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

@@ -61,6 +61,7 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: junitFlag, Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
+
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				_, err := oneArgument(c, "ID|DIR")

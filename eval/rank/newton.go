@@ -168,7 +168,7 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 	return value
 }
 
-// lengthEffect stands for the effect of length in lists of judges; all judges share it.
+// lengthEffect marks the effect of length in lists of judges. All judges share it.
 const lengthEffect = -1
 
 // abilitiesHeld reports whether the abilities would have a finite maximum if judges had no parameters.

@@ -98,7 +98,7 @@ func bounds(q Question, asked []demand) []Bound {
 	return all
 }
 
-// rounds returns the time for calls of which at most atOnce are in flight.
+// rounds returns how long calls take with at most atOnce of them in flight.
 func rounds(calls int, atOnce int64, latency time.Duration) time.Duration {
 	n := (int64(calls) + atOnce - 1) / atOnce
 	if n > math.MaxInt64/int64(latency) {

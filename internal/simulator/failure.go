@@ -41,7 +41,7 @@ const (
 	searchAndJSON Failure = "search and JSON"
 )
 
-// failureOf returns the failure that an HTTP status stands for.
+// failureOf returns the kind of failure that the simulator reports with an HTTP status.
 func failureOf(status int) Failure {
 	switch {
 	case status == http.StatusTooManyRequests:
