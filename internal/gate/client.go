@@ -93,27 +93,58 @@ func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, 
 // end runs one of asynq's endings behind the guard, together with those of other tasks that end in
 // the same way at the same time. If one fails, asynq tries it again with the context of the first
 // attempt, which it has cancelled. So end ignores the context.
+//
+// A task that was pulled again meanwhile goes back to its queue instead.
 func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
-	key := keys[task-1]
-	guarded := append(append(make([]any, 0, len(args)+3), args...), c.gate.results.of(key), task, c.gate.config.Owner)
+	ctx, key := context.WithoutCancel(ctx), keys[task-1]
+	cmd := redis.NewCmd(ctx)
+	cmd.SetVal("OK")
+	result, again := c.gate.hands.ending(key)
+	if !again {
+		answer, err := c.write(ctx, script, task, keys, args, result)
+		if err != nil {
+			cmd.SetErr(err)
+			return cmd
+		}
+		cmd.SetVal(answer)
+	}
+
+	for !c.gate.hands.ended(key) {
+		if err := c.giveBack(ctx, key); err != nil {
+			c.gate.hands.repeated(key) // still, for the next attempt
+			cmd.SetErr(err)
+			return cmd
+		}
+	}
+	return cmd
+}
+
+// write sends an ending with the guard's arguments, and returns asynq's answer.
+func (c client) write(ctx context.Context, script *redis.Script, task int, keys []string, args []any, result []byte) (any, error) {
+	guarded := append(append(make([]any, 0, len(args)+3), args...), result, task, c.gate.config.Owner)
 	if delays(keys) {
 		due, _ := guarded[dueArgument].(int64)
 		guarded[dueArgument] = max(0, time.Until(time.Unix(due, 0))).Microseconds()
 	}
-	queue, _, _ := strings.Cut(key, "}:t:")
+	queue, _, _ := strings.Cut(keys[task-1], "}:t:")
 	answer, err := c.gate.endings.of(alike{script, queue, len(keys), len(guarded)}).
-		Do(context.WithoutCancel(ctx), batch.Call{Keys: keys, Args: guarded})
-	cmd := redis.NewCmd(ctx)
+		Do(ctx, batch.Call{Keys: keys, Args: guarded})
 	if failed, ok := answer.(error); ok {
 		err = failed
 	}
-	if err != nil {
-		cmd.SetErr(err)
-		return cmd
+	return answer, err
+}
+
+// giveBack returns a task, by its key, to the queue it was pulled from.
+func (c client) giveBack(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	queue, id, _ := strings.Cut(strings.TrimPrefix(key, asynqKeys+"{"), "}:t:")
+	if _, err := giveBack(ctx, c.gate.redis, keysOf(queue), []held{{id, c.gate.config.Owner}}); err != nil {
+		return err
 	}
-	cmd.SetVal(answer)
-	c.gate.results.forget(key)
-	return cmd
+	c.gate.Filled(queue)
+	return nil
 }
 
 // Subscribe subscribes to the channel on which asynq cancels tasks.
@@ -134,7 +165,7 @@ func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntC
 	if !ok {
 		return c.UniversalClient.HSet(ctx, key, values...)
 	}
-	c.gate.results.put(key, result)
+	c.gate.hands.put(key, result)
 	cmd := redis.NewIntCmd(ctx)
 	cmd.SetVal(1)
 	return cmd
@@ -200,28 +231,4 @@ func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
 		e.batches[which] = b
 	}
 	return b
-}
-
-// results holds the results of tasks that have not ended yet, by the task's key.
-type results struct {
-	mu      sync.Mutex
-	pending map[string][]byte
-}
-
-func (r *results) put(task string, result []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pending[task] = result
-}
-
-func (r *results) of(task string) []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pending[task]
-}
-
-func (r *results) forget(task string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.pending, task)
 }

@@ -115,7 +115,7 @@ type Gate struct {
 	redis   redis.UniversalClient
 	config  Config
 	endings endings
-	results results
+	hands   hands
 	failing atomic.Int64 // number of queues whose last pull failed
 	turn    atomic.Int64 // counts pulls
 
@@ -145,7 +145,7 @@ func New(client redis.UniversalClient, config Config) *Gate {
 		redis:   client,
 		config:  config,
 		endings: endings{redis: client, guarded: map[string]*redis.Script{}, batches: map[alike]*batch.Batcher[batch.Call, any]{}},
-		results: results{pending: map[string][]byte{}},
+		hands:   hands{tasks: map[string]*hand{}},
 		maxWait: maxWait, fallback: fallback,
 		changed: make(chan struct{}),
 		work:    map[*work]struct{}{},

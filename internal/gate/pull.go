@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,7 @@ func (g *Gate) pull(ctx context.Context) (message string, ok bool) {
 		// Each queue takes its turn at being looked at first.
 		first := int(g.turn.Add(1) % int64(max(len(queues), 1)))
 		for i := range queues {
-			if message, ok = queues[(first+i)%len(queues)].handOver(); ok {
+			if message, ok = queues[(first+i)%len(queues)].handOver(&g.hands); ok {
 				return message, true
 			}
 		}
@@ -132,7 +133,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	}
 
 	tasks, err := g.sound(call, q, answer.tasks)
-	q.keep(tasks, now)
+	q.keep(g.unheld(q, tasks), now)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,14 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 		g.config.Pulled(q.name, len(tasks), answer.left)
 	}
 	return nil
+}
+
+// unheld returns the tasks just pulled that asynq does not have in hand. The others go back to the
+// queue when they end.
+func (g *Gate) unheld(q *queue, tasks []pulled) []pulled {
+	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.repeated(q.keys.task + task.id) })
+	g.config.Permits.Cancel(q.name, len(tasks)-len(rest))
+	return rest
 }
 
 // settle returns tasks to the queue that must not be handed over: the given tasks of its buffer and

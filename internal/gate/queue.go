@@ -62,16 +62,17 @@ func (q *queue) lock(ctx context.Context) error {
 
 func (q *queue) unlock() { <-q.turn }
 
-// handOver takes the next task out of the buffer.
-func (q *queue) handOver() (message string, ok bool) {
+// handOver takes the next task out of the buffer, and notes it among those in hand.
+func (q *queue) handOver(in *hands) (message string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || len(q.buffer) == 0 || q.stale() {
 		return "", false
 	}
-	message = q.buffer[0].message
+	task := q.buffer[0]
 	q.buffer = q.buffer[1:]
-	return message, true
+	in.take(q.keys.task + task.id)
+	return task.message, true
 }
 
 // ready reports whether a task can be handed over.

@@ -1,0 +1,72 @@
+package gate
+
+import "sync"
+
+// hands holds what asynq has in hand, by the task's key.
+//
+// Where Redis has forgotten such a task, and it was pushed again, it can be pulled while its first
+// handler still runs. Both would have the same owner, and the first to end would end the other's
+// pull. So it is not handed over: it goes back to its queue when the handler has ended.
+type hands struct {
+	mu    sync.Mutex
+	tasks map[string]*hand
+}
+
+// hand is one task that asynq has in hand.
+type hand struct {
+	result []byte // what the handler has written as the task's result
+	again  bool   // it was pulled again
+}
+
+// take notes that a task was handed to asynq.
+func (h *hands) take(task string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tasks[task] = &hand{}
+}
+
+// repeated reports whether asynq has a task, which was just pulled, in hand already. The task goes
+// back to its queue with that one's ending.
+func (h *hands) repeated(task string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held, ok := h.tasks[task]
+	if ok {
+		held.again = true
+	}
+	return ok
+}
+
+// put keeps what a handler has written as its task's result.
+func (h *hands) put(task string, result []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held, ok := h.tasks[task]; ok {
+		held.result = result
+	}
+}
+
+// ending returns the result of a task that ends, and whether it was pulled again, so that the
+// ending must not reach it.
+func (h *hands) ending(task string) (result []byte, again bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held, ok := h.tasks[task]; ok {
+		return held.result, held.again
+	}
+	return nil, false
+}
+
+// ended forgets a task whose ending was written, unless it was pulled again. It then returns false,
+// and the caller has to return it to its queue before it calls ended anew.
+func (h *hands) ended(task string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held, ok := h.tasks[task]
+	if ok && held.again {
+		held.again = false
+		return false
+	}
+	delete(h.tasks, task)
+	return true
+}
