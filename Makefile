@@ -50,15 +50,15 @@ $(GORELEASER):
 
 .PHONY: redis
 redis: ## install redis-server where it is missing (REDIS_SERVER=/path uses another one)
-	@sh scripts/ensure.sh redis
+	@sh tools/scripts/ensure.sh redis
 
 # What every test needs. Servers are installed as root on Debian and Ubuntu, and on macOS.
 .PHONY: servers
 servers:
-	@sh scripts/ensure.sh redis postgres
+	@sh tools/scripts/ensure.sh redis postgres
 
 # The packages whose tests take longest start first, so that none of them is left running alone.
-PACKAGES := ./cmd/evalfleet ./worker ./ratelimit ./results ./enqueue ./...
+PACKAGES := ./cmd/evalfleet ./worker ./ratelimit ./internal/results ./enqueue ./...
 
 # A wait in a test ends at this deadline and not before, however busy the machine is.
 .PHONY: test
@@ -92,19 +92,19 @@ slowest: servers $(GOTESTSUM) ## print the 30 slowest tests of make test
 ROUNDS := 5
 .PHONY: stress
 stress: servers ## run make test's tests 5 times (ROUNDS=5) with one thread and 5 times beside 16 busy processes
-	@sh scripts/stress.sh $(ROUNDS)
+	@sh tools/scripts/stress.sh $(ROUNDS)
 
 # Without the cache, which sees no file outside of the module.
 .PHONY: check-deploy
 check-deploy: ## build what the Dockerfile builds; check it, compose, the chart, manifests, alerts, dashboard and their pages
-	@sh scripts/ensure.sh redis prometheus
+	@sh tools/scripts/ensure.sh redis prometheus
 	cd deploy/check && go vet . && go test -count 1 -timeout 30m .
 
 .PHONY: schemas
-schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from config/schema.yaml, and those of the API and of estimates
+schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from internal/config/schema.yaml, and those of the API and of estimates
 	go run ./cmd/evalfleet schema evaluation > docs/evaluation.schema.json
 	go run ./cmd/evalfleet schema fleet > docs/fleet.schema.json
-	go test ./web -count 1 -run '^TestAPISchema$$' -update
+	go test ./internal/web -count 1 -run '^TestAPISchema$$' -update
 	go test ./cmd/evalfleet -count 1 -run '^TestEstimateSchema$$' -update
 	cd deploy/check && go test -count 1 -run '^TestChartChecksFleet$$' . -update
 
@@ -115,7 +115,7 @@ manifests: ## render deploy/k8s from the Helm chart
 # RECORDINGS is a folder with checkouts of client libraries, or copies of their cassettes.
 .PHONY: replay
 replay: ## have the dialects read recorded answers of providers, and compare with what the recordings say: RECORDINGS=folder
-	go run ./providers/replay $(RECORDINGS)
+	go run ./tools/replay $(RECORDINGS)
 
 # Without the race detector, with which the SDKs take minutes to build.
 HELM_DOCS_VERSION := v1.14.2
@@ -124,7 +124,7 @@ HELM_DOCS := $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 # SOURCE is a clone of github.com/pydantic/genai-prices. Nothing is committed.
 .PHONY: prices
 prices: ## write the generated parts of the tables of prices and models, and show what is left out, why, and the difference: SOURCE=clone of pydantic/genai-prices
-	go run ./providers/prices "$(SOURCE)" providers/catalog
+	go run ./tools/prices "$(SOURCE)" providers/catalog
 	git --no-pager diff -- providers/catalog/prices_generated.yaml providers/catalog/models_generated.yaml
 
 .PHONY: chart-readme
@@ -137,7 +137,7 @@ $(HELM_DOCS):
 
 .PHONY: conformance
 conformance: ## have the providers' official SDKs judge the simulator and what the dialects send
-	cd conformance && go test -timeout 30m .
+	cd bench/conformance && go test -timeout 30m .
 
 .PHONY: vet
 vet: ## vet for Linux, macOS and Windows, and check the modules against go.sum
@@ -146,14 +146,14 @@ vet: ## vet for Linux, macOS and Windows, and check the modules against go.sum
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
 	cd bench && go vet ./...
-	go vet -tags look ./report ./web ./internal/looktest ./cmd/evalfleet
+	go vet -tags look ./internal/report ./internal/web ./internal/testing/looktest ./cmd/evalfleet
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
 	$< run ./...
 	cd deploy/check && $< run ./...
 	cd bench && $< run ./...
-	cd conformance && $< run ./...
+	cd bench/conformance && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
@@ -207,7 +207,7 @@ chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet
 EVALUATIONS := 1000
 .PHONY: faults
 faults: servers ## plant a fault for each of some promises, and see the promise's test fail (about 30 minutes; ONLY=TestName plants one)
-	go test -v -timeout 60m -run '^TestFaultsTurnTestsRed$$' ./internal/faults -full -only "$(ONLY)"
+	go test -v -timeout 60m -run '^TestFaultsTurnTestsRed$$' ./tools/faults -full -only "$(ONLY)"
 
 .PHONY: coverage
 coverage: ## how often intervals hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
@@ -229,7 +229,7 @@ site: $(SITE)/node_modules/vitepress/$(VITEPRESS_VERSION) ## build the documenta
 	rm -rf $(SITE)/docs
 	cp -r docs $(SITE)/docs
 	mkdir $(SITE)/docs/.vitepress
-	cp site/config.mjs $(SITE)/docs/.vitepress/
+	cp tools/site/config.mjs $(SITE)/docs/.vitepress/
 	sed -e 's#](docs/#](#g' -e 's#](CONTRIBUTING.md#](../CONTRIBUTING.md#g' README.md > $(SITE)/docs/index.md
 	$(SITE)/node_modules/.bin/vitepress build $(SITE)/docs --outDir $(CURDIR)/bin/site
 
@@ -244,7 +244,7 @@ AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
 .PHONY: look
 look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser, at two widths and in both themes, and have axe-core judge them (.look/)
 	mkdir -p .look
-	go test -v -timeout 30m -tags look -run 'TestLook(Asynqmon)?$$' ./report ./web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
+	go test -v -timeout 30m -tags look -run 'TestLook(Asynqmon)?$$' ./internal/report ./internal/web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
 # The report of the README's first command.
 .PHONY: picture
@@ -260,7 +260,7 @@ $(AXE):
 .PHONY: bench
 bench: servers ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...
-	go test ./eval/rank ./report -run '^$$' -bench 'Rank|Sink' -benchtime 1x -timeout 30m -full
+	go test ./eval/rank ./internal/report -run '^$$' -bench 'Rank|Sink' -benchtime 1x -timeout 30m -full
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full
 
 # npm install, because npm ci wants optional packages of other platforms, which some registries lack.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/controller"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/controller"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // BenchmarkController is what a controller does to Redis and to its machine without workers:

@@ -18,9 +18,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker"

@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
 // clearTasks removes an evaluation's tasks in these states from queues. It leaves tasks that a

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/quarantine"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/internal/queue/quarantine"
 )
 
 // look is the result of a TopUp's last look at an active evaluation. TopUp looks less and less

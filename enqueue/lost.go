@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
 // How long no run of a share may end before its tasks are searched for. If they are all there,

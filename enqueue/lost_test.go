@@ -6,9 +6,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // stallLong makes every stall that a top-up has noticed long enough.

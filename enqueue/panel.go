@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // Together reports whether a run of p is asked in one call with the others of its group

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // Of a group whose models are of two providers, one of them paused, the runs of

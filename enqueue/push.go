@@ -10,9 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/batch"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/internal/redisx/batch"
 )
 
 // taskTimeout is asynq's bound on a task. It includes waiting for limits, so it is out of reach:

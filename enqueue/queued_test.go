@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 )
 
 // The process that puts a run into its queue says so, once for each run, also where several

@@ -9,10 +9,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 func every(Recorded) bool { return true }

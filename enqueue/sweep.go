@@ -10,12 +10,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/internal/outage"
-	"github.com/evalfleet/evalfleet/internal/quarantine"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/internal/queue/gate"
+	"github.com/evalfleet/evalfleet/internal/queue/quarantine"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // SweptLimits is the part of the registry of limits that a Sweeper needs. *ratelimit.Admin

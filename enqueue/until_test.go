@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // TestEndedEarlyHoldsNothing: an evaluation whose best candidates are known keeps its record,

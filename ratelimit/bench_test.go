@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 // BenchmarkCycle is a call from asking to released: one caller, which sees the

@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 var openai = Scope{Provider: "openai", Model: "gpt-5", Evaluation: "ev-a"}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 // BenchmarkRegistry is what a process reads after one of 1,000 evaluations has changed its

@@ -5,9 +5,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // A provider reports numbers of tokens and costs that no call has. The runs succeed; the

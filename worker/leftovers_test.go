@@ -6,11 +6,11 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // A run's task in a queue that is not the run's is dropped without a call. It is of an

@@ -9,9 +9,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/task"
 	"github.com/evalfleet/evalfleet/worker/observe"

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // A call that is ended because its lease is lost is no failure of the run, nor an

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 )
 
 // idleTime is how long a queue is served after its last active evaluation.

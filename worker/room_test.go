@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 )

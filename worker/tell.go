@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 const (

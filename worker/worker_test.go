@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 	"github.com/evalfleet/evalfleet/worker/internal/task"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/bench/peers/witness"
-	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // asynqPeer is asynq used as its documentation shows. A semaphore in Redis bounds calls in flight; its refusals go back

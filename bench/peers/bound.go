@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/evalfleet/evalfleet/bench/peers/witness"
-	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // bound is a single Go process that keeps its limits in memory. It cannot be scaled out and

@@ -20,7 +20,7 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/evalfleet/evalfleet/bench/peers/witness"
-	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // contender is one way to execute a workload.

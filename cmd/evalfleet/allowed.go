@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 )
 
 const allowSinkFlag = "allow-sink"
@@ -26,9 +26,9 @@ func (p *process) allowedSinks(c *cli.Context) (fleet.Stores, error) {
 		if url == "" {
 			continue
 		}
-		saved, err := folder.SavedURL(url)
+		saved, err := outdir.SavedURL(url)
 		if err != nil {
-			return nil, folder.StoreError(err)
+			return nil, outdir.StoreError(err)
 		}
 		allowed = append(allowed, saved)
 	}

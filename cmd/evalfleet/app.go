@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/commandline"
-	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
 // commands returns all commands, in the order in which help shows them. A new command needs a line here.
@@ -112,7 +112,7 @@ var otherCommands = map[string]string{
 type process struct {
 	env    config.Lookup // settings: the environment, then the file of --env-file
 	keys   config.Lookup // providers' keys and bounds on calls: env, then a .env that was found
-	own    folder.Owner  // knows the output folders of this user's runs
+	own    outdir.Owner  // knows the output folders of this user's runs
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
@@ -178,7 +178,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 	if slices.Contains(working, line.Command.Name) {
 		outlivePipes()
 	}
-	p.own = folder.NewOwner(p.env)
+	p.own = outdir.NewOwner(p.env)
 	if p.env, p.keys, err = config.WithEnvFile(p.env, line.Value(envFileFlag, p.env)); err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // tableClick is a click on a button of a table of tasks.

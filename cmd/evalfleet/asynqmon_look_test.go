@@ -14,10 +14,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/looktest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/testing/looktest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // monitored is a fleet whose tasks are changed in asynqmon's pages, as a user does it.

@@ -16,9 +16,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // badInput is an invalid command line.
@@ -464,7 +464,7 @@ func TestFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"docs/a.md": "1", "docs/b.md": "2", "eval.yaml": goodFile})
 	out := filepath.Join(dir, "out")
-	held, err := folder.Open(out)
+	held, err := outdir.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}

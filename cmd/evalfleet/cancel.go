@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 )
 
 func cancelCommand(p *process) *cli.Command {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testsleep"
+	"github.com/evalfleet/evalfleet/internal/testing/testsleep"
 )
 
 // chaosFault is something that goes wrong in a fleet. begin lets it happen and

@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/report"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 const followFlag = "follow"
@@ -60,7 +60,7 @@ func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) er
 	if err != nil {
 		return err
 	}
-	page, err := folder.WriteForms(dir, folder.ReportName, built, folder.HTML)
+	page, err := outdir.WriteForms(dir, outdir.ReportName, built, outdir.HTML)
 	if err != nil {
 		return err
 	}

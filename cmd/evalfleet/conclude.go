@@ -7,10 +7,10 @@ import (
 	"io"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/report"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // failOn selects which outcomes make a command exit with code 1.
@@ -43,11 +43,11 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err != nil {
 		return err
 	}
-	done, unwritten := folder.Export(ctx, c.place, c.reader, r, c.again)
+	done, unwritten := outdir.Export(ctx, c.place, c.reader, r, c.again)
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
-	page, err := folder.WriteForms(c.place.Dir, folder.ReportName, r, folder.HTML)
+	page, err := outdir.WriteForms(c.place.Dir, outdir.ReportName, r, outdir.HTML)
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/view/show"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // listedRuns is a results store at path with one listed run for each id, all over the
@@ -83,7 +83,7 @@ func TestConcludeListedRuns(t *testing.T) {
 	t.Parallel()
 	ids := []string{"r1", "../up", "a/b", "A_B", "a_b", "cut", "fails"}
 	outs := map[string]string{"r1": "out/<run_id>.md", "a/b": "out/1.md", "A_B": "out/2.md", "a_b": "out/3.md"}
-	sink, id := listedRuns(t, filepath.Join(t.TempDir(), folder.ResultsFile), nil, ids...)
+	sink, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, ids...)
 	dir, working := t.TempDir(), t.TempDir()
 	var stdout, stderr bytes.Buffer
 	err := conclude(t.Context(), conclusion{
@@ -109,14 +109,14 @@ func TestConcludeListedRuns(t *testing.T) {
 			t.Errorf("%s holds %q, %v", path, raw, err)
 		}
 	}
-	for _, word := range []string{"6 of 7 succeeded, 1 failed (ungrounded 1)", filepath.Join(dir, folder.ReportFile)} {
+	for _, word := range []string{"6 of 7 succeeded, 1 failed (ungrounded 1)", filepath.Join(dir, outdir.ReportFile)} {
 		if !strings.Contains(stderr.String(), word) {
 			t.Errorf("stderr does not say %q:\n%s", word, stderr.String())
 		}
 	}
 
 	logs := map[string]show.Run{}
-	files, err := filepath.Glob(filepath.Join(dir, folder.LogsFolder, "*"))
+	files, err := filepath.Glob(filepath.Join(dir, outdir.LogsFolder, "*"))
 	if err != nil || len(files) != len(ids) {
 		t.Fatalf("%d logs, %v; want %d: %q", len(files), err, len(ids), files)
 	}
@@ -150,7 +150,7 @@ func TestConcludeListedRuns(t *testing.T) {
 func TestConcludeSaysWhichAnswerIsNotWritten(t *testing.T) {
 	t.Parallel()
 	outs := map[string]string{"r2": "taken/x.md"}
-	sink, id := listedRuns(t, filepath.Join(t.TempDir(), folder.ResultsFile), nil, "r1", "r2", "r3", "r4")
+	sink, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, "r1", "r2", "r3", "r4")
 	dir, working := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(working, "taken"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestConcludeSaysWhichAnswerIsNotWritten(t *testing.T) {
 	if n := strings.Count(stdout.String(), "\n"); n != 2 || strings.Contains(stdout.String(), "taken") {
 		t.Errorf("stdout names %d answers, want the two that are written:\n%s", n, stdout.String())
 	}
-	if _, err := os.Stat(filepath.Join(dir, folder.ReportFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, outdir.ReportFile)); err != nil {
 		t.Error(err)
 	}
 }

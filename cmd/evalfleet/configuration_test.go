@@ -19,9 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/internal/commandline"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
+	"github.com/evalfleet/evalfleet/internal/config"
 )
 
 var update = flag.Bool("update", false, "write the commands and flags of docs/commands.md, and testdata/look, anew")
@@ -154,10 +154,10 @@ func readConfigSource(t *testing.T) configSource {
 	t.Helper()
 	known := map[string]bool{}
 	variables := map[string]bool{}
-	for _, pattern := range []string{"../../config/*.go", "../../folder/*.go", "../../remote/*.go", "../../providers/catalog/*.go", "*.go"} {
+	for _, pattern := range []string{"../../internal/config/*.go", "../../internal/outdir/*.go", "../../internal/fleet/remote/*.go", "../../providers/catalog/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
 		}
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {

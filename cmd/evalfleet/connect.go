@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 )
 
 // Variables that hold passwords. They have no flags: other users of a machine see

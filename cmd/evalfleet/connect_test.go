@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestAnotherServerIsNoticedByWorkers: when another server answers than before,

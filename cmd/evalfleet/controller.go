@@ -10,10 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
-	"github.com/evalfleet/evalfleet/controller"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/controller"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/telemetry/metrics"
 )
 
 // scalePath is where the controller reports how many concurrent calls the fleet could use.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/controller"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/pgtest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // Two controllers of one fleet do no harm, and one does the other's work when it is
@@ -49,7 +49,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 		return now.Status == record.StatusDone && now.Uncollected == 0
 	})
 	f.wantNeverOver(f.stats())
-	if failed := f.wantRows(folder.Default("pairs", eval.ID(id)), f.runs); failed != 0 {
+	if failed := f.wantRows(outdir.Default("pairs", eval.ID(id)), f.runs); failed != 0 {
 		t.Errorf("%d runs failed", failed)
 	}
 	testrun.EventuallyGot(t, "after the end /scale wants no calls", func() (string, bool) {

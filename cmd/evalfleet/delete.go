@@ -8,10 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 const forceFlag = "force"
@@ -30,7 +30,7 @@ func deleteCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if folder.Is(argument) {
+			if outdir.Is(argument) {
 				return usageError("delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel %s`", argument)
 			}
 			t, err := p.target(c)

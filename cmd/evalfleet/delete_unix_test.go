@@ -11,10 +11,10 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/store"
-	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // TestDeleteAsks: uncollected results are deleted only after confirmation, on a terminal or

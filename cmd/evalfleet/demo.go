@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 

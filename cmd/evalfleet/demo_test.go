@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestDemo: the pages show the evaluation under way, and the end leaves nothing behind, in a

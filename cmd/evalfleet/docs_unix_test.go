@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/exitcode"
-	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/pgtest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // notRun are the commands of the pages that this test leaves out, and why.

@@ -6,11 +6,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/internal/commandline"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/view/plain"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
 
 const dryRunFlag = "dry-run"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 )
 
 // An evaluation whose results are in another folder is not reported on or collected from
@@ -27,7 +27,7 @@ func TestResultsThatAreElsewhere(t *testing.T) {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
-	for _, folder := range []string{"here", folder.Root} {
+	for _, folder := range []string{"here", outdir.Root} {
 		if _, err := os.Stat(filepath.Join(f.dir, folder)); err == nil {
 			t.Errorf("%s was made, want nothing", folder)
 		}

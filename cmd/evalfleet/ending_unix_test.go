@@ -19,10 +19,10 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/notify"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/telemetry/notify"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 const notifySecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
@@ -130,8 +130,8 @@ func TestControllerEndsAnEvaluation(t *testing.T) {
 		return said, strings.Contains(strings.Join(strings.Fields(said), " "), event.Data.Headline)
 	})
 	eventuallySays(t, controller, "/", `class="result"`, event.Data.Headline[:20], `href="/evaluations/`+id+`/report"`)
-	for _, name := range []string{folder.ReportFile, "ranking.csv", "pairwise_results.csv", "manifest.json"} {
-		if info, err := os.Stat(filepath.Join(f.dir, folder.Default("pairs", eval.ID(id)), name)); err != nil || info.Size() == 0 {
+	for _, name := range []string{outdir.ReportFile, "ranking.csv", "pairwise_results.csv", "manifest.json"} {
+		if info, err := os.Stat(filepath.Join(f.dir, outdir.Default("pairs", eval.ID(id)), name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v, want it beside the results", name, err)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/exitcode"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // exit is the process's exit code.
@@ -54,9 +54,9 @@ func usageError(format string, args ...any) error {
 // hint returns which flag helps after an error of a package that does not know the command line; empty: none.
 func hint(err error) string {
 	var lost *fleet.LostError
-	var noRun *folder.NoRunError
+	var noRun *outdir.NoRunError
 	switch {
-	case errors.As(err, new(*folder.OpenError)):
+	case errors.As(err, new(*outdir.OpenError)):
 		return fmt.Sprintf("; choose another with --%s", outDirFlag)
 	case errors.As(err, &noRun):
 		return fmt.Sprintf("; start one with `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir))

@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 func TestCodeOf(t *testing.T) {

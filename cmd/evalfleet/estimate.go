@@ -8,11 +8,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 const (
@@ -100,7 +100,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 // folder, or the default if there are none. source says which of the two.
 func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
 	id := s.Evaluation.ID()
-	dir = cmp.Or(dir, folder.Default(s.Evaluation.Name, id))
+	dir = cmp.Or(dir, outdir.Default(s.Evaluation.Name, id))
 	ctx := c.Context
 	url, _, err := p.sinkIn(c, dir)
 	if err != nil { // nothing is recorded yet

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/evalfleet/evalfleet/internal/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers/catalog"

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
@@ -34,7 +34,7 @@ func TestEventsCountAfterAKill(t *testing.T) {
 		runs += fmt.Sprintf("- {id: r%d, file_a: a.md, file_b: b.md}\n", i)
 	}
 	dir := tree(t, runFiles("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", server.URL+"/v1"), "eval.yaml", runs))
-	path := filepath.Join(dir, "out", folder.EventsFile)
+	path := filepath.Join(dir, "out", outdir.EventsFile)
 	p := launch(t, dir, "run", "eval.yaml", "--config", "fleet.yaml", "--out-dir", "out")
 	testrun.EventuallyGot(t, "two calls are in flight", func() (string, bool) {
 		text, err := os.ReadFile(path)

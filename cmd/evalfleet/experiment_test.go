@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // promptoFiles holds experiment files of the tool that they are of, with its licence.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 )
 
 // Names of flags that are read in more than one place.

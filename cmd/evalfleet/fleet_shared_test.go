@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestCappedEvaluationBesideAnother: two evaluations share one account's limit,

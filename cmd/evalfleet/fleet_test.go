@@ -18,8 +18,8 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // fullFleet makes the fleet tests as large as the promises they check; `make fleet` sets it.

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // counter is a proxy between workers and the simulator that counts callers.

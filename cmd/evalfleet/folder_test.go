@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 )
 
 // The default output folder of an evaluation with a long name is one that a file system can
@@ -26,14 +26,14 @@ func TestDefaultFolderOfALongName(t *testing.T) {
 				t.Fatalf("%s: run ended with %d: %s", what, code, tail(p.stderr.String()))
 			}
 		}
-		if found, err := os.ReadDir(filepath.Join(dir, folder.Root)); err != nil || len(found) != 1 || !strings.Contains(found[0].Name(), "-ev-") {
+		if found, err := os.ReadDir(filepath.Join(dir, outdir.Root)); err != nil || len(found) != 1 || !strings.Contains(found[0].Name(), "-ev-") {
 			t.Errorf("%s: the output folders are %v, %v; want one that has the evaluation's id", what, found, err)
 		}
 	}
-	if got, want := folder.Default("a name", "ev-0123456789ab"), filepath.Join(folder.Root, "a_name-ev-0123456789ab"); got != want {
+	if got, want := outdir.Default("a name", "ev-0123456789ab"), filepath.Join(outdir.Root, "a_name-ev-0123456789ab"); got != want {
 		t.Errorf("a short name: got %s, want %s", got, want)
 	}
-	one, other := folder.Default(strings.Repeat("x", 300), eval.ID("ev-0123456789ab")), folder.Default(strings.Repeat("x", 301), eval.ID("ev-0123456789ab"))
+	one, other := outdir.Default(strings.Repeat("x", 300), eval.ID("ev-0123456789ab")), outdir.Default(strings.Repeat("x", 301), eval.ID("ev-0123456789ab"))
 	if one == other {
 		t.Errorf("two names have one folder, %s", one)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestFleetWorkerIsSmall: one worker with 1,000 calls in flight holds at most

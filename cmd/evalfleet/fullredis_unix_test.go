@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // In a Redis that is full of results that no command has collected, everything works that stops

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/internal/telemetry/metrics"
 )
 
 const readyFlag = "ready"

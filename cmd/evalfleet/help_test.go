@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 )
 
 func TestFlagsInHelp(t *testing.T) {

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/evalfleet/evalfleet/internal/commandline"
+import "github.com/evalfleet/evalfleet/internal/cli/commandline"
 
 // flagGroups lists groups of flags in the order in which help shows them. Flags of no group are the common ones, which
 // come first.

@@ -20,11 +20,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/results"
 )
 
 // hostileProvider answers each call in another way that harms a careless client.
@@ -171,7 +171,7 @@ func TestHostileFleet(t *testing.T) {
 // wantHarmless checks what a hostile evaluation has left in its folder.
 func (f *testFleet) wantHarmless(dir string, runs int) {
 	f.t.Helper()
-	reader, err := results.OpenReadOnly(f.t.Context(), filepath.Join(dir, folder.ResultsFile))
+	reader, err := results.OpenReadOnly(f.t.Context(), filepath.Join(dir, outdir.ResultsFile))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // Someone who may write to Redis names a results store on a server of their own, and an id
@@ -66,7 +66,7 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	if code := p.wait(); code == 0 || !strings.Contains(p.stderr.String(), evil) || !strings.Contains(p.stderr.String(), far) {
 		t.Errorf("collect ended with %d, want an error about both", code)
 	}
-	if _, err := os.Stat(filepath.Join(dir, folder.Root, "good-"+good, folder.ResultsFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, outdir.Root, "good-"+good, outdir.ResultsFile)); err != nil {
 		t.Errorf("the good evaluation is not collected beside the hostile ones: %v", err)
 	}
 	controller := in("controller", "--listen", "off")
@@ -76,8 +76,8 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	if found, err := os.ReadDir(top); err != nil || len(found) != 1 {
 		t.Errorf("beside the working folder lies %v, %v", found, err)
 	}
-	folders, err := filepath.Glob(filepath.Join(dir, folder.Root, "*far*"))
-	if err != nil || len(folders) != 1 || folders[0] != filepath.Join(dir, folder.Root, "far-"+moved) {
+	folders, err := filepath.Glob(filepath.Join(dir, outdir.Root, "*far*"))
+	if err != nil || len(folders) != 1 || folders[0] != filepath.Join(dir, outdir.Root, "far-"+moved) {
 		t.Errorf("folders %v, %v; want that of the real evaluation", folders, err)
 	}
 	if n := met.Load(); n > 0 {

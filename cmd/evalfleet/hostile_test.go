@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
@@ -36,7 +36,7 @@ func TestReportOnAReceivedFolderWritesNothingElsewhere(t *testing.T) {
 	if err := os.Mkdir(received, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sink, _ := listedRuns(t, filepath.Join(received, folder.ResultsFile), map[string]string{
+	sink, _ := listedRuns(t, filepath.Join(received, outdir.ResultsFile), map[string]string{
 		"a/b": ".git/config", "a_b": "Makefile", "r3": "new.md",
 	}, "a/b", "a_b", "r3", "r4", "fails")
 	if err := sink.Close(); err != nil {
@@ -67,7 +67,7 @@ func TestHugeFilesInAReceivedFolderAreRefused(t *testing.T) {
 	if code := launch(t, dir, "run", "eval.yaml", "--out-dir", "out").wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
-	for _, name := range []string{folder.ResumeFile, folder.SpentFile, embedded.AddressFile} {
+	for _, name := range []string{outdir.ResumeFile, outdir.SpentFile, embedded.AddressFile} {
 		path := filepath.Join(dir, "out", name)
 		kept, _ := os.ReadFile(path)
 		if err := errors.Join(os.WriteFile(path, kept, 0o600), os.Truncate(path, 80<<20)); err != nil {
@@ -116,7 +116,7 @@ func stranger(t *testing.T) (address string, met *atomic.Int32) {
 // tamper changes the resume.json of a folder, as its sender may.
 func tamper(t *testing.T, dir string, change func(map[string]any)) {
 	t.Helper()
-	path := filepath.Join(dir, folder.ResumeFile)
+	path := filepath.Join(dir, outdir.ResumeFile)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 		t.Fatalf("run ended with %d", code)
 	}
 	out := filepath.Join(dir, "out")
-	if err := os.Rename(filepath.Join(out, folder.ResultsFile), filepath.Join(dir, "mine.db")); err != nil {
+	if err := os.Rename(filepath.Join(out, outdir.ResultsFile), filepath.Join(dir, "mine.db")); err != nil {
 		t.Fatal(err)
 	}
 	for _, sink := range []string{"postgres://ann@" + evil + "/evals", filepath.Join(dir, "mine.db")} {
@@ -207,7 +207,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, "mine.db"), filepath.Join(out, folder.ResultsFile)); err != nil {
+	if err := os.Rename(filepath.Join(dir, "mine.db"), filepath.Join(out, outdir.ResultsFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(out, embedded.AddressFile), []byte("redis://"+strings.Replace(evil, "127.0.0.1", "localhost", 1)), 0o600); err != nil {

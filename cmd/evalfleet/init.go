@@ -13,7 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
-	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 //go:embed starter

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 )
 
 // TestInitWorksAtOnce goes the way that init advises.
@@ -33,10 +33,10 @@ func TestInitWorksAtOnce(t *testing.T) {
 			t.Errorf("%s ended with %d: %s", step[1], code, p.stderr.String())
 		}
 	}
-	if reports, err := filepath.Glob(filepath.Join(dir, folder.Root, "drafts-*", folder.ReportFile)); err != nil || len(reports) != 1 {
+	if reports, err := filepath.Glob(filepath.Join(dir, outdir.Root, "drafts-*", outdir.ReportFile)); err != nil || len(reports) != 1 {
 		t.Errorf("reports: got %q, %v, want one", reports, err)
 	}
-	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, folder.Root, "drafts-*", "ranking.csv")))
+	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, outdir.Root, "drafts-*", "ranking.csv")))
 	if len(ranking) != 2 || ranking[0]["candidate"] != "first.md" {
 		t.Errorf("ranking: got %v, want first.md before second.md", ranking)
 	}
@@ -54,7 +54,7 @@ func TestInitBesideDocuments(t *testing.T) {
 		t.Fatalf("run: %s", p.stderr.String())
 	}
 	var ranked []string
-	for _, row := range readCSV(t, mustGlob(t, filepath.Join(dir, folder.Root, "drafts-*", "ranking.csv"))) {
+	for _, row := range readCSV(t, mustGlob(t, filepath.Join(dir, outdir.Root, "drafts-*", "ranking.csv"))) {
 		ranked = append(ranked, row["candidate"])
 	}
 	slices.Sort(ranked)

@@ -11,13 +11,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/eval/prompto"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/internal/lines"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/eval/foreign/prompto"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // Flags that name the input file, and flags of experiments.
@@ -181,7 +181,7 @@ func ofDataFolder(c *cli.Context) bool {
 func outDir(c *cli.Context, s *config.Submission) string {
 	dir := c.String(outDirFlag)
 	if dir != "" && (ofDataFolder(c) || s.OfAnswers()) {
-		return filepath.Join(dir, filepath.Base(folder.Default(s.Evaluation.Name, s.Evaluation.ID())))
+		return filepath.Join(dir, filepath.Base(outdir.Default(s.Evaluation.Name, s.Evaluation.ID())))
 	}
 	return dir
 }
@@ -221,5 +221,5 @@ func moveToInput(c *cli.Context, s *config.Submission) error {
 	if errors.Is(err, fs.ErrExist) {
 		return usageError("--%s: %w; remove it, or omit the flag", moveToInputFlag, err)
 	}
-	return folder.Failed(err)
+	return outdir.Failed(err)
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 // slowly relays connections to a server and delays each of its answers by a random time below most.

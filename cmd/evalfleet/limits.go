@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/view/plain"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
 
 func limitsCommand(p *process) *cli.Command {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/view"
 )
 
 // TestLimitsOfTokensAndDays: two calls that used more than they reserved, and

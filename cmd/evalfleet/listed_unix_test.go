@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view/show"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/view/show"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 

@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
+	"github.com/evalfleet/evalfleet/internal/view/show"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/view"
-	"github.com/evalfleet/evalfleet/view/plain"
-	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // looked decodes what a command of --json prints.
@@ -380,14 +380,14 @@ func TestNearestEvaluation(t *testing.T) {
 			t.Errorf("show %s: got %d and %q, want 2 and %q", run, code, p.stderr.String(), want)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(f.dir, folder.Root, "near-"+id), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(f.dir, outdir.Root, "near-"+id), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, folder.Root, "near-"+id, folder.ResultsFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, outdir.Root, "near-"+id, outdir.ResultsFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := launch(t, f.dir, "status")
-	if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(folder.Root, "near-"+id)) {
+	if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(outdir.Root, "near-"+id)) {
 		t.Errorf("status of nothing: got %d and %q", code, p.stderr.String())
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
+	"github.com/evalfleet/evalfleet/internal/view/show"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view"
-	"github.com/evalfleet/evalfleet/view/plain"
-	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // fits wants no line to be wider than columns (0: any width) or to end in a blank.

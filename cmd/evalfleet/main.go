@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/terminal"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 )
 
 // clientLog is go-redis's log; go-redis has one for the whole process.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 )
 
 // evalfleet runs one command line in-process, with nothing in its environment

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/internal/telemetry/metrics"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )

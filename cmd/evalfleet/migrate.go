@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 func migrateCommand(p *process) *cli.Command {
@@ -23,7 +23,7 @@ func migrateCommand(p *process) *cli.Command {
 				return err
 			}
 
-			if folder.Is(url) {
+			if outdir.Is(url) {
 				if url, _, err = p.sinkIn(c, url); err != nil {
 					return err
 				}
@@ -31,13 +31,13 @@ func migrateCommand(p *process) *cli.Command {
 
 			from, to, err := results.Migrate(c.Context, url)
 			if err != nil {
-				return folder.StoreError(err)
+				return outdir.StoreError(err)
 			}
 
 			if from == to {
-				_, err = fmt.Fprintf(p.stdout, "%s already has version %d\n", folder.PublicURL(url), to)
+				_, err = fmt.Fprintf(p.stdout, "%s already has version %d\n", outdir.PublicURL(url), to)
 			} else {
-				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", folder.PublicURL(url), from, to)
+				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", outdir.PublicURL(url), from, to)
 			}
 
 			return err

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, folder.ResultsFile)
+	path := filepath.Join(dir, outdir.ResultsFile)
 	sink, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("migrate %s: got %d, %q, %q", argument, code, stdout, stderr)
 		}
 	}
-	missing := filepath.Join(t.TempDir(), folder.ResultsFile)
+	missing := filepath.Join(t.TempDir(), outdir.ResultsFile)
 	code, _, stderr := evalfleet(t, nil, "migrate", missing)
 	if _, err := os.Stat(missing); code != 2 || !strings.Contains(stderr, "there is no such file") || err == nil {
 		t.Errorf("migrate of nothing: got %d, %q, and the file: %v", code, stderr, err)

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // foreign is what a provider, a document or a file may contain: it clears the screen,
@@ -44,7 +44,7 @@ func TestNamesOfAReceivedFolderAreHarmless(t *testing.T) {
 	if code := run.wait(); code != int(exitRunsFailed) { // one model is unknown
 		t.Fatalf("run ended with %d", code)
 	}
-	renameAll(t, filepath.Join(dir, "out", folder.ResultsFile), "EVIL", foreign+"<img src=x>")
+	renameAll(t, filepath.Join(dir, "out", outdir.ResultsFile), "EVIL", foreign+"<img src=x>")
 	if err := os.Rename(filepath.Join(dir, "out"), filepath.Join(dir, "received")); err != nil {
 		t.Fatal(err)
 	}

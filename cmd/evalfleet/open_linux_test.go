@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 // --open has the system open the report; where that is not possible, it says why, and the

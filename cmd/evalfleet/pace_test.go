@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestCallsStartEvenly: workers share a rate without a burst, and calls arrive

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/looktest"
+	"github.com/evalfleet/evalfleet/internal/testing/looktest"
 )
 
 // TestLook has Chromium show the pages while a fleet works: at two widths and in

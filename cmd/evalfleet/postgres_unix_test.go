@@ -13,11 +13,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/view"
-	"github.com/evalfleet/evalfleet/view/show"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/testing/pgtest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/internal/view/show"
 )
 
 // TestPostgresSink: one database stores a run that is killed and resumed, and the results of a fleet; the reading

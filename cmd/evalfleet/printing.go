@@ -12,13 +12,13 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/lines"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/report"
-	"github.com/evalfleet/evalfleet/view/plain"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
 
 const detailsFlag = "details"
@@ -55,7 +55,7 @@ func (p printing) show(ctx context.Context, files []string) {
 	}
 	page := pageOf(files)
 	if page < 0 {
-		fmt.Fprintf(p.notices, "evalfleet: no page to open: --%s needs --%s %s\n", openFlag, formatFlag, folder.HTML)
+		fmt.Fprintf(p.notices, "evalfleet: no page to open: --%s needs --%s %s\n", openFlag, formatFlag, outdir.HTML)
 		return
 	}
 	if err := terminal.Open(ctx, files[page], p.env); err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 	"github.com/evalfleet/evalfleet/providers/catalog"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // hostedAt is a fleet's file in which every provider that has an address is at

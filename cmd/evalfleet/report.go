@@ -12,10 +12,10 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/report"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 const (
@@ -33,10 +33,10 @@ const (
 // formatCSV is the additional format of `report`: the CSV files of an evaluation.
 const formatCSV = "csv"
 
-var formats = []string{folder.HTML, formatCSV, folder.JSON, folder.Markdown}
+var formats = []string{outdir.HTML, formatCSV, outdir.JSON, outdir.Markdown}
 
 // comparisonFolder is the folder for a comparison if none is given.
-var comparisonFolder = filepath.Join(folder.Root, "comparison")
+var comparisonFolder = filepath.Join(outdir.Root, "comparison")
 
 func reportCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -48,7 +48,7 @@ func reportCommand(p *process) *cli.Command {
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(folder.HTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
+			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(outdir.HTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
 			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` of ties: davidson or half"},
@@ -102,17 +102,17 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may belong to another person
-		if before, err := folder.ReadResumption(arguments[0]); err == nil {
+		if before, err := outdir.ReadResumption(arguments[0]); err == nil {
 			place.CSV = before.CSV
 		}
-		done, err := folder.Export(c.Context, place, reader, r, p.again(c))
+		done, err := outdir.Export(c.Context, place, reader, r, p.again(c))
 		if err != nil {
 			return err
 		}
 		paths, answers = done.Files, done.Answers
 	}
 
-	written, err := folder.WriteForms(dir, folder.ReportName, r, c.StringSlice(formatFlag)...)
+	written, err := outdir.WriteForms(dir, outdir.ReportName, r, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 
 	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return folder.Failed(fmt.Errorf("output folder: %w", err))
+		return outdir.Failed(fmt.Errorf("output folder: %w", err))
 	}
 	compared := report.Compare(all...)
 	var paths []string
@@ -184,7 +184,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 		}
 	}
 
-	written, err := folder.WriteForms(dir, "comparison", compared, c.StringSlice(formatFlag)...)
+	written, err := outdir.WriteForms(dir, "comparison", compared, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (p *process) built(c *cli.Context, argument string, options report.Options)
 // resultsOf opens the results of a folder or of an evaluation in Redis, and returns the folder for its files.
 func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, eval.ID, string, error) {
 	out := c.String(outDirFlag)
-	if folder.Is(argument) {
+	if outdir.Is(argument) {
 		reader, id, err := p.readFolder(c, argument)
 		if out == "" {
 			out = argument

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 const (
@@ -65,7 +65,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 			return err
 		}
 		if err := os.WriteFile(junit, text.Bytes(), 0o600); err != nil {
-			return folder.Failed(fmt.Errorf("--%s: %w", junitFlag, err))
+			return outdir.Failed(fmt.Errorf("--%s: %w", junitFlag, err))
 		}
 	}
 

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestFleetRollingRestart: each of four workers is replaced in the middle of an
@@ -55,7 +55,7 @@ func TestFleetRollingRestart(t *testing.T) {
 				t.Fatalf("enqueue ended with %d", code)
 			}
 			if c.controllers > 0 {
-				out = folder.Default("pairs", eval.ID(strings.TrimSpace(enqueue.stdout.String())))
+				out = outdir.Default("pairs", eval.ID(strings.TrimSpace(enqueue.stdout.String())))
 				f.until("all is drained", func(seen) bool {
 					now := f.standing()
 					return now.Status == record.StatusDone && now.Uncollected == 0

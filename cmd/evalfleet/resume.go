@@ -12,14 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 func resumeCommand(p *process) *cli.Command {
@@ -60,7 +60,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		return err
 	}
 
-	saved, err := folder.ReadResumption(dir)
+	saved, err := outdir.ReadResumption(dir)
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 
-	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, folder.ResultsFile)))
+	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, outdir.ResultsFile)))
 	if err != nil {
-		return folder.StoreError(err)
+		return outdir.StoreError(err)
 	}
 	defer reader.Close()
 	submission, err := saved.Submission(c.Context, reader)
@@ -133,9 +133,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 
 // adopt makes the resume.json of a folder use the settings, addresses and results store that are configured here,
 // unless a run of this user wrote it. If addresses differ, it asks.
-func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fleet *config.Fleet, out *terminal.Console) error {
+func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fleet *config.Fleet, out *terminal.Console) error {
 	if saved.Sink != "" {
-		if _, err := os.Stat(filepath.Join(dir, folder.ResultsFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, outdir.ResultsFile)); err == nil {
 			saved.Sink = ""
 		} else if saved.Sink, err = p.namedSink(c, dir, saved.Sink); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fl
 	if differ == "" {
 		return nil
 	}
-	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, folder.ResumeFile), differ)
+	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, outdir.ResumeFile), differ)
 	yes, asked, err := terminal.Confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/fleet"
+	"github.com/evalfleet/evalfleet/internal/fleet"
 )
 
 const classFlag = "class"

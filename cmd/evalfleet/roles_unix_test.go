@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestRolesHaveTheRightsTheyNeed runs an evaluation with one user of Redis for each

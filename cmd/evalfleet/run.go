@@ -11,16 +11,16 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/local"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/fleet/local"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
@@ -83,7 +83,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, on
 	j.StoreURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	dir := cmp.Or(outDir(c, submission), folder.Default(submission.Evaluation.Name, submission.Evaluation.ID()))
+	dir := cmp.Or(outDir(c, submission), outdir.Default(submission.Evaluation.Name, submission.Evaluation.ID()))
 	if j.Place, err = placeOf(c, submission, dir); err != nil {
 		return nil, err
 	}

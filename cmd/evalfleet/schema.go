@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/config"
 )
 
 func schemaCommand(p *process) *cli.Command {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/config"
 )
 
 func TestSchemaCommand(t *testing.T) {

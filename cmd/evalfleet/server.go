@@ -8,13 +8,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/harmless"
-	"github.com/evalfleet/evalfleet/internal/wording"
-	"github.com/evalfleet/evalfleet/remote"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/web"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/fleet/remote"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/web"
 )
 
 const serverFlag = "server"
@@ -84,7 +84,7 @@ func (p *process) waitAt(c *cli.Context, s *remote.Server, receipt web.Receipt, 
 	if err != nil {
 		return err
 	}
-	dir := cmp.Or(c.String(outDirFlag), folder.Default(receipt.Name, receipt.ID))
+	dir := cmp.Or(c.String(outDirFlag), outdir.Default(receipt.Name, receipt.ID))
 	if err := s.Download(c.Context, receipt.ID, dir, say); err != nil {
 		return err
 	}

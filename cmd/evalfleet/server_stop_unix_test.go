@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // A client that waits at a server is told why an evaluation stopped and gets the files so

@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/remote"
-	"github.com/evalfleet/evalfleet/web"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/fleet/remote"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/web"
 )
 
 // served is a fleet whose controller takes evaluations over HTTP; url is that of its

@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/view/plain"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
 
 func showCommand(p *process) *cli.Command {
@@ -60,7 +60,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	}
 	where = c.Args().Get(1)
 	if id, err = eval.ParseRunID(argument); err == nil {
-		if strings.HasPrefix(where, "ev-") && !folder.Is(where) && where != string(id.Evaluation) {
+		if strings.HasPrefix(where, "ev-") && !outdir.Is(where) && where != string(id.Evaluation) {
 			return id, "", "", usageError("run %s is not one of %s", argument, where)
 		}
 		if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
@@ -71,7 +71,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 
 	id, ok := eval.ParseShort(argument)
 	if !ok {
-		if folder.Is(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
+		if outdir.Is(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
 			return id, "", "", usageError("put the run first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
 		own = argument
@@ -79,7 +79,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
 		return id, "", "", usageError("run %s: name its evaluation: evalfleet show %s ID, or its output folder instead of the id%s",
-			argument, argument, folder.Nearest(""))
+			argument, argument, outdir.Nearest(""))
 	}
 	return id, own, where, nil
 }

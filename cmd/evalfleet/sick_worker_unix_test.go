@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testproxy"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testproxy"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestSickWorkerJoinsAHealthyOne: a worker that cannot call the provider for a reason of its own joins one that can. It

@@ -7,25 +7,25 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // sinkIn returns the results store of an output folder: results.db in it, or the store that `run` was given with
 // --sink. Such a store may contain other evaluations, too, so only is the evaluation of this folder. A store elsewhere
 // is only opened if a run of this user has named it, or --config does.
 func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
-	if err := folder.Check(dir); err != nil {
+	if err := outdir.Check(dir); err != nil {
 		return "", "", err
 	}
-	path := filepath.Join(dir, folder.ResultsFile)
+	path := filepath.Join(dir, outdir.ResultsFile)
 	if _, err := os.Stat(path); err == nil {
 		return path, "", nil
 	}
-	saved, err := folder.ReadResumption(dir)
+	saved, err := outdir.ReadResumption(dir)
 	switch {
 	case err != nil || saved.Sink == "":
-		return "", "", usageError("%s has no results (no %s): name the output folder of an evaluation%s", dir, folder.ResultsFile, folder.Nearest(dir))
+		return "", "", usageError("%s has no results (no %s): name the output folder of an evaluation%s", dir, outdir.ResultsFile, outdir.Nearest(dir))
 	case p.own.Sealed(saved):
 		return saved.Sink, saved.Evaluation, nil
 	}
@@ -40,12 +40,12 @@ func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
 		return "", err
 	}
 	if fleet.Sink != "" {
-		if own, err := folder.SavedURL(fleet.Sink); err == nil && own == saved {
+		if own, err := outdir.SavedURL(fleet.Sink); err == nil && own == saved {
 			return fleet.Sink, nil
 		}
 	}
 	return "", usageError("%s was not written by one of your runs, and names the results store %s: to open that store, set it as sink in a file for --%s",
-		filepath.Join(dir, folder.ResumeFile), folder.PublicURL(saved), configFlag)
+		filepath.Join(dir, outdir.ResumeFile), outdir.PublicURL(saved), configFlag)
 }
 
 // readFolder opens the results of an output folder and finds its evaluation.
@@ -54,5 +54,5 @@ func (p *process) readFolder(c *cli.Context, dir string) (results.Reader, eval.I
 	if err != nil {
 		return nil, "", err
 	}
-	return folder.ReadStore(c.Context, url, only)
+	return outdir.ReadStore(c.Context, url, only)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 )
 
 // source returns what an argument names: a folder, an evaluation, or, without an argument, the fleet.
@@ -42,17 +42,17 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 func place(c *cli.Context, argument string) (dir string, err error) {
 	noRedis := c.String(redisFlag) == ""
 	switch {
-	case folder.Is(argument):
+	case outdir.Is(argument):
 		return argument, nil
 	case argument != "":
-		if found, _ := filepath.Glob(filepath.Join(folder.Root, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
+		if found, _ := filepath.Glob(filepath.Join(outdir.Root, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
 			return found[0], nil
 		}
 		return "", unplaced(c, argument)
 	case noRedis && c.String(outDirFlag) != "":
 		return c.String(outDirFlag), nil
 	case noRedis:
-		return "", usageError("%s needs a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, folder.Nearest(""))
+		return "", usageError("%s needs a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, outdir.Nearest(""))
 	}
 	return "", nil
 }
@@ -62,9 +62,9 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 func unplaced(c *cli.Context, argument string) error {
 	switch {
 	case !strings.HasPrefix(argument, "ev-"):
-		return usageError("%s is neither a folder nor the id of an evaluation (ev-…)%s", argument, folder.Nearest(argument))
+		return usageError("%s is neither a folder nor the id of an evaluation (ev-…)%s", argument, outdir.Nearest(argument))
 	case c.String(redisFlag) == "":
-		return usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, folder.Nearest(argument))
+		return usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, outdir.Nearest(argument))
 	}
 	return nil
 }

@@ -5,12 +5,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/embedded"
-	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
 )
 
 // going reports whether the argument's evaluation is in a Redis. That is assumed for an ID; for a folder it is so while
@@ -20,13 +20,13 @@ func (p *process) going(c *cli.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !folder.Is(argument) {
+	if !outdir.Is(argument) {
 		return true, nil
 	}
-	if _, err := folder.ReadResumption(argument); err != nil {
+	if _, err := outdir.ReadResumption(argument); err != nil {
 		return false, err
 	}
-	return folder.InUse(argument), nil
+	return outdir.InUse(argument), nil
 }
 
 // target returns the evaluation that an ID or a folder names.
@@ -41,14 +41,14 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	}
 
 	id := eval.ID(argument)
-	if folder.Is(argument) {
-		saved, err := folder.ReadResumption(argument)
+	if outdir.Is(argument) {
+		saved, err := outdir.ReadResumption(argument)
 		if err != nil {
 			return nil, err
 		}
 		id = saved.Evaluation
 		switch {
-		case !folder.InUse(argument):
+		case !outdir.InUse(argument):
 			return nil, usageError("no run is active in %s; resume it with `evalfleet resume %s`", argument, argument)
 		case saved.Redis && at.URL == "":
 			return nil, usageError("the run in %s uses the Redis of --%s: set it here, too", argument, redisFlag)

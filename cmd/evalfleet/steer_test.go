@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // do runs a command to its end and wants its exit code.
@@ -142,7 +142,7 @@ func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 	if last := lastLine(run.stderr.String()); !strings.Contains(last, "cancelled") || !strings.HasSuffix(last, "evalfleet resume out") {
 		t.Errorf("the last line is %q", last)
 	}
-	if _, err := os.Stat(filepath.Join(f.dir, "out", folder.ReportFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(f.dir, "out", outdir.ReportFile)); err != nil {
 		t.Errorf("no report on what there is: %v", err)
 	}
 	if arrived := f.stats().All.Arrived; arrived >= f.runs {

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/simulator"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // keyed is a simulator that takes one key, two accounts on it, and an evaluation
@@ -117,9 +117,9 @@ func TestWrongKeyEndsARun(t *testing.T) {
 	f.keys("wrong")
 	f.wantPaused(launch(t, f.dir, "run", "evaluation.yaml", "--config", "fleet.yaml", "--out-dir", "out"), "evalfleet resume out")
 	f.wantStopSaid(true)
-	events, err := os.ReadFile(filepath.Join(f.dir, "out", folder.EventsFile))
+	events, err := os.ReadFile(filepath.Join(f.dir, "out", outdir.EventsFile))
 	if n := strings.Count(string(events), `"event":"paused"`); err != nil || n != 1 || !strings.Contains(string(events), `"message":"auth: `) {
-		t.Errorf("%s has %d lines of a pause, %v; want one that says why", folder.EventsFile, n, err)
+		t.Errorf("%s has %d lines of a pause, %v; want one that says why", outdir.EventsFile, n, err)
 	}
 	f.keys("right")
 	if code := launch(t, f.dir, "resume", "out", "--config", "fleet.yaml").wait(); code != 0 {
@@ -256,7 +256,7 @@ func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
 			if strings.Contains(said, "workers") {
 				t.Error("it speaks of workers, and there are none")
 			}
-			events, err := os.ReadFile(filepath.Join(f.dir, "out", folder.EventsFile))
+			events, err := os.ReadFile(filepath.Join(f.dir, "out", outdir.EventsFile))
 			if n := strings.Count(string(events), `"acquired"`); err != nil || n > c.most {
 				t.Errorf("%d calls were made for 56 runs, %v; want at most %d", n, err, c.most)
 			}

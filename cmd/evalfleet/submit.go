@@ -9,13 +9,13 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/commandline"
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/internal/cli/commandline"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // Flags of the commands that submit or execute evaluations.
@@ -223,7 +223,7 @@ func (p *process) again(c *cli.Context) string {
 		case redisFlag:
 			return dial.Redact(value)
 		case sinkFlagName, cacheFlag:
-			return folder.PublicURL(value)
+			return outdir.PublicURL(value)
 		}
 		return value
 	})

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/testsleep"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testsleep"
 )
 
 // TestSuspendedWorkerSendsNothingLate: a worker's machine is suspended, and Go's clock with it,

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // openTerminal opens a terminal of its own: what is written to keyboard is typed.

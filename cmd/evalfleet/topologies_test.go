@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // guarded are the options of servers that speak TLS alone and know the user

@@ -5,9 +5,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/tracing"
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/endpoints"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/telemetry/tracing"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )

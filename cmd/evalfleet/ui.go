@@ -12,14 +12,14 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/dashboard"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/fleet"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/embedded"
-	"github.com/evalfleet/evalfleet/store"
-	"github.com/evalfleet/evalfleet/web"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/fleet/dashboard"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
+	"github.com/evalfleet/evalfleet/internal/web"
 )
 
 const (
@@ -121,7 +121,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 
 // showFolder makes pages show an output folder, and the run in it.
 func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
-	if err := folder.Check(dir); err != nil {
+	if err := outdir.Check(dir); err != nil {
 		return err
 	}
 	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.sinkIn(c, dir) })

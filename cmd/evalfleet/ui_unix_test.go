@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // get is the text of a page of a running `ui`, or what went wrong.

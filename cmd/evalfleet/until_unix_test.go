@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/results"
-	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 const untilRuns = 4 * 3 / 2 * 2 * 30 // pairs of four candidates in both orders, of 30 items

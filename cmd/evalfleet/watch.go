@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/terminal"
-	"github.com/evalfleet/evalfleet/view/plain"
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
 
 const watchFlag = "watch"

@@ -11,10 +11,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/endpoints"
-	"github.com/evalfleet/evalfleet/eventlog"
-	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/telemetry/eventlog"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
@@ -90,7 +90,7 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 	if w.events != "" {
 		events, err := eventlog.Open(w.events)
 		if err != nil {
-			return nil, folder.Failed(fmt.Errorf("--%s: %w", eventsFlag, err))
+			return nil, outdir.Failed(fmt.Errorf("--%s: %w", eventsFlag, err))
 		}
 		open = append(open, events)
 		settings.Observer = observe.Join(settings.Observer, observe.Observer{Event: events.Write})

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/telemetry/metrics"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
@@ -45,7 +45,7 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(filepath.Join(f.dir, "out", folder.EventsFile))
+	kept, err := os.ReadFile(filepath.Join(f.dir, "out", outdir.EventsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	}
 	if succeeded := strings.Count(string(asked), `"event":"succeeded"`); differ || succeeded != 12 {
 		t.Errorf("--events has %d bytes and %d runs that succeeded, %s %d bytes; want the same events of 12 runs",
-			len(asked), succeeded, folder.EventsFile, len(kept))
+			len(asked), succeeded, outdir.EventsFile, len(kept))
 	}
 }
 
@@ -86,7 +86,7 @@ func TestLogHasEvents(t *testing.T) {
 	})
 	out := filepath.Join(dir, "out")
 	code, _, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out, "--log-level", "debug", "--log-format", "json")
-	kept, err := os.ReadFile(filepath.Join(out, folder.EventsFile))
+	kept, err := os.ReadFile(filepath.Join(out, outdir.EventsFile))
 	if err != nil {
 		t.Fatalf("ended with %d, %v:\n%s", code, err, stderr)
 	}
@@ -117,6 +117,6 @@ func TestLogHasEvents(t *testing.T) {
 	}
 	logged, written := count(stderr), count(string(kept))
 	if diff := cmp.Diff(written, logged); diff != "" || written[observe.EventAcquired] == 0 {
-		t.Errorf("events in the log (-%s +log):\n%s", folder.EventsFile, diff)
+		t.Errorf("events in the log (-%s +log):\n%s", outdir.EventsFile, diff)
 	}
 }

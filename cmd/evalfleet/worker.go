@@ -10,11 +10,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/endpoints"
-	"github.com/evalfleet/evalfleet/folder"
-	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
@@ -69,7 +69,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if url := c.String(cacheFlag); url != "" {
 		cache, err := results.OpenReadOnly(c.Context, url)
 		if err != nil {
-			return folder.StoreError(fmt.Errorf("--%s: %w", cacheFlag, err))
+			return outdir.StoreError(fmt.Errorf("--%s: %w", cacheFlag, err))
 		}
 		defer cache.Close()
 		settings.Cache = cache

@@ -268,7 +268,7 @@ func TestSite(t *testing.T) {
 	for _, page := range pages {
 		want = append(want, strings.TrimSuffix(filepath.Base(page), ".md"))
 	}
-	for _, m := range regexp.MustCompile(`\bpage\('([^']+)'`).FindAllStringSubmatch(read(t, "site/config.mjs"), -1) {
+	for _, m := range regexp.MustCompile(`\bpage\('([^']+)'`).FindAllStringSubmatch(read(t, "tools/site/config.mjs"), -1) {
 		listed = append(listed, m[1])
 	}
 	slices.Sort(listed)

@@ -60,7 +60,7 @@ func wantScaling(t *testing.T, c *cluster) {
 		if metric.Target.Type != autoscalingv2.AverageValueMetricType || metric.Target.AverageValue.String() != w.flag("slots") {
 			t.Errorf("%s: the target is %+v, want an average of the slots of a pod, %s", hpa.Name, metric.Target, w.flag("slots"))
 		}
-		if !strings.Contains(read(t, "controller/metrics.go"), strconv.Quote(metric.Metric.Name)) {
+		if !strings.Contains(read(t, "internal/controller/metrics.go"), strconv.Quote(metric.Metric.Name)) {
 			t.Errorf("%s asks for %s, which the controller does not tell", hpa.Name, metric.Metric.Name)
 		}
 		if *hpa.Spec.MinReplicas < 1 || *hpa.Spec.MinReplicas > hpa.Spec.MaxReplicas {
@@ -87,7 +87,7 @@ func wantTrigger(t *testing.T, c *cluster, w workload, so scaledObject) {
 	if asks["targetValue"] != w.flag("slots") {
 		t.Errorf("%s: %s calls for a pod with %s slots", w.name, asks["targetValue"], w.flag("slots"))
 	}
-	if want := `json:"` + asks["valueLocation"] + `"`; !strings.Contains(read(t, "controller/scale.go"), "Desired int     `"+want) {
+	if want := `json:"` + asks["valueLocation"] + `"`; !strings.Contains(read(t, "internal/controller/scale.go"), "Desired int     `"+want) {
 		t.Errorf("%s reads %s of /scale, which has none", w.name, asks["valueLocation"])
 	}
 	if so.Fallback.Behavior != "currentReplicas" || so.MinReplicaCount > so.MaxReplicaCount {

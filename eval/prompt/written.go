@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/openaibatch"
-	"github.com/evalfleet/evalfleet/eval/prompto"
+	"github.com/evalfleet/evalfleet/eval/foreign/openaibatch"
+	"github.com/evalfleet/evalfleet/eval/foreign/prompto"
 )
 
 func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 func TestArrivalsAreKept(t *testing.T) {

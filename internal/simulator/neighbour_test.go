@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // TestAnotherClientTakesItsPart sends no other requests, and asks now and then for the

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/evalfleet/evalfleet/internal/providertest"
+	"github.com/evalfleet/evalfleet/internal/testing/providertest"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testing/providertest"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/providertest"
+	"github.com/evalfleet/evalfleet/internal/testing/providertest"
 	"github.com/evalfleet/evalfleet/providers"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/evalfleet/evalfleet/internal/providertest"
+	"github.com/evalfleet/evalfleet/internal/testing/providertest"
 	"github.com/evalfleet/evalfleet/providers"
 )
 

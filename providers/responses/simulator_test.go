@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testing/providertest"
 	"github.com/evalfleet/evalfleet/providers"
 )
 

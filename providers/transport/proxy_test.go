@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/testproxy"
+	"github.com/evalfleet/evalfleet/internal/testing/testproxy"
 	"github.com/evalfleet/evalfleet/providers"
 )
 

@@ -3,7 +3,7 @@ package observe
 import (
 	"time"
 
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 )
 
 // EventRateLimitWait appears only in Handled: the run waits for DelayS instead of asking

@@ -6,8 +6,8 @@ package observe
 import (
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // Observer is a set of functions that a worker calls, as in httptrace.ClientTrace. Each may be nil; what no function

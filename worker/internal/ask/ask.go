@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/fallback"
 	"github.com/evalfleet/evalfleet/worker/internal/run"

@@ -3,9 +3,9 @@ package ask
 import (
 	"testing"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 	"github.com/evalfleet/evalfleet/worker/internal/run"

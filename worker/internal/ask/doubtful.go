@@ -3,9 +3,9 @@ package ask
 import (
 	"context"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 

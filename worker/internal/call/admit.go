@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // Answers looks up earlier answers; a results.Reader is one. It must be safe for concurrent use.

@@ -3,8 +3,8 @@ package call
 import (
 	"errors"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // doubted returns the failure of a call as it affects the run. If only this run has had its key or account refused,

@@ -3,7 +3,7 @@ package call
 import (
 	"testing"
 
-	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // textCacheBytes bounds the document texts that a worker keeps in memory. Neighbouring runs of a plan share documents,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // agreement names the record of an evaluation that had everything the ledger keeps of it, and the memory of the limits

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // jobs holds the jobs that this worker submitted or polled lately. When Redis loses its memory, their runs get them

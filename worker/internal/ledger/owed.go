@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/record"
 )
 
 // owedCall is a call that has ended and that Redis does not have yet. Its run is to store it with its progress or its

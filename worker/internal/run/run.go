@@ -13,12 +13,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 	"github.com/evalfleet/evalfleet/worker/internal/ledger"
 	"github.com/evalfleet/evalfleet/worker/internal/pulse"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )

@@ -1,0 +1,291 @@
+// Package collect moves the results of evaluations from Redis into their results stores and
+// completes evaluations. It drains, chooses the phases that depend on results, restores budgets and
+// quotas that Redis has lost, and stores the end.
+//
+// A Fleet collects any evaluation of one Redis; its caller opens the results stores. An Evaluation
+// already has an open results store; ending.reached decides when it is complete. Neither prints: an
+// Observer receives progress, and an Outcome says how an evaluation ended.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Fleet collects the evaluations of one Redis. Store and Open are required. Its methods
+// are safe for concurrent use.
+type Fleet struct {
+	Store *store.Store
+	// Open opens the results store of an evaluation, where only this process writes.
+	// Several evaluations may be open at once.
+	Open func(ctx context.Context, r record.Evaluation) (results.Sink, error)
+	// Allow is called before anything of an evaluation is opened. If it returns an error, the
+	// evaluation is not collected. nil: all are allowed.
+	Allow func(record.Evaluation) error
+	// Refused reports whether an error of Allow or Open concerns one evaluation alone, so that the
+	// others are still collected. nil: none does.
+	Refused func(error) bool
+	// Watch returns the Observer of an evaluation that is being followed, and a function that is
+	// called when following ends. nil: no observer.
+	Watch func(record.Evaluation) (Observer, func())
+	// Conclude is called when the results store, which is still open, has the end of an evaluation,
+	// or why the fleet has stopped it. If it returns an error, following fails with it. FollowAll
+	// also finds evaluations that ended without a result in their record (store.Store.Conclude),
+	// because a process died before. nil: nothing is called.
+	Conclude func(context.Context, Outcome, results.Sink) error
+	// Committed is called with all entries that a results store has committed. nil: no calls.
+	Committed func([]record.Entry)
+	// Stops makes Follow return when the fleet has stopped an evaluation, too: its budget leaves no
+	// room for a call, or only runs of paused providers are left.
+	Stops bool
+	// Stays makes FollowAll log a failure that concerns one evaluation and try again, instead of
+	// returning it. It leaves an evaluation that names no results store to the process that
+	// submitted it for 10 s.
+	Stays bool
+	Log   zerolog.Logger
+}
+
+// Limits returns a limiter that reads and registers limits. It admits no call.
+func (f *Fleet) Limits() *ratelimit.Admin {
+	return ratelimit.NewAdmin(f.Store.Client(), ratelimit.Config{Namespace: f.Store.Keys().Namespace, Log: f.Log})
+}
+
+// Enqueuer returns an enqueuer of the fleet.
+func (f *Fleet) Enqueuer() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: f.Store, Limits: f.Limits(), Log: f.Log}
+}
+
+// Drained says what Once has moved.
+type Drained struct {
+	Record  record.Evaluation // empty if its results store could not be opened
+	Entries int
+}
+
+// Once drains what is in Redis now and starts a due phase. It stores the end of an evaluation that
+// has ended, or why the fleet has stopped it. Drained is valid even with an error.
+func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
+	var d Drained
+	r, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	defer sink.Close()
+	d.Record = r
+	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // the results of runs that have ended are collected below
+	if err != nil {
+		return d, err
+	}
+
+	collector := results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log})
+	drain := func(ctx context.Context) error {
+		n, err := collector.Drain(ctx)
+		d.Entries += n
+		return err
+	}
+	if err := drain(ctx); err != nil {
+		return d, err
+	}
+	restoration := Restoration{Store: f.Store, Limits: f.Limits(), Evaluation: id, Budget: budgeted(r), Sink: sink, Log: f.Log, Drain: drain}
+	if err := restoration.Restore(ctx); err != nil {
+		return d, err
+	}
+	if _, due := enqueue.Due(r, standings[id]); due {
+		_, err := choosePhase(ctx, f.Enqueuer(), sink, id)
+		return d, err
+	}
+
+	switch r.Status {
+	case record.StatusDone:
+		return d, f.finish(ctx, id, sink)
+	case record.StatusCancelled:
+		return d, f.Store.Expire(ctx, id)
+	}
+
+	return d, f.noteStop(ctx, r, sink)
+}
+
+// noteStop stores why the fleet has stopped an evaluation whose results are all drained. It also
+// stops an evaluation whose best candidates are known.
+func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, sink results.Sink) error {
+	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Stops: true, Log: f.Log})
+	if err != nil {
+		return err
+	}
+	if _, err := e.look(ctx); err != nil {
+		return err
+	}
+	o, err := e.Outcome(ctx)
+	if err != nil || !o.Early() {
+		return err
+	}
+	if err := e.End(ctx); err != nil || o.Known == nil { // without Known, it may resume at any time
+		return err
+	}
+	return f.Store.Expire(ctx, r.ID)
+}
+
+// Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and stores its
+// end. It waits while the results store is full. The error is an *InterruptedError if ctx ends
+// first.
+func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
+	spell := outage.Spell{Log: f.Log.With().Str("evaluation", string(id)).Logger(), Fails: "waiting for room in the results store"}
+	for {
+		outcome, err := f.follow(ctx, id, following{stops: f.Stops})
+		if !errors.Is(err, results.ErrFull) {
+			return outcome, err
+		}
+		spell.Note(ctx, err)
+		if outage.Pause(ctx, stayTime) != nil {
+			return outcome, &InterruptedError{Outcome: outcome, Cause: err}
+		}
+	}
+}
+
+// following says how to follow an evaluation.
+type following struct {
+	stops  bool
+	news   *news         // wakes it; nil: none
+	opened func(eval.ID) // called once its results store is open; nil: no call
+}
+
+// follow drains an evaluation as Follow does, but it does not wait for room everywhere. It returns
+// results.ErrFull if there is none when the results store is opened or the end is stored.
+func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
+	r, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer sink.Close()
+	s := Settings{
+		Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Committed: f.Committed,
+		Stops: how.stops, WaitForRoom: true, Log: f.Log, news: how.news,
+	}
+	stop := func() {}
+	if f.Watch != nil {
+		s.Observer, stop = f.Watch(r)
+	}
+	defer func() { stop() }()
+	e, err := Begin(ctx, s)
+	if err != nil {
+		return Outcome{Record: r}, err
+	}
+
+	if how.opened != nil {
+		how.opened(id)
+	}
+	err = e.Follow(ctx)
+	stop()
+	stop = func() {}
+	outcome := e.counted()
+	switch {
+	case ctx.Err() != nil:
+		return outcome, &InterruptedError{Outcome: outcome}
+	case errors.Is(err, results.ErrNoEvaluation):
+		return outcome, fmt.Errorf("redis has lost %w: %s", err, outcome.recorded())
+	case err != nil:
+		return outcome, err
+	}
+
+	err = outage.Through(ctx, func(ctx context.Context) (err error) {
+		if outcome, err = e.Outcome(ctx); err != nil {
+			return err
+		}
+		return e.End(ctx)
+	})
+	if err != nil {
+		return outcome, err
+	}
+
+	if f.Conclude != nil {
+		if err := f.Conclude(ctx, outcome, sink); err != nil {
+			return outcome, err
+		}
+	}
+
+	if outcome.Early() && outcome.Known == nil { // it may resume at any time
+		return outcome, nil
+	}
+	return outcome, outage.Through(ctx, func(ctx context.Context) error { return f.Store.Expire(ctx, id) })
+}
+
+// OpenEvaluation reads an evaluation from Redis, opens its results store, and stores it there.
+func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, error) {
+	r, err := f.Store.WithChoices(ctx, id)
+	if err != nil {
+		return r, nil, err
+	}
+	e, err := f.Store.Plan(ctx, id)
+	if err != nil {
+		return r, nil, err
+	}
+
+	if f.Allow != nil {
+		if err := f.Allow(r); err != nil {
+			return r, nil, err
+		}
+	}
+
+	var hashes []string
+	for _, document := range e.Everything() {
+		hashes = append(hashes, document.Hash)
+	}
+	if r.Settings.Votes != "" {
+		hashes = append(hashes, r.Settings.Votes)
+	}
+	texts, err := f.Store.Documents(ctx, id, hashes...)
+	if err != nil {
+		return r, nil, err
+	}
+
+	sink, err := f.Open(ctx, r)
+	if err != nil {
+		return r, nil, err
+	}
+	if err := Put(ctx, sink, r, e, texts); err != nil {
+		_ = sink.Close()
+		return r, nil, err
+	}
+	return r, sink, nil
+}
+
+// finish stores the end of an evaluation and lets its data in Redis expire in a week.
+func (f *Fleet) finish(ctx context.Context, id eval.ID, sink results.Sink) error {
+	if err := sink.Finish(ctx, id, time.Now()); err != nil {
+		return err
+	}
+	return f.Store.Expire(ctx, id)
+}
+
+// Put makes sure that a results store has an evaluation. texts are its documents and
+// votes, by hash.
+func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Evaluation, texts map[string]string) error {
+	r, err := withChoicesOf(ctx, sink, e, r)
+	if err != nil {
+		return err
+	}
+	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
+	switch {
+	case r.Status == record.StatusCancelled:
+		asked.Cancelled = time.Now()
+	case r.Stopped != "" || len(r.Paused) > 0: // these notes are still valid
+		stored, err := sink.Evaluation(ctx, r.ID)
+		if err != nil && !errors.Is(err, results.ErrNoEvaluation) {
+			return err
+		}
+		asked.Stopped = stored.Stopped
+	}
+	return sink.PutEvaluation(ctx, asked, maps.All(texts))
+}

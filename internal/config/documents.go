@@ -1,0 +1,179 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// documentSet collects an evaluation's documents. Its positions are those of eval.Evaluation before
+// it is normalised.
+type documentSet struct {
+	draft     *draft
+	ids       map[string]place    // where each document was found
+	items     map[string]int      // position of each item
+	asked     map[[2]string]place // where each item's question and other facts were found
+	answers   map[[2]string][]int // documents by item and candidate
+	byItem    map[string][]string // candidates of each item
+	empty     int
+	sameNames bool // the fix for duplicate ids has been shown
+}
+
+type foundDocument struct {
+	id, item, candidate, text string
+	facts
+	at place
+}
+
+func (s *draft) newDocumentSet() documentSet {
+	return documentSet{draft: s, ids: map[string]place{}, items: map[string]int{}, asked: map[[2]string]place{},
+		answers: map[[2]string][]int{}, byItem: map[string][]string{}}
+}
+
+// documents reads the three forms of the documents key.
+func (s *draft) documents(y *yamlFile, v value) documentSet {
+	set := s.newDocumentSet()
+	before := len(s.problems)
+	var described string
+	if pattern, ok := scalar(v.node); ok {
+		set.globs(y, []value{v})
+		described = pattern
+	} else if y.has(v, "jsonl") {
+		described = set.jsonl(y, v)
+	} else if y.has(v, "files") {
+		described = set.files(y, v)
+	} else {
+		var patterns []value
+		y.list(v, func(v value) { patterns = append(patterns, v) })
+		described = strings.Join(set.globs(y, patterns), ", ")
+	}
+	if len(s.asked.Documents) == 0 && len(s.problems) == before {
+		s.refuse(v.place, documentsHint(described), "no documents found: %s", described)
+	}
+	if set.empty > 0 {
+		s.warn(v.place, "", "documents without text: %d", set.empty)
+	}
+	return set
+}
+
+func (y *yamlFile) has(v value, key string) bool {
+	if !isMapping(v.node) {
+		return false
+	}
+	quiet := yamlFile{findings: &findings{}, name: y.name, anchors: y.anchors}
+	found := false
+	quiet.entries(v, func(k string, _ value) { found = found || k == key })
+	return found
+}
+
+// maxID bounds the length of ids of documents and items, and of candidates.
+const maxID = 512
+
+// nameable reports whether a text can be a name or an id.
+func nameable(text string) bool { return len(text) <= maxID && harmless.IsName(text) }
+
+// unnameable refuses a text that cannot be a name. not ends the message, for example "names no
+// model".
+func (f *findings) unnameable(at place, text, not string) {
+	f.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q %s", text, not)
+}
+
+// called reads a name and reports one that cannot be a name.
+func (y *yamlFile) called(v value) string {
+	text := y.text(v)
+	if !nameable(text) {
+		y.unnameable(v.place, text, "cannot be a name")
+	}
+	return text
+}
+
+// add adds a document. Its problems are reported at its own place.
+func (set *documentSet) add(doc foundDocument) {
+	s := set.draft
+	for _, name := range []string{doc.id, doc.item, doc.candidate} {
+		if !nameable(name) {
+			s.unnameable(doc.at, name, "cannot be an id")
+			return
+		}
+	}
+
+	if doc.id == eval.Tie {
+		s.refuse(doc.at, "rename the document", "a document cannot be named %s, because verdicts use it for ties", eval.Tie)
+		return
+	}
+	if before, ok := set.ids[doc.id]; ok {
+		set.duplicate(doc, before)
+		return
+	}
+	set.ids[doc.id] = doc.at
+	item := set.item(doc)
+	hash := eval.TextHash(doc.text)
+	s.texts[hash] = doc.text
+	if strings.TrimSpace(doc.text) == "" {
+		set.empty++
+	}
+	if doc.candidate == "" {
+		doc.candidate = doc.id
+	}
+	key := [2]string{doc.item, doc.candidate}
+	if len(set.answers[key]) == 0 {
+		set.byItem[doc.item] = append(set.byItem[doc.item], doc.candidate)
+	}
+	set.answers[key] = append(set.answers[key], len(s.asked.Documents))
+	s.asked.Documents = append(s.asked.Documents, eval.Document{
+		ID: doc.id, Item: item, Candidate: doc.candidate, Hash: hash, Bytes: len(doc.text),
+	})
+}
+
+// duplicate reports a second document with an id. It shows the fix only once.
+func (set *documentSet) duplicate(doc foundDocument, before place) {
+	fix := ""
+	if doc.at.line == 0 {
+		fix = "if files in different folders have the same name, use documents: {files: \"…/<item>/<candidate>.md\"}"
+	}
+	if set.sameNames {
+		fix = ""
+	}
+	set.sameNames = true
+	set.draft.refuse(doc.at, fix, "a second document with the id %q, the first is %s", doc.id, before)
+}
+
+// item returns the position of a document's item. It adds a new item, and reports facts that differ
+// from those of the item's other documents.
+func (set *documentSet) item(doc foundDocument) int {
+	s := set.draft
+	i, ok := set.items[doc.item]
+	if !ok {
+		i = len(s.asked.Items)
+		set.items[doc.item] = i
+		s.asked.Items = append(s.asked.Items, eval.Item{ID: doc.item})
+	}
+	set.merge(&s.asked.Items[i], doc.facts, doc.at)
+	return i
+}
+
+// comparable reports whether any item has at least two documents.
+func (set *documentSet) comparable() bool {
+	count := make([]int, len(set.draft.asked.Items))
+	for _, doc := range set.draft.asked.Documents {
+		if count[doc.Item]++; count[doc.Item] == 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// candidates returns the set of the candidates of all documents.
+func (s *draft) candidates() map[string]bool {
+	all := map[string]bool{}
+	for _, document := range s.asked.Documents {
+		all[document.Candidate] = true
+	}
+	return all
+}
+
+// printable returns s shortened to fit a message.
+func printable(s string) string { return wording.Clip(s, 40) }

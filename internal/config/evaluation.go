@@ -1,0 +1,434 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// draft is a submission being read.
+type draft struct {
+	findings
+	options   Options
+	fleet     *Fleet
+	top       place // the file as a whole
+	dir       string
+	asked     eval.Evaluation
+	texts     map[string]string
+	settings  record.Settings
+	known     map[string]catalog.Entry
+	judgesAt  []place
+	agentsAt  []place // of asked.Panel.Agents
+	batching  bool    // ask about dimensions together where possible
+	modelsAt  []place // of asked.Runs.Models
+	jsonifyAt place
+	// fallbackAt is the position of the models of settings.Fallback.
+	fallbackAt []place
+	own        concurrency
+	asks       asks   // the model for listed runs that name none
+	out        string // like Submission.Out
+	jsonAt     place  // where the file sets json
+	nameAt     place  // of name, or of the file that the evaluation is named after
+	named      bool   // the file says blind: false
+
+	prices map[string]providers.Price
+	budget money
+	// untilAt is the position of settings.Until.
+	untilAt place
+}
+
+func newDraft(file, dir, name string, o Options) (*draft, error) {
+	fleet := o.Fleet
+	if fleet == nil {
+		var err error
+		if fleet, err = LoadFleet(""); err != nil {
+			return nil, err
+		}
+	}
+	return &draft{
+		findings: findings{opened: o.Opened},
+
+		options: o,
+		fleet:   fleet,
+		top:     place{file: file},
+		nameAt:  place{file: file},
+		dir:     dir,
+		asked:   eval.Evaluation{Name: name, Again: o.Again},
+		texts:   map[string]string{},
+		prices:  map[string]providers.Price{},
+		known:   maps.Clone(fleet.Providers),
+		settings: record.Settings{
+			Priority: 1,
+			Retry:    fleet.Retry,
+			Timeouts: maps.Clone(fleet.Timeouts),
+			Outage:   fleet.Outage,
+			Limit:    o.Limit,
+		},
+	}, nil
+}
+
+// LoadEvaluation reads an evaluation file with its documents, templates and pairs, and applies
+// flags and environment. Paths are relative to the file. Its error is of type Problems and lists
+// all problems.
+//
+// A file that contains a list is a file of runs. A document is at most 8 MiB of UTF-8; a byte order
+// mark is dropped.
+func LoadEvaluation(path string, o Options) (*Submission, error) {
+	base := filepath.Base(path)
+	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		s.refuse(s.top, "to compare the documents in it, name a judge: --judge simulator:careful", "this is a folder")
+		return nil, s.problems
+	}
+	y, root, ok := s.parse(path)
+	if !ok {
+		return nil, s.problems
+	}
+	s.read(y, root)
+	return s.finish()
+}
+
+func (s *draft) parse(path string) (y *yamlFile, root value, ok bool) {
+	text, ok := s.readText(path, maxText)
+	if !ok {
+		return nil, value{}, false
+	}
+	return parseYAML(path, text, &s.findings)
+}
+
+// read reads the file's keys. Keys that refer to others are read once all are known.
+func (s *draft) read(y *yamlFile, root value) {
+	switch {
+	case isList(root.node):
+		s.listed(y, &root, nil)
+		return
+	case !isMapping(root.node):
+		y.mismatch(root, "keys with values")
+		return
+	}
+	var documents, judges, pairwise, votes, items, runs, test, retry *value
+	keep := func(into **value) func(value) {
+		return func(v value) { *into = &v }
+	}
+	var older olderNames
+	known := keys{
+		"name":        func(v value) { s.asked.Name, s.nameAt = y.text(v), v.place },
+		"documents":   keep(&documents),
+		"judges":      keep(&judges),
+		"single":      func(v value) { s.asked.Single = s.single(y, v) },
+		"pairwise":    keep(&pairwise),
+		"json":        func(v value) { s.asked.JSON, s.jsonAt = y.jsonMode(v), v.place },
+		"concurrency": func(v value) { s.own = y.concurrency(v) },
+		"retry":       keep(&retry),
+		"outage":      func(v value) { s.settings.Outage = y.duration(v, 0) },
+		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
+		"providers":   func(v value) { s.ownProviders(y, v) },
+		"blind":       func(v value) { s.named = !y.boolean(v) },
+		"grounding":   func(v value) { s.asked.Grounding = y.requirement(v); older.grounding = v.key },
+		"reasoning":   func(v value) { s.asked.Reasoning = y.requirement(v) },
+		"runs":        keep(&runs),
+		"test":        keep(&test),
+		"cache":       func(v value) { s.settings.Cache = y.boolean(v) },
+		"panel":       func(v value) { s.asked.Panel = s.panel(y, v) },
+		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
+		"fallback":    func(v value) { s.fallback(y, v) },
+		"budget":      func(v value) { s.budget = y.budget(v) },
+		"prices":      func(v value) { y.prices(v, s.prices) },
+		"until":       func(v value) { s.until(y, v) },
+		"votes":       keep(&votes),
+		"items":       keep(&items),
+
+		"enforce_web_search": keep(&older.enforceWebSearch),
+		"llm_api":            keep(&older.llmAPI),
+		"retries":            keep(&older.retries),
+	}
+	maps.Copy(known, y.asksKeys(&s.asks))
+	y.mapping(root, known)
+	y.retries(s.own.retry, retry, &s.settings.Retry)
+	older.read(y, s, retry)
+	if s.own.lease > 0 && s.options.ForFleet {
+		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on the workers of a fleet")
+	}
+	listed := s.listed(y, runs, test)
+	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil && items == nil {
+		return
+	}
+	s.judged(y, documents, judges, pairwise, votes, items)
+}
+
+// judged reads the questions and people's votes about documents.
+func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *value) {
+	paired := s.asked.Single != nil || pairwise != nil
+	switch {
+	case judges == nil && !paired && votes != nil: // only people's votes are ranked
+	case judges != nil && (paired || s.asked.Panel == nil):
+		y.judges(*judges, s)
+	case judges != nil:
+		s.refuse(judges.key, "omit them, or add single or pairwise", "judges have nothing to do: a panel uses agents")
+	case paired || s.asked.Panel == nil:
+		s.noJudges(s.top)
+	}
+
+	var set documentSet
+	if documents != nil {
+		set = s.documents(y, *documents)
+	} else {
+		s.refuse(s.top, `add documents: ["docs/*.md"]`, "documents are missing")
+	}
+
+	if items != nil {
+		s.itemsFile(y, *items, set)
+	}
+	if pairwise != nil {
+		s.asked.Pairwise = s.pairwise(y, *pairwise, set)
+	}
+	if votes != nil {
+		s.votes(y, *votes, set)
+	}
+	if !paired && s.asked.Panel == nil && (votes == nil || judges != nil) {
+		s.refuse(s.top, "add single, pairwise or panel", "there is no question about the documents")
+	}
+	s.showFacts()
+}
+
+func (y *yamlFile) requirement(v value) eval.Requirement {
+	return eval.Requirement(y.oneOf(v, []string{string(eval.Off), string(eval.Required)}))
+}
+
+func (s *draft) ownProviders(y *yamlFile, v value) {
+	if s.options.ForFleet {
+		s.refuse(v.key, "put them into the workers' --config, beside their keys",
+			"providers in an evaluation file apply to `run` only, not to the workers of a fleet")
+		return
+	}
+	y.providers(v, s.known, s.fleet.Providers)
+}
+
+func (y *yamlFile) jsonMode(v value) eval.JSONMode {
+	return eval.JSONMode(y.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}))
+}
+
+// finish checks the evaluation as a whole, applies environment and flags, and makes the submission.
+func (s *draft) finish() (*Submission, error) {
+	if !nameable(s.asked.Name) {
+		s.unnameable(s.nameAt, s.asked.Name, "cannot be a name")
+	}
+	s.checkJudges()
+	s.checkAgents()
+	s.checkModels()
+	s.checkFallback()
+	s.setJSON()
+	s.setJsonify()
+	s.setBatching()
+	s.priceEveryone()
+	s.knownScopes(s.own, s.known)
+	s.unusedScopes()
+	maps.Copy(s.settings.Timeouts, s.own.timeouts)
+	s.retryFromEnv(s.options, &s.settings.Retry)
+	s.attemptsFlag()
+	s.timeoutFromEnv()
+	own := s.ownBound()
+	s.checkUntil()
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	s.asked.Blind = s.asked.Judged() && !s.named
+	s.asked.Normalize()
+	s.boundPairs()
+	s.own.charged(s.known)
+	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)
+	if own.max > 0 {
+		limits = append(limits, limit{Limit: ratelimit.Limit{
+			Scope: ratelimit.Scope{Evaluation: string(s.asked.ID())},
+			Kind:  ratelimit.Concurrency, Max: int64(own.max),
+		}, at: own.at})
+	}
+
+	s.settings.Limits = slices.DeleteFunc(s.combine(limits, s.top.file), s.neverMet)
+	if s.budget.nano > 0 {
+		s.settings.Limits = append(s.settings.Limits, ratelimit.Budget(string(s.asked.ID()), s.budget.nano))
+	}
+	s.settings.Hold = s.fleet.Hold || s.own.hold
+	if s.fleet.Hold && s.own.free != (place{}) {
+		s.warn(s.own.free, "remove it", "the fleet's setting is hold, which applies to every evaluation")
+	}
+	lease := s.fleet.Lease
+	if s.own.lease > 0 {
+		lease = s.own.lease
+	}
+	return &Submission{
+		Evaluation: &s.asked,
+		Texts:      s.texts,
+		Settings:   s.settings,
+		Providers:  s.known,
+		Lease:      lease,
+		Sink:       s.fleet.Sink,
+		Out:        s.out,
+		Warnings:   s.warnings,
+		Dir:        s.dir,
+	}, nil
+}
+
+// setJSON sets the JSON mode. Answers of listed runs are prose unless a mode is given. Answers to
+// prompts are stored unchanged, so true is refused there.
+func (s *draft) setJSON() {
+	at := s.jsonAt
+	switch mode := s.options.JSON; mode {
+	case "":
+	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
+		s.asked.JSON, at = mode, place{path: "--json-mode"}
+	default:
+		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "got %q", mode)
+	}
+	if s.asked.Runs != nil && s.asked.JSON != eval.JSONFalse {
+		s.asked.Runs.JSON = s.asked.JSON
+	}
+	judged := s.asked.Judged()
+	prose := !judged && (s.asked.Runs != nil || s.asked.Prompts != nil)
+	switch {
+	case prose && s.asked.JSON == eval.JSONTrue && s.asked.Prompts != nil:
+		s.refuse(at, "remove it, and ask for JSON in the prompts", "answers to prompts are plain text")
+	case prose:
+		s.asked.JSON = eval.JSONFalse
+	case s.asked.JSON == "":
+		s.asked.JSON = eval.JSONAuto
+	}
+}
+
+// timeoutFromEnv replaces the timeout of calls whose provider and model have none of their own.
+func (s *draft) timeoutFromEnv() {
+	raw, ok := s.options.lookup("LLM_CALL_TIMEOUT")
+	if !ok {
+		return
+	}
+	timeout, ok := parseSeconds(raw)
+	if !ok || timeout <= 0 {
+		s.refuse(place{path: "LLM_CALL_TIMEOUT"}, "want a number of seconds above 0", "got %q", raw)
+	}
+	s.settings.Timeouts[""] = timeout
+}
+
+// maxFromEnv is the largest valid MAX_CONCURRENT_LLM_CALLS.
+const maxFromEnv = 50
+
+// ownBound returns the evaluation's own bound on calls in flight, and notes its source in the
+// settings: the strongest of flag, environment and file. If none of them sets it, the evaluation has
+// no bound of its own if the fleet or the providers of all judges have one, or if it asks prompts.
+// Otherwise, it is the default, or the sum of the providers' caps if that is more.
+func (s *draft) ownBound() bound {
+	var own bound
+	source := ""
+	written := s.own.bound()
+	if s.options.Batch {
+		written = s.own.max
+	}
+	if written.max > 0 {
+		own, source = written, "file"
+	}
+	const variable = "MAX_CONCURRENT_LLM_CALLS"
+	if raw, ok := s.options.lookup(variable); ok {
+		n, err := strconv.Atoi(raw)
+		switch {
+		case err != nil:
+			s.refuse(place{path: variable}, "want a whole number from 1 to 50", "got %q", raw)
+		case n < 1:
+			s.refuse(place{}, "", "%s must be >= 1, got %d", variable, n)
+		case n > maxFromEnv:
+			s.refuse(place{}, "for more, use max_concurrency in the evaluation file or --max-concurrency",
+				"%s must be <= %d, got %d", variable, maxFromEnv, n)
+		}
+		own, source = bound{n, place{path: variable}}, "environment"
+	}
+
+	if flag := s.options.MaxConcurrency; flag != nil {
+		at := place{path: "--max-concurrency"}
+		if *flag < 1 {
+			s.refuse(at, "want a whole number of at least 1", "%d calls in flight", *flag)
+		}
+		own, source = bound{*flag, at}, "flag"
+	}
+
+	sum, all := s.caps()
+	switch {
+	case source != "":
+	case s.fleet.max.max > 0:
+		source = "fleet"
+	case all:
+		source = "providers"
+	case s.asked.Prompts != nil: // prompts have a pace, and need no other bound
+	case sum > DefaultConcurrency:
+		own, source = bound{max: sum}, record.ConcurrencySum
+	default:
+		own, source = bound{max: DefaultConcurrency}, "default"
+	}
+
+	s.settings.ConcurrencySource = source
+	return own
+}
+
+// caps sums the bounds on calls in flight of the providers that are asked; all reports
+// whether each has one.
+func (s *draft) caps() (sum int, all bool) {
+	tightest := map[ratelimit.Scope]int64{}
+	for _, l := range append(append([]limit{}, s.fleet.written...), s.own.limits...) {
+		if l.Kind == ratelimit.Concurrency {
+			if before, ok := tightest[l.Scope]; !ok || l.Max < before {
+				tightest[l.Scope] = l.Max
+			}
+		}
+	}
+	all = true
+	asked := map[string]bool{}
+	for _, judge := range s.settings.Everyone(&s.asked) {
+		if asked[judge.Provider] {
+			continue
+		}
+		asked[judge.Provider] = true
+		most, capped := tightest[ratelimit.Scope{Provider: judge.Provider}]
+		all = all && capped
+		sum = int(min(int64(sum)+most, math.MaxInt32))
+	}
+	return sum, all
+}
+
+// neverMet reports whether the limit applies to no call of this evaluation. Such a limit would only
+// be listed, and would bind other evaluations.
+func (s *draft) neverMet(l ratelimit.Limit) bool {
+	called := func(judge eval.Judge) bool {
+		return (l.Provider == "" || l.Provider == judge.Provider) && (l.Model == "" || l.Model == judge.Model)
+	}
+	return !slices.ContainsFunc(s.settings.Everyone(&s.asked), called) || l.Group != "" && !slices.Contains(s.settings.Groups, l.Group)
+}
+
+// unusedScopes warns of limits that apply to no run of this evaluation: a misspelt model would
+// otherwise be called without its limit.
+func (s *draft) unusedScopes() {
+	models := map[string][]string{}
+	for _, judge := range s.settings.Everyone(&s.asked) {
+		models[judge.Provider] = append(models[judge.Provider], judge.Model)
+	}
+	for _, scope := range s.own.scopes {
+		used := models[scope.Provider]
+		switch {
+		case scope.Group != "":
+			s.warn(scope.at, "remove it", "no run of this evaluation belongs to group %s", scope.Group)
+		case len(used) == 0 && scope.Model == "":
+			s.warn(scope.at, "remove it", "provider %s gets no calls", scope.Provider)
+		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
+			s.warn(scope.at, didYouMean(scope.Model, used), "model %s:%s gets no calls", scope.Provider, scope.Model)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// Collect drains one evaluation, or all that Redis knows if id is empty. With follow, it continues
+// until they have ended.
+func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error {
+	switch {
+	case follow && id == "":
+		return f.Failure(f.Collector().FollowAll(ctx))
+	case follow:
+		outcome, err := f.Collector().Follow(ctx, id)
+		if errors.Is(err, store.ErrNoEvaluation) && outcome.Record.ID == "" {
+			return f.Unknown(ctx, id)
+		}
+		return cmp.Or(f.lost(outcome, err), f.ended(outcome))
+	case id != "":
+		return f.once(ctx, id)
+	}
+
+	ids, err := f.Store.Evaluations(ctx)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	if len(ids) == 0 {
+		fmt.Fprintln(f.Screen, "no evaluation in Redis: nothing to collect")
+	}
+	var unreadable []error
+	for _, id := range ids {
+		err := f.once(ctx, id)
+		switch {
+		case err == nil:
+		case errors.Is(err, store.ErrUnreadable), errors.Is(err, ErrForeignStore): // the others can be collected
+			unreadable = append(unreadable, err)
+		default:
+			return err
+		}
+	}
+
+	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
+}
+
+// once drains everything that is in Redis now.
+func (f *Connection) once(ctx context.Context, id eval.ID) error {
+	drained, err := f.Collector().Once(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return f.Unknown(ctx, id)
+	}
+	if r := drained.Record; r.ID != "" {
+		fmt.Fprintf(f.Screen, "%s: %d entries collected into %s\n", id, drained.Entries, cmp.Or(r.SinkURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)))
+	}
+	return f.Failure(err)
+}
+
+// LostError means that Redis has lost an evaluation while it was being collected. Submitting it
+// again restores it.
+type LostError struct {
+	Dir string // folder with the collected results
+	Err error  // results.ErrNoEvaluation or store.ErrNoEvaluation
+}
+
+func (e *LostError) Error() string { return e.Err.Error() + " in " + e.Dir }
+
+// Unwrap returns Err.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// lost returns the error of following an evaluation that Redis has lost, with the command that
+// submits it again.
+func (f *Connection) lost(o collect.Outcome, err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation): // between two reads, before anything was collected
+		err = fmt.Errorf("redis has lost %w; what was recorded before is", err)
+	case !errors.Is(err, results.ErrNoEvaluation):
+		return f.Failure(err)
+	}
+	return exitcode.With(exitcode.Unreachable, &LostError{f.FolderOf(o.Record), err})
+}
+
+// ended returns the error for an evaluation that ended before all its runs had; nil for any other.
+func (f *Connection) ended(o collect.Outcome) error {
+	switch {
+	case o.Cancelled:
+		return o.CancelledError("they are in " + f.FolderOf(o.Record))
+	case o.Known != nil:
+		return nil
+	case o.Early():
+		return o.StoppedError(f.Again, f.Again)
+	}
+	return nil
+}
+
+// Failure gives an error of package collect its exit code and message.
+func (f *Connection) Failure(err error) error {
+	var interrupted *collect.InterruptedError
+	if errors.As(err, &interrupted) && interrupted.Cause == nil {
+		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s of %s runs of %s are in %s, the rest in Redis",
+			wording.Count(interrupted.Ended), wording.Count(interrupted.Planned), interrupted.Record.ID, f.FolderOf(interrupted.Record)))
+	}
+	return Coded(err)
+}
+
+// Coded gives an error of package collect its exit code.
+func Coded(err error) error {
+	_, coded := exitcode.Of(err)
+	var interrupted *collect.InterruptedError
+	var unpriced *collect.UnpricedError
+	switch {
+	case coded, errors.Is(err, context.Canceled):
+		return err
+	case collect.IsEnding(err):
+		return exitcode.With(exitcode.RunsFailed, err)
+	case errors.As(err, &interrupted):
+		return exitcode.With(exitcode.Interrupted, err)
+	case errors.As(err, &unpriced):
+		return exitcode.Usagef("%w; remove budget", err)
+	}
+	return outdir.StoreError(err)
+}
+
+// Unknown returns the error for an id that Redis does not know.
+func (f *Connection) Unknown(ctx context.Context, id eval.ID) error {
+	known, err := f.Store.Evaluations(ctx)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	err = fmt.Errorf("%s: %w", id, store.ErrNoEvaluation)
+	if near := wording.Nearest(string(id), names); near != "" {
+		return exitcode.Usagef("%w; did you mean %s?", err, near)
+	}
+	return exitcode.Usagef("%w; `evalfleet status` lists those that there are", err)
+}

@@ -1,0 +1,26 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/results"
+)
+
+// An evaluation that was being collected is lost, whichever read of Redis notices it first.
+func TestLostWhileCollecting(t *testing.T) {
+	t.Parallel()
+	f := &Connection{Dir: "out"}
+	for _, cause := range []error{results.ErrNoEvaluation, store.ErrNoEvaluation} {
+		err := f.lost(collect.Outcome{Record: record.Evaluation{ID: "ev-a"}}, fmt.Errorf("ev-a: %w", cause))
+		var lost *LostError
+		if code, _ := exitcode.Of(err); code != exitcode.Unreachable || !errors.As(err, &lost) || lost.Dir != "out" {
+			t.Errorf("%v: got %v with code %d, want a LostError of out with code %d", cause, err, code, exitcode.Unreachable)
+		}
+	}
+}

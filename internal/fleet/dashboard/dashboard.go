@@ -1,0 +1,130 @@
+// Package dashboard connects the pages of package web with a fleet's Redis or an output folder:
+// what they show, what they may change, and the evaluations that are sent to them. It serves them.
+//
+// It reads no command lines: connections, accounts and addresses are passed in.
+package dashboard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/web"
+)
+
+// closeTime is how long answers in progress have to end after a stop.
+const closeTime = 3 * time.Second
+
+// Dashboard holds the pages, and what they show.
+type Dashboard struct {
+	web.Config
+	Start   string      // path of the first page
+	Changes bool        // people may change evaluations and submit them
+	TLS     *tls.Config // nil: http
+}
+
+// ShowFleet makes the pages show a fleet's evaluations, and reports from their results stores.
+func (d *Dashboard) ShowFleet(f *fleet.Connection) {
+	d.steer(f, "")
+	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
+		reader, _, _, err := f.Reader(ctx, id)
+		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // not here
+			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
+		}
+		return reader, err
+	}
+}
+
+// ShowFolder makes the pages show an output folder. storeIn finds its results store. only is the
+// folder's evaluation, if the store has others, too.
+func (d *Dashboard) ShowFolder(dir string, storeIn func() (url string, only eval.ID, err error)) {
+	d.Folder = &web.Folder{
+		Open: func(ctx context.Context) (results.Reader, error) {
+			url, only, err := storeIn()
+			if err != nil {
+				return nil, err
+			}
+			reader, _, err := outdir.ReadStore(ctx, url, only)
+			return reader, err
+		},
+		Status: func(of results.Listed) record.Status { return fleet.StatusInFolder(dir, of) },
+	}
+	d.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) { return d.Folder.Open(ctx) }
+}
+
+// ShowRun makes the pages of an output folder show the run in it, through its Redis.
+func (d *Dashboard) ShowRun(f *fleet.Connection) { d.steer(f, f.Dir) }
+
+// steer makes the pages show a Redis, and change it if that is allowed. dir is the folder of the
+// run that the Redis belongs to, if any.
+func (d *Dashboard) steer(f *fleet.Connection, dir string) {
+	d.Store, d.Limits = f.Store, f.Limits()
+	if d.Changes {
+		d.Actions = fleet.Actions{Connection: f, Folder: dir}
+	}
+}
+
+// Exposed reports whether anyone on other machines can see the pages at an address. That is so if
+// the pages have no login and the address is not a loopback address.
+func (d *Dashboard) Exposed(address net.Addr) bool {
+	at, ok := address.(*net.TCPAddr)
+	return d.Accounts == nil && (!ok || !at.IP.IsLoopback())
+}
+
+// Serve serves the pages until ctx ends, which is not an error, and closes the listener. It passes
+// their address to begun first.
+func (d *Dashboard) Serve(ctx context.Context, listener net.Listener, begun func(address string)) error {
+	pages := web.New(d.Config)
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	server.RegisterOnShutdown(pages.End)
+	ended := make(chan error, 1)
+	scheme, accepts := "http", listener
+	if d.TLS != nil {
+		scheme, accepts = "https", tls.NewListener(listener, d.TLS)
+	}
+	go func() { ended <- server.Serve(accepts) }()
+	begun(fmt.Sprintf("%s://%s%s", scheme, listener.Addr(), d.Start))
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// PrometheusURL checks the address of a Prometheus. asynqmon's page contains it, so it must not
+// have a password. An empty address means that there is none.
+func PrometheusURL(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", errors.New("want a URL such as http://127.0.0.1:9090")
+	}
+	if u.User != nil {
+		return "", errors.New("must not contain a user or password, because users of the pages can read it")
+	}
+	return u.String(), nil
+}

@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/telemetry/notify"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+)
+
+// An evaluation that ended early sends one event, even if calls in flight end or fail after its
+// report was written. A different end sends another, which says why.
+func TestEarlyEndIsToldOnce(t *testing.T) {
+	t.Parallel()
+	told := make(chan notify.Event, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var event notify.Event
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		told <- event
+	}))
+	defer receiver.Close()
+	notifier, err := notify.New(receiver.URL, "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Endings{notifier: notifier, fleet: &Connection{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop()}}
+	tell := func(pairs, succeeded, failed int) {
+		t.Helper()
+		o := collect.Outcome{
+			Record: record.Evaluation{ID: "ev-a", Name: "until"}, Planned: 20, Stopped: record.StoppedByUntil,
+			Known: &results.Known{Best: []string{"a"}, Candidates: 2, Confidence: 0.95, Pairs: pairs},
+		}
+		built := &report.Report{Phases: []results.PhaseCounts{{Succeeded: succeeded, Failed: failed}}}
+		if err := e.tell(t.Context(), o, built, record.Result{At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(5, 10, 0)
+	tell(5, 10, 0)
+	tell(5, 11, 1)
+	if len(told) != 1 {
+		t.Fatalf("told %d times, want once", len(told))
+	}
+	first := <-told
+	if first.Type != notify.Completed || first.Data.Why == "" || first.Data.Runs.Succeeded != 10 {
+		t.Errorf("told %+v, want 10 runs, and why it ended", first)
+	}
+	tell(8, 16, 1)
+	if len(told) != 1 {
+		t.Fatalf("told %d times of another end, want once", len(told))
+	}
+	if second := <-told; second.Type != notify.Failed || second.Data.Why == first.Data.Why {
+		t.Errorf("told %+v, want an event that says what is known now", second)
+	}
+}

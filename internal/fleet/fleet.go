@@ -1,0 +1,166 @@
+// Package fleet gives commands and pages access to evaluations in the Redis of a fleet: it submits,
+// collects, steers and reads them. Package local runs an evaluation in one process instead.
+//
+// It does not read command lines: connections, folders and results stores that this user may open
+// are passed in.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Connection is a connection to a fleet's Redis, with the places for the results of its
+// evaluations.
+type Connection struct {
+	Client redis.UniversalClient
+	Store  *store.Store
+	// Retry selects the failed runs that a submission retries; nil: none.
+	Retry func(enqueue.Recorded) bool
+	// Waits means that this process collects what it submits.
+	Waits bool
+	// Again is the command that submits the evaluation again.
+	Again string
+	// Dir is the output folder; empty: each evaluation's default one.
+	Dir string
+	// Place says where files outside the output folder are written.
+	Place results.Place
+	// SinkURL is the results store as the user named it, with its password; empty: the one in the
+	// record.
+	SinkURL string
+	Allowed Stores
+	Screen  plain.Screen // shows progress
+	Log     zerolog.Logger
+}
+
+// Collector collects evaluations, each into the results store of its output folder.
+func (f *Connection) Collector() *collect.Fleet {
+	return &collect.Fleet{
+		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
+		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return exitcode.With(exitcode.Usage, err) },
+		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) },
+	}
+}
+
+// Enqueuer submits and steers evaluations.
+func (f *Connection) Enqueuer() *enqueue.Enqueuer { return f.Collector().Enqueuer() }
+
+// Limits administers the limits of evaluations.
+func (f *Connection) Limits() *ratelimit.Admin { return f.Collector().Limits() }
+
+// View returns the fleet for use by package view.
+func (f *Connection) View() view.Fleet { return view.Fleet{Store: f.Store, Limits: f.Limits()} }
+
+// FolderOf returns the output folder of an evaluation.
+func (f *Connection) FolderOf(r record.Evaluation) string {
+	return cmp.Or(f.Dir, outdir.Default(r.Name, r.ID))
+}
+
+// Open opens the results store of an evaluation and holds its output folder.
+func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+	named, err := f.Allowed.Of(r)
+	if err != nil {
+		return nil, exitcode.With(exitcode.Usage, err)
+	}
+	out, err := outdir.Open(f.FolderOf(r))
+	if err != nil {
+		return nil, err
+	}
+	url := cmp.Or(f.SinkURL, named)
+	if _, err := os.Stat(out.Path(outdir.ResultsFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+		out.Undo()
+		_ = out.Close()
+		return nil, elsewhere(r)
+	}
+	sink, err := out.OpenStore(ctx, url)
+	if err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	return outdir.Store{Sink: sink, Folder: out}, nil
+}
+
+// ErrElsewhere means that the results of an evaluation are in an output folder that was not named.
+var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherSink)
+
+// elsewhere returns the error for an evaluation whose results are in another results store.
+func elsewhere(r record.Evaluation) error { return exitcode.Usagef("%s: %w", r.ID, ErrElsewhere) }
+
+// watch shows an evaluation's progress until the function that it returns is called.
+func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
+	watch := plain.NewProgress(f.Screen, r)
+	ctx, stop := context.WithCancel(context.Background())
+	var shown sync.WaitGroup
+	shown.Go(func() { watch.Show(ctx) })
+	return watch, func() {
+		stop()
+		shown.Wait()
+	}
+}
+
+// Reader opens the results store of an evaluation in Redis for reading.
+func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID, string, error) {
+	r, err := f.Store.Evaluation(ctx, id)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Usage, err)
+	}
+	dir := f.FolderOf(r)
+	url, err := f.Allowed.Of(r)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Usage, err)
+	}
+	if url == "" {
+		url = filepath.Join(dir, outdir.ResultsFile)
+		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+			return nil, "", "", elsewhere(r)
+		}
+	}
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
+	}
+	return reader, id, dir, nil
+}
+
+// ErrForeignStore means that an evaluation in Redis names a results store that the local user
+// has not named. Anyone who may enqueue can write that name, and opening the store would give
+// it this user's password.
+var ErrForeignStore = errors.New("its results store is not allowed here")
+
+// Stores lists the results stores that evaluations in Redis may name, in the form of
+// folder.SavedURL.
+type Stores []string
+
+// Of returns the results store that an evaluation's record names; empty: none. The error is
+// ErrForeignStore if the store is not in a.
+func (a Stores) Of(r record.Evaluation) (string, error) {
+	if r.SinkURL == "" {
+		return "", nil
+	}
+	if saved, err := outdir.SavedURL(r.SinkURL); err == nil && slices.Contains(a, saved) {
+		return r.SinkURL, nil
+	}
+	return "", fmt.Errorf("%s: %w: %q", r.ID, ErrForeignStore, outdir.PublicURL(r.SinkURL))
+}

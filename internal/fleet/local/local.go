@@ -1,0 +1,150 @@
+// Package local runs an evaluation on this machine, in one process: it submits the evaluation,
+// works on it, drains the results into the output folder and ends it. Without a Redis it starts
+// one for itself. It parses no flags and opens no providers.
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/telemetry/eventlog"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/worker"
+	"github.com/evalfleet/evalfleet/worker/observe"
+)
+
+// Config says what to run and how.
+type Config struct {
+	Submission *config.Submission
+	Record     record.Evaluation // of the submission, as enqueue.Plan returns it
+	// Worker executes the runs. Without a Client, an embedded Redis is started.
+	Worker   worker.Config
+	Place    results.Place               // of files; Dir is the output folder
+	StoreURL string                      // of the results store; empty: results.db in the folder
+	Retry    func(enqueue.Recorded) bool // failed runs to retry; nil: none
+
+	Owner  outdir.Owner // seals the folder's resume.json
+	FailOn string       // which failures make the command fail, for resume.json
+	Resume string       // the command that resumes after an interruption
+	Again  string       // the command that submits the evaluation again
+
+	Screen plain.Screen // shows progress
+	// Conclude ranks and writes files, once every run has ended or the evaluation was ended early.
+	Conclude func(context.Context, results.Reader) error
+}
+
+// job is one call of Run.
+type job struct {
+	Config
+	id eval.ID
+}
+
+// Run runs the evaluation and returns when it has ended. If it is interrupted, it keeps finished
+// work and its error says how to resume. An evaluation that ends early is an error of package
+// collect.
+func Run(ctx context.Context, c Config) (err error) {
+	j := &job{c, c.Record.ID}
+	out, err := outdir.Open(j.Place.Dir)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	sink, err := out.OpenStore(ctx, j.StoreURL)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	if err := collect.Put(ctx, sink, j.Record, j.Submission.Evaluation, j.Submission.Texts); err != nil {
+		return outdir.StoreError(err)
+	}
+	if len(j.Record.Phases) == 0 { // only votes: no model is asked
+		if err := sink.Finish(ctx, j.id, time.Now()); err != nil {
+			return outdir.StoreError(err)
+		}
+		return j.Conclude(ctx, sink)
+	}
+	if err := j.saveResumption(); err != nil {
+		return outdir.Failed(err)
+	}
+	own := j.Worker.Client == nil
+	var more collect.Unrecorded
+	var rest *results.Rest
+	if own {
+		if rest, err = j.openRest(ctx, out, sink); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, rest.Close()), err) }()
+		var end func()
+		if j.Worker.Client, end, err = j.embedded(); err != nil {
+			return err
+		}
+		defer end()
+		begun, openErr := j.openBegun(ctx, out, sink)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, begun.Close()), err) }()
+		more.Begun = begun.Between
+		j.Worker.Observer = observe.Join(j.Worker.Observer, observe.Observer{Begun: begun.Note})
+		if err := j.remember(ctx, j.Worker.Client, sink, begun); err != nil {
+			return err
+		}
+	}
+
+	events, err := eventlog.OpenOwn(out.Path(outdir.EventsFile))
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, events.Close()), err) }()
+	j.Worker.Cache, j.Worker.Observer = sink, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
+	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, sink); err != nil {
+		return err
+	}
+
+	if own && j.Submission.Settings.Budget() > 0 {
+		spending, openErr := outdir.OpenSpent(out.Path(outdir.SpentFile), j.id, more.Spent)
+		if openErr != nil {
+			return exitcode.With(exitcode.Unreachable, openErr)
+		}
+		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, spending.Close()), err) }()
+		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
+	}
+
+	ended := j.work(ctx, j.Worker, sink, rest, j.Record, more)
+	if ended != nil && !collect.IsEnding(ended) {
+		return ended
+	}
+	return cmp.Or(ended, j.Conclude(context.WithoutCancel(ctx), sink))
+}
+
+// saveResumption writes what is needed to resume the job.
+func (j *job) saveResumption() error {
+	e := j.Submission.Evaluation
+	r := outdir.Resumption{
+		Evaluation: j.id, Providers: map[string]catalog.Entry{},
+		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn, Redis: j.Worker.Client != nil,
+		Out: j.Place.Out, Data: j.Place.Data, Input: j.Place.Input, CSV: j.Place.CSV, Outs: j.Place.Outs,
+	}
+	for _, judge := range j.Submission.Settings.Everyone(e) {
+		r.Providers[judge.Provider] = j.Submission.Providers[judge.Provider]
+	}
+	var err error
+	if r.Sink, err = outdir.SavedURL(j.StoreURL); err != nil {
+		return err
+	}
+	if err := errors.Join(j.Owner.NoteStore(j.StoreURL), j.Owner.Seal(&r)); err != nil {
+		j.Worker.Log.Debug().Err(err).Msg("resume.json is not sealed: resuming will ask about addresses")
+	}
+	return r.Save(j.Place.Dir)
+}

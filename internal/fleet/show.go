@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view/show"
+)
+
+// Run collects what Redis and the results store know of a run. own, unless empty, is the own id of
+// a listed run or a prompt, which replaces the position in id.
+func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run, error) {
+	e, err := s.find(ctx, id.Evaluation)
+	if err != nil {
+		return nil, err
+	}
+	if e.Sink != nil {
+		defer e.Sink.Close()
+	}
+	if own != "" {
+		if id, err = listed(e, own); err != nil {
+			return nil, err
+		}
+	}
+	run, err := e.Run(ctx, id.Phase, id.Index)
+	if errors.Is(err, show.ErrUnknown) {
+		return nil, exitcode.Usagef("%w", err)
+	}
+	return run, exitcode.With(exitcode.Unreachable, err)
+}
+
+// listed returns the id of the listed run, or prompt, with an id of its own.
+func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
+	var known []string
+	for phase, kind := range plan.Phases(e.Asked) {
+		for index, id := range show.OwnIDs(e.Asked, kind) {
+			if id == own {
+				return eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}, nil
+			}
+			known = append(known, id)
+		}
+	}
+	if near := wording.Nearest(own, known); near != "" {
+		return id, exitcode.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
+	}
+	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or the id of a listed run or a prompt", own, e.ID)
+}
+
+// find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.
+func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
+	var from show.Source
+	defer func() {
+		if err != nil && from.Sink != nil {
+			_ = from.Sink.Close()
+		}
+	}()
+
+	if s.Dir != "" {
+		var newest eval.ID
+		if from.Sink, newest, err = s.ReadFolder(ctx); err != nil {
+			return nil, err
+		}
+		id = cmp.Or(id, newest)
+	}
+
+	id = cmp.Or(id, s.Only)
+	if redis := s.Fleet(ctx); redis != nil {
+		r, err := redis.Store.WithChoices(ctx, id)
+		switch {
+		case err == nil:
+			from.Store, from.Limits, from.Record = redis.Store, redis.Limits(), r
+			if from.Sink == nil {
+				from.Sink = s.sink(ctx, r)
+			}
+		case !errors.Is(err, store.ErrNoEvaluation):
+			return nil, exitcode.With(exitcode.Unreachable, err)
+		case from.Sink == nil:
+			return nil, redis.Unknown(ctx, id)
+		}
+	}
+
+	e, err := show.Open(ctx, id, from)
+	if errors.Is(err, results.ErrNoEvaluation) {
+		return nil, exitcode.Usagef("%w", err)
+	}
+	return e, exitcode.With(exitcode.Unreachable, err)
+}

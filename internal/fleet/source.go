@@ -1,0 +1,151 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
+	"github.com/evalfleet/evalfleet/internal/results"
+)
+
+// Source is where evaluations are read from: a Redis, and the results stores that this machine can
+// read. For an output folder, it is the Redis of the active run there, if any, and the folder's
+// results store. A Source must not be used by several goroutines at once.
+type Source struct {
+	Dir       string  // the folder; empty: none was named
+	Only      eval.ID // the evaluation; empty: all
+	OutDir    string  // the output folder that was also named; may be empty
+	Namespace string
+	// Redis is the connection to the fleet; nil for a folder.
+	Redis *Connection
+	// StoreIn finds the folder's results store. only is the folder's evaluation, if the store has
+	// others, too.
+	StoreIn func() (url string, only eval.ID, err error)
+	// Connect opens the embedded Redis of the run in the folder.
+	Connect func(ctx context.Context, url string) (redis.UniversalClient, error)
+	Log     zerolog.Logger
+
+	address string // of the embedded Redis that Redis is connected to
+}
+
+// ReadFolder opens the results of the folder and finds its evaluation.
+func (s *Source) ReadFolder(ctx context.Context) (results.Reader, eval.ID, error) {
+	url, only, err := s.StoreIn()
+	if err != nil {
+		return nil, "", err
+	}
+	return outdir.ReadStore(ctx, url, only)
+}
+
+// Close ends the connection.
+func (s *Source) Close() {
+	if s.Redis != nil {
+		_ = s.Redis.Client.Close()
+	}
+}
+
+// Fleet returns the connection to read from now. It is nil if no run is active in the folder, or
+// its Redis is unreachable: then its results store is the only source.
+func (s *Source) Fleet(ctx context.Context) *Connection {
+	if s.Dir == "" {
+		return s.Redis
+	}
+	address, err := embedded.Address(s.Dir)
+	if err == nil {
+		err = listens(ctx, address)
+	}
+	if err == nil && s.Redis != nil && address == s.address && s.Redis.Client.Ping(ctx).Err() == nil {
+		return s.Redis
+	}
+	s.Close()
+	s.Redis = nil
+	if err != nil {
+		return nil
+	}
+	client, err := s.Connect(ctx, address) // a file that a killed run left refuses
+	if err != nil {
+		return nil
+	}
+	s.Redis = &Connection{Client: client, Store: store.New(client, s.Namespace), Dir: s.Dir, Log: s.Log}
+	s.address = address
+	return s.Redis
+}
+
+// listens reports whether a server listens at an address, which a killed run may have left behind.
+// A client would retry repeatedly.
+func listens(ctx context.Context, address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", parsed.Host)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+// sink opens the results store of an evaluation for reading; nil if this machine cannot read it.
+func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
+	id, name := r.ID, r.Name
+	var at string
+	switch {
+	case s.Dir != "":
+		var err error
+		if at, _, err = s.StoreIn(); err != nil {
+			return nil
+		}
+	case r.SinkURL != "":
+		var err error
+		if at, err = s.Redis.Allowed.Of(r); err != nil {
+			s.Log.Warn().Err(err).Msg("skipping the results")
+			return nil
+		}
+	case s.OutDir != "":
+		at = filepath.Join(s.OutDir, outdir.ResultsFile)
+	default:
+		at = filepath.Join(outdir.Default(name, id), outdir.ResultsFile)
+	}
+
+	reader, err := results.OpenReadOnly(ctx, at)
+	if err != nil {
+		s.Log.Debug().Err(err).Msg("cannot read the results from here")
+		return nil
+	}
+
+	listed, err := reader.Evaluations(ctx)
+	if err != nil || !slices.ContainsFunc(listed, func(l results.Listed) bool { return l.ID == id }) {
+		_ = reader.Close()
+		return nil
+	}
+	return reader
+}
+
+// evaluations lists the evaluations of the source in Redis. It turns ErrNoEvaluation into a message
+// for the user.
+func (s *Source) evaluations(ctx context.Context, redis *Connection) ([]eval.ID, error) {
+	if s.Only == "" {
+		ids, err := redis.Store.Evaluations(ctx)
+		return ids, exitcode.With(exitcode.Unreachable, err)
+	}
+	switch _, err := redis.Store.Evaluation(ctx, s.Only); {
+	case errors.Is(err, store.ErrNoEvaluation):
+		return nil, redis.Unknown(ctx, s.Only)
+	case err != nil:
+		return nil, exitcode.With(exitcode.Unreachable, err)
+	}
+	return []eval.ID{s.Only}, nil
+}

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/view"
+)
+
+// Status reads the progress of a source's evaluations, repeatedly if they are watched.
+type Status struct {
+	source *Source
+	looks  *view.Looks
+}
+
+// NewStatus returns a Status for a source, which the caller closes.
+func NewStatus(s *Source) *Status {
+	looks := view.NewLooks(s.Log)
+	looks.Open = s.sink
+	return &Status{source: s, looks: looks}
+}
+
+// List reads the progress once. A run that has just ended, or was killed, is read from its folder.
+func (s *Status) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+	list := []view.Evaluation{}
+	var err error
+	if redis := s.source.Fleet(ctx); redis != nil {
+		list, err = s.inRedis(ctx, redis, now)
+	}
+	if s.source.Dir != "" && (err != nil || len(list) == 0) {
+		list, err = s.inFolder(ctx, now)
+	}
+	slices.SortFunc(list, func(a, b view.Evaluation) int { return a.Created.Compare(b.Created) })
+	return list, err
+}
+
+// inRedis reads one evaluation, or all that Redis knows.
+func (s *Status) inRedis(ctx context.Context, d *Connection, now time.Time) ([]view.Evaluation, error) {
+	ids, err := s.source.evaluations(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.looks.InRedis(ctx, d.View(), ids, now)
+	return list, exitcode.With(exitcode.Unreachable, err)
+}
+
+// inFolder reads the evaluations of an output folder when no Redis is reachable.
+func (s *Status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+	url, only, err := s.source.StoreIn()
+	if err != nil {
+		return nil, err
+	}
+	reader, _, err := outdir.ReadStore(ctx, url, only)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	list, err := s.looks.InFolder(ctx, reader, only, func(of results.Listed) record.Status { return StatusInFolder(s.source.Dir, of) }, now)
+	return list, exitcode.With(exitcode.Unreachable, err)
+}
+
+// StatusInFolder returns the status of an evaluation in an output folder when no Redis is
+// reachable.
+func StatusInFolder(dir string, of results.Listed) record.Status {
+	switch busy := outdir.InUse(dir); {
+	case !of.Cancelled.IsZero() && !busy:
+		return record.StatusCancelled
+	case !of.Finished.IsZero():
+		return record.StatusDone
+	case busy:
+		return view.StatusRunning
+	case of.Stopped != nil:
+		return view.StatusStopped
+	}
+	return view.StatusInterrupted
+}

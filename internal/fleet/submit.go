@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
+	"github.com/evalfleet/evalfleet/internal/results"
+)
+
+// Submit stores the evaluation, with the runs that its results store may have recorded before. lost
+// means that Redis had the evaluation and lost it.
+func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
+	public, err := results.Public(f.SinkURL)
+	if err != nil {
+		return enqueue.Receipt{}, outdir.StoreError(err)
+	}
+	e := s.Evaluation
+	id := e.ID()
+	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
+		return enqueue.Receipt{}, exitcode.With(exitcode.Usage, err)
+	}
+	var recorded results.Reader
+	stored, err := results.OpenReadOnly(ctx, cmp.Or(f.SinkURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)))
+	switch {
+	case err == nil:
+		recorded = stored
+		defer stored.Close()
+	case !errors.Is(err, results.ErrNoSink):
+		return enqueue.Receipt{}, outdir.StoreError(err)
+	}
+	sink, err := f.claim(ctx, e, id)
+	if err != nil {
+		return enqueue.Receipt{}, err
+	}
+	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: f.Retry, Lost: lost,
+	}, recorded)
+	if err != nil || !closed {
+		return receipt, Coded(err)
+	}
+
+	err = f.once(ctx, id) // results that wait in Redis were paid for as well
+	switch dir := f.FolderOf(record.Evaluation{ID: id, Name: e.Name}); {
+	case errors.Is(err, outdir.ErrInUse):
+		fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet: calls under a budget or daily quota start once it has collected the results of %s\n", dir, id)
+		return receipt, nil
+	case err != nil:
+		return receipt, fmt.Errorf("%s is submitted, but its results cannot be collected, and calls under its budget or daily quota wait for that: %w", id, err)
+	}
+	return receipt, nil
+}
+
+// claim creates the results store of an evaluation that this process is about to submit and to
+// collect, and returns the store's id. The evaluation's record has it from the beginning, so that
+// no other process begins to collect, however late this one does. The id is empty if another
+// process collects, or Redis has the evaluation already.
+func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
+	if !f.Waits {
+		return "", nil
+	}
+	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
+		return "", exitcode.With(exitcode.Unreachable, err)
+	}
+	sink, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
+	if err != nil {
+		return "", err
+	}
+	return sink.ID(), outdir.StoreError(sink.Close())
+}
+
+// Stay collects until the evaluation is complete, and submits it again if Redis has lost it. While
+// another process uses the output folder, such as a controller that collects the evaluation, Stay
+// waits. It returns the record of what was collected.
+func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
+	collector := f.Collector()
+	collector.Stops = true
+	var files *outdir.EarlyFiles
+	collector.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+		sink, err := f.Open(ctx, r)
+		files = &outdir.EarlyFiles{Reader: sink, ID: id, Place: f.Place, Log: f.Log}
+		files.Place.Dir = f.FolderOf(r)
+		return sink, err
+	}
+	collector.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
+	var outcome collect.Outcome
+	of := record.Evaluation{ID: id, Name: s.Evaluation.Name}
+	err := collect.Resubmitting(ctx, f.Log, id,
+		func(ctx context.Context) error {
+			return f.inTurn(ctx, of, func() (err error) { outcome, err = collector.Follow(ctx, id); return err })
+		},
+		func(ctx context.Context) error {
+			return f.inTurn(ctx, of, func() error { _, err := f.Submit(ctx, s, true); return err })
+		})
+	return outcome.Record, cmp.Or(f.Failure(err), f.ended(outcome))
+}
+
+// folderTime is the interval at which inTurn checks whether an output folder is still in use.
+const folderTime = time.Second
+
+// inTurn calls do as soon as no other process uses the output folder of an evaluation.
+func (f *Connection) inTurn(ctx context.Context, of record.Evaluation, do func() error) error {
+	dir, said := f.FolderOf(of), false
+	for {
+		err := do()
+		if !errors.Is(err, outdir.ErrInUse) {
+			return err
+		}
+
+		if !said {
+			fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet; waiting until it has collected the results\n", dir)
+			said = true
+		}
+		for errors.Is(err, outdir.ErrInUse) {
+			if outage.Pause(ctx, folderTime) != nil {
+				return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted while waiting for output folder %s; %s stays in Redis", dir, of.ID))
+			}
+			err = free(dir)
+		}
+	}
+}
+
+// free returns folder.ErrInUse if another process uses an output folder.
+func free(dir string) error {
+	out, err := outdir.Open(dir)
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// Unserved returns a warning that names the judges' providers that no live worker can call, because
+// no worker has their key or address. Their runs wait for one. It is empty if there are none.
+func (f *Connection) Unserved(ctx context.Context, s *config.Submission) string {
+	offered, err := f.Store.Offered(ctx)
+	if err != nil {
+		f.Log.Warn().Err(err).Msg("cannot determine whether a worker can call the judges")
+		return ""
+	}
+	var unserved []string
+	for _, judge := range s.Settings.Everyone(s.Evaluation) {
+		if !slices.Contains(offered, judge.Provider) && !slices.Contains(unserved, judge.Provider) {
+			unserved = append(unserved, judge.Provider)
+		}
+	}
+	if len(unserved) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no live worker can call %s: runs wait for a worker that has its key (and its address, if it is not built in)", strings.Join(unserved, " or "))
+}

@@ -1,0 +1,82 @@
+package outdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
+)
+
+// Export writes an evaluation's files, but not its report, to place. again is the command that
+// writes them again; the error names it. Unless the error's code is exitcode.Unreachable, only
+// answers are missing, and another place may work for them.
+func Export(ctx context.Context, place results.Place, reader results.Reader, r *report.Report, again string) (results.Exported, error) {
+	done, err := results.Export(ctx, place, reader, r.Evaluation.ID, r.Rankings())
+	unwritten := exportError(err, again)
+	if code, _ := exitcode.Of(unwritten); code == exitcode.Unreachable {
+		return done, unwritten
+	}
+	if err := WriteLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
+		return done, exportError(err, again)
+	}
+	return done, unwritten
+}
+
+// exportError returns the error for files that could not be written. The results are safe in the
+// results store; an answer may only need another place.
+func exportError(err error, again string) error {
+	if err == nil {
+		return nil
+	}
+	var unwritten *results.AnswerError
+	failed := fmt.Errorf("%w\nthe results are safe; fix this, then write the files with: %s", err, again)
+	if errors.As(err, &unwritten) {
+		return Failed(failed)
+	}
+	return exitcode.With(exitcode.Unreachable, failed)
+}
+
+// The formats of reports and comparisons.
+const (
+	HTML     = "html"
+	JSON     = "json"
+	Markdown = "md"
+)
+
+// Forms is a report, or a comparison of several evaluations.
+type Forms interface {
+	WriteHTML(io.Writer) error
+	WriteJSON(io.Writer) error
+	WriteMarkdown(io.Writer) error
+}
+
+// WriteForms writes a report or a comparison to dir, as one file called name for each of the
+// formats, and returns their paths: HTML first, then JSON and Markdown. It ignores other formats.
+func WriteForms(dir, name string, of Forms, formats ...string) (paths []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, Failed(fmt.Errorf("write %s: %w", name, err))
+	}
+	defer root.Close()
+	for _, form := range []struct {
+		format string
+		write  func(io.Writer) error
+	}{{HTML, of.WriteHTML}, {JSON, of.WriteJSON}, {Markdown, of.WriteMarkdown}} {
+		if !slices.Contains(formats, form.format) {
+			continue
+		}
+		file := name + "." + form.format
+		if err := results.WriteFile(root, file, form.write); err != nil {
+			return paths, exitcode.With(exitcode.Unreachable, err)
+		}
+		paths = append(paths, filepath.Join(dir, file))
+	}
+	return paths, nil
+}

@@ -1,0 +1,234 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redisx/batch"
+)
+
+// client is the Redis client that asynq's servers get. asynq runs all its scripts with
+// redis.Script.Run, which sends EvalSha and, after NOSCRIPT, Eval.
+type client struct {
+	redis.UniversalClient
+	gate *Gate
+}
+
+func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	if isPull(keys) {
+		return c.pull(ctx)
+	}
+	if task, ok := endedTask(keys); ok {
+		script, known := c.gate.endings.script(sha)
+		if !known {
+			// asynq responds to this with Eval, which reveals the script's text.
+			cmd := redis.NewCmd(ctx)
+			cmd.SetErr(redis.ErrNoScript)
+			return cmd
+		}
+		return c.end(ctx, script, task, keys, args)
+	}
+	if listsLapsed(keys) {
+		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
+			return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		})
+	}
+	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+}
+
+func (c client) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+	if isPull(keys) {
+		return c.pull(ctx)
+	}
+	if task, ok := endedTask(keys); ok {
+		return c.end(ctx, c.gate.endings.learn(source, keys), task, keys, args)
+	}
+	if listsLapsed(keys) {
+		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
+			return c.UniversalClient.Eval(ctx, source, keys, args...)
+		})
+	}
+	return c.UniversalClient.Eval(ctx, source, keys, args...)
+}
+
+func (c client) pull(ctx context.Context) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	if message, ok := c.gate.pull(ctx); ok {
+		cmd.SetVal(message)
+	} else {
+		cmd.SetErr(redis.Nil)
+	}
+	return cmd
+}
+
+// lapsed answers asynq's query for tasks with an expired lease, by querying each served queue.
+// Tasks of other workers pass no guard. A task whose end could not be written still belongs to this
+// worker, and only its own server returns it.
+func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
+	answer := redis.NewCmd(ctx)
+	var all []any
+	for _, q := range c.gate.served() {
+		own := slices.Clone(args)
+		for i, arg := range own {
+			if arg == keysOf(Served).task {
+				own[i] = q.keys.task
+			}
+		}
+		tasks, err := ask([]string{q.keys.lease}, own).Slice()
+		if err != nil {
+			answer.SetErr(err)
+			return answer
+		}
+		all = append(all, tasks...)
+	}
+	answer.SetVal(all)
+	return answer
+}
+
+// end runs one of asynq's endings behind the guard, together with those of other tasks that end in
+// the same way at the same time. If one fails, asynq tries it again with the context of the first
+// attempt, which it has cancelled. So end ignores the context.
+//
+// A task that was pulled again meanwhile goes back to its queue instead.
+func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
+	ctx, key := context.WithoutCancel(ctx), keys[task-1]
+	cmd := redis.NewCmd(ctx)
+	cmd.SetVal("OK")
+	result, again := c.gate.hands.ending(key)
+	if !again {
+		answer, err := c.write(ctx, script, task, keys, args, result)
+		if err != nil {
+			cmd.SetErr(err)
+			return cmd
+		}
+		cmd.SetVal(answer)
+	}
+
+	for !c.gate.hands.ended(key) {
+		if err := c.giveBack(ctx, key); err != nil {
+			c.gate.hands.repeated(key) // still, for the next attempt
+			cmd.SetErr(err)
+			return cmd
+		}
+	}
+	return cmd
+}
+
+// write sends an ending with the guard's arguments, and returns asynq's answer.
+func (c client) write(ctx context.Context, script *redis.Script, task int, keys []string, args []any, result []byte) (any, error) {
+	guarded := append(append(make([]any, 0, len(args)+3), args...), result, task, c.gate.config.Owner)
+	if delays(keys) {
+		due, _ := guarded[dueArgument].(int64)
+		guarded[dueArgument] = max(0, time.Until(time.Unix(due, 0))).Microseconds()
+	}
+	queue, _, _ := strings.Cut(keys[task-1], "}:t:")
+	answer, err := c.gate.endings.of(alike{script, queue, len(keys), len(guarded)}).
+		Do(ctx, batch.Call{Keys: keys, Args: guarded})
+	if failed, ok := answer.(error); ok {
+		err = failed
+	}
+	return answer, err
+}
+
+// giveBack returns a task, by its key, to the queue it was pulled from.
+func (c client) giveBack(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	queue, id, _ := strings.Cut(strings.TrimPrefix(key, asynqKeys+"{"), "}:t:")
+	if _, err := giveBack(ctx, c.gate.redis, keysOf(queue), []held{{id, c.gate.config.Owner}}); err != nil {
+		return err
+	}
+	c.gate.Filled(queue)
+	return nil
+}
+
+// Subscribe subscribes to the channel on which asynq cancels tasks.
+func (c client) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	named := make([]string, len(channels))
+	for i, channel := range channels {
+		named[i] = c.gate.config.Prefix + channel
+	}
+	return c.UniversalClient.Subscribe(ctx, named...)
+}
+
+// HSet keeps a task's result, as asynq's ResultWriter writes it, until the task ends. The guard
+// then writes it with the ending, if the task still belongs to this worker. If it was written at
+// once, it would cost a command, and could recreate the key of a task that another worker has
+// ended.
+func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntCmd {
+	result, ok := writtenResult(key, values)
+	if !ok {
+		return c.UniversalClient.HSet(ctx, key, values...)
+	}
+	c.gate.hands.put(key, result)
+	cmd := redis.NewIntCmd(ctx)
+	cmd.SetVal(1)
+	return cmd
+}
+
+// endings holds asynq's scripts that end a task, each with the guard in front, and the batches in
+// which they are sent.
+type endings struct {
+	redis redis.UniversalClient
+
+	mu      sync.RWMutex             // guards all below
+	guarded map[string]*redis.Script // by the hash of asynq's script
+	batches map[alike]*batch.Batcher[batch.Call, any]
+}
+
+// alike identifies endings that can share a script.
+type alike struct {
+	script     *redis.Script
+	queue      string // with its keys in one slot
+	keys, args int
+}
+
+func (e *endings) script(sha string) (*redis.Script, bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	script, ok := e.guarded[sha]
+	return script, ok
+}
+
+// learn makes the script that is sent in place of one of asynq's, which has these keys.
+func (e *endings) learn(source string, keys []string) *redis.Script {
+	hash := redis.NewScript(source).Hash()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.guarded[hash] != nil:
+	case hash == doneHash:
+		e.guarded[hash] = doneScript
+	case delays(keys):
+		e.guarded[hash] = batch.Script(guardSource + delaySource + source)
+	default:
+		e.guarded[hash] = batch.Script(guardSource + source)
+	}
+	return e.guarded[hash]
+}
+
+// of returns the batcher of endings that go together.
+func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
+	e.mu.RLock()
+	b := e.batches[which]
+	e.mu.RUnlock()
+	if b != nil {
+		return b
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b = e.batches[which]; b == nil {
+		b = batch.New(batch.Config{Most: endAtOnce, Pause: endPause, Enough: endEnough}, func(tasks []batch.Call) ([]any, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+			defer cancel()
+			return batch.Run(ctx, e.redis, which.script, tasks)
+		})
+		e.batches[which] = b
+	}
+	return b
+}

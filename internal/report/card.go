@@ -1,0 +1,155 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// cardCandidates is how many candidates a card lists.
+const cardCandidates = 5
+
+// CardOptions are the options of WriteCard.
+type CardOptions struct {
+	TextOptions
+	Page    string // path of the report
+	Beside  int    // number of files beside it
+	Details string // command that prints all tables
+}
+
+// WriteCard writes the result in some 15 lines: the leader, whether the judges can be relied on, the cost, and the
+// path of the report. The output is safe to print on a terminal and fits the width as that of WriteText does.
+func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
+	options.TextOptions = options.withDefaults()
+	out := lines.New(w, options.Width, options.Colour)
+	out.Heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
+	out.Line(r.Headline())
+	out.Blank()
+	if s, ok := r.cardTable(); ok {
+		s.table.Write(out)
+		for _, line := range s.lines {
+			out.Line(line)
+		}
+		out.Blank()
+	}
+
+	if t := r.Reliance(); t != nil {
+		out.Entry("Trust", t.String(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
+	}
+	if words := r.enough(); words != "" {
+		out.Entry("Enough?", words, lines.Plain)
+	}
+	out.Entry("Runs", r.runWords(), lines.Plain)
+	u := r.total()
+	out.Entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), lines.Plain)
+	if budget := r.budget(); budget != "" {
+		out.Entry("Budget", budget, lines.Plain)
+	}
+	if why := r.Evaluation.Stopped; why != nil {
+		colour := lines.Red
+		if r.known() {
+			colour = lines.Green
+		}
+		out.Entry("Stopped", harmless.Line(why.String()), colour)
+	}
+
+	if n := len(r.Notes()); n > 0 {
+		out.Entry("Notes", wording.Count(n)+" to read in the report before you rely on this", lines.Plain)
+	}
+	if options.Page != "" {
+		out.Path("Report", options.Page)
+	}
+	if options.Beside > 0 {
+		out.Entry("Files", wording.Counted(options.Beside, "more file")+" beside the report", lines.Plain)
+	}
+	if options.Details != "" {
+		out.Path("Details", options.Details)
+	}
+	return out.Flush()
+}
+
+// cardTable returns the top of the ranking, or the answers or panel means if the evaluation asks for nothing else. ok
+// is false if there is nothing to rank.
+func (r *Report) cardTable() (s section, ok bool) {
+	switch {
+	case r.ListedOnly():
+		return r.listedSection(), true
+	case r.PanelOnly():
+		return r.panelMeans(cardCandidates), true
+	case len(r.Groups) == 0:
+		return section{}, false
+	case len(r.Groups) > 1:
+		t := lines.Table{{Head: "first of each group", Flexible: true}, {Head: "candidates", Right: true}}
+		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
+			t.Add(harmless.Line(g.Ranked[0].Name), wording.Count(len(g.Ranked)))
+		}
+		s = section{table: t}
+		if hidden := len(r.Groups) - cardCandidates; hidden > 0 {
+			s.lines = []string{wording.Counted(hidden, "more group") + " in the report."}
+		}
+		return s, true
+	}
+
+	group := r.Groups[0]
+	shown := min(cardCandidates, len(group.Ranked))
+	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
+	if r.Verdicts > 0 {
+		t = append(t, lines.Heads("win rate")...)
+	}
+	if r.abilities() {
+		t = append(t, lines.Heads("P(best)")...)
+	}
+	if r.Scored > 0 {
+		t = append(t, lines.Heads("mean")...)
+	}
+	for _, c := range group.Ranked[:shown] {
+		cells := []string{r.ranks(c), harmless.Line(c.Name)}
+		if r.Verdicts > 0 {
+			cells = append(cells, percent(c.WinRate()))
+		}
+		if r.abilities() {
+			cells = append(cells, probability(c.Best))
+		}
+		if r.Scored > 0 {
+			cells = append(cells, mean(c.Overall))
+		}
+		t.Add(cells...)
+	}
+
+	s = section{table: t}
+	if hidden := len(group.Ranked) - shown; hidden > 0 {
+		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
+	} else if r.abilities() {
+		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
+	}
+
+	return s, true
+}
+
+// runWords returns how many runs succeeded, failed (by class), were cancelled or have no result yet, in words.
+func (r *Report) runWords() string {
+	planned, succeeded, failed, cancelled := r.runs()
+	words := []string{fmt.Sprintf("%s of %s succeeded", wording.Count(succeeded), wording.Count(planned))}
+	if failed > 0 {
+		var classes []string
+		for _, f := range r.Failures {
+			classes = append(classes, fmt.Sprintf("%s %s", f.Class, wording.Count(f.Runs)))
+		}
+		words = append(words, wording.Count(failed)+" failed ("+strings.Join(classes, ", ")+")")
+	}
+	missing := planned - succeeded - failed - cancelled
+	if r.cancelled() {
+		cancelled, missing = cancelled+missing, 0
+	}
+	if cancelled > 0 {
+		words = append(words, wording.Count(cancelled)+" cancelled")
+	}
+	if missing > 0 {
+		words = append(words, wording.Count(missing)+" without a result yet")
+	}
+	return strings.Join(words, ", ")
+}

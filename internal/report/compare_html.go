@@ -1,0 +1,169 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// comparedMarks is how many evaluations the plot draws.
+const comparedMarks = 4
+
+// comparePage is the data of the comparison template.
+type comparePage struct {
+	Style        template.CSS
+	Title        string
+	Headline     []string
+	Evaluations  []comparedView
+	Plot         *comparePlot // nil: no abilities to draw
+	Open, Folded []compareRow
+	Hidden       int // candidates beyond pageRows
+	Settings     []Difference
+	Method       []string
+}
+
+type comparedView struct {
+	Number, Name, ID, Headline                                                string
+	Candidates, Judges, Verdicts, Scores, Runs, Failed, Missing, Tokens, Cost string
+	Submitted                                                                 string
+	Value                                                                     string // the measure that ranks candidates
+	Later                                                                     bool   // it is not the first
+	Notes                                                                     []string
+}
+
+type compareRow struct {
+	Name   string
+	Places []placeView
+}
+
+type placeView struct {
+	Rank, Value, Move string
+	Later, Beyond     bool
+}
+
+// WriteHTML writes the comparison as one self-contained page, as Report.WriteHTML does.
+func (c *Comparison) WriteHTML(w io.Writer) error {
+	return writePage(w, fileTemplate(), "compare", c.page(), "a comparison")
+}
+
+func (c *Comparison) page() *comparePage {
+	p := &comparePage{
+		Style: template.CSS(pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",
+		Headline: c.Headline(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
+	}
+	for k, r := range c.Reports {
+		p.Evaluations = append(p.Evaluations, r.comparedView(k))
+	}
+	shown := c.Candidates[:min(pageRows, len(c.Candidates))]
+	p.Hidden = len(c.Candidates) - len(shown)
+	for i, one := range shown {
+		if i < openRows {
+			p.Open = append(p.Open, c.row(one))
+		} else {
+			p.Folded = append(p.Folded, c.row(one))
+		}
+	}
+	return p
+}
+
+func (r *Report) comparedView(k int) comparedView {
+	runs, u := r.progress(), r.total()
+	return comparedView{
+		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
+		Candidates: wording.Count(len(r.candidates)), Judges: wording.Count(len(r.Judges)), Verdicts: wording.Count(r.Verdicts), Scores: wording.Count(r.Scored),
+		Runs: wording.Count(runs.Planned), Failed: wording.Count(runs.Failed), Missing: wording.Count(runs.Missing),
+		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
+		Value: valueName(r), Later: k > 0, Notes: r.Notes(),
+	}
+}
+
+func (c *Comparison) row(one Compared) compareRow {
+	row := compareRow{Name: one.Name}
+	for k := range one.Places {
+		row.Places = append(row.Places, c.place(one, k))
+	}
+	return row
+}
+
+// place returns the cells of a candidate in evaluation k: rank, value and move.
+func (c *Comparison) place(one Compared, k int) placeView {
+	view := placeView{Rank: "–", Value: "–", Later: k > 0}
+	if place := one.Places[k]; place != nil {
+		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].value(place.Ranked)
+	}
+	if k > 0 {
+		view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], one.Places[k]), one.Moves[k] == MoveBeyond
+	}
+	return view
+}
+
+// comparePlot is an interval plot with one mark for each evaluation in every candidate's row.
+type comparePlot struct {
+	plot
+	Rows []compareMarks
+}
+
+type compareMarks struct {
+	Name  string
+	TextY float64
+	Marks []compareMark
+}
+
+type compareMark struct {
+	Class, Number, Numbers string
+	Low, X, High, Y, TextY float64
+}
+
+// plot returns nil unless all drawn evaluations have abilities: win rates and means have no common scale.
+func (c *Comparison) plot() *comparePlot {
+	drawn := c.Reports[:min(comparedMarks, len(c.Reports))]
+	for _, r := range drawn {
+		if !r.abilities() {
+			return nil
+		}
+	}
+
+	shown := c.Candidates[:min(plotCandidates, len(c.Candidates))]
+	from, to := math.Inf(1), math.Inf(-1)
+	for _, one := range shown {
+		for k := range drawn {
+			if place := one.Places[k]; place != nil {
+				from, to = min(from, place.Low), max(to, place.High)
+			}
+		}
+	}
+
+	if from > to {
+		return nil
+	}
+	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates ranked by all evaluations", Omitted: len(c.Candidates) - len(shown)}}
+	at := p.scale(from, to)
+	gap := plotRowGap * float64(1+len(drawn)) / 2
+	names := namedApart(shown, func(c Compared) string { return c.Name }, plotName)
+	for i, one := range shown {
+		y := plotMargin/2 + gap*(float64(i)+0.5)
+		row := compareMarks{Name: names[i], TextY: y + 4}
+		for k := range drawn {
+			place := one.Places[k]
+			if place == nil {
+				continue
+			}
+			line := tenth(y + plotRowGap/2*(float64(k)-float64(len(drawn)-1)/2))
+			row.Marks = append(row.Marks, compareMark{
+				Class: "mark" + strconv.Itoa(k+1), Number: strconv.Itoa(k + 1), Y: line, TextY: line + 4,
+				Low: at(place.Low), X: at(place.Ability), High: at(place.High),
+				Numbers: fmt.Sprintf("%s in %s: %s (%s to %s)", called(one.Name), c.label(k), signed(place.Ability), signed(place.Low), signed(place.High)),
+			})
+		}
+		p.Rows = append(p.Rows, row)
+	}
+
+	p.finish(gap * float64(len(shown)))
+	p.Alternative = fmt.Sprintf("Abilities of %s in %s side by side, with intervals. The table below has every number.",
+		wording.Counted(len(shown), "candidate"), wording.Counted(len(drawn), "evaluation"))
+	return p
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// WriteText writes the comparison as tables for a terminal, as Report.WriteText does.
+func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
+	options = options.withDefaults()
+	out := lines.New(w, options.Width, options.Colour)
+	for k, line := range c.Head() {
+		if k > 0 {
+			out.Blank()
+		}
+		out.Line(line)
+	}
+	for _, s := range c.sections(options.Candidates, options.Width) {
+		out.Blank()
+		s.write(out)
+	}
+	return out.Flush()
+}
+
+// Head returns one line for each evaluation, with its id and what it asks, followed by the lines of Headline.
+func (c *Comparison) Head() []string {
+	var lines []string
+	for k, r := range c.Reports {
+		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, named(r.Evaluation.Plan.Name), r.Evaluation.ID, r.asked()))
+	}
+	return append(lines, c.Headline()...)
+}
+
+// sections returns a table of at most `most` candidates side by side, and one of the settings that differ.
+// Evaluations whose columns do not fit the width are omitted and counted.
+func (c *Comparison) sections(most, width int) []section {
+	shown := c.Candidates[:min(most, len(c.Candidates))]
+	t := lines.Table{{Head: "candidate", Flexible: true}}
+	for _, one := range shown {
+		t.Add(harmless.Line(one.Name))
+	}
+	left := 0
+	for k := range c.Reports {
+		next := c.columns(k, shown)
+		const readable = 16
+		if wide := append(t[:len(t):len(t)], next...); left == 0 && (k == 0 || wide.FixedWidth()+readable <= width) {
+			t = wide
+			continue
+		}
+		left++
+	}
+
+	ranking := section{title: "Side by side", table: t}
+	if n := len(c.Candidates) - len(shown); n > 0 {
+		ranking.lines = append(ranking.lines, wording.Counted(n, "more candidate")+" in comparison.csv.")
+	}
+	if left > 0 {
+		ranking.lines = append(ranking.lines, wording.Counted(left, "more evaluation")+" in comparison.csv.")
+	}
+	ranking.lines = append(ranking.lines, c.Method()...)
+	sections := []section{ranking}
+	if len(c.Settings) == 0 {
+		return append(sections, section{title: "Settings", lines: []string{"No setting differs."}})
+	}
+	different := append(lines.Table{{Head: "setting", Flexible: true}}, make(lines.Table, len(c.Reports))...)
+	for k := range c.Reports {
+		different[k+1] = lines.Column{Head: fmt.Sprint(k + 1)}
+	}
+	each := max(12, (width-24)/len(c.Reports)-len(lines.Separator))
+	for _, d := range c.Settings {
+		cells := []string{harmless.Line(d.Name)}
+		for _, value := range d.Values {
+			if value == "" {
+				value = "–"
+			}
+			cells = append(cells, wording.Clip(harmless.Line(value), each))
+		}
+		different.Add(cells...)
+	}
+
+	return append(sections, section{title: "Settings that differ", table: different})
+}
+
+// columns returns the columns of one evaluation: ranks, values and, for all but the first, moves.
+func (c *Comparison) columns(k int, shown []Compared) lines.Table {
+	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(c.Reports[k]))
+	if k > 0 {
+		t = append(t, lines.Column{Head: fmt.Sprintf("from 1 to %d", k+1)})
+	}
+	for _, one := range shown {
+		place := c.place(one, k)
+		t.Add([]string{place.Rank, place.Value, place.Move}[:len(t)]...)
+	}
+	return t
+}
+
+// valueName returns the name of the measure that ranks candidates.
+func valueName(r *Report) string {
+	switch {
+	case r.ByScore():
+		return "mean"
+	case !r.abilities():
+		return "win rate"
+	default:
+		return "ability"
+	}
+}
+
+func (r *Report) value(c Ranked) string {
+	switch {
+	case r.ByScore():
+		return mean(c.Overall)
+	case !r.abilities():
+		return percent(c.WinRate())
+	default:
+		return signed(c.Ability)
+	}
+}
+
+// Method returns the sentences that explain how to read a comparison.
+func (c *Comparison) Method() []string {
+	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of the two abilities overlap; apart: they do not.",
+		wording.Counted(c.Shared, "candidate"))}
+	for _, r := range c.Reports {
+		if len(r.Groups) > 1 {
+			lines = append(lines, "For an evaluation with several groups, the largest is shown.")
+			break
+		}
+	}
+	for _, r := range c.Reports {
+		if r.abilities() {
+			return append(lines, "Abilities are relative to the mean of these. More decisive judges spread abilities wider, so compare order rather than size.")
+		}
+	}
+	return lines
+}

@@ -1,0 +1,66 @@
+//go:build look
+
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/testing/looktest"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// policy keeps a page's scripts from running.
+const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`
+
+// whole is an evaluation that has everything to show.
+func whole(candidates, items []string) *memory {
+	m := tournament(candidates, items, []string{"careful", "average", "careless"}, []float64{0, .3, 1.2}, 3).
+		withScores("factuality", "style").
+		withFailures(7, providers.Malformed, "the answer has no winner_doc_id after 2 repairs").
+		withCalls(100, "", "provider/simulator/concurrency", "provider/openai/model/gpt-5/requests/1m0s", "provider/openai/cooldown", "redis/memory")
+	how := record.DefaultFallback
+	how.Models = []string{"google:gemini-2.5-flash-lite"}
+	m.evaluation.Settings.Fallback = &how
+	m.statistics = results.Statistics{Total: 1000, Primary: 850, Fallback: 150, Waited: 320, RateLimitWaits: 400, RateLimitFallbacks: 140, ContextFallbacks: 10}
+	return m
+}
+
+// TestLook has Chromium show the pages at two widths in both themes, and print them:
+// nothing but tables and figures scrolls sideways, and axe-core finds nothing serious.
+func TestLook(t *testing.T) {
+	dir, b := looktest.Folder(t), looktest.NewBrowser(t)
+	five := func() *Report {
+		names := []string{"llama-7b", "mistral-7b-instruct", "pythia-6.9b", "bloom-7b", "日本語モデル"}
+		return built(t, whole(names, []string{"q1", "q2", "q3", "q4"}), Options{Draws: 200})
+	}
+	for name, write := range map[string]func() string{
+		"whole": func() string { return pageOf(t, five()) },
+		"200": func() string {
+			return pageOf(t, built(t, whole(names(200), []string{""}), Options{Draws: 20}))
+		},
+		"1000":    func() string { return pageOf(t, built(t, many(1000), Options{Draws: 20})) },
+		"hostile": func() string { return pageOf(t, hostileReport(t)) },
+		"nothing": func() string {
+			return pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{}))
+		},
+		"comparison": func() string { return comparisonPage(t, five(), built(t, typical(), Options{})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := write()
+			if !strings.Contains(page, policy) {
+				t.Fatal("the page has another policy")
+			}
+			file := filepath.Join(dir, name+".html")
+			if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			looktest.Print(t, "file://"+file, filepath.Join(dir, name+".pdf"))
+			b.Show(t, dir, name, "file://"+file, "")
+		})
+	}
+}

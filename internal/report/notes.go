@@ -1,0 +1,303 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// Notes returns sentences about the limits of the numbers: missing and excluded data, assumptions, and biases of
+// judges. They are safe to print on a terminal.
+func (r *Report) Notes() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+
+	planned, succeeded, failed, cancelled := r.runs()
+	switch missing := planned - succeeded - failed - cancelled; {
+	case missing <= 0 || r.known():
+	case r.cancelled():
+		note("The evaluation was cancelled: %s of %s %s no result.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
+	default:
+		note("Preliminary: %s of %s %s no result yet.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
+	}
+	if why := r.Evaluation.Stopped; why != nil {
+		note("The evaluation has stopped: %s.", harmless.Line(why.String()))
+	}
+	switch {
+	case failed > 0 && r.ListedOnly():
+		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
+	case failed > 0:
+		note("%s of %s failed. Failed runs are ignored: they do not count as a loss, a tie or a score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
+	}
+	if cancelled > 0 {
+		note("%s cancelled.", wording.Counted(cancelled, "run"))
+	}
+	switch {
+	case r.ListedOnly() || r.PanelOnly(): // these rank nothing
+	case r.Verdicts == 0 && r.Scored == 0:
+		note("There is no verdict yet, so there is no ranking.")
+	case r.unfitted != nil:
+		note("More than %s candidates: ranked by win rate, without abilities and intervals.", wording.Count(rank.MaxCandidates))
+	}
+	if how := r.Evaluation.Settings.Fallback; how != nil && r.Statistics.Total > 0 {
+		note("%s.", r.Statistics)
+		for _, advice := range r.Statistics.Advice(how) {
+			note("%s.", advice)
+		}
+	}
+	identical := 0
+	for _, j := range r.Judges {
+		identical += j.Identical
+	}
+	if identical > 0 {
+		note("%s on identical texts. They were not sent to a judge. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
+	}
+	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind {
+		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
+	}
+	notes = append(notes, r.groupNotes()...)
+	notes = append(notes, r.intervalNotes()...)
+	notes = append(notes, r.missingNotes()...)
+	notes = append(notes, r.listedNotes()...)
+	for _, j := range r.Judges {
+		notes = append(notes, j.notes(r.Options)...)
+		if j.Card != nil && j.Card.Drop != "" {
+			notes = append(notes, "Leave judge "+called(j.Name)+" out: "+j.Card.Drop+".")
+		}
+	}
+	return notes
+}
+
+func (r *Report) groupNotes() []string {
+	var notes []string
+	if n := len(r.Groups); n > 1 {
+		notes = append(notes, fmt.Sprintf("The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.", wording.Count(n)))
+	}
+	separable, assumed := 0, 0
+	for _, g := range r.Groups {
+		switch {
+		case g.Separable:
+			separable++
+		case g.Regularised:
+			assumed++
+		}
+	}
+
+	which := func(n int) string {
+		if len(r.Groups) == 1 {
+			return "Here"
+		}
+		return "In " + wording.Counted(n, "group")
+	}
+	if separable > 0 {
+		notes = append(notes, which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts would have to be luck, including those on candidates in between.")
+	}
+	if assumed > 0 {
+		notes = append(notes, which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
+	}
+	if people := r.People; people != nil && len(r.Judges) == 0 {
+		for _, name := range people.Assumed {
+			who := "Annotator " + called(name) + " ties"
+			if name == "" {
+				who = "Annotators with few votes tie"
+			}
+			notes = append(notes, who+" so consistently that the propensity to tie has no finite estimate; a weak prior was used.")
+		}
+	}
+
+	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
+		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", wording.Counted(n, "candidate")))
+	}
+	return notes
+}
+
+// intervalNotes explains what the intervals do not cover.
+func (r *Report) intervalNotes() []string {
+	if r.Fit == nil {
+		return nil
+	}
+	var notes []string
+	switch how := r.Intervals; {
+	case how.Clusters == 1:
+		notes = append(notes, fmt.Sprintf("All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts as independent, and no candidate is called ahead.", how.unit()))
+	case how.By == ByItem && how.Clusters < fewItems:
+		notes = append(notes, fmt.Sprintf("With %s, intervals are wide because they allow for how much items differ.", how.units()))
+	}
+
+	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
+		notes = append(notes, "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.")
+	}
+	if r.Options.Length {
+		notes = append(notes, r.lengthNote())
+	}
+	if plain := r.Unweighed; plain != nil {
+		first := "the first would stay first"
+		if plain.First != r.Groups[0].Ranked[0].Name {
+			first = called(plain.First) + " would be first"
+		}
+		notes = append(notes, fmt.Sprintf("Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
+	}
+
+	return notes
+}
+
+// fewItems is the number of items below which a note warns that intervals are wide.
+const fewItems = 6
+
+// unit returns the name of what intervals resample as a whole, because its verdicts may depend on each other.
+func (how *Intervals) unit() string {
+	if how.By == ByItem {
+		return "item"
+	}
+	return "pair of documents"
+}
+
+// units returns the number of clusters with their unit, such as "12 items".
+func (how *Intervals) units() string {
+	if how.By == ByItem {
+		return wording.Counted(how.Clusters, "item")
+	}
+	return wording.Counted(how.Clusters, "pair") + " of documents"
+}
+
+// lengthNote explains how the ranking accounts for the length of texts.
+func (r *Report) lengthNote() string {
+	f := r.Fit
+	switch {
+	case !f.HasLength:
+		return "Texts do not differ in length, or only between candidates, so length cannot be told from ability: the ranking is not adjusted for it."
+	case f.LengthRegularised:
+		return "Judges follow the length of texts so consistently that its effect has no finite estimate; a weak prior was used."
+	default:
+		return fmt.Sprintf("The ranking is that of texts of equal length: a standard deviation more of length is worth %s (%s to %s) to a text.",
+			signed(f.Length), signed(f.LengthLimits.Low), signed(f.LengthLimits.High))
+	}
+}
+
+// notableConsistency is the share of pairs with the same answer in both orders below which a note reports a judge.
+const notableConsistency = 0.8
+
+// leastOrder is the smallest order effect (in log-odds) that a note reports. A judge without any may have a smaller
+// one by rounding.
+const leastOrder = 0.002
+
+func (j Judge) notes(options Options) []string {
+	var notes []string
+	note := func(format string, args ...any) {
+		notes = append(notes, "Judge "+called(j.Name)+" "+fmt.Sprintf(format, args...))
+	}
+	e := j.Effect
+	switch {
+	case e.Regularised:
+		note("prefers one position, or ties, so consistently that its effect has no finite estimate; a weak prior was used.")
+	case e.HasOrder && j.OrderLimits.Low*j.OrderLimits.High > 0 && math.Abs(e.Order) >= leastOrder:
+		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
+			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
+	}
+
+	if e.HasScale && j.ScaleLimits.Low <= 0 {
+		note("does not tell candidates apart like the others: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
+	}
+	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
+		note("gave the same answer in both orders for only %s of the pairs, and preferred the other text in %s.", percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()))
+	}
+	if j.Fallback > 0 {
+		verb := "left out"
+		if options.Fallback {
+			verb = "counted"
+		}
+		note("was replaced by another model in %s, %s here.", wording.Counted(j.Fallback, "answer"), verb)
+	}
+
+	if j.Own > 0 {
+		note("compared two documents of the same candidate %s; these verdicts do not count in the ranking.", strings.TrimSpace(wording.Counted(j.Own, "time")))
+	}
+	return notes
+}
+
+func position(order float64) string {
+	if order < 0 {
+		return "second"
+	}
+	return "first"
+}
+
+// Headline says in a sentence or two who is best and how certain that is. If the evaluation has only listed runs, it
+// says how many have an answer.
+func (r *Report) Headline() string {
+	if r.ListedOnly() {
+		planned, _, _, _ := r.runs()
+		answers, _ := r.answers()
+		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
+	}
+
+	if r.PanelOnly() {
+		return r.panelHeadline()
+	}
+	if len(r.Groups) == 0 {
+		return "No ranking yet."
+	}
+	if len(r.Groups) > 1 {
+		return fmt.Sprintf("%s separate rankings, with no comparisons between them.", wording.Count(len(r.Groups)))
+	}
+	ranked := r.Groups[0].Ranked
+	var leaders []string
+	for _, c := range ranked {
+		if c.Rank == 1 {
+			leaders = append(leaders, called(c.Name))
+		}
+	}
+
+	switch best := ranked[0]; {
+	case len(leaders) > 1:
+		shared := list(leaders, headlineNames) + " share the first rank"
+		if rivals := firstToo(ranked[len(leaders):]); r.abilities() && len(rivals) > 0 {
+			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
+		}
+		return shared + "."
+	case r.ByScore():
+		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
+	case !r.abilities():
+		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
+	case len(ranked) > 1 && best.RankHigh == 1:
+		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
+	default:
+		rivals := firstToo(ranked[1:])
+		if len(rivals) == 0 {
+			return fmt.Sprintf("%s is first, but its lead is not certain.", leaders[0])
+		}
+		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, headlineNames))
+	}
+}
+
+// headlineNames is how many candidates a headline names in one list.
+const headlineNames = 10
+
+// firstToo returns the names of the candidates whose limits include the first rank.
+func firstToo(ranked []Ranked) []string {
+	var names []string
+	for _, c := range ranked {
+		if c.RankLow == 1 {
+			names = append(names, called(c.Name))
+		}
+	}
+	return names
+}
+
+// list joins names to "a, b and c". If there are more than `most`, it names that many and counts the others: "a, b
+// and 4 more".
+func list(names []string, most int) string {
+	if len(names) > most {
+		names = append(names[:most:most], wording.Count(len(names)-most)+" more")
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,176 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// peopleSections returns the tables about people: their votes, their ranking, how far they agree, and how far judges
+// agree with them.
+func (r *Report) peopleSections(candidates, width int) []section {
+	people := r.People
+	if people == nil {
+		return nil
+	}
+
+	t := append(lines.Table{{Head: "annotator", Flexible: true}}, lines.Heads("votes", "ties")...)
+	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
+	for _, a := range shown {
+		t.Add(harmless.Line(a.Name), wording.Count(a.Votes), wording.Count(a.Ties))
+	}
+	said := section{title: "People", table: t}
+	if left := len(people.Annotators) - len(shown); left > 0 {
+		said.lines = append(said.lines, wording.Counted(left, "more annotator")+" in report.json.")
+	}
+	said.lines = append(said.lines, people.said())
+	sections := []section{said}
+	if s, ok := r.ranksByPeople(candidates, width); ok {
+		sections = append(sections, s)
+	}
+	if people.Agreement != nil {
+		sections = append(sections, agreementSection("Agreement of people on pairs", "annotators", people.Agreement, 0))
+	}
+	if people.Everyone != nil {
+		sections = append(sections, agreementSection("Agreement of judges with people on pairs", "judge and annotator", people.Everyone, len(r.Judges)))
+	}
+	if len(people.Judges) > 0 {
+		sections = append(sections, people.judgesSection())
+	}
+	return sections
+}
+
+// mostAnnotators bounds the rows of annotators.
+const mostAnnotators = 20
+
+// said returns how much people voted, in words.
+func (p *People) said() string {
+	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
+		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
+	if p.Pooled > 0 {
+		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most votes, share one propensity to tie.", wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies)
+	}
+	return said
+}
+
+func (p *People) judgesSection() section {
+	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
+	for _, j := range p.againstRows() {
+		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Precision, j.Recall, j.F1, j.Cohen)
+	}
+	return section{title: "Judges against the majority of people", table: t, lines: []string{
+		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
+	}}
+}
+
+// ranksByPeople shows the ranking by all people beside that of the judges and those of single annotators. ok is false
+// if people's votes do not relate all candidates, or there is no ranking to compare with.
+func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
+	people := r.People
+	if len(people.Groups) != 1 {
+		return section{}, false
+	}
+	shown := people.Groups[0].Ranked[:min(candidates, len(people.Groups[0].Ranked))]
+	t := lines.Table{{Head: "candidate", Flexible: true}, rankColumn("all people", shown, people.Groups)}
+	for _, c := range shown {
+		t[0].Cells = append(t[0].Cells, harmless.Line(c.Name))
+	}
+	var others []lines.Column
+	if len(r.Judges) > 0 { // otherwise, the main ranking is this one
+		ability := lines.Column{Head: "ability ± SE", Right: true}
+		for _, c := range shown {
+			ability.Cells = append(ability.Cells, plusMinus(c.Ability, c.SE))
+		}
+		others = append(others, ability)
+		if r.Fit != nil {
+			others = append(others, rankColumn("all judges", shown, r.Groups))
+		}
+	}
+
+	names := namedApart(people.Annotators, func(a Annotator) string { return a.Name }, 20)
+	for k, a := range people.Annotators {
+		if len(a.Groups) > 0 {
+			others = append(others, rankColumn(names[k], shown, a.Groups))
+		}
+	}
+
+	if len(others) == 0 {
+		return section{}, false
+	}
+	t, left := t.Widened(others, width)
+	s := section{title: "Rank by people", table: t}
+	if left > 0 {
+		s.lines = append(s.lines, wording.Counted(left, "more ranking")+" by one of them in report.json.")
+	}
+	return s, true
+}
+
+func rankColumn(head string, shown []Ranked, groups []Group) lines.Column {
+	c := lines.Column{Head: head, Right: true}
+	for _, one := range shown {
+		c.Cells = append(c.Cells, rankIn(groups, one.Name))
+	}
+	return c
+}
+
+// The JSON form of People; docs/formats.md describes its fields.
+type (
+	peopleJSON struct {
+		Votes      int                      `json:"votes"`
+		Pairs      int                      `json:"pairs"`
+		Undecided  int                      `json:"undecided"`
+		Pooled     int                      `json:"pooled"`
+		Annotators array[annotatorJSON]     `json:"annotators"`
+		Rankings   array[groupJSON]         `json:"rankings"`
+		Agreement  *agreementJSON           `json:"agreement"`
+		Everyone   *agreementJSON           `json:"everyone"`
+		Judges     array[againstPeopleJSON] `json:"judges"`
+	}
+	annotatorJSON struct {
+		Name     string           `json:"name"`
+		Votes    int              `json:"votes"`
+		Ties     int              `json:"ties"`
+		Own      int              `json:"own"`
+		Rankings array[groupJSON] `json:"rankings"`
+	}
+	againstPeopleJSON struct {
+		Judge     string `json:"judge"`
+		Pairs     int    `json:"pairs"`
+		Accuracy  number `json:"accuracy"`
+		Precision number `json:"precision"`
+		Recall    number `json:"recall"`
+		F1        number `json:"f1"`
+		Cohen     number `json:"cohen"`
+		CohenLow  number `json:"cohen_low"`
+		CohenHigh number `json:"cohen_high"`
+	}
+)
+
+func (r *Report) peopleJSON() *peopleJSON {
+	people := r.People
+	if people == nil {
+		return nil
+	}
+	rankings := func(groups []Group) (out []groupJSON) {
+		for _, g := range groups {
+			out = append(out, r.groupJSON(g, true))
+		}
+		return out
+	}
+	out := &peopleJSON{
+		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Pooled: people.Pooled, Rankings: rankings(people.Groups),
+		Agreement: agreementOf(people.Agreement, false), Everyone: agreementOf(people.Everyone, false),
+	}
+	for _, a := range people.Annotators {
+		out.Annotators = append(out.Annotators, annotatorJSON{a.Name, a.Votes, a.Ties, a.Own, rankings(a.Groups)})
+	}
+	for _, j := range people.Judges {
+		out.Judges = append(out.Judges, againstPeopleJSON{
+			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
+		})
+	}
+
+	return out
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// setting is one of the settings that the evaluation ran with.
+type setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// formatOf returns where the prompts of a format come from, in words.
+func formatOf(format eval.PromptFormat) string {
+	if format == eval.PromptsBatch {
+		return "a Batch file"
+	}
+	return "an experiment"
+}
+
+func (r *Report) settings() []setting {
+	plan, how := r.Evaluation.Plan, r.Evaluation.Settings
+	var all []setting
+	add := func(name, format string, args ...any) {
+		all = append(all, setting{name, fmt.Sprintf(format, args...)})
+	}
+	if runs := plan.Runs; runs != nil {
+		add("listed runs", "%s of %s on %s", wording.Counted(len(runs.List), "run"), wording.Counted(len(runs.Models), "model"), wording.Counted(len(runs.Files), "file"))
+	}
+	if prompts := plan.Prompts; prompts != nil {
+		add("prompts", "%s of %s, as %s has them", wording.Counted(len(prompts.List), "prompt"), wording.Counted(len(prompts.Models), "model"), formatOf(prompts.Format))
+	}
+	if !r.ListedOnly() {
+		add("documents", "%s by %s on %s", wording.Counted(len(plan.Documents), "document"), wording.Counted(len(r.candidates), "candidate"), wording.Counted(len(plan.Items), "item"))
+	}
+	for _, j := range plan.Judges {
+		add("judge "+j.Name, "%s", withOverrides(j))
+	}
+	if plan.Runs != nil {
+		for _, model := range plan.Runs.Models {
+			add("model", "%s", withOverrides(model))
+		}
+	}
+
+	if plan.Prompts != nil {
+		for i, model := range plan.Prompts.Models {
+			group := ""
+			if name := how.Group(eval.KindPrompts, i); name != "" {
+				group = ", group " + name
+			}
+			add("model", "%s%s", withOverrides(model), group)
+		}
+	}
+
+	if s := plan.Single; s != nil {
+		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, wording.Counted(s.Trials, "trial"), r.template(eval.KindSingle))
+		for _, c := range s.Criteria {
+			add("criterion "+c.Name, "%s", c.Description)
+		}
+	}
+
+	if p := plan.Pairwise; p != nil {
+		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
+	}
+	if p := plan.Panel; p != nil {
+		add("panel", "scale %d to %d, %s, %s, %s", p.Scale.Min, p.Scale.Max,
+			wording.Counted(len(p.Agents), "agent"), wording.Counted(len(p.Dimensions), "dimension"), r.template(eval.KindPanel))
+		for _, agent := range p.Agents {
+			add("agent "+agent.Name, "%s, %s", withOverrides(agent), promptOf(agent))
+		}
+	}
+
+	add("structured output", "%s", plan.JSON)
+	if plan.Grounding == eval.Required || plan.Runs != nil && plan.Grounded(eval.KindRuns) {
+		add("grounding", "%s", eval.Required)
+	}
+	if plan.Reasoning == eval.Required || plan.Runs != nil && plan.Reasoned(eval.KindRuns) {
+		add("reasoning", "%s", eval.Required)
+	}
+	for _, limit := range how.Limits {
+		if limit.Kind != ratelimit.Cost {
+			add("limit", "%s", limit)
+		}
+	}
+
+	if budget := r.budget(); budget != "" {
+		add("budget", "%s", budget)
+	}
+	if table := r.priceTable(); table != "" {
+		add("prices", "defaults: %s", table)
+	}
+	if how.Hold {
+		add("abandoned calls", "held until they must have ended")
+	}
+	jitter := how.Retry.Jitter.String()
+	if how.Retry.FullJitter {
+		jitter = "full"
+	}
+	add("retry", "%s in all, waits from %s to %s, jitter %s", wording.Counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
+	timed := map[string]bool{}
+	for _, j := range plan.Everyone() {
+		if !timed[j.Target()] {
+			timed[j.Target()] = true
+			add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
+		}
+	}
+
+	if how.Limit > 0 {
+		add("limited to", "the first %s of each phase", wording.Counted(how.Limit, "run"))
+	}
+	add("priority", "%d", how.Priority)
+	add("submitted", "%s", dateTime(r.Evaluation.Created))
+	if !r.Evaluation.Finished.IsZero() {
+		add("finished", "%s, %s later", dateTime(r.Evaluation.Finished), took(r.Evaluation))
+	}
+	if !r.Evaluation.Cancelled.IsZero() {
+		add("cancelled", "%s, with what was recorded until then", dateTime(r.Evaluation.Cancelled))
+	}
+	return all
+}
+
+func took(e results.Evaluation) time.Duration {
+	return e.Finished.Sub(e.Created).Round(time.Second)
+}
+
+// withOverrides returns a judge's provider, model and overrides.
+func withOverrides(j eval.Judge) string {
+	if len(j.Overrides) == 0 {
+		return j.Target()
+	}
+	raw, err := json.Marshal(j.Overrides)
+	if err != nil { // cannot happen: it was read from JSON
+		raw = []byte("overrides that cannot be shown")
+	}
+	return j.Target() + " " + string(raw)
+}
+
+// template identifies the prompt template of a kind by a hash of its text.
+func (r *Report) template(kind eval.Kind) string {
+	text := r.Evaluation.Plan.Template(kind)
+	switch text {
+	case "":
+		return "built-in template"
+	case prompt.DefaultTemplate(kind), prompt.ReferenceTemplate(kind):
+		return "built-in template " + eval.TextHash(text)[:8]
+	}
+	return "own template " + eval.TextHash(text)[:8]
+}
+
+// promptOf identifies an agent's prompt by a hash of its text.
+func promptOf(agent eval.Judge) string {
+	if agent.Prompt == "" {
+		return "no prompt of its own"
+	}
+	return "own prompt " + eval.TextHash(agent.Prompt)[:8]
+}
+
+func allowed(yes bool) string {
+	if yes {
+		return "allowed"
+	}
+	return "not allowed"
+}
+
+func pairsOf(p eval.Pairs) string {
+	switch p.Mode {
+	case eval.PairsSample:
+		return fmt.Sprintf("a sample of %s", percent(p.Sample))
+	case eval.PairsBaseline:
+		return "all with " + p.Baseline
+	case eval.PairsListed:
+		return wording.Counted(len(p.Listed), "pair") + " listed"
+	default:
+		return string(p.Mode)
+	}
+}
+
+// method returns the sentences that explain how the numbers are computed; none without abilities.
+func (r *Report) method() []string {
+	if !r.abilities() {
+		return nil
+	}
+	ties := "A tie says that two candidates are close: Davidson's model, with a tie propensity for each judge."
+	if r.Options.Ties == rank.HalfWins {
+		ties = "A tie counts as half a win for each candidate."
+	}
+	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is estimated and removed from the abilities."
+	if r.Options.NoPosition {
+		positions = "Judges' preferences for the text shown first or second are not removed (--position-effect=false)."
+	}
+	return []string{
+		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
+		ties,
+		positions,
+		r.limitsMethod(),
+		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
+		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all candidates are, the less the first one's lead counts.",
+		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
+		"The win rate counts a tie as half a win. It depends on the opponents; the ability does not.",
+		strings.TrimSpace(eloMethod),
+	}
+}
+
+// limitsMethod describes how standard errors and intervals are computed.
+func (r *Report) limitsMethod() string {
+	how := r.Intervals
+	if how.Clusters < 2 {
+		return "± is a standard error and the interval is 95 %, both of the fit, which takes verdicts as independent."
+	}
+	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, may depend on each other in any way.",
+		how.units(), how.unit())
+}
+
+const eloMethod = `
+Elo ratings in elo_summary.csv are different: they rate documents within their item, without intervals. They are the fixed point of the usual updates and do not depend on the order of verdicts. If pairs were shown in one order only, a preference for a position is removed where the item's verdicts allow it.`

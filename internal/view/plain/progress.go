@@ -1,0 +1,250 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const (
+	redrawEvery = 200 * time.Millisecond // on a terminal
+	// ReportEvery is the time between lines that report progress elsewhere.
+	ReportEvery = 10 * time.Second
+	// boundOver is how many of the last calls determine which limit binds.
+	boundOver = 200
+)
+
+// Screen is the output for progress: lines, and on a terminal one line below them that is redrawn.
+type Screen interface {
+	io.Writer
+	IsTerminal() bool
+	SetFoot(line string)
+	Width() int // in columns
+}
+
+// Progress shows the progress of an evaluation. It is a collect.Observer.
+type Progress struct {
+	name   string
+	bounds map[string]string // words for the ids of limits
+	screen Screen
+
+	mu     sync.Mutex // guards all below
+	counts collect.Counts
+	begun  bool // counts are known
+	tokens int64
+	pace   view.Pace
+	bound  []string // the limit that each of the last calls waited for, "" for none
+	waits  string   // why the pace is unknown; empty: it is known
+	held   string   // what holds calls back, in words
+	halted bool     // no call starts because of it
+}
+
+// NewProgress returns a Progress that shows an evaluation's progress on a screen while Show runs.
+func NewProgress(to Screen, r record.Evaluation) *Progress {
+	return &Progress{name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
+}
+
+// Counted implements collect.Observer. The pace restarts if fewer runs have ended than before.
+func (p *Progress) Counted(now collect.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun || now.Ended < p.counts.Ended {
+		p.pace.Restart(time.Now(), now.Ended)
+	}
+	p.counts, p.begun = now, true
+}
+
+// Committed implements collect.Observer. It counts the tokens of new calls and the limits they waited for.
+func (p *Progress) Committed(entries []record.Entry, counts collect.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range entries {
+		for _, call := range e.Calls {
+			p.tokens += call.Usage.Input + call.Usage.Output
+			p.bound = append(p.bound, call.BoundBy)
+		}
+	}
+	if extra := len(p.bound) - boundOver; extra > 0 {
+		p.bound = p.bound[extra:]
+	}
+	p.counts = counts
+	p.pace.Note(time.Now(), counts.Ended)
+}
+
+// Waiting implements collect.Observer. It shows why results cannot be collected; nil: they can again, and the pace
+// restarts.
+func (p *Progress) Waiting(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case why == nil:
+		p.waits = ""
+		p.pace.Restart(time.Now(), p.counts.Ended)
+	case errors.Is(why, results.ErrBusy):
+		p.waits = "the results database is locked"
+	case redis.IsOOMError(why):
+		p.waits = "the memory of Redis is full"
+	case redis.HasErrorPrefix(why, "MISCONF"):
+		p.waits = "Redis accepts no writes, because it cannot save its data"
+	case redis.IsNoReplicasError(why):
+		p.waits = "Redis accepts no writes, because too few replicas are connected"
+	case redis.HasErrorPrefix(why, "BUSY "):
+		p.waits = "Redis is busy with the script of another client"
+	case outage.Denied(why):
+		p.waits = "Redis refuses this user"
+	default:
+		p.waits = "Redis does not answer"
+	}
+}
+
+// Held implements collect.Observer. It drops the pace once no call starts.
+func (p *Progress) Held(hold collect.Hold) {
+	var words []string
+	for _, by := range hold.Others {
+		words = append(words, "held back by "+by)
+	}
+	for _, c := range view.Cooldowns(hold.Cooldowns, view.AllLimits) {
+		text := c.Text(time.Now())
+		if !c.Parked {
+			text = "held back by " + text
+		}
+		words = append(words, text)
+	}
+
+	p.mu.Lock()
+	begins := p.held == "" && len(words) > 0
+	p.held, p.halted = strings.Join(words, "; "), hold.All
+	if p.halted {
+		p.pace.Restart(time.Now(), p.counts.Ended)
+	}
+	p.mu.Unlock()
+
+	if begins && !p.screen.IsTerminal() { // the hold may be over when the next line is due
+		if line := p.line(); line != "" {
+			fmt.Fprintln(p.screen, line)
+		}
+	}
+}
+
+// Show draws progress until ctx ends: over one line on a terminal, otherwise a line every ten seconds.
+func (p *Progress) Show(ctx context.Context) {
+	every := ReportEvery
+	if p.screen.IsTerminal() {
+		every = redrawEvery
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	defer p.screen.SetFoot("")
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		switch line := p.line(); {
+		case line == "":
+		case p.screen.IsTerminal():
+			p.screen.SetFoot(wording.Columns.Truncate(line, p.screen.Width()-len("^C")-1, "…")) // which the terminal may add
+		default:
+			fmt.Fprintln(p.screen, line)
+		}
+	}
+}
+
+// line returns the progress on one line, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
+// bound by max_concurrency 5 · 0.8M tokens".
+func (p *Progress) line() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%s %d/%d", p.name, p.counts.Ended, p.counts.Planned)}
+	if p.counts.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", p.counts.Failed))
+	}
+	if p.waits != "" {
+		return strings.Join(append(parts, p.waits), " · ")
+	}
+	if p.held != "" {
+		parts = append(parts, p.held)
+	}
+	if p.halted {
+		return strings.Join(parts, " · ")
+	}
+	p.pace.Note(time.Now(), p.counts.Ended)
+	if rate, known := p.pace.PerSecond(); known && rate > 0 {
+		parts = append(parts, formatRate(rate))
+		if left := p.counts.Planned - p.counts.Ended; left > 0 {
+			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
+		}
+	}
+
+	if bound := p.binding(); bound != "" {
+		parts = append(parts, "bound by "+bound)
+	}
+	if p.tokens > 0 {
+		parts = append(parts, formatCount(p.tokens)+" tokens")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// binding returns the limit that most of the last calls waited for, in words; "" if most waited for none.
+func (p *Progress) binding() string {
+	counts := map[string]int{}
+	for _, id := range p.bound {
+		counts[id]++
+	}
+	most := ""
+	for id, n := range counts {
+		if n > counts[most] {
+			most = id
+		}
+	}
+	if words, ok := p.bounds[most]; ok {
+		return words
+	}
+	return ratelimit.WaitedFor(most)
+}
+
+func formatRate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return fmt.Sprintf("%.0f/s", perSecond)
+	case perSecond >= 0.5:
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.1f/min", 60*perSecond)
+}
+
+func formatLeft(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Hour {
+		return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+func formatCount(n int64) string {
+	switch {
+	case n >= 1_000_000:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 10_000:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}

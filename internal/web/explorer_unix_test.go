@@ -1,0 +1,13 @@
+//go:build unix
+
+package web
+
+import (
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testing/pgtest"
+)
+
+func init() {
+	sinks["postgres"] = func(t testing.TB) string { return pgtest.New(t) }
+}

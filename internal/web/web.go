@@ -1,0 +1,358 @@
+// Package web serves pages about a fleet: its evaluations, limits, workers, queues and tasks as they are now, and
+// asynqmon beside them. Without a Redis it serves the contents of an output folder.
+//
+// The server renders the pages, which work without a script; one small script of our own keeps their numbers fresh.
+// They change nothing unless they are given Actions, and are open to all unless they are given Accounts. Other packages
+// implement actions and decide who may log in.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynqmon"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/report"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/internal/web/moment"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// MonitorPath is where asynqmon is mounted.
+const MonitorPath = "/asynqmon"
+
+// Config names the pages' sources: a fleet's Redis, a folder, or both, as during a run with an embedded Redis. The
+// folder then answers once the Redis has ended.
+type Config struct {
+	// Store and Limits are the fleet's, both or none.
+	Store  *store.Store
+	Limits *ratelimit.Admin
+	// Folder is the output folder, or nil.
+	Folder *Folder
+	// Results opens an evaluation's results store for its numbers and its report. nil, or an error: they are not shown.
+	Results func(context.Context, eval.ID) (results.Reader, error)
+	// Prometheus is the URL of a Prometheus server that scrapes the controller, for asynqmon's charts; asynqmon's page
+	// contains it. Empty: there are no charts.
+	Prometheus string
+	// Actions are what people may do to evaluations. nil: nothing, and asynqmon shows queues and tasks read-only, too.
+	Actions Actions
+	// Submit stores evaluations that are sent to /api/evaluations by people who may use Actions. nil: submissions are
+	// not accepted.
+	Submit Submit
+	// MaxUpload is the maximum total size of a submission's files, in bytes.
+	MaxUpload int64
+	// Accounts are the users who may log in. nil: the pages need no login.
+	Accounts *Accounts
+	// Hosts are the host names that requests may use. Without Accounts, requests for other names are refused, except
+	// this machine's names and IP addresses. That prevents a foreign page from reading ours through a name of its own
+	// (DNS rebinding). With Accounts, an empty Hosts allows all names.
+	Hosts []string
+	Log   zerolog.Logger
+}
+
+// Folder is an output folder.
+type Folder struct {
+	Open   func(context.Context) (results.Reader, error)
+	Status func(results.Listed) record.Status
+}
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	fleet   *fleet // nil without Redis
+	looks   *view.Looks
+	streams *streams
+	notes   *notes
+	uploads *places       // for the submissions being received
+	pace    time.Duration // time in which paceBytes of an upload must arrive
+	submits chan struct{} // holds the submissions being checked and stored
+	reports moment.Cache[reported, *report.Report]
+	votes   moment.Cache[voted, votes]
+	ranked  ranked
+	handler http.Handler
+}
+
+// ranked caches the result of the evaluation that was last ranked for its page: the pages of an output folder show one
+// at a time.
+type ranked struct {
+	mu     sync.Mutex // guards all below
+	of     reported
+	result record.Result
+}
+
+// New returns a Server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: newPlaces(mostUploads, uploadsEach),
+		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log)}
+	s.looks.Brief, s.looks.Open = true, s.open
+	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
+	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
+	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
+	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
+	routes.HandleFunc("GET /evaluations/{id}/cancel", still(s, "cancel", s.askCancel))
+	routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
+	s.explorer(routes)
+	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
+	routes.HandleFunc("GET /queues", page(s, "queues", s.queues))
+	routes.Handle("GET /queues/{$}", http.RedirectHandler("/queues", http.StatusMovedPermanently))
+	routes.HandleFunc("GET /queues/{queue}/{state}", page(s, "tasks", s.tasks))
+	routes.HandleFunc("GET /api/queues", api(s, s.queues))
+	routes.HandleFunc("GET /api/queues/{queue}/{state}", api(s, s.tasks))
+	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
+	routes.HandleFunc("GET /api/workers", api(s, s.workers))
+	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
+	routes.HandleFunc("POST /api/evaluations", s.submit)
+	routes.HandleFunc("GET /api/evaluations/{id}", api(s, s.evaluation))
+	routes.HandleFunc("GET /evaluations/{id}/files", still(s, "files", s.files))
+	routes.HandleFunc("GET /api/evaluations/{id}/files", api(s, s.files))
+	routes.HandleFunc("GET /api/evaluations/{id}/files/{name}", s.file)
+	routes.HandleFunc("GET /api/limits", api(s, s.limits))
+	routes.Handle("GET /assets/", http.FileServerFS(assets))
+	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
+	if cfg.Store != nil {
+		s.fleet = newFleet(view.Fleet{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
+		monitor := func(readOnly bool) http.Handler {
+			return asynqmon.New(asynqmon.Options{
+				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
+				PrometheusAddress: cfg.Prometheus,
+				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
+				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(string(raw)) }),
+			})
+		}
+		looks, acts := monitorHeaders(monitor(true)), monitorHeaders(monitor(false))
+		routes.Handle(MonitorPath+"/", onlyQueueNames(linked(s.truthful(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.mayAct(r) {
+				acts.ServeHTTP(w, r)
+			} else {
+				looks.ServeHTTP(w, r)
+			}
+		})))))
+	}
+
+	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// End ends the streams that keep pages fresh, because they would delay a server's shutdown. Other requests are still
+// answered.
+func (s *Server) End() { s.streams.end() }
+
+// shared gives asynqmon our Redis client, so that it opens none of its own that would have to be closed.
+type shared struct{ client redis.UniversalClient }
+
+// MakeRedisClient implements asynq.RedisConnOpt.
+func (s shared) MakeRedisClient() any { return s.client }
+
+// payload formats a task's payload for asynqmon: one short line with the run's number first, because asynqmon's own
+// column of IDs shows only the beginning of an ID.
+func payload(taskType string, raw []byte) string {
+	task, err := record.DecodeTask(raw)
+	if err != nil {
+		return asynqmon.DefaultPayloadFormatter.FormatPayload(taskType, raw)
+	}
+	text := fmt.Sprintf("run %s of %s", task.RunID().Short(), task.Evaluation)
+	if task.Generation > 0 {
+		text += fmt.Sprintf(", retry %d", task.Generation)
+	}
+	return harmless.Line(text) + "\n" + harmless.Line(task.Model) + "\n" + harmless.Line(strings.Join(task.Documents, " – "))
+}
+
+var errNotFound = errors.New("page not found")
+
+// ErrNotHere means that an evaluation's results are in a store that these pages do not read.
+var ErrNotHere = errors.New("the results of this evaluation are not here")
+
+// noResults converts an error from opening a results store to one that pages show.
+func noResults(err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation):
+		return fmt.Errorf("%w: no evaluation has this id", errNotFound)
+	case errors.Is(err, ErrNotHere), errors.Is(err, errNotFound):
+		return err
+	}
+	return fmt.Errorf("the results are not readable from here: %w", err)
+}
+
+func (s *Server) overview(r *http.Request) (o *Overview, err error) {
+	if s.fleet != nil {
+		o, err = s.fleet.overview(r.Context())
+	}
+	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
+		o, err = s.cfg.Folder.overview(r.Context(), s.looks)
+	}
+	return o, err
+}
+
+func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
+	id := eval.ID(r.PathValue("id"))
+	if s.fleet != nil {
+		detail, err = s.fleet.evaluation(r.Context(), id)
+	}
+	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
+		detail, err = s.cfg.Folder.evaluation(r.Context(), s.looks, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	detail.Actions = []string{}
+	if s.mayAct(r) {
+		detail.Actions = append(detail.Actions, detail.can()...)
+	}
+	if reader, err := s.results(r.Context(), id); err == nil {
+		detail.Report = true
+		s.addResult(r.Context(), detail, reader)
+		_ = reader.Close()
+	}
+	return detail, nil
+}
+
+// mostRanked is the maximum number of runs of an evaluation that is ranked for its page.
+const mostRanked = 50_000
+
+// addResult adds the result of an evaluation that has ended to its page if its record does not contain one, as in an
+// output folder.
+func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.Reader) {
+	ended := detail.Status == view.StatusStopped || record.HasEnded(detail.Status, "")
+	if !ended || detail.Result != nil || detail.All.Done == 0 || detail.All.Done > mostRanked {
+		return
+	}
+	result, err := s.rank(ctx, detail.ID, reader)
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(detail.ID)).Msg("cannot rank the results for the page")
+		return
+	}
+	detail.Result = view.ResultOf(result)
+	detail.showResult()
+}
+
+// rank returns the result of what is recorded of an evaluation so far.
+func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (record.Result, error) {
+	e, err := reader.Evaluation(ctx, id)
+	if err != nil {
+		return record.Result{}, err
+	}
+	state, err := recordedState(ctx, reader, e)
+	if err != nil {
+		return record.Result{}, err
+	}
+
+	of := reported{id, state}
+	s.ranked.mu.Lock()
+	known, result := s.ranked.of == of, s.ranked.result
+	s.ranked.mu.Unlock()
+	if known {
+		return result, nil
+	}
+	built, err := s.reports.Get(ctx, of)
+	if err != nil {
+		return record.Result{}, err
+	}
+
+	result = built.Result()
+	s.ranked.mu.Lock()
+	s.ranked.of, s.ranked.result = of, result
+	s.ranked.mu.Unlock()
+	return result, nil
+}
+
+// open opens the results store of an evaluation for its numbers; nil: it cannot be read.
+func (s *Server) open(ctx context.Context, r record.Evaluation) results.Reader {
+	reader, err := s.results(ctx, r.ID)
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(r.ID)).Msg("cannot read the results from here")
+		return nil
+	}
+	return reader
+}
+
+func (s *Server) limits(r *http.Request) (*Limits, error) {
+	if s.fleet == nil {
+		return nil, fmt.Errorf("%w: a folder has no limits", errNotFound)
+	}
+	return s.fleet.allLimits(r.Context())
+}
+
+// results opens the results store for an evaluation's report. The error is ErrNotHere if the results are in another
+// place.
+func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error) {
+	if s.cfg.Results == nil {
+		return nil, errNotFound
+	}
+	reader, err := s.cfg.Results(ctx, id)
+	if errors.Is(err, results.ErrNoSink) || errors.Is(err, results.ErrOtherSink) {
+		err = fmt.Errorf("%w: %w", ErrNotHere, err)
+	}
+	return reader, err
+}
+
+// A report of many verdicts takes tens of seconds of a whole core.
+const (
+	reportKept     = 5 * time.Second // or as long as building it took, if that is longer
+	mostReports    = 2               // built at once
+	waitingReports = 8
+)
+
+// reported identifies the input of a report: an evaluation while its results store was in a state; empty: recently.
+type reported struct {
+	id    eval.ID
+	state string
+}
+
+// recordedState returns a text that changes whenever anything is recorded of an evaluation.
+func recordedState(ctx context.Context, reader results.Reader, e results.Evaluation) (string, error) {
+	counts, err := reader.Counts(ctx, e.ID)
+	if err != nil {
+		return "", err
+	}
+	totals, err := reader.CallTotals(ctx, e.ID)
+	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped), err
+}
+
+// build ranks the results recorded so far.
+func (s *Server) build(ctx context.Context, of reported) (*report.Report, error) {
+	reader, err := s.results(ctx, of.id)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return report.Build(ctx, reader, of.id, report.Options{})
+}
+
+// report answers with the report of an evaluation, from results that may be some seconds old.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	id := eval.ID(r.PathValue("id"))
+	reader, err := s.results(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, noResults(err))
+		return
+	}
+	_ = reader.Close()
+	built, err := s.reports.Get(r.Context(), reported{id: id})
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", reportPolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := built.WriteServedHTML(w); err != nil {
+		s.cfg.Log.Debug().Err(err).Msg("report not sent")
+	}
+}
