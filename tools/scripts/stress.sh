@@ -6,7 +6,7 @@
 # prints what failed and how often, and exits 1 if anything did. Logs of failed rounds
 # stay in .stress/.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 rounds=${1:-5}
 logs=.stress
 rm -rf "$logs"
