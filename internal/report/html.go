@@ -269,7 +269,7 @@ func shortTokens(n int64, more bool) string {
 		size   float64
 		letter string
 	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if float64(n) >= unit.size {
+		if float64(n) >= 0.9995*unit.size { // 999,500 is 1 M with three digits
 			text = strconv.FormatFloat(float64(n)/unit.size, 'g', 3, 64) + " " + unit.letter
 			break
 		}

@@ -424,11 +424,11 @@ func itemCell(result ItemResult, low, high float64) heatCell {
 		return heatCell{Text: "–", Shade: -1}
 	}
 	share := (result.Mean() - low) / (high - low)
-	text := fmt.Sprintf("%.0f", 100*share)
+	text, of := fmt.Sprintf("%.0f", 100*share), "verdict"
 	if low != 0 || high != 1 {
-		text = fmt.Sprintf("%.1f", result.Mean())
+		text, of = fmt.Sprintf("%.1f", result.Mean()), "score"
 	}
-	return heatCell{Text: text, Title: "of " + wording.Counted(result.N, "verdict"), Shade: shade(share)}
+	return heatCell{Text: text, Title: "of " + wording.Counted(result.N, of), Shade: shade(share)}
 }
 
 // The JSON form of items and categories; docs/formats.md describes its fields.

@@ -86,7 +86,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 // PanelOnly reports whether the evaluation asks nothing but a panel.
 func (r *Report) PanelOnly() bool {
 	plan := r.Evaluation.Plan
-	return plan.Panel != nil && plan.Single == nil && plan.Pairwise == nil && plan.Runs == nil
+	return plan.Panel != nil && plan.Single == nil && plan.Pairwise == nil && plan.Runs == nil && plan.Prompts == nil
 }
 
 // meanOf formats a mean and the number of scores, such as "3.50 (12)".

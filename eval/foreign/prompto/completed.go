@@ -187,7 +187,7 @@ func LogEnded(at time.Time, experiment string, ended, all int, took time.Duratio
 		words = fmt.Sprintf("So far %d of %d prompts of experiment", ended, all)
 	}
 	return logLine(at, "%s: %s! Experiment processing time: %.3f seconds, Average time per query: %.3f seconds",
-		words, experiment, took.Seconds(), took.Seconds()/float64(ended))
+		words, experiment, took.Seconds(), took.Seconds()/float64(max(ended, 1)))
 }
 
 func logLine(at time.Time, format string, args ...any) string {

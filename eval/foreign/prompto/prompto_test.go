@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,5 +154,14 @@ func TestSettings(t *testing.T) {
 	}
 	if _, known := prompto.Settings("gemini", nil, "all"); known {
 		t.Error(`the safety filter "all" is known`)
+	}
+}
+
+func TestLogEndedBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	const want = "02-01-2026, 03:04: So far 0 of 9 prompts of experiment: x! Experiment processing time: 2.000 seconds, Average time per query: 2.000 seconds\n"
+	if got := prompto.LogEnded(at, "x", 0, 9, 2*time.Second); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
