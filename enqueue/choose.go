@@ -30,7 +30,10 @@ func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 // which must all be in the results store by now, and stores them there permanently. Choose may be
 // repeated after any failure, and several processes may call it at once: the phase is written once.
 // It returns false if no phase is due.
-func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error)) (bool, error) {
+func (q *Enqueuer) Choose(
+	ctx context.Context, id eval.ID,
+	choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error),
+) (bool, error) {
 	e, err := q.Store.Plan(ctx, id)
 	if err != nil {
 		return false, err

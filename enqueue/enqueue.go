@@ -247,7 +247,9 @@ func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*
 
 // layOut returns the phases within the settings' limit, with their plans. Phases that were chosen
 // stay, even beyond the limit.
-func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice) ([]record.Phase, []*plan.Plan, error) {
+func layOut(
+	e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice,
+) ([]record.Phase, []*plan.Plan, error) {
 	r.Phases = nil
 	kept := 0 // also the chosen phases beyond the limit, which stay
 	for i, kind := range plan.Phases(e) {
@@ -407,7 +409,9 @@ func tightest(a, b int64) int64 {
 
 // restore returns the state of each recorded run with its queue. Runs that retry selects count as
 // not ended, in their next generation.
-func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error], retry func(Recorded) bool) ([]store.Restored, error) {
+func restore(
+	plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error], retry func(Recorded) bool,
+) ([]store.Restored, error) {
 	if recorded == nil {
 		return nil, nil
 	}

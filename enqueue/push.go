@@ -25,7 +25,10 @@ const pushAtOnce = 100
 // in the queue, and has not ended, is unchanged, so push may be repeated. keeps says which tasks
 // asynq keeps for a while after they succeeded. queued, unless it is nil, receives each task that
 // this call has queued; if two calls push one range at the same time, each receives its own tasks.
-func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
+func push(
+	ctx context.Context, s *store.Store, queue string, tasks []record.Task, keeps func(index int) bool,
+	queued func(record.Task),
+) error {
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -50,7 +53,10 @@ func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task
 //
 // asynq has no batch enqueue. So its own client runs over a recorder that keeps the commands;
 // encoding and script remain asynq's.
-func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) (refused []record.Task, err error) {
+func send(
+	ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool,
+	queued func(record.Task),
+) (refused []record.Task, err error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}

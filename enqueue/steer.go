@@ -100,7 +100,10 @@ func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[s
 
 // OnlyPaused reports whether all runs of a phase's queue that have not ended belong to paused
 // providers. ended is the number of runs that have ended.
-func OnlyPaused(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, phase int, queue string, ended int, paused map[string]record.Pause) (bool, error) {
+func OnlyPaused(
+	ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, phase int, queue string, ended int,
+	paused map[string]record.Pause,
+) (bool, error) {
 	some, all := pausedIn(e, r.Phases[phase], queue, paused)
 	if !some || all {
 		return some, nil
@@ -116,7 +119,10 @@ func OnlyPaused(ctx context.Context, s *store.Store, r record.Evaluation, e *eva
 
 // parked counts, among the first runs of a queue of a phase, those that have not ended and belong
 // to paused providers.
-func parked(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, p *plan.Plan, phase int, queue string, first int, paused map[string]record.Pause) (int, error) {
+func parked(
+	ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, p *plan.Plan, phase int, queue string,
+	first int, paused map[string]record.Pause,
+) (int, error) {
 	if some, _ := pausedIn(e, r.Phases[phase], queue, paused); !some || first == 0 {
 		return 0, nil
 	}

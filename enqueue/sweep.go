@@ -175,7 +175,9 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 
 // useless returns the obsolete ones among a queue's tasks, and notes their evaluations in of. The
 // uses that it reads are newer than the tasks, so they do not apply to a task pushed later.
-func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, tasks []string, of map[eval.ID]bool) (chosen []string, err error) {
+func (s *Sweeper) useless(
+	ctx context.Context, queue string, state gate.State, tasks []string, of map[eval.ID]bool,
+) (chosen []string, err error) {
 	byEvaluation := map[eval.ID][]eval.RunID{}
 	names := map[eval.RunID][]string{}
 	for _, task := range tasks {

@@ -165,7 +165,9 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 // beginWith runs the begin script. name is the prefix of the epoch's name; memory is how far back Redis remembers; for
 // unknown after that, it may not know every lease. instead is an epoch of the same server to replace; "": none. sums
 // are the budgets and quotas some of whose calls Redis may not know.
-func (a access) beginWith(ctx context.Context, c redis.Scripter, name, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
+func (a access) beginWith(
+	ctx context.Context, c redis.Scripter, name, run string, memory, unknown time.Duration, instead string, sums ...*rule,
+) error {
 	keys, budgets := a.keys.begin(sums)
 	err := beginScript.Run(ctx, c, keys,
 		name+rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead, budgets).Err()

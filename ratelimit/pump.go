@@ -31,7 +31,10 @@ type pump struct {
 }
 
 func newPump(l *Limiter) *pump {
-	return &pump{limiter: l, queues: map[string]*queue{}, queued: map[string]*rule{}, woken: map[string]*rule{}, toldClosed: map[string]string{}}
+	return &pump{
+		limiter: l, queues: map[string]*queue{}, queued: map[string]*rule{}, woken: map[string]*rule{},
+		toldClosed: map[string]string{},
+	}
 }
 
 // idleRelease is how long a lease end that frees no waiting call may be deferred to share

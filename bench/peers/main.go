@@ -90,7 +90,9 @@ func compare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	contenders := map[string]contender{"bound": bound{self}, "bullmq": bullMQ{*node}, "asynq": asynqPeer{self}, "evalfleet": evalfleet{absolute}}
+	contenders := map[string]contender{
+		"bound": bound{self}, "bullmq": bullMQ{*node}, "asynq": asynqPeer{self}, "evalfleet": evalfleet{absolute},
+	}
 	order := []string{"bound", "bullmq", "asynq", "evalfleet"}
 	if order, err = choose(order, *who); err != nil {
 		return err

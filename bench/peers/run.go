@@ -188,7 +188,10 @@ func startRedis(ctx context.Context, all *stack, dir string) (rdb *redis.Client,
 	if program == "" {
 		program = "redis-server"
 	}
-	command = exec.CommandContext(context.WithoutCancel(ctx), program, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir, "--maxmemory-policy", "noeviction")
+	command = exec.CommandContext(
+		context.WithoutCancel(ctx), program, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--dir", dir, "--maxmemory-policy", "noeviction",
+	)
 	if err := all.start(command, ""); err != nil {
 		return nil, 0, nil, fmt.Errorf("start redis-server: %w", err)
 	}

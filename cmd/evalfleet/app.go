@@ -123,7 +123,10 @@ type process struct {
 // Main runs one command line and returns the process's exit code. args excludes the program's name; env is a function
 // like os.LookupEnv. Cancelling ctx asks the command to stop. Closing atOnce after that makes it stop without waiting
 // for calls in flight; with a nil atOnce they always have their grace time.
-func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(
+	ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader,
+	stdout, stderr io.Writer,
+) int {
 	unblocked, end := terminal.Unblocked(stderr)
 	defer end()
 

@@ -26,7 +26,10 @@ func cancelCommand(p *process) *cli.Command {
 			defer t.Client.Close()
 
 			if !c.Bool(forceFlag) {
-				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name))
+				yes, asked, err := terminal.Confirm(
+					c.Context, p.stdin, t.Screen,
+					fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name),
+				)
 				if err != nil {
 					return withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
 				}

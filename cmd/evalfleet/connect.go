@@ -54,7 +54,10 @@ func roleOf(c *cli.Context) dial.Role {
 // connect opens a client to a Redis and checks that it can be used in a role. lease is as in dial.Address.Open. stays
 // is true for commands that stay connected, with a lease or not: connect warns them about unsuitable settings of the
 // Redis.
-func connect(ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
+func connect(
+	ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool,
+	log zerolog.Logger,
+) (redis.UniversalClient, error) {
 	address, err := dial.Parse(at)
 	if err != nil {
 		return nil, usageError("--%s %s: %w", redisFlag, dial.Redact(at.URL), err)

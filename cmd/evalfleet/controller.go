@@ -35,7 +35,10 @@ func controllerCommand(p *process) *cli.Command {
 		Flags: append(pageFlags("`ADDRESS` of the pages, or off; port 0 takes a free one"),
 			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` for /metrics, /healthz, /readyz and /scale, or off"},
 			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "assumed `TIME` per call until a model has completed one"},
-			&cli.IntFlag{Name: maxUploadFlag, Value: 64, Usage: "with --" + allowActionsFlag + ", accept evaluations of up to `N` MiB over HTTP (enqueue --server)"},
+			&cli.IntFlag{
+				Name: maxUploadFlag, Value: 64,
+				Usage: "with --" + allowActionsFlag + ", accept evaluations of up to `N` MiB over HTTP (enqueue --server)",
+			},
 			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; use --drain=false if another process does it"},
 		),
 

@@ -31,7 +31,10 @@ func deleteCommand(p *process) *cli.Command {
 				return err
 			}
 			if outdir.Is(argument) {
-				return usageError("delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel %s`", argument)
+				return usageError(
+					"delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel %s`",
+					argument,
+				)
 			}
 			t, err := p.target(c)
 			if err != nil {

@@ -83,12 +83,18 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 		parts.Go(func() error { return part(io.Discard, "worker", "--metrics-addr", "off", "--grace", "100ms") })
 	}
 	parts.Go(func() error {
-		return part(p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", sink, "--out-dir", filepath.Join(dir, "out"))
+		return part(
+			p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", sink,
+			"--out-dir", filepath.Join(dir, "out"),
+		)
 	})
 	parts.Go(func() error {
 		err := part(io.Discard, "enqueue", filepath.Join(dir, "evaluation.yaml"), "--sink", sink)
 		if err == nil {
-			fmt.Fprintln(p.stderr, "an evaluation of about a minute has started; open the address in a browser; Ctrl-C ends the demo and removes everything")
+			fmt.Fprintln(
+				p.stderr,
+				"an evaluation of about a minute has started; open the address in a browser; Ctrl-C ends the demo and removes everything",
+			)
 		}
 		return err
 	})
@@ -112,7 +118,10 @@ func writeDemo(dir, simulator string) error {
 
 	files := map[string]string{
 		"evaluation.yaml": string(evaluation),
-		"fleet.yaml":      fmt.Sprintf("providers:\n  simulator: {base_url: %q}\nconcurrency:\n  per_provider:\n    simulator: {max_concurrency: 6}\n", simulator+"/v1"),
+		"fleet.yaml": fmt.Sprintf(
+			"providers:\n  simulator: {base_url: %q}\nconcurrency:\n  per_provider:\n    simulator: {max_concurrency: 6}\n",
+			simulator+"/v1",
+		),
 	}
 	words := strings.SplitAfter(string(text), " ")
 	for version := range 8 {

@@ -116,7 +116,10 @@ func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Ju
 	entry.BaseURL = other
 	tried[judge.Provider] = entry
 	if told, other := p.askAt(ctx, tried, judge); other == nil {
-		return "", fmt.Errorf("no answer at %s, but at another address it %s; write base_url: %q", s.Providers[judge.Provider].BaseURL, told, entry.BaseURL)
+		return "", fmt.Errorf(
+			"no answer at %s, but at another address it %s; write base_url: %q", s.Providers[judge.Provider].BaseURL, told,
+			entry.BaseURL,
+		)
 	}
 	return "", fmt.Errorf("%w; %s does not answer either", err, entry.BaseURL)
 }

@@ -32,7 +32,10 @@ func enqueueCommand(p *process) *cli.Command {
 			"results are in the results store, and then writes the output files. With until in the file, the evaluation ends as " +
 			"soon as its best candidates are known: --wait, `evalfleet collect --follow` or a controller checks this.",
 		Flags: append(submitFlags(), sinkFlag(),
-			&cli.StringFlag{Name: serverFlag, Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as https://ann@evals.example.org (default --redis)"},
+			&cli.StringFlag{
+				Name:  serverFlag,
+				Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as https://ann@evals.example.org (default --redis)",
+			},
 			&cli.BoolFlag{Name: waitFlag, Usage: "wait until all runs have ended, collect the results and write the output files"}),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
@@ -87,7 +90,10 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 
 	if receipt.Kept {
-		fmt.Fprintf(d.Screen, "%s is active with other settings, which stay in force: run `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
+		fmt.Fprintf(
+			d.Screen, "%s is active with other settings, which stay in force: run `evalfleet pause %s`, then submit it again\n",
+			receipt.ID, receipt.ID,
+		)
 	}
 	verb := "enqueued"
 	if !receipt.Created {

@@ -69,7 +69,10 @@ func hint(err error) string {
 	case errors.As(err, new(*collect.UnpricedError)):
 		return fmt.Sprintf(", or start a new evaluation with --%s NAME", againFlag)
 	case errors.As(err, &lost):
-		return fmt.Sprintf("; submit it to the same Redis again: evalfleet enqueue FILE --%s --%s %s", waitFlag, outDirFlag, wording.ShellWord(lost.Dir))
+		return fmt.Sprintf(
+			"; submit it to the same Redis again: evalfleet enqueue FILE --%s --%s %s", waitFlag, outDirFlag,
+			wording.ShellWord(lost.Dir),
+		)
 	}
 	return ""
 }

@@ -19,7 +19,10 @@ const (
 )
 
 func allowKeysOption() cli.Flag {
-	return &cli.StringSliceFlag{Name: allowKeysFlag, Usage: "`NAME=VARIABLE`: send the key in VARIABLE to provider NAME, which FILE defines (default ask on a terminal, else refuse); repeatable"}
+	return &cli.StringSliceFlag{
+		Name:  allowKeysFlag,
+		Usage: "`NAME=VARIABLE`: send the key in VARIABLE to provider NAME, which FILE defines (default ask on a terminal, else refuse); repeatable",
+	}
 }
 
 func allowOutsideOption() cli.Flag {
@@ -66,7 +69,9 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	if len(open) == 0 {
 		return nil
 	}
-	yes, asked, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "the evaluation file defines where keys are sent:"+wanted+"\nSend them there?")
+	yes, asked, err := terminal.Confirm(
+		c.Context, p.stdin, p.stderr, "the evaluation file defines where keys are sent:"+wanted+"\nSend them there?",
+	)
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
@@ -80,5 +85,8 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	for _, e := range open {
 		flags += fmt.Sprintf(" --%s %s", allowKeysFlag, wording.ShellWord(e.Name+"="+e.KeyEnv))
 	}
-	return usageError("keys are not sent to addresses of an evaluation file:%s\nto allow it, add%s; or move the providers to a file for --%s", wanted, flags, configFlag)
+	return usageError(
+		"keys are not sent to addresses of an evaluation file:%s\nto allow it, add%s; or move the providers to a file for --%s",
+		wanted, flags, configFlag,
+	)
 }

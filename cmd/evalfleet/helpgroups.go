@@ -78,8 +78,11 @@ var examples = map[string][]string{
 		"evalfleet simulate --requests 60/1m --fail-rate 0.05",
 	},
 	"healthcheck": {"evalfleet healthcheck", "evalfleet healthcheck --ready --metrics-addr 127.0.0.1:9101"},
-	"completion":  {"evalfleet completion bash > /etc/bash_completion.d/evalfleet", "evalfleet completion fish > ~/.config/fish/completions/evalfleet.fish"},
-	"man":         {"evalfleet man /usr/local/share/man/man1", "evalfleet man bin/man"},
-	"demo":        {"evalfleet demo", "evalfleet demo --listen 127.0.0.1:0"},
-	"version":     {"evalfleet version", "evalfleet --version"},
+	"completion": {
+		"evalfleet completion bash > /etc/bash_completion.d/evalfleet",
+		"evalfleet completion fish > ~/.config/fish/completions/evalfleet.fish",
+	},
+	"man":     {"evalfleet man /usr/local/share/man/man1", "evalfleet man bin/man"},
+	"demo":    {"evalfleet demo", "evalfleet demo --listen 127.0.0.1:0"},
+	"version": {"evalfleet version", "evalfleet --version"},
 }

@@ -49,15 +49,36 @@ func inputFlags() []cli.Flag {
 
 func experimentFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first"},
-		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: prompto.DefaultMaxQueries, Usage: "experiments: send `N` prompts per minute and queue"},
-		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "experiments: `FILE` with rates by api or group, and by model (default none)"},
-		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "experiments: use a queue for each group or api in parallel, instead of sending prompts one after another"},
-		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: prompto.DefaultMaxAttempts, Usage: "experiments: make at most `N` calls per prompt"},
+		&cli.StringFlag{
+			Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder,
+			Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first",
+		},
+		&cli.IntFlag{
+			Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: prompto.DefaultMaxQueries,
+			Usage: "experiments: send `N` prompts per minute and queue",
+		},
+		&cli.StringFlag{
+			Name: maxQueriesJSONFlag, Aliases: []string{"mqj"},
+			Usage: "experiments: `FILE` with rates by api or group, and by model (default none)",
+		},
+		&cli.BoolFlag{
+			Name: parallelFlag, Aliases: []string{"p"},
+			Usage: "experiments: use a queue for each group or api in parallel, instead of sending prompts one after another",
+		},
+		&cli.IntFlag{
+			Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: prompto.DefaultMaxAttempts,
+			Usage: "experiments: make at most `N` calls per prompt",
+		},
 		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "experiments: also write answers as CSV"},
 		&cli.BoolFlag{Name: moveToInputFlag, Usage: "experiments: first move the file to the input folder"},
-		&cli.StringFlag{Name: judgeFolderFlag, Aliases: []string{"jf"}, Usage: "experiments: `DIR` with settings.json and templates of the judges named by --judge (default no judging)"},
-		&cli.StringFlag{Name: judgeTemplatesFlag, Aliases: []string{"jt"}, Value: defaultTemplate, Usage: "experiments: template `FILES` in the judge folder, comma-separated"},
+		&cli.StringFlag{
+			Name: judgeFolderFlag, Aliases: []string{"jf"},
+			Usage: "experiments: `DIR` with settings.json and templates of the judges named by --judge (default no judging)",
+		},
+		&cli.StringFlag{
+			Name: judgeTemplatesFlag, Aliases: []string{"jt"}, Value: defaultTemplate,
+			Usage: "experiments: template `FILES` in the judge folder, comma-separated",
+		},
 	}
 }
 
@@ -116,12 +137,18 @@ func refuse(c *cli.Context, in config.Input) error {
 	}
 	if in.Kind != config.ExperimentFile {
 		what := cmp.Or(in.Path, "the command line")
-		no(experimentFlags(), fmt.Sprintf("applies to experiments, and %s is not one; to read a file as one, add --%s %s", what, kindFlag, config.ExperimentFile))
+		no(
+			experimentFlags(),
+			fmt.Sprintf("applies to experiments, and %s is not one; to read a file as one, add --%s %s", what, kindFlag, config.ExperimentFile),
+		)
 		return joined(problems)
 	}
 	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.Path))
 	if c.IsSet(judgeFlag) != c.IsSet(judgeFolderFlag) {
-		problems = append(problems, usageError("--%s and --%s go together: settings.json in the folder defines the names", judgeFlag, judgeFolderFlag))
+		problems = append(
+			problems,
+			usageError("--%s and --%s go together: settings.json in the folder defines the names", judgeFlag, judgeFolderFlag),
+		)
 	}
 	if c.IsSet(judgeTemplatesFlag) && !c.IsSet(judgeFolderFlag) {
 		problems = append(problems, usageError("--%s needs --%s, the folder that contains them", judgeTemplatesFlag, judgeFolderFlag))

@@ -48,17 +48,35 @@ func reportCommand(p *process) *cli.Command {
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(outdir.HTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
+			&cli.StringSliceFlag{
+				Name: formatFlag, Value: cli.NewStringSlice(outdir.HTML, formatCSV),
+				Usage: "`FORMATS` to write, comma-separated: html, csv, json, md",
+			},
 			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` of ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
-			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
-			&cli.StringFlag{Name: flipsFlag, Value: "verdicts", Usage: "how to count a judge whose preferred text changes with the order: `COUNT` is verdicts (two verdicts) or tie"},
+			&cli.BoolFlag{
+				Name: positionFlag, Value: true,
+				Usage: "adjust the ranking for each judge's preference for the text shown first (default true)",
+			},
+			&cli.StringFlag{
+				Name: flipsFlag, Value: "verdicts",
+				Usage: "how to count a judge whose preferred text changes with the order: `COUNT` is verdicts (two verdicts) or tie",
+			},
 			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
-			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
-			&cli.StringSliceFlag{Name: requireFlag, KeepSpace: true, Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'new >= old @ 0.95' or 'failed <= 1%'; can be repeated (default none)"},
-			&cli.StringFlag{Name: junitFlag, Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)"},
+			&cli.IntFlag{
+				Name:  drawsFlag,
+				Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)",
+			},
+			&cli.StringSliceFlag{
+				Name: requireFlag, KeepSpace: true,
+				Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'new >= old @ 0.95' or 'failed <= 1%'; can be repeated (default none)",
+			},
+			&cli.StringFlag{
+				Name:  junitFlag,
+				Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)",
+			},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
 

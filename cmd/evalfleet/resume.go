@@ -145,7 +145,10 @@ func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fl
 	if differ == "" {
 		return nil
 	}
-	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, outdir.ResumeFile), differ)
+	what := fmt.Sprintf(
+		"%s was not written by one of your runs, and its addresses differ from your configuration:%s\n",
+		filepath.Join(dir, outdir.ResumeFile), differ,
+	)
 	yes, asked, err := terminal.Confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:
@@ -161,7 +164,9 @@ func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fl
 // resumeWith returns the command line that resumes a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
 	line := "evalfleet resume " + wording.ShellWord(dir)
-	for _, name := range slices.Concat([]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag}) {
+	for _, name := range slices.Concat(
+		[]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag},
+	) {
 		value := c.String(name)
 		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // the same as without the flag
 			continue

@@ -17,7 +17,10 @@ func retryCommand(p *process) *cli.Command {
 			"counts them by class. Classes come from the results store, so they are unknown for results not yet collected. " +
 			"With the output folder of a finished `evalfleet run`, the command executes the runs itself, like resume.",
 		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption(), openOption(), sinkFlag(),
-			&cli.StringSliceFlag{Name: classFlag, Usage: "retry only runs that failed with this error `CLASS`, such as timeout; repeatable (default all)"}),
+			&cli.StringSliceFlag{
+				Name:  classFlag,
+				Usage: "retry only runs that failed with this error `CLASS`, such as timeout; repeatable (default all)",
+			}),
 		Action: func(c *cli.Context) error {
 			classes, err := classesOf(c)
 			if err != nil {

@@ -103,7 +103,10 @@ func (p *process) filesOf(c *cli.Context) (dir, file string, paths []string, err
 	}
 	in := inputs[0]
 	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
-		return "", "", nil, usageError("--%s takes an evaluation file, a file of runs or requests, or a folder; submit experiments and runs listed by flags with --%s", serverFlag, redisFlag)
+		return "", "", nil, usageError(
+			"--%s takes an evaluation file, a file of runs or requests, or a folder; submit experiments and runs listed by flags with --%s",
+			serverFlag, redisFlag,
+		)
 	}
 	return in.Files(c.StringSlice(judgeFlag))
 }

@@ -25,7 +25,9 @@ func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, 
 	saved, err := outdir.ReadResumption(dir)
 	switch {
 	case err != nil || saved.Sink == "":
-		return "", "", usageError("%s has no results (no %s): name the output folder of an evaluation%s", dir, outdir.ResultsFile, outdir.Nearest(dir))
+		return "", "", usageError(
+			"%s has no results (no %s): name the output folder of an evaluation%s", dir, outdir.ResultsFile, outdir.Nearest(dir),
+		)
 	case p.own.Sealed(saved):
 		return saved.Sink, saved.Evaluation, nil
 	}

@@ -54,30 +54,48 @@ func questionFlags() []cli.Flag {
 		judgeOption(),
 		&cli.IntFlag{Name: limitFlag, Usage: "execute only the first `N` runs of the plan (default 0, all)"},
 		&cli.StringFlag{Name: againFlag, Usage: "start a new evaluation under this `NAME` (default resume the evaluation of the same questions)"},
-		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)"},
+		&cli.IntFlag{
+			Name:  maxConcurrencyFlag,
+			Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)",
+		},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output `MODE`: false, true or auto (default from the file)"},
 	}, slices.Concat(inputFlags(), listFlags())...)
 }
 
 func judgeOption() cli.Flag {
-	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "judge, as `PROVIDER:MODEL`, or for experiments a name in --judge-folder; required with a folder; repeatable (default none)"}
+	return &cli.StringSliceFlag{
+		Name: judgeFlag, Aliases: []string{"j"},
+		Usage: "judge, as `PROVIDER:MODEL`, or for experiments a name in --judge-folder; required with a folder; repeatable (default none)",
+	}
 }
 
 func listFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and contains the settings (default the list in that file)"},
+		&cli.StringFlag{
+			Name:  runsConfigFlag,
+			Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and contains the settings (default the list in that file)",
+		},
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input as a JSON array"},
 		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b (default none)"},
 		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` with the input of a single run; requires --file-a (default none)"},
-		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of the provider for listed runs that set none (default from their file, else --config), and for a Batch file"},
-		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model for listed runs that set none (default from their file, else --config), and for a Batch file"},
+		&cli.StringFlag{
+			Name:  providerFlag,
+			Usage: "`NAME` of the provider for listed runs that set none (default from their file, else --config), and for a Batch file",
+		},
+		&cli.StringFlag{
+			Name:  modelFlag,
+			Usage: "`NAME` of the model for listed runs that set none (default from their file, else --config), and for a Batch file",
+		},
 		&cli.StringFlag{Name: outFlag, Usage: "`PATH` for the answer of --file-a and --file-b, in any folder (default in the output folder)"},
 		&cli.BoolFlag{Name: batchFlag, Usage: "execute runs concurrently even if the file says concurrency: {enabled: false}"},
 	}
 }
 
 func sinkFlag() cli.Flag {
-	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if needed (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too"}
+	return &cli.StringFlag{
+		Name:  sinkFlagName,
+		Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if needed (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too",
+	}
 }
 
 // request holds what a command line asks for: one evaluation, or each experiment of a folder.

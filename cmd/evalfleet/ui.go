@@ -65,12 +65,24 @@ func uiCommand(p *process) *cli.Command {
 func pageFlags(listen string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
-		&cli.BoolFlag{Name: allowActionsFlag, Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; on addresses other than loopback, requires --" + authFileFlag},
+		&cli.BoolFlag{
+			Name:  allowActionsFlag,
+			Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; on addresses other than loopback, requires --" + authFileFlag,
+		},
 		&cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"},
-		&cli.StringSliceFlag{Name: allowedHostsFlag, Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP addresses; with --" + authFileFlag + ", all)"},
-		&cli.StringFlag{Name: tlsCertFlag, Usage: "`FILE` with the certificate of the pages, PEM; serves https, requires --" + tlsKeyFlag + " (default http)"},
+		&cli.StringSliceFlag{
+			Name:  allowedHostsFlag,
+			Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP addresses; with --" + authFileFlag + ", all)",
+		},
+		&cli.StringFlag{
+			Name:  tlsCertFlag,
+			Usage: "`FILE` with the certificate of the pages, PEM; serves https, requires --" + tlsKeyFlag + " (default http)",
+		},
 		&cli.StringFlag{Name: tlsKeyFlag, Usage: "`FILE` with the private key of --" + tlsCertFlag + ", PEM (default none)"},
-		&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller, for asynqmon's charts (default no charts)"},
+		&cli.StringFlag{
+			Name:  prometheusFlag,
+			Usage: "`URL` of a Prometheus that scrapes the controller, for asynqmon's charts (default no charts)",
+		},
 	}
 }
 
@@ -127,7 +139,9 @@ func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
 	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.sinkIn(c, dir) })
 	address, err := embedded.Address(dir)
 	if err == nil {
-		if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, of.Log); err == nil {
+		if client, err := connect(
+			c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, of.Log,
+		); err == nil {
 			of.client = client
 			of.ShowRun(&fleet.Connection{Client: client, Store: store.New(client, c.String(namespaceFlag)), Dir: dir, Log: of.Log})
 			return nil
@@ -174,9 +188,16 @@ func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashb
 	case !of.Exposed(listener.Addr()):
 	case of.Changes:
 		_ = listener.Close()
-		return usageError("--%s lets anyone who reaches %s cancel evaluations: add a login with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
+		return usageError(
+			"--%s lets anyone who reaches %s cancel evaluations: add a login with --%s FILE, or listen on 127.0.0.1",
+			allowActionsFlag, listener.Addr(), authFileFlag,
+		)
 	default:
-		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login: anyone who reaches %s sees document names and verdicts; add a login with --%s\n", listener.Addr(), authFileFlag)
+		fmt.Fprintf(
+			p.stderr,
+			"evalfleet: the pages have no login: anyone who reaches %s sees document names and verdicts; add a login with --%s\n",
+			listener.Addr(), authFileFlag,
+		)
 	}
 	return of.Serve(ctx, listener, func(address string) { fmt.Fprintln(p.stdout, address) })
 }

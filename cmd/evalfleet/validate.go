@@ -38,7 +38,9 @@ func (p *process) validate(s *config.Submission) error {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	large, err := estimate.OverWindows(estimate.Question{Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Window: s.Window})
+	large, err := estimate.OverWindows(estimate.Question{
+		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Window: s.Window,
+	})
 	if err != nil {
 		return withCode(exitUsage, err)
 	}

@@ -32,7 +32,10 @@ func (p *process) look(c *cli.Context, look terminal.Frame) error {
 		_, err := io.WriteString(p.stdout, text)
 		return err
 	}
-	screen := &terminal.Screen{Out: p.stdout, Notices: p.stderr, Every: plain.ReportEvery, Passes: func(err error) bool { return codeOf(err) == exitUnreachable }}
+	screen := &terminal.Screen{
+		Out: p.stdout, Notices: p.stderr, Every: plain.ReportEvery,
+		Passes: func(err error) bool { return codeOf(err) == exitUnreachable },
+	}
 	if file := terminal.Of(p.stdout); file != nil && !c.Bool(jsonFlag) {
 		screen.Out, screen.Terminal, screen.Every = file, file, lookEvery
 	}

@@ -38,10 +38,16 @@ func workFlags(metricsAt string) []cli.Flag {
 	return []cli.Flag{
 		slotsOption(),
 		&cli.IntFlag{Name: maxAnswerFlag, Value: 1, Usage: "fail answers larger than `N` MiB"},
-		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)"},
+		&cli.DurationFlag{
+			Name:  graceFlag,
+			Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)",
+		},
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
-		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which all events of all runs are appended as JSON lines (default events.jsonl in the output folder; a fleet's worker logs them instead: calls at level info, the rest at debug)"},
+		&cli.StringFlag{
+			Name:  eventsFlag,
+			Usage: "`FILE` to which all events of all runs are appended as JSON lines (default events.jsonl in the output folder; a fleet's worker logs them instead: calls at level info, the rest at debug)",
+		},
 	}
 }
 
@@ -84,7 +90,9 @@ func workOf(c *cli.Context) (work, error) {
 
 // open copies the command line's values to settings, and opens the outputs for the worker's events, metrics and traces.
 // Closing the result reports the first event that could not be written.
-func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger) (io.Closer, error) {
+func (w work) open(
+	ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger,
+) (io.Closer, error) {
 	settings.Slots, settings.MaxAnswer, settings.Grace, settings.Queues, settings.Version = w.slots, w.maxAnswer, w.grace, w.queues, ownVersion()
 	var open closers
 	if w.events != "" {

@@ -268,7 +268,9 @@ func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (boo
 
 // saveProgress runs the progress script. saved is false if the run has ended; entry, which is set
 // also with ErrTaken, has the calls. submitted is a job that was just submitted, or nil.
-func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job) (saved bool, entry Entry, err error) {
+func (s *Store) saveProgress(
+	ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job,
+) (saved bool, entry Entry, err error) {
 	id := t.RunID()
 	var paid, job []byte
 	if len(calls) > 0 {

@@ -20,7 +20,9 @@ import (
 //
 // Outcomes that are recorded at the same time share a script. An outcome whose ctx has ended may
 // still be recorded.
-func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (recorded bool, err error) {
+func (s *Store) Record(
+	ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call,
+) (recorded bool, err error) {
 	o, err := Encode(evaluation, state, run, calls)
 	if err != nil {
 		return false, err

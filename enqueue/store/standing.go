@@ -95,7 +95,9 @@ func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Stand
 
 // askStandings sends a script for each of some evaluations in one pipeline. It returns an error
 // only if Redis fails; the error of a single evaluation is in its answer.
-func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) ([]*redis.Cmd, error) {
+func (s *Store) askStandings(
+	ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd,
+) ([]*redis.Cmd, error) {
 	pipe := s.client.Pipeline()
 	asked := make([]*redis.Cmd, len(ids))
 	for i, id := range ids {

@@ -119,7 +119,10 @@ const staleAnswer = "stale"
 // steer runs a script that replies with a status, and announces the change. The script gets the
 // revision of r: if it is delivered late, it changes nothing. If only the revision has changed,
 // steer sends it again for the new one.
-func (s *Store) steer(ctx context.Context, what string, r record.Evaluation, script *redis.Script, of func(record.Evaluation) ([]string, []any)) (record.Status, error) {
+func (s *Store) steer(
+	ctx context.Context, what string, r record.Evaluation, script *redis.Script,
+	of func(record.Evaluation) ([]string, []any),
+) (record.Status, error) {
 	meant := r.Created.UnixMilli()
 	for {
 		keys, args := of(r)

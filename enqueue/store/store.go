@@ -187,7 +187,9 @@ type Restored struct {
 // that everything is stored. restored are the runs recorded in the evaluation's results store. If
 // the record exists already, created is false and nothing is changed. Create may be repeated after
 // any failure.
-func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored) (created bool, err error) {
+func (s *Store) Create(
+	ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored,
+) (created bool, err error) {
 	if err := r.Check(); err != nil { // never write what could not be read again
 		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
 	}
@@ -219,7 +221,9 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err := s.list(ctx, s.keys.Evaluations(), r.ID); err != nil {
 		return false, err
 	}
-	keys := append([]string{s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID)}, append(chunks, choices...)...)
+	keys := append([]string{
+		s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID),
+	}, append(chunks, choices...)...)
 	args := append(append([]any{len(fields)}, fields...), counts...)
 	answer, err := createScript.Run(ctx, s.client, keys, args...).Int()
 	switch {
@@ -276,7 +280,10 @@ func tooLarge(err error, largest int) string {
 	if !refused && (!cut || largest < leastRefused) {
 		return ""
 	}
-	return fmt.Sprintf("; its largest document or plan takes %.1f MB compressed: if Redis refuses that, raise its proto-max-bulk-len, or shorten the document", float64(largest)/1e6)
+	return fmt.Sprintf(
+		"; its largest document or plan takes %.1f MB compressed: if Redis refuses that, raise its proto-max-bulk-len, or shorten the document",
+		float64(largest)/1e6,
+	)
 }
 
 // leastRefused is the lowest proto-max-bulk-len that Redis accepts.

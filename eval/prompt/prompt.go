@@ -69,7 +69,10 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	data := []string{question}
 	for i, d := range shown {
 		if !printable(names[i]) {
-			return Prompt{}, fmt.Errorf("document id %q cannot be shown to a judge: it has a line break, a control character or bytes that are not UTF-8", d.ID)
+			return Prompt{}, fmt.Errorf(
+				"document id %q cannot be shown to a judge: it has a line break, a control character or bytes that are not UTF-8",
+				d.ID,
+			)
 		}
 		text, ok := texts[d.Hash]
 		if !ok {

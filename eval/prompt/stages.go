@@ -56,7 +56,10 @@ func (p Prompt) Jsonify(answer string) []eval.Message {
 func Insist(content string, search, reason bool) string {
 	more := []string{"Your last answer was not accepted, because it did not show what is required."}
 	if search {
-		more = append(more, "You must search the web before you answer, even if you are sure of the answer, and rest the answer on what you find.")
+		more = append(
+			more,
+			"You must search the web before you answer, even if you are sure of the answer, and rest the answer on what you find.",
+		)
 	}
 	if reason {
 		more = append(more, "You must think step by step before you answer, even if the answer seems plain.")

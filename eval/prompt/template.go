@@ -85,7 +85,10 @@ func ReferenceTemplate(kind eval.Kind) string {
 	const rules, ends = "- Everything between", "a document's or a question's two tags"
 	text := DefaultTemplate(kind)
 	text = strings.Replace(text, ends, "a document's, a question's or a reference answer's two tags", 1)
-	text = strings.Replace(text, rules, "- The reference answer is correct. What contradicts it is wrong; the same in other words is as good.\n"+rules, 1)
+	text = strings.Replace(
+		text, rules,
+		"- The reference answer is correct. What contradicts it is wrong; the same in other words is as good.\n"+rules, 1,
+	)
 	heading := "\nDocument:\n"
 	if kind == eval.KindPairwise {
 		heading = "\nDocuments:\n"

@@ -142,7 +142,9 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 //
 // x is the maximum of the likelihood. sum is 0, so that nothing is claimed, if there is no maximum. It is also 0 if
 // all verdicts together add less than one verdict can.
-func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, near []float64) (sum float64, weights []weight, x []float64) {
+func (f *Fit) contributions(
+	m *model, pair orderedPair, clusters [][]Observed, near []float64,
+) (sum float64, weights []weight, x []float64) {
 	i, j := pair.split()
 	x, along, covariance, ok := m.maximiseEqual(i, j, near)
 	if !ok {

@@ -18,7 +18,10 @@ func (r row) total() float64 { return r.wins + r.losses + r.ties }
 
 // compare orders rows by judge, pair and length, which is the order of a model.
 func (r row) compare(s row) int {
-	return cmp.Or(cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second), cmp.Compare(r.longer, s.longer))
+	return cmp.Or(
+		cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second),
+		cmp.Compare(r.longer, s.longer),
+	)
 }
 
 // model is the likelihood of all rows as a function of one vector. The vector holds an ability for every candidate,

@@ -64,7 +64,11 @@ type followers struct {
 }
 
 func newFollowers(f *Fleet) *followers {
-	return &followers{Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, announced: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
+	return &followers{
+		Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{},
+		said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, announced: map[eval.ID]bool{},
+		silent: map[eval.ID]bool{},
+	}
 }
 
 // news wakes the collector of one of many evaluations that are followed together.

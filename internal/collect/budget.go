@@ -27,7 +27,10 @@ type UnpricedError struct {
 }
 
 func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("the cost of %s of %s is unknown: there was no price when they were made", wording.Counted(e.Calls, "recorded call"), e.Evaluation)
+	return fmt.Sprintf(
+		"the cost of %s of %s is unknown: there was no price when they were made", wording.Counted(e.Calls, "recorded call"),
+		e.Evaluation,
+	)
 }
 
 // Spent returns what an evaluation with a budget has spent according to its results store, in

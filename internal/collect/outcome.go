@@ -53,7 +53,10 @@ func (e *InterruptedError) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("interrupted: %v", e.Cause)
 	}
-	return fmt.Sprintf("interrupted: %s of %s runs of %s are in its results store, the rest in Redis", wording.Count(e.Ended), wording.Count(e.Planned), e.Record.ID)
+	return fmt.Sprintf(
+		"interrupted: %s of %s runs of %s are in its results store, the rest in Redis", wording.Count(e.Ended),
+		wording.Count(e.Planned), e.Record.ID,
+	)
 }
 
 var (

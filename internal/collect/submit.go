@@ -45,7 +45,9 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 // Submit submits an evaluation to the fleet. recorded is as in the function Submit. s.Lost says
 // that Redis has had it before, as recorded runs do. If closed is true, its budget or a daily quota
 // is closed. It opens once Once has drained what waits in Redis, because that was used as well.
-func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
+func (f *Fleet) Submit(
+	ctx context.Context, s enqueue.Submission, recorded results.Reader,
+) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
 	if recorded != nil {
 		if _, err := Spent(ctx, id, s.Settings, recorded); err != nil {
@@ -74,7 +76,10 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 
 	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
 	if err == nil && recorded == nil { // it has no calls, and cannot know others
-		err = limits.Reseed(ctx, string(id), memory, func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil })
+		err = limits.Reseed(
+			ctx, string(id), memory,
+			func(ratelimit.Scope, time.Time, time.Time, []string) (int64, bool, error) { return 0, false, nil },
+		)
 	}
 	if err == nil && s.Settings.Budget() > 0 && receipt.Created && !known {
 		err = limits.TellSpent(ctx, string(id), memory, 0)

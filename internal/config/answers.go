@@ -12,7 +12,10 @@ import (
 func answerFields(fields map[string]json.RawMessage) map[string]string {
 	found := map[string]string{}
 	for part, names := range map[string][]string{
-		"text":      {"text", "answer", "response", "output", "completion", "generation", "prediction", "content", "generated_text", "model_output"},
+		"text": {
+			"text", "answer", "response", "output", "completion", "generation", "prediction", "content", "generated_text",
+			"model_output",
+		},
 		"candidate": {"candidate", "model", "model_name", "model_id", "generator", "system"},
 		"item":      {"item", "item_id", "question_id", "prompt_id", "instance_id", "task_id", "id"},
 		"question":  {"question", "prompt", "instruction", "input", "query"},

@@ -26,7 +26,11 @@ func LoadBatch(path string, o Options) (*Submission, error) {
 	}
 	s.writtenLines(path, b.line)
 	if len(b.prompts.List) == 0 && len(s.problems) == 0 {
-		s.refuse(s.top, `write one JSON object per line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`, "the file has no requests")
+		s.refuse(
+			s.top,
+			`write one JSON object per line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`,
+			"the file has no requests",
+		)
 	}
 	s.asked.Prompts = &b.prompts
 	if len(b.prompts.Models) > 0 { // which have one provider
@@ -36,6 +40,7 @@ func LoadBatch(path string, o Options) (*Submission, error) {
 		}
 		s.reachable(at, b.prompts.Models[0])
 	}
+
 	return s.finish()
 }
 
@@ -66,7 +71,10 @@ func (b *batch) line(at place, line []byte) {
 	url := b.endpoint(at, values)
 	body := b.body(at, values)
 	if first, twice := b.ids[id]; twice && id != "" {
-		b.refuse(values["custom_id"].at, "give each request a unique custom_id", "the custom_id %q is already used in line %d", printable(id), first.line)
+		b.refuse(
+			values["custom_id"].at, "give each request a unique custom_id", "the custom_id %q is already used in line %d",
+			printable(id), first.line,
+		)
 	}
 	if len(b.problems) > before {
 		return
@@ -110,7 +118,10 @@ func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	case b.url == "":
 		b.url, b.urlAt = url, v.at
 	case b.url != url:
-		b.refuse(v.at, "put the requests of each endpoint into a separate file", "the url is %s here, and %s in line %d", url, b.url, b.urlAt.line)
+		b.refuse(
+			v.at, "put the requests of each endpoint into a separate file", "the url is %s here, and %s in line %d", url, b.url,
+			b.urlAt.line,
+		)
 	}
 	return url
 }

@@ -15,7 +15,10 @@ import (
 func (x *experiment) finish() (*Submission, error) {
 	x.saySkipped()
 	if len(x.prompts.List) == 0 && len(x.problems) == 0 {
-		x.refuse(x.top, `write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`, "the file has no prompts")
+		x.refuse(
+			x.top, `write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`,
+			"the file has no prompts",
+		)
 	}
 	x.nameRuns()
 	x.asked.Prompts = &x.prompts
@@ -47,7 +50,11 @@ func (x *experiment) nameRuns() {
 		x.prompts.List[i].ID = name
 	}
 	if unnamed.Lines > 0 {
-		x.warn(x.lineOf(unnamed), "add one, so that answers can refer to it", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.Lines, "line has", "lines have"), unnamed.Name)
+		x.warn(
+			x.lineOf(unnamed), "add one, so that answers can refer to it",
+			"%s no id that can name a run; the first run is called %q", wording.Either(unnamed.Lines, "line has", "lines have"),
+			unnamed.Name,
+		)
 	}
 	if repeated.Lines > 0 {
 		x.warn(x.lineOf(repeated), "", "%s the id of a line before; the first, %q of line %d again, is run as %q",

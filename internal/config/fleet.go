@@ -104,7 +104,10 @@ func LoadFleet(path string) (*Fleet, error) {
 	fleet.groups = c.groups
 	fleet.written = c.limits
 	if fleet.max = c.bound(); fleet.max.max > 0 {
-		fleet.written = append(fleet.written, limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(fleet.max.max)}, at: fleet.max.at})
+		fleet.written = append(
+			fleet.written,
+			limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(fleet.max.max)}, at: fleet.max.at},
+		)
 	}
 	fleet.Limits = found.combine(fleet.written, path)
 	maps.Copy(fleet.Timeouts, c.timeouts)

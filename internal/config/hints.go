@@ -121,7 +121,9 @@ func (y *yamlFile) lookForComment(v value, text string) {
 	if !plain || !begins || comment == "" || strings.ContainsAny(comment[:1], "# \t") {
 		return
 	}
-	p := v.problem(fmt.Sprintf("put it in quotes, %q, or write a space after # to make it a comment", printable(text+strings.TrimRight(rest, " \t"))),
+	p := v.problem(fmt.Sprintf(
+		"put it in quotes, %q, or write a space after # to make it a comment", printable(text+strings.TrimRight(rest, " \t")),
+	),
 		"the value is %q, because # after a space begins a comment", printable(text))
 	if !slices.Contains(y.warnings, p) { // the value may be read twice
 		y.warnings = append(y.warnings, p)
@@ -140,7 +142,11 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	}
 	if y.ofFleet && child.key.path == key && slices.Contains(evaluationKeys, key) {
 		if !y.misused {
-			y.refuse(child.key, "pass it as FILE; --config is for the fleet's file, with providers, concurrency, retry, prices, sink and notify", "this is an evaluation file")
+			y.refuse(
+				child.key,
+				"pass it as FILE; --config is for the fleet's file, with providers, concurrency, retry, prices, sink and notify",
+				"this is an evaluation file",
+			)
 		}
 		y.misused = true
 		return

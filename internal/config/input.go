@@ -123,7 +123,9 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 		}
 		name, err := filepath.Rel(own, absolute)
 		if err != nil || !filepath.IsLocal(name) {
-			return "", "", nil, Problems{{File: path, Message: "the file is not below the evaluation's folder", Fix: "copy it there, so that it can be sent"}}
+			return "", "", nil, Problems{{
+				File: path, Message: "the file is not below the evaluation's folder", Fix: "copy it there, so that it can be sent",
+			}}
 		}
 		paths = append(paths, filepath.Join(filepath.Base(own), name))
 	}

@@ -36,7 +36,10 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 			set.asked[key] = at
 			return has
 		case had != has:
-			s.refuse(at, "put documents of different questions into different items", "item %q has another %s here than in %s", item.ID, what, set.asked[key])
+			s.refuse(
+				at, "put documents of different questions into different items", "item %q has another %s here than in %s", item.ID,
+				what, set.asked[key],
+			)
 		}
 		return had
 	}
@@ -142,7 +145,10 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 	known, unknown := 0, 0
 	seen := map[string]place{}
 	s.jsonLines(path, bytes.NewReader(text), func(at place, values map[string]any) {
-		a := answers{set: &set, item: field{name: "item"}, question: field{name: "question"}, reference: field{name: "reference"}, category: field{name: "category"}}
+		a := answers{
+			set: &set, item: field{name: "item"}, question: field{name: "question"}, reference: field{name: "reference"},
+			category: field{name: "category"},
+		}
 		var id string
 		var f facts
 		ok := a.take(at, values, &a.item, &id)

@@ -97,7 +97,10 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 }
 
 // unsettable lists headers that belong to the connection or to the dialect's body.
-var unsettable = []string{"Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te", "Trailer"}
+var unsettable = []string{
+	"Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te",
+	"Trailer",
+}
 
 // headers reads the headers of an endpoint's requests: {NAME: VALUE} or, if the value is in an
 // environment variable, {NAME: {env: VARIABLE}}.

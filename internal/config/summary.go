@@ -33,7 +33,10 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		if len(judges) > 0 {
 			judged = ", judged by " + names(judges)
 		}
-		asked = append(asked, fmt.Sprintf("%s of %s %s%s", wording.Counted(len(e.Documents), "document"), wording.Counted(itemsOf(e), "item"), texts, judged))
+		asked = append(
+			asked,
+			fmt.Sprintf("%s of %s %s%s", wording.Counted(len(e.Documents), "document"), wording.Counted(itemsOf(e), "item"), texts, judged),
+		)
 		texts = ""
 	}
 
@@ -47,10 +50,16 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 
 	if e.Runs != nil {
 		files := strings.TrimSpace(wording.Counted(len(e.Runs.Files), "file") + " " + texts)
-		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", wording.Counted(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
+		asked = append(
+			asked,
+			fmt.Sprintf("%s of %s, answered by %s", wording.Counted(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)),
+		)
 	}
 	if e.Prompts != nil {
-		asked = append(asked, fmt.Sprintf("%s %s, answered by %s", wording.Counted(len(e.Prompts.List), "prompt"), texts, names(e.Prompts.Models)))
+		asked = append(
+			asked,
+			fmt.Sprintf("%s %s, answered by %s", wording.Counted(len(e.Prompts.List), "prompt"), texts, names(e.Prompts.Models)),
+		)
 	}
 	var phases []string
 	runs := 0

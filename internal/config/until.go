@@ -42,7 +42,10 @@ func (s *draft) checkUntil() {
 	case e.Pairwise.TopN > 0:
 		s.refuse(s.untilAt, "leave top_n out", "until cannot be combined with top_n")
 	case !plan.Prefixes(e):
-		s.refuse(s.untilAt, "use pairs: sample:1, which compares all pairs in random order", "until needs pairs in random order, so that the first ones are a fair sample")
+		s.refuse(
+			s.untilAt, "use pairs: sample:1, which compares all pairs in random order",
+			"until needs pairs in random order, so that the first ones are a fair sample",
+		)
 	case e.Panel != nil || e.Runs != nil:
 		s.refuse(s.untilAt, "move them to a separate evaluation", "until would also end the panel or the listed runs")
 	default:

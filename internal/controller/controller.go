@@ -86,7 +86,9 @@ func New(cfg Config) *Controller {
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
 		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
 	}
-	c.scales = moment.Cache[struct{}, Scale]{Keep: scaleKept, AtOnce: 1, Make: func(ctx context.Context, _ struct{}) (Scale, error) { return c.Scale(ctx) }}
+	c.scales = moment.Cache[struct{}, Scale]{
+		Keep: scaleKept, AtOnce: 1, Make: func(ctx context.Context, _ struct{}) (Scale, error) { return c.Scale(ctx) },
+	}
 	if cfg.Collect != nil {
 		drains := *cfg.Collect
 		drains.Committed, drains.Stays = c.committed, true
@@ -119,7 +121,10 @@ func (c *Controller) committed(entries []record.Entry) {
 
 // keep handles due tasks and the leftovers of dead workers, unless a worker does so.
 func (c *Controller) keep(ctx context.Context) {
-	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "housekeeping for the queues works again"}
+	spell := outage.Spell{
+		Log: c.log, Fails: "cannot do housekeeping for the queues; retrying",
+		Works: "housekeeping for the queues works again",
+	}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
 	keeper.Note = func(ctx context.Context, err error) { spell.Note(ctx, err) }
 	var queues []string

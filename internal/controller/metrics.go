@@ -21,22 +21,47 @@ const scrapeTime = 5 * time.Second
 // nothing twice. A queue of one evaluation alone is counted with the shared queue: no label
 // contains an evaluation's id.
 var (
-	redisUp      = gauge("evalfleet_redis_up", "1 if Redis answered the scrape; 0 if not, in which case the metrics that come from Redis are missing.")
+	redisUp = gauge(
+		"evalfleet_redis_up",
+		"1 if Redis answered the scrape; 0 if not, in which case the metrics that come from Redis are missing.",
+	)
 	workersAlive = gauge("evalfleet_workers", "Workers with a current heartbeat.")
 
-	queueTasks    = gauge("evalfleet_queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed by at most a minute) and delayed.", "queue", "state")
-	queueOrphaned = gauge("evalfleet_queue_orphaned_tasks", "Active tasks whose worker is dead. They are returned within seconds while any worker or controller lives.", "queue")
-	queueOldest   = gauge("evalfleet_queue_oldest_pending_seconds", "How long the next task to be pulled has been pending.", "queue")
-	queueRuns     = gauge("evalfleet_queue_runs", "Runs of the active evaluations by queue and state: planned, recorded, parked and runnable.", "queue", "state")
-	queueDesired  = gauge("evalfleet_desired_concurrency", "Concurrent calls that the queue could use now, as GET /scale reports.", "queue")
+	queueTasks = gauge(
+		"evalfleet_queue_tasks",
+		"Tasks in asynq by queue and state: pending, active, due (delayed by at most a minute) and delayed.", "queue",
+		"state",
+	)
+	queueOrphaned = gauge(
+		"evalfleet_queue_orphaned_tasks",
+		"Active tasks whose worker is dead. They are returned within seconds while any worker or controller lives.", "queue",
+	)
+	queueOldest = gauge("evalfleet_queue_oldest_pending_seconds", "How long the next task to be pulled has been pending.", "queue")
+	queueRuns   = gauge(
+		"evalfleet_queue_runs", "Runs of the active evaluations by queue and state: planned, recorded, parked and runnable.",
+		"queue", "state",
+	)
+	queueDesired = gauge("evalfleet_desired_concurrency", "Concurrent calls that the queue could use now, as GET /scale reports.", "queue")
 
-	limitCapacity   = gauge("evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens per period or day.", "limit", "kind")
-	limitConfigured = gauge("evalfleet_limit_configured", "What a limit allows at most: evalfleet_limit_capacity is less while an adaptive limit is cut.", "limit", "kind")
-	limitUsed       = gauge("evalfleet_limit_used", "Use of a limit; missing for rates without a window.", "limit", "kind")
-	limitAllowed    = gauge("evalfleet_limit_allowed", "How much evalfleet_limit_used may be: the capacity, or the part of it that belongs to a window.", "limit", "kind")
-	limitWaiting    = gauge("evalfleet_limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
-	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "Time left in the cooldown of a provider, model or group.", "scope")
-	limiterEpoch    = gauge("evalfleet_limiter_epoch_timestamp_seconds", "Unix time since which Redis remembers what limits admitted. It changes when Redis may have lost data: flushed, restarted, failed over.")
+	limitCapacity = gauge(
+		"evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens per period or day.",
+		"limit", "kind",
+	)
+	limitConfigured = gauge(
+		"evalfleet_limit_configured",
+		"What a limit allows at most: evalfleet_limit_capacity is less while an adaptive limit is cut.", "limit", "kind",
+	)
+	limitUsed    = gauge("evalfleet_limit_used", "Use of a limit; missing for rates without a window.", "limit", "kind")
+	limitAllowed = gauge(
+		"evalfleet_limit_allowed",
+		"How much evalfleet_limit_used may be: the capacity, or the part of it that belongs to a window.", "limit", "kind",
+	)
+	limitWaiting  = gauge("evalfleet_limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
+	limitHeldBack = gauge("evalfleet_limit_blocked_seconds", "Time left in the cooldown of a provider, model or group.", "scope")
+	limiterEpoch  = gauge(
+		"evalfleet_limiter_epoch_timestamp_seconds",
+		"Unix time since which Redis remembers what limits admitted. It changes when Redis may have lost data: flushed, restarted, failed over.",
+	)
 
 	budgetTotal = gauge("evalfleet_budget_usd", "Sum of the budgets of active evaluations, in US dollars.")
 	budgetUsed  = gauge("evalfleet_budget_used_usd", "Amount of these budgets that is spent or reserved for calls in flight.")

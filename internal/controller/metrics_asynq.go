@@ -6,13 +6,21 @@ import "github.com/evalfleet/evalfleet/enqueue/record"
 // would require other names for some of them: the first and the last are not counters but end in
 // _total.
 var (
-	asynqTasks     = gauge("asynq_tasks_enqueued_total", "Number of tasks enqueued; broken down by queue and state.", "queue", "state")
-	asynqSize      = gauge("asynq_queue_size", "Number of tasks in a queue", "queue")
-	asynqLatency   = gauge("asynq_queue_latency_seconds", "Number of seconds the oldest pending task is waiting in pending state to be processed.", "queue")
-	asynqMemory    = gauge("asynq_queue_memory_usage_approx_bytes", "Number of memory used by a given queue (approximated number by sampling).", "queue")
-	asynqProcessed = counter("asynq_tasks_processed_total", "Number of tasks processed (both succeeded and failed); broken down by queue", "queue")
-	asynqFailed    = counter("asynq_tasks_failed_total", "Number of tasks failed; broken down by queue", "queue")
-	asynqPaused    = gauge("asynq_queue_paused_total", "Number of queues paused", "queue")
+	asynqTasks   = gauge("asynq_tasks_enqueued_total", "Number of tasks enqueued; broken down by queue and state.", "queue", "state")
+	asynqSize    = gauge("asynq_queue_size", "Number of tasks in a queue", "queue")
+	asynqLatency = gauge(
+		"asynq_queue_latency_seconds",
+		"Number of seconds the oldest pending task is waiting in pending state to be processed.", "queue",
+	)
+	asynqMemory = gauge(
+		"asynq_queue_memory_usage_approx_bytes", "Number of memory used by a given queue (approximated number by sampling).",
+		"queue",
+	)
+	asynqProcessed = counter(
+		"asynq_tasks_processed_total", "Number of tasks processed (both succeeded and failed); broken down by queue", "queue",
+	)
+	asynqFailed = counter("asynq_tasks_failed_total", "Number of tasks failed; broken down by queue", "queue")
+	asynqPaused = gauge("asynq_queue_paused_total", "Number of queues paused", "queue")
 )
 
 // gatherAsynq reports what asynq knows of its queues. It leaves out the queues of single

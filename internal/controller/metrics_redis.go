@@ -9,7 +9,10 @@ import (
 )
 
 var (
-	evictedKeys  = gauge("evalfleet_redis_evicted_keys", "Keys that Redis has evicted since it started. Anything but 0 loses work: its maxmemory-policy must be noeviction.")
+	evictedKeys = gauge(
+		"evalfleet_redis_evicted_keys",
+		"Keys that Redis has evicted since it started. Anything but 0 loses work: its maxmemory-policy must be noeviction.",
+	)
 	memoryUsed   = gauge("evalfleet_redis_memory_bytes", "Memory that Redis uses.")
 	memoryMax    = gauge("evalfleet_redis_memory_max_bytes", "Memory that Redis may use; 0: no limit.")
 	aofEnabled   = gauge("evalfleet_redis_aof_enabled", "1 if Redis writes an append-only file.")

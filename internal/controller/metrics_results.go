@@ -11,8 +11,11 @@ import (
 )
 
 var (
-	evaluationsNow  = gauge("evalfleet_evaluations_active", "Evaluations with runs that have not been pushed or have not ended.")
-	unreadableNow   = gauge("evalfleet_evaluations_unreadable", "Evaluations in Redis that this controller skips, because their records have another version or are invalid.")
+	evaluationsNow = gauge("evalfleet_evaluations_active", "Evaluations with runs that have not been pushed or have not ended.")
+	unreadableNow  = gauge(
+		"evalfleet_evaluations_unreadable",
+		"Evaluations in Redis that this controller skips, because their records have another version or are invalid.",
+	)
 	undrained       = gauge("evalfleet_results_undrained", "Results in Redis that are not in a results store yet.")
 	undrainedBytes  = gauge("evalfleet_results_undrained_bytes", "Memory that these results take in Redis, as far as Redis reports it.")
 	undrainedOldest = gauge("evalfleet_results_oldest_undrained_seconds", "Age of the oldest of these results.")

@@ -16,7 +16,10 @@ const sweepEvery = 30 * time.Second
 
 // sweep removes what killed processes left, unless another controller does.
 func (c *Controller) sweep(ctx context.Context) {
-	spell := outage.Spell{Log: c.log, Fails: "cannot list leftovers of evaluations; retrying", Works: "listing leftovers of evaluations works again", Elsewhere: true}
+	spell := outage.Spell{
+		Log: c.log, Fails: "cannot list leftovers of evaluations; retrying",
+		Works: "listing leftovers of evaluations works again", Elsewhere: true,
+	}
 	sweeps := c.newSweeps()
 	for {
 		spell.Note(ctx, sweeps.step(ctx))

@@ -92,7 +92,10 @@ func bounds(q Question, asked []demand) []Bound {
 	}
 
 	if q.Slots > 0 {
-		add(fmt.Sprintf("one process: %s in flight", ratelimit.Amount(int64(q.Slots))), "--slots", total, 0, rounds(total, int64(q.Slots), q.Latency))
+		add(
+			fmt.Sprintf("one process: %s in flight", ratelimit.Amount(int64(q.Slots))), "--slots", total, 0,
+			rounds(total, int64(q.Slots), q.Latency),
+		)
 	}
 	slices.SortStableFunc(all, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return all

@@ -53,7 +53,10 @@ func (t sheet) entry(label, format string, args ...any) {
 func (t sheet) table(e Estimate) {
 	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical", "calls", "tokens in", "tokens out")...)
 	part := func(phase, judge string, p Part) {
-		rows.Add(phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input), wording.Count(p.Output))
+		rows.Add(
+			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input),
+			wording.Count(p.Output),
+		)
 	}
 	for _, p := range e.Parts {
 		part(string(p.Kind), harmless.OneLine(p.Judge), p)
@@ -87,7 +90,10 @@ func (t sheet) until(u *Until, runs int) {
 	switch {
 	case u == nil:
 	case u.Runs >= runs:
-		t.entry("until", "has no effect: all runs end before it is first checked whether the best %s known", wording.Either(u.Top, "candidate is", "candidates are"))
+		t.entry(
+			"until", "has no effect: all runs end before it is first checked whether the best %s known",
+			wording.Either(u.Top, "candidate is", "candidates are"),
+		)
 	default:
 		t.entry("until", "may end after %s (%s) or later, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
 			wording.Either(u.Top, "candidate is", "candidates are"))

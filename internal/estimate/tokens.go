@@ -64,7 +64,10 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		if same(q.Evaluation, p.Kind(), run) {
 			continue
 		}
-		built, err := prompt.Build(q.Evaluation, p.Kind(), prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts)
+		built, err := prompt.Build(
+			q.Evaluation, p.Kind(),
+			prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts,
+		)
 		switch {
 		case err != nil && p.Kind() == eval.KindPrompts: // this run makes no call
 			continue

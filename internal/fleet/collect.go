@@ -61,7 +61,10 @@ func (f *Connection) once(ctx context.Context, id eval.ID) error {
 		return f.Unknown(ctx, id)
 	}
 	if r := drained.Record; r.ID != "" {
-		fmt.Fprintf(f.Screen, "%s: %d entries collected into %s\n", id, drained.Entries, cmp.Or(r.SinkURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)))
+		fmt.Fprintf(
+			f.Screen, "%s: %d entries collected into %s\n", id, drained.Entries,
+			cmp.Or(r.SinkURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)),
+		)
 	}
 	return f.Failure(err)
 }

@@ -38,7 +38,9 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 		return e, nil
 	}
 	if secret == "" {
-		return nil, exitcode.Usagef("notify.url is set, but %s is not: set it to a secret, for example from `openssl rand -base64 32`", to.SecretEnv)
+		return nil, exitcode.Usagef(
+			"notify.url is set, but %s is not: set it to a secret, for example from `openssl rand -base64 32`", to.SecretEnv,
+		)
 	}
 	var err error
 	if e.notifier, err = notify.New(to.URL, secret); err != nil {

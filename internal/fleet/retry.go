@@ -63,7 +63,9 @@ var ErrNoClasses = errors.New("the error classes of failed runs are unknown")
 
 // failedIn returns a function that selects failed runs by class. It reads the evaluation's results
 // store, which must be readable on this machine.
-func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []string, storeURL string) (func(enqueue.Recorded) bool, error) {
+func (t *Target) failedIn(
+	ctx context.Context, r record.Evaluation, classes []string, storeURL string,
+) (func(enqueue.Recorded) bool, error) {
 	dir := t.FolderOf(r)
 	if outdir.Is(t.Name) {
 		dir = t.Name
@@ -85,6 +87,7 @@ func (t *Target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 	if r.Sink != "" && reader.ID() != r.Sink {
 		return nil, exitcode.Usagef("%w: %s is not the results store of %s", ErrNoClasses, outdir.PublicURL(url), r.ID)
 	}
+
 	return FailedIn(ctx, reader, r.ID, classes)
 }
 

@@ -35,7 +35,9 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 		return enqueue.Receipt{}, exitcode.With(exitcode.Usage, err)
 	}
 	var recorded results.Reader
-	stored, err := results.OpenReadOnly(ctx, cmp.Or(f.SinkURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)))
+	stored, err := results.OpenReadOnly(
+		ctx, cmp.Or(f.SinkURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)),
+	)
 	switch {
 	case err == nil:
 		recorded = stored
@@ -57,10 +59,17 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	err = f.once(ctx, id) // results that wait in Redis were paid for as well
 	switch dir := f.FolderOf(record.Evaluation{ID: id, Name: e.Name}); {
 	case errors.Is(err, outdir.ErrInUse):
-		fmt.Fprintf(f.Screen, "output folder %s is in use by another evalfleet: calls under a budget or daily quota start once it has collected the results of %s\n", dir, id)
+		fmt.Fprintf(
+			f.Screen,
+			"output folder %s is in use by another evalfleet: calls under a budget or daily quota start once it has collected the results of %s\n",
+			dir, id,
+		)
 		return receipt, nil
 	case err != nil:
-		return receipt, fmt.Errorf("%s is submitted, but its results cannot be collected, and calls under its budget or daily quota wait for that: %w", id, err)
+		return receipt, fmt.Errorf(
+			"%s is submitted, but its results cannot be collected, and calls under its budget or daily quota wait for that: %w",
+			id, err,
+		)
 	}
 	return receipt, nil
 }
@@ -160,5 +169,8 @@ func (f *Connection) Unserved(ctx context.Context, s *config.Submission) string 
 	if len(unserved) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no live worker can call %s: runs wait for a worker that has its key (and its address, if it is not built in)", strings.Join(unserved, " or "))
+	return fmt.Sprintf(
+		"no live worker can call %s: runs wait for a worker that has its key (and its address, if it is not built in)",
+		strings.Join(unserved, " or "),
+	)
 }

@@ -38,7 +38,9 @@ const begunFor = 49 * time.Hour
 
 // OpenBegun opens the file at path. each says whether it has a line for each call. recorded returns
 // which of some calls of an evaluation, by their IDs, are in the results store.
-func OpenBegun(ctx context.Context, path string, each bool, recorded func(context.Context, eval.ID, []string) ([]string, error)) (*Begun, error) {
+func OpenBegun(
+	ctx context.Context, path string, each bool, recorded func(context.Context, eval.ID, []string) ([]string, error),
+) (*Begun, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open calls begun: %w", err)

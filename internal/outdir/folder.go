@@ -88,7 +88,10 @@ func Check(dir string) error {
 		case !info.Mode().IsRegular():
 			return exitcode.Usagef("%s is not a regular file: remove it, or choose another folder", path)
 		case most > 0 && info.Size() > most:
-			return exitcode.Usagef("%s is too large: it has %d bytes, and evalfleet writes at most %d; remove it, or choose another folder", path, info.Size(), most)
+			return exitcode.Usagef(
+				"%s is too large: it has %d bytes, and evalfleet writes at most %d; remove it, or choose another folder", path,
+				info.Size(), most,
+			)
 		}
 	}
 	return nil
@@ -122,10 +125,14 @@ func Open(dir string) (*Folder, error) {
 		f.Undo()
 		return nil, Failed(&OpenError{fmt.Errorf("cannot write to output folder %s: %w", dir, err)})
 	case !held:
-		return nil, exitcode.With(exitcode.Usage, &OpenError{fmt.Errorf("output folder %s is %w; wait for it, or look at it with `evalfleet status %s`", dir, ErrInUse, dir)})
+		return nil, exitcode.With(
+			exitcode.Usage,
+			&OpenError{fmt.Errorf("output folder %s is %w; wait for it, or look at it with `evalfleet status %s`", dir, ErrInUse, dir)},
+		)
 	}
 	// Only now: until the folder was locked, another process may have been adding to it.
 	f.adding(ResultsFile, ResultsFile+"-wal", ResultsFile+"-shm", ResultsFile+"-journal")
+
 	return f, nil
 }
 

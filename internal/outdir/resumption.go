@@ -68,7 +68,10 @@ func (r Resumption) Save(dir string) error {
 	}
 	path := filepath.Join(dir, ResumeFile)
 	if most := largest[ResumeFile]; int64(len(raw)) >= most {
-		return exitcode.Usagef("%s would have %d bytes, and the maximum is %d: omit `out` from some runs, or use shorter paths", path, len(raw)+1, most)
+		return exitcode.Usagef(
+			"%s would have %d bytes, and the maximum is %d: omit `out` from some runs, or use shorter paths", path, len(raw)+1,
+			most,
+		)
 	}
 	temporary := path + ".new" // the folder is locked, so no other process writes it
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
@@ -106,7 +109,10 @@ func ReadResumption(dir string) (Resumption, error) {
 		return r, exitcode.Usagef("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
 	}
 	if r.Version != resumeVersion {
-		return r, exitcode.Usagef("%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version, resumeVersion)
+		return r, exitcode.Usagef(
+			"%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version,
+			resumeVersion,
+		)
 	}
 	return r, nil
 }
@@ -127,7 +133,10 @@ func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*confi
 		return nil, StoreError(err)
 	}
 	if stored.Plan.ID() != r.Evaluation {
-		return nil, exitcode.Usagef("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that started it", r.Evaluation)
+		return nil, exitcode.Usagef(
+			"the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that started it",
+			r.Evaluation,
+		)
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {

@@ -45,7 +45,11 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	}
 	out.Entry("Runs", r.runWords(), lines.Plain)
 	u := r.total()
-	out.Entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), lines.Plain)
+	out.Entry(
+		"Cost",
+		cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u),
+		lines.Plain,
+	)
 	if budget := r.budget(); budget != "" {
 		out.Entry("Budget", budget, lines.Plain)
 	}

@@ -140,7 +140,10 @@ func (c *Comparison) plot() *comparePlot {
 	if from > to {
 		return nil
 	}
-	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates ranked by all evaluations", Omitted: len(c.Candidates) - len(shown)}}
+	p := &comparePlot{plot: plot{
+		Axis:    "ability, log-odds; 0 is the average of the candidates ranked by all evaluations",
+		Omitted: len(c.Candidates) - len(shown),
+	}}
 	at := p.scale(from, to)
 	gap := plotRowGap * float64(1+len(drawn)) / 2
 	names := namedApart(shown, func(c Compared) string { return c.Name }, plotName)
@@ -156,7 +159,10 @@ func (c *Comparison) plot() *comparePlot {
 			row.Marks = append(row.Marks, compareMark{
 				Class: "mark" + strconv.Itoa(k+1), Number: strconv.Itoa(k + 1), Y: line, TextY: line + 4,
 				Low: at(place.Low), X: at(place.Ability), High: at(place.High),
-				Numbers: fmt.Sprintf("%s in %s: %s (%s to %s)", called(one.Name), c.label(k), signed(place.Ability), signed(place.Low), signed(place.High)),
+				Numbers: fmt.Sprintf(
+					"%s in %s: %s (%s to %s)", called(one.Name), c.label(k), signed(place.Ability), signed(place.Low),
+					signed(place.High),
+				),
 			})
 		}
 		p.Rows = append(p.Rows, row)

@@ -133,7 +133,10 @@ func (c *Comparison) Method() []string {
 	}
 	for _, r := range c.Reports {
 		if r.abilities() {
-			return append(lines, "Abilities are relative to the mean of these. More decisive judges spread abilities wider, so compare order rather than size.")
+			return append(
+				lines,
+				"Abilities are relative to the mean of these. More decisive judges spread abilities wider, so compare order rather than size.",
+			)
 		}
 	}
 	return lines

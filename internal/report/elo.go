@@ -43,7 +43,10 @@ func (b *builder) rateDocuments() error {
 
 	fits := map[int]*rank.Fit{}
 	for item, tally := range tallies {
-		fit, err := rank.BradleyTerry(size[item], []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins, OrderEffect: len(b.report.Judges) > 0 && !b.report.Options.NoPosition && !tally.Balanced()})
+		fit, err := rank.BradleyTerry(
+			size[item], []*rank.Tally{tally},
+			rank.Options{Ties: rank.HalfWins, OrderEffect: len(b.report.Judges) > 0 && !b.report.Options.NoPosition && !tally.Balanced()},
+		)
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,9 @@ func dollars(usd float64) string {
 // enoughSection shows for at most `most` neighbours how certain their order is, and what would settle it. ok is false
 // without abilities.
 func (r *Report) enoughSection(most int) (s section, ok bool) {
-	t := append(lines.Table{{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true}}, lines.Heads("right", "more items", "more pairs", "cost")...)
+	t := append(lines.Table{
+		{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true},
+	}, lines.Heads("right", "more items", "more pairs", "cost")...)
 	left, pairCost := 0, r.pairCost()
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
@@ -143,12 +145,18 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 		t = append(t[:3:3], t[4:]...) // clusters are pairs
 	}
 	s = section{title: "Is it enough?", table: t}
-	s.lines = append(s.lines, "Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.")
+	s.lines = append(
+		s.lines,
+		"Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.",
+	)
 	if !math.IsNaN(pairCost) {
 		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", pairCost))
 	}
 	if r.exhausted {
-		s.lines = append(s.lines, "All pairs of these documents are compared. Further verdicts can only come from more judges and trials, which add less.")
+		s.lines = append(
+			s.lines,
+			"All pairs of these documents are compared. Further verdicts can only come from more judges and trials, which add less.",
+		)
 	}
 	if left > 0 {
 		s.lines = append(s.lines, wording.Counted(left, "more pair")+" of neighbours in report.json.")

@@ -290,7 +290,10 @@ func (c *Categories) words() string {
 	case math.IsNaN(c.P):
 		return "Too few items or categories to test whether categories differ."
 	case c.P < 0.05:
-		return fmt.Sprintf("Candidates do better in some categories than in others (p = %.3f, a permutation test over items): one ranking does not fit all.", c.P)
+		return fmt.Sprintf(
+			"Candidates do better in some categories than in others (p = %.3f, a permutation test over items): one ranking does not fit all.",
+			c.P,
+		)
 	default:
 		return fmt.Sprintf("Differences between categories may be chance (p = %.2f, a permutation test over items).", c.P)
 	}
@@ -367,7 +370,10 @@ func (r *Report) itemSection() (section, bool) {
 	}
 	t := append(lines.Table{{Head: "item", Flexible: true}}, lines.Heads("contested", "disagree", "flipped", "unlike people", "spread")...)
 	for _, i := range items {
-		t.Add(harmless.Line(i.ID), percentOf(i.Marked, i.Pairs), percentOf(i.Disagree, i.Pairs), percentOf(i.Flipped, i.Pairs), percentOf(i.Unlike, i.Pairs), fmt.Sprintf("%.2f", i.Spread()))
+		t.Add(
+			harmless.Line(i.ID), percentOf(i.Marked, i.Pairs), percentOf(i.Disagree, i.Pairs), percentOf(i.Flipped, i.Pairs),
+			percentOf(i.Unlike, i.Pairs), fmt.Sprintf("%.2f", i.Spread()),
+		)
 	}
 	s := section{title: "Most contested items", table: t, lines: []string{
 		"Contested: pairs of texts on which judges disagree, follow the order, or differ from people. Spread: standard deviation of the candidates' results; an item near 0 does not tell them apart.",
@@ -459,7 +465,10 @@ type (
 
 func (r *Report) itemsJSON() (out []itemJSON) {
 	for _, i := range r.Items {
-		out = append(out, itemJSON{i.ID, i.Categories, i.Pairs, i.Disagree, i.Flipped, i.Unlike, i.Marked, number(i.Spread()), number(i.meanScore())})
+		out = append(
+			out,
+			itemJSON{i.ID, i.Categories, i.Pairs, i.Disagree, i.Flipped, i.Unlike, i.Marked, number(i.Spread()), number(i.meanScore())},
+		)
 	}
 	return out
 }

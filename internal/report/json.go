@@ -69,7 +69,9 @@ func (r *Report) json() reportJSON {
 	out.Missing = r.missingJSON()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
-		out.Reliance = &relianceJSON{t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Order), number(t.People), number(t.PeopleKappa)}
+		out.Reliance = &relianceJSON{
+			t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Order), number(t.People), number(t.PeopleKappa),
+		}
 	}
 	r.addUse(&out)
 	return out
@@ -145,7 +147,10 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
 		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
-		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency()), number(j.Swaps.Flipped())},
+		BothOrders: swapsJSON{
+			j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied,
+			number(j.Swaps.Consistency()), number(j.Swaps.Flipped()),
+		},
 	}
 	if j.Swaps.Total() == 0 {
 		out.BothOrders.Consistency, out.BothOrders.Flipped = number(math.NaN()), number(math.NaN())
@@ -159,6 +164,7 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	for _, g := range j.Groups {
 		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))
 	}
+
 	return out
 }
 
@@ -203,7 +209,13 @@ func agreementOf(a *Agreement, scores bool) *agreementJSON {
 		out.Interval, out.IntervalLow, out.IntervalHigh = limitedNumber(a.Interval, a.IntervalLimits)
 	}
 	for _, p := range a.Pairs {
-		out.Pairs = append(out.Pairs, raterPairJSON{a.Raters[p.A], a.Raters[p.B], p.Units, number(p.Raw), number(p.Cohen), number(p.CohenLimits.Low), number(p.CohenLimits.High)})
+		out.Pairs = append(
+			out.Pairs,
+			raterPairJSON{
+				a.Raters[p.A], a.Raters[p.B], p.Units, number(p.Raw), number(p.Cohen), number(p.CohenLimits.Low),
+				number(p.CohenLimits.High),
+			},
+		)
 	}
 	return out
 }

@@ -108,7 +108,10 @@ func (r *Report) listedNotes() []string {
 	if truncated == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s cut off at the token limit; raise it with max_completion_tokens in the overrides of a run.", wording.Counted(truncated, "answer"))}
+	return []string{fmt.Sprintf(
+		"%s cut off at the token limit; raise it with max_completion_tokens in the overrides of a run.",
+		wording.Counted(truncated, "answer"),
+	)}
 }
 
 // listedRow holds the cells of one row of the table of models.
@@ -148,7 +151,9 @@ func (r *Report) listedSections() []section {
 }
 
 func (r *Report) listedSection() section {
-	t := append(lines.Table{{Head: "model", Flexible: true}}, lines.Heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
+	t := append(lines.Table{{Head: "model", Flexible: true}}, lines.Heads(
+		"runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost",
+	)...)
 	for _, row := range r.listedRows() {
 		t.Add(harmless.Line(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
 	}

@@ -106,11 +106,16 @@ func (r *Report) panelCandidates() section {
 
 // progressSection shows how many runs are planned and recorded, by phase and judge.
 func (r *Report) progressSection() section {
-	t := append(lines.Table{{Head: "phase"}, {Head: "asked"}}, lines.Heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
+	t := append(lines.Table{{Head: "phase"}, {Head: "asked"}}, lines.Heads(
+		"planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost",
+	)...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
 			row := progressRowOf(j.name(), j, time.DateTime)
-			t.Add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(row.Name), row.Planned, row.Succeeded, row.Failed, row.Cancelled, row.Missing, row.Rows, row.Input, row.Output, row.Cost)
+			t.Add(
+				fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(row.Name), row.Planned, row.Succeeded, row.Failed,
+				row.Cancelled, row.Missing, row.Rows, row.Input, row.Output, row.Cost,
+			)
 		}
 	}
 	return section{title: "Planned and recorded", table: t}
@@ -134,7 +139,13 @@ func (r *Report) writeReasons(out *markdownWriter) {
 			of   []Reason
 		}{{"Won", c.For}, {"Lost", c.Against}} {
 			for _, one := range reasons.of[:min(2, len(reasons.of))] {
-				items = append(items, fmt.Sprintf("%s against %s, by judge %s, run %s: %s", reasons.word, called(one.Opponent), called(one.Judge), one.Run, harmless.Line(one.Text)))
+				items = append(
+					items,
+					fmt.Sprintf(
+						"%s against %s, by judge %s, run %s: %s", reasons.word, called(one.Opponent), called(one.Judge), one.Run,
+						harmless.Line(one.Text),
+					),
+				)
 			}
 		}
 		out.items(items)

@@ -191,22 +191,39 @@ func (r *Report) missingNotes() []string {
 		switch b := m.Bounds; {
 		case b == nil:
 		case m.Rank == 1 && b.Worst > 1:
-			notes = append(notes, fmt.Sprintf("The first place could change: %s would have rank %s if it had lost its %s.", called(m.Name), wording.Count(b.Worst), wording.Counted(m.Verdicts, "missing verdict")))
+			notes = append(
+				notes,
+				fmt.Sprintf(
+					"The first place could change: %s would have rank %s if it had lost its %s.", called(m.Name),
+					wording.Count(b.Worst), wording.Counted(m.Verdicts, "missing verdict"),
+				),
+			)
 		case m.Rank > 1 && b.Best == 1:
-			notes = append(notes, fmt.Sprintf("The first place could change: %s would be first if it had won its %s.", called(m.Name), wording.Counted(m.Verdicts, "missing verdict")))
+			notes = append(
+				notes,
+				fmt.Sprintf(
+					"The first place could change: %s would be first if it had won its %s.", called(m.Name),
+					wording.Counted(m.Verdicts, "missing verdict"),
+				),
+			)
 		}
 	}
 
 	const most = 5
 	if left := len(notes) - most; left > 0 {
-		notes = append(notes[:most], fmt.Sprintf("%s about missing verdicts: see the table of missing verdicts.", wording.Counted(left, "more warning")))
+		notes = append(
+			notes[:most],
+			fmt.Sprintf("%s about missing verdicts: see the table of missing verdicts.", wording.Counted(left, "more warning")),
+		)
 	}
 	return notes
 }
 
 // missingSection lists at most `most` candidates with missing verdicts, and how these could change their ranks.
 func (r *Report) missingSection(most int) section {
-	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads(
+		"missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds",
+	)...)
 	rows := r.missingRows(most)
 	for _, m := range rows {
 		t.Add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)

@@ -32,7 +32,10 @@ func (r *Report) Notes() []string {
 	case failed > 0 && r.ListedOnly():
 		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
 	case failed > 0:
-		note("%s of %s failed. Failed runs are ignored: they do not count as a loss, a tie or a score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
+		note(
+			"%s of %s failed. Failed runs are ignored: they do not count as a loss, a tie or a score of 0.",
+			wording.Count(failed), wording.Counted(planned, "run"),
+		)
 	}
 	if cancelled > 0 {
 		note("%s cancelled.", wording.Counted(cancelled, "run"))
@@ -55,7 +58,10 @@ func (r *Report) Notes() []string {
 		identical += j.Identical
 	}
 	if identical > 0 {
-		note("%s on identical texts. They were not sent to a judge. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
+		note(
+			"%s on identical texts. They were not sent to a judge. They count as ties in win rates and change nothing else.",
+			countedAre(identical, "verdict"),
+		)
 	}
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind {
 		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
@@ -76,7 +82,13 @@ func (r *Report) Notes() []string {
 func (r *Report) groupNotes() []string {
 	var notes []string
 	if n := len(r.Groups); n > 1 {
-		notes = append(notes, fmt.Sprintf("The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.", wording.Count(n)))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.",
+				wording.Count(n),
+			),
+		)
 	}
 	separable, assumed := 0, 0
 	for _, g := range r.Groups {
@@ -95,10 +107,16 @@ func (r *Report) groupNotes() []string {
 		return "In " + wording.Counted(n, "group")
 	}
 	if separable > 0 {
-		notes = append(notes, which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts would have to be luck, including those on candidates in between.")
+		notes = append(
+			notes,
+			which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts would have to be luck, including those on candidates in between.",
+		)
 	}
 	if assumed > 0 {
-		notes = append(notes, which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
+		notes = append(
+			notes,
+			which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.",
+		)
 	}
 	if people := r.People; people != nil && len(r.Judges) == 0 {
 		for _, name := range people.Assumed {
@@ -124,13 +142,22 @@ func (r *Report) intervalNotes() []string {
 	var notes []string
 	switch how := r.Intervals; {
 	case how.Clusters == 1:
-		notes = append(notes, fmt.Sprintf("All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts as independent, and no candidate is called ahead.", how.unit()))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts as independent, and no candidate is called ahead.",
+				how.unit(),
+			),
+		)
 	case how.By == ByItem && how.Clusters < fewItems:
 		notes = append(notes, fmt.Sprintf("With %s, intervals are wide because they allow for how much items differ.", how.units()))
 	}
 
 	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
-		notes = append(notes, "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.")
+		notes = append(
+			notes,
+			"Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.",
+		)
 	}
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
@@ -140,7 +167,13 @@ func (r *Report) intervalNotes() []string {
 		if plain.First != r.Groups[0].Ranked[0].Name {
 			first = called(plain.First) + " would be first"
 		}
-		notes = append(notes, fmt.Sprintf("Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.",
+				wording.Counted(plain.Moved, "candidate"), first,
+			),
+		)
 	}
 
 	return notes
@@ -201,10 +234,16 @@ func (j Judge) notes(options Options) []string {
 	}
 
 	if e.HasScale && j.ScaleLimits.Low <= 0 {
-		note("does not tell candidates apart like the others: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
+		note(
+			"does not tell candidates apart like the others: its scale of %s (%s) may be 0.", signed(e.Scale),
+			between(j.ScaleLimits.Low, j.ScaleLimits.High),
+		)
 	}
 	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
-		note("gave the same answer in both orders for only %s of the pairs, and preferred the other text in %s.", percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()))
+		note(
+			"gave the same answer in both orders for only %s of the pairs, and preferred the other text in %s.",
+			percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()),
+		)
 	}
 	if j.Fallback > 0 {
 		verb := "left out"
@@ -215,7 +254,10 @@ func (j Judge) notes(options Options) []string {
 	}
 
 	if j.Own > 0 {
-		note("compared two documents of the same candidate %s; these verdicts do not count in the ranking.", strings.TrimSpace(wording.Counted(j.Own, "time")))
+		note(
+			"compared two documents of the same candidate %s; these verdicts do not count in the ranking.",
+			strings.TrimSpace(wording.Counted(j.Own, "time")),
+		)
 	}
 	return notes
 }

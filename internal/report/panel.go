@@ -29,7 +29,10 @@ type PanelDimension struct {
 }
 
 func newPanel(plan *eval.Panel, candidates int) *Panel {
-	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1), candidates: make([][]Score, candidates), opinions: make([][]opinion, candidates)}
+	p := &Panel{
+		agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1),
+		candidates: make([][]Score, candidates), opinions: make([][]opinion, candidates),
+	}
 	for i := range p.candidates {
 		p.candidates[i] = make([]Score, len(plan.Dimensions)+1)
 	}

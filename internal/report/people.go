@@ -34,7 +34,10 @@ func (r *Report) peopleSections(candidates, width int) []section {
 		sections = append(sections, agreementSection("Agreement of people on pairs", "annotators", people.Agreement, 0))
 	}
 	if people.Everyone != nil {
-		sections = append(sections, agreementSection("Agreement of judges with people on pairs", "judge and annotator", people.Everyone, len(r.Judges)))
+		sections = append(
+			sections,
+			agreementSection("Agreement of judges with people on pairs", "judge and annotator", people.Everyone, len(r.Judges)),
+		)
 	}
 	if len(people.Judges) > 0 {
 		sections = append(sections, people.judgesSection())
@@ -50,13 +53,18 @@ func (p *People) said() string {
 	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
 		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
 	if p.Pooled > 0 {
-		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most votes, share one propensity to tie.", wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies)
+		said += fmt.Sprintf(
+			" %s with fewer than %d votes, or not among the %d with the most votes, share one propensity to tie.",
+			wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies,
+		)
 	}
 	return said
 }
 
 func (p *People) judgesSection() section {
-	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
+	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads(
+		"pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa",
+	)...)
 	for _, j := range p.againstRows() {
 		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Precision, j.Recall, j.F1, j.Cohen)
 	}

@@ -32,7 +32,10 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 
 func (b *builder) rankOptions(raters []int) rank.Options {
 	how := b.report.Options
-	return rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition, Scales: how.Scales && raters[0] < len(b.report.Judges)}
+	return rank.Options{
+		Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition,
+		Scales: how.Scales && raters[0] < len(b.report.Judges),
+	}
 }
 
 // pairClusters numbers the pairs of documents, for clusters that are single pairs. The key is the lower and the

@@ -62,7 +62,10 @@ func ParseRequirement(text string) (Requirement, error) {
 	if match == nil {
 		return Requirement{}, fmt.Errorf("%q: want NEW >= OLD @ 0.95 for candidates, or a number and its bound, such as failed <= 1%%", text)
 	}
-	q := Requirement{text: strings.TrimSpace(text), left: strings.Trim(match[1], `"`), right: strings.Trim(match[3], `"`), atMost: match[2] == "<="}
+	q := Requirement{
+		text: strings.TrimSpace(text), left: strings.Trim(match[1], `"`), right: strings.Trim(match[3], `"`),
+		atMost: match[2] == "<=",
+	}
 	if match[4] != "" {
 		confidence, err := strconv.ParseFloat(match[4], 64)
 		if err != nil || confidence <= 0.5 || confidence >= 1 {
@@ -74,7 +77,10 @@ func ParseRequirement(text string) (Requirement, error) {
 
 	known, ok := numbers[q.left]
 	if !ok {
-		return Requirement{}, fmt.Errorf("%q: unknown number %q: want failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95", text, q.left)
+		return Requirement{}, fmt.Errorf(
+			"%q: unknown number %q: want failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95",
+			text, q.left,
+		)
 	}
 	words, percentage := strings.CutSuffix(q.right, "%")
 	bound, err := strconv.ParseFloat(strings.TrimSpace(words), 64)

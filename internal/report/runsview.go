@@ -97,7 +97,10 @@ func missing(p JudgeProgress, cancelled bool) string {
 	case lacking+p.Failed+p.Cancelled == 0:
 		return fmt.Sprintf("All of %s succeeded.", wording.Counted(p.Planned, "planned run"))
 	case lacking+p.Cancelled == 0:
-		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed))
+		return fmt.Sprintf(
+			"Nothing is missing: of %s, %s succeeded and %s failed.", wording.Counted(p.Planned, "planned run"),
+			wording.Count(p.Succeeded), wording.Count(p.Failed),
+		)
 	case cancelled:
 		return fmt.Sprintf("The evaluation was cancelled: of %s, %s succeeded, %s failed and %s cancelled.",
 			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), wording.Count(p.Cancelled+lacking))

@@ -57,7 +57,10 @@ func (b *builder) scoreJudges() {
 	none := math.NaN()
 	for k := range r.Judges {
 		j := &r.Judges[k]
-		c := &Scorecard{Others: none, OthersKappa: none, People: none, PeopleKappa: none, Flipped: none, First: none, Longer: none, Own: none, Repeated: none}
+		c := &Scorecard{
+			Others: none, OthersKappa: none, People: none, PeopleKappa: none, Flipped: none, First: none, Longer: none,
+			Own: none, Repeated: none,
+		}
 		j.Card = c
 		c.agree(r.Agreement, k)
 		if r.People != nil {
@@ -231,7 +234,10 @@ func (r *Report) whyDrop(k int) string {
 	case voted(c) && c.PeopleKappa <= 0 && others(func(o *Scorecard) bool { return voted(o) && o.PeopleKappa > slight && o.people.Low > 0 }):
 		return fmt.Sprintf("it agrees with people no better than chance (kappa %s), unlike another judge", plainSigned(c.PeopleKappa))
 	case !voted(c) && c.OthersKappa <= 0 && r.othersAgree(k):
-		return fmt.Sprintf("it agrees with the other judges no better than chance (kappa %s), while they agree with each other", plainSigned(c.OthersKappa))
+		return fmt.Sprintf(
+			"it agrees with the other judges no better than chance (kappa %s), while they agree with each other",
+			plainSigned(c.OthersKappa),
+		)
 	case c.Flipped >= mostly && r.Judges[k].Swaps.Total() >= leastPairs && others(func(o *Scorecard) bool { return o.Flipped <= often }):
 		return fmt.Sprintf("it follows the order of texts on %s %% of pairs, another judge on at most a fifth", outOfHundred(c.Flipped))
 	}

@@ -72,14 +72,23 @@ func (r *Report) cardSection() (s section, ok bool) {
 	for _, j := range r.Judges {
 		t[0].Cells = append(t[0].Cells, harmless.Line(j.Name))
 	}
-	add("people", "People: Cohen's kappa with most people; 0 is chance.", func(c *Scorecard) (string, bool) { return coefficient(c.PeopleKappa), c.PeopleKappa <= 0 })
+	add(
+		"people", "People: Cohen's kappa with most people; 0 is chance.",
+		func(c *Scorecard) (string, bool) { return coefficient(c.PeopleKappa), c.PeopleKappa <= 0 },
+	)
 	judges := "Judges: the same with other judges."
 	if len(legend) == 0 {
 		judges = "Judges: Cohen's kappa with other judges; 0 is chance."
 	}
 	add("judges", judges, func(c *Scorecard) (string, bool) { return coefficient(c.OthersKappa), c.OthersKappa <= 0 })
-	add("flips", "Flips: pairs whose preferred text changes with the order.", func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly })
-	add("first", "First: how often it prefers the first of two equal texts.", func(c *Scorecard) (string, bool) { return whole(c.First), false })
+	add(
+		"flips", "Flips: pairs whose preferred text changes with the order.",
+		func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly },
+	)
+	add(
+		"first", "First: how often it prefers the first of two equal texts.",
+		func(c *Scorecard) (string, bool) { return whole(c.First), false },
+	)
 	add("longer", "Longer: decided verdicts that prefer the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
 	add("own", "Own: how much more often than people or other judges it prefers candidates of its own family.", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {

@@ -35,13 +35,22 @@ func (r *Report) settings() []setting {
 		all = append(all, setting{name, fmt.Sprintf(format, args...)})
 	}
 	if runs := plan.Runs; runs != nil {
-		add("listed runs", "%s of %s on %s", wording.Counted(len(runs.List), "run"), wording.Counted(len(runs.Models), "model"), wording.Counted(len(runs.Files), "file"))
+		add(
+			"listed runs", "%s of %s on %s", wording.Counted(len(runs.List), "run"), wording.Counted(len(runs.Models), "model"),
+			wording.Counted(len(runs.Files), "file"),
+		)
 	}
 	if prompts := plan.Prompts; prompts != nil {
-		add("prompts", "%s of %s, as %s has them", wording.Counted(len(prompts.List), "prompt"), wording.Counted(len(prompts.Models), "model"), formatOf(prompts.Format))
+		add(
+			"prompts", "%s of %s, as %s has them", wording.Counted(len(prompts.List), "prompt"),
+			wording.Counted(len(prompts.Models), "model"), formatOf(prompts.Format),
+		)
 	}
 	if !r.ListedOnly() {
-		add("documents", "%s by %s on %s", wording.Counted(len(plan.Documents), "document"), wording.Counted(len(r.candidates), "candidate"), wording.Counted(len(plan.Items), "item"))
+		add(
+			"documents", "%s by %s on %s", wording.Counted(len(plan.Documents), "document"),
+			wording.Counted(len(r.candidates), "candidate"), wording.Counted(len(plan.Items), "item"),
+		)
 	}
 	for _, j := range plan.Judges {
 		add("judge "+j.Name, "%s", withOverrides(j))
@@ -70,7 +79,10 @@ func (r *Report) settings() []setting {
 	}
 
 	if p := plan.Pairwise; p != nil {
-		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
+		add(
+			"pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"),
+			allowed(p.Ties), r.template(eval.KindPairwise),
+		)
 	}
 	if p := plan.Panel; p != nil {
 		add("panel", "scale %d to %d, %s, %s, %s", p.Scale.Min, p.Scale.Max,
@@ -106,7 +118,10 @@ func (r *Report) settings() []setting {
 	if how.Retry.FullJitter {
 		jitter = "full"
 	}
-	add("retry", "%s in all, waits from %s to %s, jitter %s", wording.Counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
+	add(
+		"retry", "%s in all, waits from %s to %s, jitter %s", wording.Counted(how.Retry.MaxAttempts, "call"),
+		how.Retry.InitialDelay, how.Retry.MaxDelay, jitter,
+	)
 	timed := map[string]bool{}
 	for _, j := range plan.Everyone() {
 		if !timed[j.Target()] {

@@ -178,7 +178,10 @@ func (v *timelineView) period(line results.Timeline, k int, p results.Period, be
 	if all == 0 && p.InFlight == 0 && p.Failed == 0 {
 		return periodView{}
 	}
-	out := periodView{From: clock(line, k), InFlight: fmt.Sprintf("%.1f", p.InFlight), Begun: wording.Count(all), Failed: wording.Count(p.Failed)}
+	out := periodView{
+		From: clock(line, k), InFlight: fmt.Sprintf("%.1f", p.InFlight), Begun: wording.Count(all),
+		Failed: wording.Count(p.Failed),
+	}
 	from, to := v.x(line, time.Duration(k)*line.Width), v.x(line, time.Duration(k+1)*line.Width)
 	chart := v.Charts[0]
 	var words []string
@@ -224,7 +227,10 @@ func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	for _, p := range line.Periods {
 		most = max(most, p.InFlight)
 	}
-	v.Alternative = fmt.Sprintf("%s started, in periods of %s, with up to %.1f in flight on average over a period.", wording.Counted(calls, "call"), v.Period, most)
+	v.Alternative = fmt.Sprintf(
+		"%s started, in periods of %s, with up to %.1f in flight on average over a period.", wording.Counted(calls, "call"),
+		v.Period, most,
+	)
 	for key, n := range byKey {
 		v.Alternative += fmt.Sprintf(" %s: %s of the calls.", v.Keys[key].Label, percentOf(n, calls))
 	}

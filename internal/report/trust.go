@@ -56,7 +56,10 @@ func (r *Report) saidSection() section {
 		cells := []string{harmless.Line(j.Name)}
 		if pairs {
 			p := j.Positions
-			cells = append(cells, wording.Count(p.Total()), wording.Count(p.FirstWins), wording.Count(p.SecondWins), wording.Count(p.Ties), wording.Count(j.Identical))
+			cells = append(
+				cells, wording.Count(p.Total()), wording.Count(p.FirstWins), wording.Count(p.SecondWins), wording.Count(p.Ties),
+				wording.Count(j.Identical),
+			)
 		}
 		if scores {
 			n := 0
@@ -74,7 +77,9 @@ func (r *Report) saidSection() section {
 // trustSection returns a table of each judge's biases. It shows how far verdicts depend on the order and the length
 // of texts, and how often they are circular.
 func (r *Report) trustSection() section {
-	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
+	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads(
+		"order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles",
+	)...)
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
@@ -102,7 +107,10 @@ func (r *Report) trustSection() section {
 	}
 
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
-		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
+		s.lines = append(
+			s.lines,
+			fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)),
+		)
 	}
 	if r.Fit != nil && r.Fit.Dense {
 		s.lines = append(s.lines, fmt.Sprintf("Deviance of the fit %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom)))
@@ -213,9 +221,14 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 }
 
 func scoreAgreement(title string, all []*Agreement) section {
-	t := append(lines.Table{{Head: "on", Flexible: true}}, lines.Heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
+	t := append(lines.Table{{Head: "on", Flexible: true}}, lines.Heads(
+		"scored by two or more", "same", "alpha, ordinal", "alpha, interval",
+	)...)
 	for _, a := range all {
-		t.Add(harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
+		t.Add(
+			harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits),
+			coefficientLimits(a.Interval, a.IntervalLimits),
+		)
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 is chance."}}
 }

@@ -259,7 +259,10 @@ func (b *builder) compareWithPeople() {
 	})
 
 	for k, name := range judges {
-		one := AgainstPeople{Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1)}
+		one := AgainstPeople{
+			Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1),
+			CohenLimits: cohenLimits(kappas[k], 0, 1),
+		}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()
 		people.Judges = append(people.Judges, one)
 	}

@@ -26,7 +26,10 @@ func (k Known) String() string {
 	if len(k.Best) == 1 {
 		what = fmt.Sprintf("the best of %d candidates is known", k.Candidates)
 	}
-	return fmt.Sprintf("%s at %g %% confidence after %s: %s", what, 100*k.Confidence, wording.Counted(k.Pairs, "pair"), strings.Join(k.Best, ", "))
+	return fmt.Sprintf(
+		"%s at %g %% confidence after %s: %s", what, 100*k.Confidence, wording.Counted(k.Pairs, "pair"),
+		strings.Join(k.Best, ", "),
+	)
 }
 
 func (k *Known) same(other *Known) bool {

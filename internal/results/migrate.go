@@ -92,9 +92,15 @@ func versionAt(ctx context.Context, url string, h history) (int, error) {
 func (h history) check(name string, version int, instead string) error {
 	switch {
 	case version > h.version():
-		return unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", name, version, h.version())}
+		return unfit{fmt.Errorf(
+			"open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", name,
+			version, h.version(),
+		)}
 	case version < oldestVersion:
-		return unfit{fmt.Errorf("open results database %s: it has version %d, this program migrates from version %d on: use the older evalfleet that wrote it, or %s", name, version, oldestVersion, instead)}
+		return unfit{fmt.Errorf(
+			"open results database %s: it has version %d, this program migrates from version %d on: use the older evalfleet that wrote it, or %s",
+			name, version, oldestVersion, instead,
+		)}
 	}
 	return nil
 }

@@ -49,7 +49,10 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "25006":
 		return unfit{fmt.Errorf("%s: the server is read-only (a standby?): use the primary: %w", where, err)}
 	case "3F000":
-		return unfit{fmt.Errorf("%s: no schema of its search path exists: create one with CREATE SCHEMA, or set another with search_path: %w", where, err)}
+		return unfit{fmt.Errorf(
+			"%s: no schema of its search path exists: create one with CREATE SCHEMA, or set another with search_path: %w", where,
+			err,
+		)}
 	case "42P05", "26000": // duplicate_prepared_statement, invalid_sql_statement_name
 		return unfit{fmt.Errorf("%s: a pooler between evalfleet and the server mixes up prepared statements (PgBouncer, pool_mode=transaction): "+
 			"add default_query_exec_mode=exec to the URL: %w", where, err)}
@@ -64,7 +67,10 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 }
 
 func foreign(name, schema string) error {
-	return unfit{fmt.Errorf("open results database %s: %s has tables of another program: set an empty schema, such as postgres://…?search_path=evalfleet", name, schema)}
+	return unfit{fmt.Errorf(
+		"open results database %s: %s has tables of another program: set an empty schema, such as postgres://…?search_path=evalfleet",
+		name, schema,
+	)}
 }
 
 func refusesTLS(err error) bool {

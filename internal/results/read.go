@@ -91,7 +91,11 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	var asks, settings string
 	var created, finished, cancelled stamp
 	var stopped sql.NullString
-	err := r.one(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+", "+stoppedWhy+" FROM evaluations e WHERE id = ?", string(id)).
+	err := r.one(
+		ctx,
+		"SELECT plan, settings, created_at, finished_at, "+cancelledAt+", "+stoppedWhy+" FROM evaluations e WHERE id = ?",
+		string(id),
+	).
 		Scan(&asks, &settings, &created, &finished, &cancelled, &stopped)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.name, ErrNoEvaluation)

@@ -266,7 +266,9 @@ func openSQLiteReader(ctx context.Context, path string, h history) (*reader, err
 func mustExist(path string) error {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return missing{unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or results store of an evaluation", path)}}
+		return missing{unfit{fmt.Errorf(
+			"open results database %s: there is no such file: name the output folder or results store of an evaluation", path,
+		)}}
 	}
 	return nil
 }

@@ -41,7 +41,10 @@ func (s Stop) String() string {
 		return s.Known.String()
 	}
 	if s.Budget > 0 {
-		return fmt.Sprintf("its budget of %s leaves no room for another call: %s is spent", ratelimit.Dollars(s.Budget), ratelimit.Dollars(s.Spent))
+		return fmt.Sprintf(
+			"its budget of %s leaves no room for another call: %s is spent", ratelimit.Dollars(s.Budget),
+			ratelimit.Dollars(s.Spent),
+		)
 	}
 	var why []string
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {

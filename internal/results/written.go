@@ -57,7 +57,10 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	case !info.Mode().IsRegular() || info.Size() > maxAnswersFile:
-		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB: move it away; existing answers are then not replaced", filepath.Join(folder, AnswersFile), maxAnswersFile>>20)
+		return nil, fmt.Errorf(
+			"%s is not a regular file of at most %d MiB: move it away; existing answers are then not replaced",
+			filepath.Join(folder, AnswersFile), maxAnswersFile>>20,
+		)
 	}
 
 	lines := bufio.NewScanner(file)

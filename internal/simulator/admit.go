@@ -106,7 +106,10 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 		}
 	}
 
-	arrival := Arrival{At: now, Model: req.model, InputTokens: c.spends.input, OutputTokens: c.spends.output, Search: req.search, JSON: req.json}
+	arrival := Arrival{
+		At: now, Model: req.model, InputTokens: c.spends.input, OutputTokens: c.spends.output, Search: req.search,
+		JSON: req.json,
+	}
 	if s.config.KeepTexts {
 		for _, m := range req.messages {
 			arrival.Texts = append(arrival.Texts, m.Content)

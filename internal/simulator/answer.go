@@ -48,7 +48,10 @@ func answer(model string, messages []message, schema string) string {
 	for _, m := range messages {
 		words += len(strings.Fields(m.Content))
 	}
-	prose := fmt.Sprintf("This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.", words, len(s.documents))
+	prose := fmt.Sprintf(
+		"This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.",
+		words, len(s.documents),
+	)
 	if !s.wantsObject() {
 		return prose
 	}

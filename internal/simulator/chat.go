@@ -143,16 +143,31 @@ func (p plan) chatCitations() []any {
 }
 
 var chatWords = map[Failure]words{
-	RateLimited:      {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down."},
-	QuotaDaily:       {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down."},
-	QuotaBilling:     {429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."},
-	SpendLimit:       {429, "insufficient_quota", "project_spend_limit_exceeded", "This project has reached its monthly spend limit."},
-	Overloaded:       {503, "overloaded_error", "", "The engine is currently overloaded, please try again later."},
-	ServerError:      {500, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
-	FailedIn200:      {200, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
-	Loading:          {503, "unavailable_error", "", "Loading model"},
-	ContextLength:    {400, "invalid_request_error", "context_length_exceeded", "This model's maximum context length is %[2]d tokens. However, your messages resulted in %[1]d tokens. Please reduce the length of the messages."},
-	Refused:          {400, "invalid_request_error", "invalid_prompt", "Invalid prompt: your prompt was flagged as potentially violating our usage policy."},
+	RateLimited: {
+		429, "requests", "rate_limit_exceeded",
+		"Rate limit reached for %s in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down.",
+	},
+	QuotaDaily: {
+		429, "requests", "rate_limit_exceeded",
+		"Rate limit reached for %s in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down.",
+	},
+	QuotaBilling: {
+		429, "insufficient_quota", "insufficient_quota",
+		"You exceeded your current quota, please check your plan and billing details.",
+	},
+	SpendLimit:  {429, "insufficient_quota", "project_spend_limit_exceeded", "This project has reached its monthly spend limit."},
+	Overloaded:  {503, "overloaded_error", "", "The engine is currently overloaded, please try again later."},
+	ServerError: {500, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
+	FailedIn200: {200, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
+	Loading:     {503, "unavailable_error", "", "Loading model"},
+	ContextLength: {
+		400, "invalid_request_error", "context_length_exceeded",
+		"This model's maximum context length is %[2]d tokens. However, your messages resulted in %[1]d tokens. Please reduce the length of the messages.",
+	},
+	Refused: {
+		400, "invalid_request_error", "invalid_prompt",
+		"Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+	},
 	Auth:             {401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."},
 	keyMissing:       {401, "invalid_request_error", "", "You didn't provide an API key in an Authorization header using Bearer auth."},
 	ModelUnavailable: {404, "invalid_request_error", "model_not_found", "The model `%s` does not exist or you do not have access to it."},

@@ -199,7 +199,9 @@ func (generate) answer(c *call) any {
 	}
 	if c.plan.found != nil && c.req.searchShown {
 		parts = append(parts,
-			map[string]any{"toolCall": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "args": map[string]any{"queries": []string{c.plan.found.query}}}},
+			map[string]any{"toolCall": map[string]any{
+				"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "args": map[string]any{"queries": []string{c.plan.found.query}},
+			}},
 			map[string]any{"toolResponse": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "response": map[string]any{}}})
 	}
 

@@ -9,16 +9,25 @@ import (
 
 // generateWords are Google's errors; their kind is its status.
 var generateWords = map[Failure]words{
-	RateLimited:      {429, "RESOURCE_EXHAUSTED", "", overQuota},
-	QuotaDaily:       {429, "RESOURCE_EXHAUSTED", "", overQuota},
-	QuotaBilling:     {429, "RESOURCE_EXHAUSTED", "", "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project and billing."},
-	SpendLimit:       {429, "RESOURCE_EXHAUSTED", "", "Your project has exceeded its monthly spending cap. Please go to AI Studio at https://ai.studio/spend to manage your project spend cap."},
-	Overloaded:       {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
-	Loading:          {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
-	ServerError:      {500, "INTERNAL", "", "An internal error has occurred. Please retry."},
-	ContextLength:    {400, "INVALID_ARGUMENT", "", "The input token count (%d) exceeds the maximum number of tokens allowed (%d)."},
-	Auth:             {400, "INVALID_ARGUMENT", "API_KEY_INVALID", "API key not valid. Please pass a valid API key."},
-	keyMissing:       {403, "PERMISSION_DENIED", "", "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API."},
+	RateLimited: {429, "RESOURCE_EXHAUSTED", "", overQuota},
+	QuotaDaily:  {429, "RESOURCE_EXHAUSTED", "", overQuota},
+	QuotaBilling: {
+		429, "RESOURCE_EXHAUSTED", "",
+		"Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project and billing.",
+	},
+	SpendLimit: {
+		429, "RESOURCE_EXHAUSTED", "",
+		"Your project has exceeded its monthly spending cap. Please go to AI Studio at https://ai.studio/spend to manage your project spend cap.",
+	},
+	Overloaded:    {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
+	Loading:       {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
+	ServerError:   {500, "INTERNAL", "", "An internal error has occurred. Please retry."},
+	ContextLength: {400, "INVALID_ARGUMENT", "", "The input token count (%d) exceeds the maximum number of tokens allowed (%d)."},
+	Auth:          {400, "INVALID_ARGUMENT", "API_KEY_INVALID", "API key not valid. Please pass a valid API key."},
+	keyMissing: {
+		403, "PERMISSION_DENIED", "",
+		"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.",
+	},
 	ModelUnavailable: {404, "NOT_FOUND", "", "models/%s is not found for API version v1beta, or is not supported for generateContent."},
 	BadRequest:       {400, "INVALID_ARGUMENT", "", "Request contains an invalid argument."},
 	withoutSystem:    {400, "INVALID_ARGUMENT", "", "Developer instruction is not enabled for models/%s"},
@@ -67,7 +76,13 @@ func (p problem) googleDetails(c *call, said words) (details []any) {
 		details = append(details, fields)
 	}
 	if said.code != "" {
-		add("ErrorInfo", map[string]any{"reason": said.code, "domain": "googleapis.com", "metadata": map[string]string{"service": "generativelanguage.googleapis.com"}})
+		add(
+			"ErrorInfo",
+			map[string]any{
+				"reason": said.code, "domain": "googleapis.com",
+				"metadata": map[string]string{"service": "generativelanguage.googleapis.com"},
+			},
+		)
 	}
 	if id := p.quotaID(); id != "" {
 		add("QuotaFailure", map[string]any{"violations": []any{map[string]any{
@@ -83,6 +98,7 @@ func (p problem) googleDetails(c *call, said words) (details []any) {
 	if wait > 0 {
 		add("RetryInfo", map[string]any{"retryDelay": strconv.FormatFloat(wait.Seconds(), 'f', -1, 64) + "s"})
 	}
+
 	return details
 }
 

@@ -119,7 +119,10 @@ func (s *Simulator) jobOf(w http.ResponseWriter, r *http.Request) *job {
 	}
 	s.mu.Unlock()
 	if j == nil || j.call.draw("lose") < j.call.behaviour.LoseRate {
-		fail(d, w.Header(), stray, problem{failure: BadRequest, status: http.StatusNotFound, message: "Response with id '" + id + "' not found."}).send(w)
+		fail(
+			d, w.Header(), stray,
+			problem{failure: BadRequest, status: http.StatusNotFound, message: "Response with id '" + id + "' not found."},
+		).send(w)
 		return nil
 	}
 	return j

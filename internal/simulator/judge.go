@@ -39,7 +39,10 @@ func (j judge) compare(model, first, second string, mayTie bool) verdict {
 	readings := [2]reading{read(first), read(second)}
 	difference := readings[0].quality() - readings[1].quality()
 	if mayTie && math.Abs(difference) < evenly {
-		return verdict{winner: -1, reason: "neither is better: " + readings[0].describe() + " in the one, " + readings[1].describe() + " in the other"}
+		return verdict{
+			winner: -1,
+			reason: "neither is better: " + readings[0].describe() + " in the one, " + readings[1].describe() + " in the other",
+		}
 	}
 	felt := difference + j.first +
 		j.noise*normal("compare", model, first, second) - j.noise*normal("compare", model, second, first)

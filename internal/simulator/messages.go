@@ -294,7 +294,10 @@ func (c *call) searchBlocks() []any {
 	case found != nil:
 		var results []any
 		for _, s := range found.sources {
-			results = append(results, map[string]any{"type": "web_search_result", "url": s.url, "title": s.title, "encrypted_content": signature(s.excerpt), "page_age": nil})
+			results = append(
+				results,
+				map[string]any{"type": "web_search_result", "url": s.url, "title": s.title, "encrypted_content": signature(s.excerpt), "page_age": nil},
+			)
 		}
 		result = results
 	case c.draw("in vain") < 0.5:
@@ -303,8 +306,12 @@ func (c *call) searchBlocks() []any {
 		return nil
 	}
 	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // by the model, not by a program it wrote
+
 	return []any{
-		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}, "caller": model},
+		map[string]any{
+			"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()},
+			"caller": model,
+		},
 		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result, "caller": model},
 	}
 }

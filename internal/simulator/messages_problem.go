@@ -4,9 +4,12 @@ import "cmp"
 
 // messagesWords are Anthropic's errors; their kind is the error's type.
 var messagesWords = map[Failure]words{
-	RateLimited:      {429, "rate_limit_error", "", "This request would exceed your organization's rate limit of 50 requests per minute."},
-	QuotaDaily:       {429, "rate_limit_error", "", "Number of requests has exceeded your daily rate limit."},
-	QuotaBilling:     {400, "invalid_request_error", "", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."},
+	RateLimited: {429, "rate_limit_error", "", "This request would exceed your organization's rate limit of 50 requests per minute."},
+	QuotaDaily:  {429, "rate_limit_error", "", "Number of requests has exceeded your daily rate limit."},
+	QuotaBilling: {
+		400, "invalid_request_error", "",
+		"Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.",
+	},
 	SpendLimit:       {429, "rate_limit_error", "enforced_spend_limit_reached", "Your organization has reached its monthly spend limit."},
 	Overloaded:       {529, "overloaded_error", "", "Overloaded"},
 	Loading:          {529, "overloaded_error", "", "Overloaded"},

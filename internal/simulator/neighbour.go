@@ -62,7 +62,10 @@ func (s *Simulator) throttle(now time.Time, b Behaviour, model *scope, prompt ui
 	if !stormy && !every && drawn >= b.ThrottleRate {
 		return nil
 	}
-	refused := &refusal{limit: "throttled", counted: requestCount, window: time.Minute, message: "Rate limit reached on requests per min, by all clients of the account", wait: time.Second}
+	refused := &refusal{
+		limit: "throttled", counted: requestCount, window: time.Minute,
+		message: "Rate limit reached on requests per min, by all clients of the account", wait: time.Second,
+	}
 	if stormy {
 		refused.wait = b.ThrottleBetween.Max - since
 	}

@@ -131,7 +131,10 @@ func (r *responsesRequest) problem() error {
 	case r.Stream:
 		return complain("The simulator does not stream.")
 	case r.MaxOutputTokens != nil && *r.MaxOutputTokens < 16:
-		return complain("Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got %d instead.", *r.MaxOutputTokens)
+		return complain(
+			"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got %d instead.",
+			*r.MaxOutputTokens,
+		)
 	case r.Background && r.Store != nil && !*r.Store:
 		return complain("Background mode requires 'store' to be true.")
 	case r.Temperature != nil && r.reasons():

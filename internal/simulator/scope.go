@@ -65,7 +65,10 @@ func (s *scope) arrive(now time.Time, c *call) {
 // wait; nil: all have room.
 func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
 	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
-		longest = &refusal{limit: "in flight", counted: callsAtOnce, message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight)}
+		longest = &refusal{
+			limit: "in flight", counted: callsAtOnce,
+			message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight),
+		}
 	}
 	for _, l := range s.limits {
 		longest = longer(longest, l.refuses(now, s.charges(c)))

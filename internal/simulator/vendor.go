@@ -24,29 +24,38 @@ var vendors = []Vendor{"", OpenAI, Azure, OpenRouter, Compatible}
 // vendorWords holds the errors in which a vendor differs from OpenAI.
 var vendorWords = map[Vendor]map[Failure]words{
 	Azure: {
-		Refused:          {400, "", "content_filter", "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry."},
+		Refused: {
+			400, "", "content_filter",
+			"The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry.",
+		},
 		Auth:             {401, "", "401", "Access denied due to invalid subscription key or wrong API endpoint."},
 		keyMissing:       {401, "", "401", "Access denied due to missing subscription key."},
 		ModelUnavailable: {404, "", "DeploymentNotFound", "The API deployment for this resource does not exist."},
 	},
 	OpenRouter: {
-		RateLimited:      {429, "", "", "Provider returned error"},
-		QuotaDaily:       {429, "", "", "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"},
-		QuotaBilling:     {402, "", "", "Insufficient credits. Add more using https://openrouter.ai/settings/credits"},
-		SpendLimit:       {403, "", "", "Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"},
-		Overloaded:       {503, "", "", "Provider returned error"},
-		Loading:          {503, "", "", "Provider returned error"},
-		ServerError:      {502, "", "", "Provider returned error"},
-		FailedIn200:      {200, "", "", "Provider returned error"},
-		ContextLength:    {400, "", "", "This endpoint's maximum context length is %[2]d tokens. However, you requested about %[1]d tokens. Please reduce the length of either one."},
+		RateLimited:  {429, "", "", "Provider returned error"},
+		QuotaDaily:   {429, "", "", "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"},
+		QuotaBilling: {402, "", "", "Insufficient credits. Add more using https://openrouter.ai/settings/credits"},
+		SpendLimit:   {403, "", "", "Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"},
+		Overloaded:   {503, "", "", "Provider returned error"},
+		Loading:      {503, "", "", "Provider returned error"},
+		ServerError:  {502, "", "", "Provider returned error"},
+		FailedIn200:  {200, "", "", "Provider returned error"},
+		ContextLength: {
+			400, "", "",
+			"This endpoint's maximum context length is %[2]d tokens. However, you requested about %[1]d tokens. Please reduce the length of either one.",
+		},
 		Refused:          {403, "", "", "Your input was flagged by moderation."},
 		Auth:             {401, "", "", "User not found."},
 		keyMissing:       {401, "", "", "No auth credentials found"},
 		ModelUnavailable: {404, "", "", "No endpoints found for %s."},
 	},
 	Compatible: {
-		FailedIn200:      {200, "", "", "Model unloaded."},
-		ContextLength:    {400, "", "", "This model's maximum context length is %[2]d tokens. However, your request has %[1]d input tokens. Please reduce the length of the input messages."},
+		FailedIn200: {200, "", "", "Model unloaded."},
+		ContextLength: {
+			400, "", "",
+			"This model's maximum context length is %[2]d tokens. However, your request has %[1]d input tokens. Please reduce the length of the input messages.",
+		},
 		ModelUnavailable: {404, "", "", "The model `%s` does not exist."},
 		Auth:             {401, "", "", "Unauthorized"},
 		keyMissing:       {401, "", "", "Unauthorized"},
@@ -106,8 +115,12 @@ func azureError(object map[string]any, p problem, said words) {
 		if p.failure == QuotaDaily {
 			wait = day
 		}
+
 		object["code"] = "429"
-		object["message"] = fmt.Sprintf("Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded %s of your current OpenAI S0 pricing tier. Please retry after %s seconds.", limit, roundedUp(wait, time.Second))
+		object["message"] = fmt.Sprintf(
+			"Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded %s of your current OpenAI S0 pricing tier. Please retry after %s seconds.",
+			limit, roundedUp(wait, time.Second),
+		)
 	case p.failure == Refused:
 		object["type"], object["param"], object["code"], object["status"] = nil, "prompt", said.code, said.status
 		object["innererror"] = map[string]any{
@@ -129,9 +142,13 @@ func openrouterError(object map[string]any, c *call, p problem, status int) {
 		object["code"] = http.StatusBadGateway
 		fallthrough
 	case object["message"] == "Provider returned error":
-		object["metadata"] = map[string]any{"provider_name": "Simulated", "raw": c.req.model + " is temporarily in trouble upstream. Please retry shortly."}
+		object["metadata"] = map[string]any{
+			"provider_name": "Simulated", "raw": c.req.model + " is temporarily in trouble upstream. Please retry shortly.",
+		}
 	case p.failure == Refused:
-		object["metadata"] = map[string]any{"reasons": []string{"violence"}, "flagged_input": "…", "provider_name": "Simulated", "model_slug": c.req.model}
+		object["metadata"] = map[string]any{
+			"reasons": []string{"violence"}, "flagged_input": "…", "provider_name": "Simulated", "model_slug": c.req.model,
+		}
 	default:
 		if headers := openrouterLimit(c, p); headers != nil {
 			object["metadata"] = map[string]any{"headers": headers}

@@ -118,7 +118,9 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 	return e, limits, err
 }
 
-func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing, in inForce, now time.Time) (Evaluation, record.Evaluation, error) {
+func (l *Looks) read(
+	ctx context.Context, f Fleet, id eval.ID, at store.Standing, in inForce, now time.Time,
+) (Evaluation, record.Evaluation, error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err == nil {
 		err = at.Unreadable
@@ -158,7 +160,9 @@ func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing
 }
 
 // InFolder reads the evaluations in a results store. status returns the status of an evaluation.
-func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.ID, status func(results.Listed) record.Status, now time.Time) ([]Evaluation, error) {
+func (l *Looks) InFolder(
+	ctx context.Context, reader results.Reader, only eval.ID, status func(results.Listed) record.Status, now time.Time,
+) ([]Evaluation, error) {
 	listed, err := reader.Evaluations(ctx)
 	if err != nil {
 		return nil, err
@@ -197,7 +201,10 @@ func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.I
 
 // inRecord returns the progress of an evaluation according to its record in Redis.
 func inRecord(r record.Evaluation, at store.Standing) Evaluation {
-	e := Evaluation{ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting, Paused: at.Paused}
+	e := Evaluation{
+		ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting,
+		Paused: at.Paused,
+	}
 	if e.Status == record.StatusPaused && record.HasEnded(at.Status, at.Stopped) {
 		e.Status = StatusStopped
 	}

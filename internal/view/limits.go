@@ -197,7 +197,10 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 // NewLimit returns a limit with only its settings. If the provider counts tokens in windows, Allowed and PeriodS are
 // those of a window, which may be shorter or longer than the limit's period.
 func NewLimit(l ratelimit.Limit) Limit {
-	view := Limit{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets, Adaptive: l.Adaptive}
+	view := Limit{
+		ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets,
+		Adaptive: l.Adaptive,
+	}
 	if l.Kind != ratelimit.Requests && l.Window.Length > 0 {
 		view.Allowed = int64(float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds())
 		view.PeriodS = l.Window.Length.Seconds()

@@ -119,9 +119,15 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		case name == "" || hash == "":
 			return nil, nil, fmt.Errorf("%s:%d: want NAME:HASH, as `htpasswd -B %s NAME` writes it", path, n, path)
 		case err != nil:
-			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed with bcrypt: use `htpasswd -B %s %s`", path, n, harmless.Line(name), path, harmless.Line(name))
+			return nil, nil, fmt.Errorf(
+				"%s:%d: the password of %s is not hashed with bcrypt: use `htpasswd -B %s %s`", path, n, harmless.Line(name), path,
+				harmless.Line(name),
+			)
 		case hasRole && role != viewerRole && role != operatorRole:
-			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, harmless.Line(name), harmless.Line(role), viewerRole, operatorRole)
+			return nil, nil, fmt.Errorf(
+				"%s:%d: the role of %s is %q; want %s or %s", path, n, harmless.Line(name), harmless.Line(role), viewerRole,
+				operatorRole,
+			)
 		case twice:
 			return nil, nil, fmt.Errorf("%s:%d: %s appears twice", path, n, harmless.Line(name))
 		}

@@ -96,7 +96,10 @@ func (f *fleet) failures(ctx context.Context, id eval.ID, of view.Queue) ([]Fail
 			if t.Evaluation != id || t.Ended == nil {
 				continue
 			}
-			list = append(list, Failure{Run: t.Run, Model: t.Model, Documents: t.Documents, Error: t.Error, At: *t.Ended, Queue: of.Name, Task: t.ID})
+			list = append(
+				list,
+				Failure{Run: t.Run, Model: t.Model, Documents: t.Documents, Error: t.Error, At: *t.Ended, Queue: of.Name, Task: t.ID},
+			)
 		}
 	}
 	return list, nil

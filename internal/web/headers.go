@@ -33,7 +33,11 @@ func guard(known bool, hosts []string, next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
 		if known && !hostname.Known(r.Host, hosts) {
-			http.Error(w, "these pages are not served under this host name: open them as localhost or by IP address, or add the name to --allowed-hosts", http.StatusForbidden)
+			http.Error(
+				w,
+				"these pages are not served under this host name: open them as localhost or by IP address, or add the name to --allowed-hosts",
+				http.StatusForbidden,
+			)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -279,7 +279,10 @@ func (q Query) List(id eval.ID) string {
 func (q Query) Words() string {
 	var words []string
 	if only := q.values.Get("only"); only != "" {
-		words = append(words, map[string]string{onlyDisagree: "judges disagree", onlyFlipped: "flipped by order", onlyUnlike: "differs from people"}[only])
+		words = append(
+			words,
+			map[string]string{onlyDisagree: "judges disagree", onlyFlipped: "flipped by order", onlyUnlike: "differs from people"}[only],
+		)
 	}
 	for _, name := range []string{"text", "item", "candidate", "document", "phase"} {
 		for _, value := range q.values[name] {

@@ -304,7 +304,10 @@ func submissionOf(query url.Values) (s Submission, err error) {
 		numbers["max_concurrency"] = s.MaxConcurrency
 	}
 
-	known := slices.Concat(slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(switches)), slices.Collect(maps.Keys(texts)), []string{"judge"})
+	known := slices.Concat(
+		slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(switches)), slices.Collect(maps.Keys(texts)),
+		[]string{"judge"},
+	)
 	for name, values := range query {
 		value := values[0]
 		switch {

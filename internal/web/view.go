@@ -147,7 +147,10 @@ func shown(e view.Evaluation) Evaluation {
 	}
 
 	of.All.complete()
-	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
+	of.Shown = Shown{
+		BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes),
+		Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...),
+	}
 	of.showResult()
 	if e.Stopped != nil {
 		of.Shown.Stopped = e.Stopped.String()

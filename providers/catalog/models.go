@@ -50,7 +50,10 @@ var (
 		string(providers.ReasoningNone), string(providers.ReasoningSilent), string(providers.ReasoningEffort), string(providers.ReasoningBudget),
 		string(providers.ReasoningAdaptive), string(providers.ReasoningLevel),
 	}
-	SamplingWords = []string{samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning), string(providers.SamplingWithoutEffort)}
+	SamplingWords = []string{
+		samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning),
+		string(providers.SamplingWithoutEffort),
+	}
 )
 
 //go:embed models.yaml

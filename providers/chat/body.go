@@ -8,7 +8,9 @@ import (
 
 // encode builds the body and names the request's fields that the model does not take. The request's own fields override
 // those in Extra. Keys are sorted, so equal requests have equal bytes.
-func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body map[string]any, dropped []string) {
+func (f Flavour) encode(
+	req *providers.Request, caps providers.Capabilities, format providers.JSON,
+) (body map[string]any, dropped []string) {
 	body = make(map[string]any, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
 	delete(body, "stream") // the answer is read as one JSON object
@@ -75,7 +77,9 @@ func (f Flavour) addReasoning(body map[string]any, req *providers.Request, caps 
 
 func (f Flavour) addSearch(body map[string]any, name string) {
 	if f.Search == SearchTool {
-		body["tools"] = providers.WithTool(body["tools"], map[string]any{"type": name}, func(given map[string]any) bool { return given["type"] == name })
+		body["tools"] = providers.WithTool(
+			body["tools"], map[string]any{"type": name}, func(given map[string]any) bool { return given["type"] == name },
+		)
 		return
 	}
 	if _, set := body[name]; !set { // Extra may set it in more detail

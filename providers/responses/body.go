@@ -81,7 +81,9 @@ func (w way) addFormat(body map[string]any, schema *providers.Schema, caps provi
 	switch {
 	case schema == nil:
 	case w.format == providers.JSONSchema:
-		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": !schema.Open}
+		object(body, "text")["format"] = map[string]any{
+			"type": "json_schema", "name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": !schema.Open,
+		}
 	case w.format == providers.JSONObject:
 		object(body, "text")["format"] = map[string]any{"type": "json_object"}
 	}
@@ -91,7 +93,9 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 	if !req.Search {
 		return
 	}
-	body["tools"] = providers.WithTool(req.Extra["tools"], map[string]any{"type": tool}, func(given map[string]any) bool { return given["type"] == tool })
+	body["tools"] = providers.WithTool(
+		req.Extra["tools"], map[string]any{"type": tool}, func(given map[string]any) bool { return given["type"] == tool },
+	)
 	if !w.bare {
 		body["tool_choice"] = "required"
 		if n, told := req.ToldSearches(); told && !w.background { // a job searches as long as it takes

@@ -60,7 +60,9 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 }
 
 // create sends req and learns from refusals.
-func (p *Provider) create(ctx context.Context, req *providers.Request, x *transport.Exchange, background bool) (answer *transport.Answer, dropped []string, err error) {
+func (p *Provider) create(
+	ctx context.Context, req *providers.Request, x *transport.Exchange, background bool,
+) (answer *transport.Answer, dropped []string, err error) {
 	w := way{background: background, bare: p.bare.is(req.Model), format: x.Format}
 	body, dropped := w.encode(x.Request, x.Capabilities)
 	answer, err = x.Post(ctx, "responses", body)

@@ -90,7 +90,10 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 		err = fmt.Errorf("encode request: %w", err)
 		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
 	}
-	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.Request.Key, Body: raw, Ready: x.Request.Ready, Connected: x.Request.Connected})
+	return x.endpoint.client.Do(
+		ctx,
+		Post{Path: path, Header: x.Header, Key: x.Request.Key, Body: raw, Ready: x.Request.Ready, Connected: x.Request.Connected},
+	)
 }
 
 // Learn learns from the error of a call and returns the error for the caller. If the endpoint refuses system messages,

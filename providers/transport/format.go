@@ -44,7 +44,9 @@ func (f *formats) learn(model string, known, asked providers.JSON, err error) er
 		if f.learned == nil {
 			f.learned = map[string]providers.JSON{}
 		}
-		f.learned[model] = map[providers.JSON]providers.JSON{providers.JSONSchema: providers.JSONObject, providers.JSONObject: providers.JSONNone}[asked]
+		f.learned[model] = map[providers.JSON]providers.JSON{
+			providers.JSONSchema: providers.JSONObject, providers.JSONObject: providers.JSONNone,
+		}[asked]
 	}
 	failed.Err = providers.ErrAgain
 	return failed

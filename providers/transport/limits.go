@@ -22,8 +22,13 @@ type headerLimit struct {
 // headerLimits lists the limits in headers that vendors are known to send.
 var headerLimits = func() []headerLimit {
 	limits := []headerLimit{
-		{"", 0, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},                                                                 // OpenRouter, Together
-		{providers.LimitRequests, time.Minute, "X-Ratelimit-Limit-Req-Minute", "X-Ratelimit-Remaining-Req-Minute", "X-Ratelimit-Reset-Req-Minute"}, // Mistral
+		{
+			"", 0, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+		}, // OpenRouter, Together
+		{
+			providers.LimitRequests, time.Minute, "X-Ratelimit-Limit-Req-Minute", "X-Ratelimit-Remaining-Req-Minute",
+			"X-Ratelimit-Reset-Req-Minute",
+		}, // Mistral
 	}
 	periods := []struct {
 		suffix string
@@ -42,7 +47,10 @@ var headerLimits = func() []headerLimit {
 	} {
 		for _, period := range periods { // OpenAI; with a period Cerebras
 			name := kind.name + period.suffix
-			limits = append(limits, headerLimit{kind.kind, period.period, "X-Ratelimit-Limit-" + name, "X-Ratelimit-Remaining-" + name, "X-Ratelimit-Reset-" + name})
+			limits = append(
+				limits,
+				headerLimit{kind.kind, period.period, "X-Ratelimit-Limit-" + name, "X-Ratelimit-Remaining-" + name, "X-Ratelimit-Reset-" + name},
+			)
 		}
 		name := "Anthropic-Ratelimit-" + kind.name
 		limits = append(limits, headerLimit{kind.kind, 0, name + "-Limit", name + "-Remaining", name + "-Reset"})
@@ -136,6 +144,12 @@ var namedLimits = []struct {
 	{providers.LimitConcurrency, regexp.MustCompile(`(?i)concurren|parallel requests`)},
 	{providers.LimitInputTokens, regexp.MustCompile(`(?i)input[ _]?tokens?`)},
 	{providers.LimitOutputTokens, regexp.MustCompile(`(?i)output[ _]?tokens?`)},
-	{providers.LimitTokens, regexp.MustCompile(`(?i)tokens?[ _]?(?:per|rate)|per[- ]minute tokens|request tokens|token quota|too many tokens|\bTP[MHD]\b`)},
-	{providers.LimitRequests, regexp.MustCompile(`(?i)(?:requests?|queries)[ _]?(?:per|rate)|call (?:rate|volume)|_requests\b|models?-per-(?:day|min)|\bRP[SMHD]\b`)},
+	{
+		providers.LimitTokens,
+		regexp.MustCompile(`(?i)tokens?[ _]?(?:per|rate)|per[- ]minute tokens|request tokens|token quota|too many tokens|\bTP[MHD]\b`),
+	},
+	{
+		providers.LimitRequests,
+		regexp.MustCompile(`(?i)(?:requests?|queries)[ _]?(?:per|rate)|call (?:rate|volume)|_requests\b|models?-per-(?:day|min)|\bRP[SMHD]\b`),
+	},
 }

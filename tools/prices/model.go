@@ -242,7 +242,10 @@ func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 // String returns the row as a line of the table.
 func (r row) String() string {
 	var line strings.Builder
-	fmt.Fprintf(&line, "  - {providers: [%s], models: [%s], source: %s, on: %q, ", strings.Join(r.providers, ", "), strings.Join(r.models, ", "), r.source, r.day)
+	fmt.Fprintf(
+		&line, "  - {providers: [%s], models: [%s], source: %s, on: %q, ", strings.Join(r.providers, ", "),
+		strings.Join(r.models, ", "), r.source, r.day,
+	)
 	if r.from != "" {
 		fmt.Fprintf(&line, "from: %q, ", r.from)
 	}

@@ -96,7 +96,10 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	for _, dialect := range slices.Sorted(maps.Keys(tallies)) {
 		t := tallies[dialect]
 		row(table, dialect, *t)
-		sum = tally{sum.read + t.read, sum.right + t.right, sum.failures + t.failures, sum.searches + t.searches, sum.repeated + t.repeated, sum.unfit + t.unfit}
+		sum = tally{
+			sum.read + t.read, sum.right + t.right, sum.failures + t.failures, sum.searches + t.searches,
+			sum.repeated + t.repeated, sum.unfit + t.unfit,
+		}
 	}
 
 	row(table, "all", sum)

@@ -89,8 +89,10 @@ const verdict = `{"winner_doc_id":"A","reason":"-"}`
 var answer = func() []byte {
 	body, err := json.Marshal(map[string]any{
 		"id": "1", "object": "chat.completion", "model": "m",
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": verdict}}},
-		"usage":   map[string]int{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": verdict},
+		}},
+		"usage": map[string]int{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
 	})
 	if err != nil {
 		panic(err)

@@ -116,7 +116,9 @@ func (o Outcome) response() any {
 		"incomplete_details": incomplete, "model": o.Model, "output": output,
 	}
 	if o.Usage != nil {
-		body["usage"] = map[string]any{"input_tokens": o.Usage.Input, "output_tokens": o.Usage.Output, "total_tokens": o.Usage.Input + o.Usage.Output}
+		body["usage"] = map[string]any{
+			"input_tokens": o.Usage.Input, "output_tokens": o.Usage.Output, "total_tokens": o.Usage.Input + o.Usage.Output,
+		}
 	}
 	return body
 }

@@ -42,7 +42,10 @@ func (a App) manPage(name string, command *cli.Command) string {
 }
 
 func manHead(name, about string) string {
-	return fmt.Sprintf(".TH %s 1 \"\" \"evalfleet\" \"evalfleet\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(roff(name)), roff(name), roff(about))
+	return fmt.Sprintf(
+		".TH %s 1 \"\" \"evalfleet\" \"evalfleet\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(roff(name)), roff(name),
+		roff(about),
+	)
 }
 
 // roff escapes a text so that none of its characters is an instruction.

@@ -93,7 +93,10 @@ func invalid(err error) error {
 	var problems config.Problems
 	if errors.As(err, &problems) {
 		for _, p := range problems {
-			answer.Problems = append(answer.Problems, web.Problem{File: p.File, Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message, Fix: p.Fix})
+			answer.Problems = append(
+				answer.Problems,
+				web.Problem{File: p.File, Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message, Fix: p.Fix},
+			)
 		}
 	}
 	return answer

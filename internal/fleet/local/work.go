@@ -25,7 +25,10 @@ import (
 
 // work submits the evaluation, works on it and drains it until every run is in the results store.
 // more holds the calls of earlier runs that the store may lack.
-func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, more collect.Unrecorded) error {
+func (j *job) work(
+	ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation,
+	more collect.Unrecorded,
+) error {
 	client := settings.Client
 	s := store.New(client, j.Worker.Namespace)
 	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: j.Worker.Log})
@@ -33,7 +36,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err != nil {
 		return outdir.StoreError(err)
 	}
-	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.Worker.Log, Queued: func(t record.Task, at time.Time) { settings.Observer.Event(observe.Queued(t, at)) }}
+	enqueuer := &enqueue.Enqueuer{
+		Store: s, Limits: limits, Log: j.Worker.Log,
+		Queued: func(t record.Task, at time.Time) { settings.Observer.Event(observe.Queued(t, at)) },
+	}
 	var evaluation *collect.Evaluation
 	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
 		jobs, err := sink.Jobs(ctx, r.ID)
@@ -121,7 +127,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		}
 	}
 	counts := evaluation.Counts()
-	standing := fmt.Sprintf("%s of %s runs are recorded in %s%s; resume with: %s", wording.Count(counts.Ended), wording.Count(counts.Planned), j.Place.Dir, held, j.Resume)
+	standing := fmt.Sprintf(
+		"%s of %s runs are recorded in %s%s; resume with: %s", wording.Count(counts.Ended), wording.Count(counts.Planned),
+		j.Place.Dir, held, j.Resume,
+	)
 	switch {
 	case ctx.Err() != nil:
 		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s", standing))

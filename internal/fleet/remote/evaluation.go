@@ -58,7 +58,9 @@ func (s *Server) submit(ctx context.Context, folder string, paths []string, quer
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
-		return receipt, exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again: that changes nothing if it was stored", s, err))
+		return receipt, exitcode.With(
+			exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again: that changes nothing if it was stored", s, err),
+		)
 	}
 	return receipt, nil
 }

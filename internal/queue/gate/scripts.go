@@ -57,7 +57,9 @@ type taken struct {
 
 // take pulls up to n tasks for owner, under a pull number higher than those before. Even after an
 // error, tasks may have been pulled, or may yet be pulled, until reclaim.
-func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time) (taken, error) {
+func take(
+	ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time,
+) (taken, error) {
 	reply, err := once(ctx, client, takeScript, takeSource,
 		[]string{keys.pending, keys.paused, keys.active, keys.lease, keys.fence + owner},
 		keys.task, n, lease.Unix(), owner, pull)

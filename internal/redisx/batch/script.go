@@ -33,7 +33,10 @@ func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script
 	args := append(make([]any, 0, 3+len(calls)*nArgs), len(calls), nKeys, nArgs)
 	for _, c := range calls {
 		if len(c.Keys) != nKeys || len(c.Args) != nArgs {
-			return nil, fmt.Errorf("run a script %d times: calls of %d and %d keys, of %d and %d arguments", len(calls), nKeys, len(c.Keys), nArgs, len(c.Args))
+			return nil, fmt.Errorf(
+				"run a script %d times: calls of %d and %d keys, of %d and %d arguments", len(calls), nKeys, len(c.Keys), nArgs,
+				len(c.Args),
+			)
 		}
 		keys, args = append(keys, c.Keys...), append(args, c.Args...)
 	}

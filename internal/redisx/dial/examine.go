@@ -92,7 +92,10 @@ func whole(ctx context.Context, node *redis.Client) error {
 	}
 	state, slots := field(told, "cluster_state"), field(told, "cluster_slots_ok")
 	if state != "ok" || slots != "16384" {
-		return fmt.Errorf("the Cluster is incomplete: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` says which master is missing", state, slots)
+		return fmt.Errorf(
+			"the Cluster is incomplete: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` says which master is missing",
+			state, slots,
+		)
 	}
 	return nil
 }
@@ -129,7 +132,10 @@ func refuse(info string, cluster bool) error {
 		return fmt.Errorf("this is a replica, which accepts no writes: use its master %s:%s, or the Sentinels that watch it",
 			field(info, "master_host"), field(info, "master_port"))
 	case policy != "" && policy != "noeviction":
-		return fmt.Errorf("its maxmemory-policy is %s, which evicts queues and limits when memory is low: set `maxmemory-policy noeviction`", policy)
+		return fmt.Errorf(
+			"its maxmemory-policy is %s, which evicts queues and limits when memory is low: set `maxmemory-policy noeviction`",
+			policy,
+		)
 	}
 	return nil
 }
@@ -137,10 +143,19 @@ func refuse(info string, cluster bool) error {
 // advise returns what is unwise about a server, judging by its INFO.
 func advise(info string) (unwise []string) {
 	if most, err := strconv.ParseInt(field(info, "maxmemory"), 10, 64); err == nil && most > 0 && most < leastMemory {
-		unwise = append(unwise, fmt.Sprintf("Redis may use only %d MB (maxmemory): once that is full, nothing is queued or recorded until results are collected; set %d MB or more", most>>20, leastMemory>>20))
+		unwise = append(
+			unwise,
+			fmt.Sprintf(
+				"Redis may use only %d MB (maxmemory): once that is full, nothing is queued or recorded until results are collected; set %d MB or more",
+				most>>20, leastMemory>>20,
+			),
+		)
 	}
 	if field(info, "aof_enabled") == "0" && field(info, "connected_slaves") == "0" {
-		unwise = append(unwise, "Redis has neither an append-only file nor a replica: a restart loses queued runs and uncollected results; set `appendonly yes`")
+		unwise = append(
+			unwise,
+			"Redis has neither an append-only file nor a replica: a restart loses queued runs and uncollected results; set `appendonly yes`",
+		)
 	}
 	return unwise
 }

@@ -34,7 +34,10 @@ func explain(err error) error {
 	case errors.As(err, &alert), strings.Contains(text, "remote error: tls"):
 		return fmt.Errorf("refuses the TLS connection: %w; if it requires a client certificate, set --redis-cert and --redis-key", err)
 	case errors.Is(err, redis.Nil) && strings.Contains(text, "sentinels"):
-		return fmt.Errorf("the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists the masters they watch", err)
+		return fmt.Errorf(
+			"the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists the masters they watch",
+			err,
+		)
 	case strings.Contains(text, "sentinels") && strings.Contains(text, "unknown command"):
 		return fmt.Errorf("this is not a Sentinel: %w; for a single server, write redis://host:port", err)
 	case redis.IsMaxClientsError(err):
@@ -44,7 +47,10 @@ func explain(err error) error {
 	case strings.Contains(text, "unsupported command"), strings.Contains(text, "Invalid backend"):
 		return fmt.Errorf("this is a proxy that lacks commands evalfleet needs: %w; connect to Redis itself, without twemproxy or Envoy", err)
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-		return fmt.Errorf("refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD", err)
+		return fmt.Errorf(
+			"refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD",
+			err,
+		)
 	case strings.Contains(text, "cluster support disabled"):
 		return fmt.Errorf("this is not a Cluster: %w; write redis://host:port", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
@@ -52,7 +58,10 @@ func explain(err error) error {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("its user lacks rights: %w; docs/redis.md lists the rights that evalfleet needs", err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, try again; if this is a proxy such as twemproxy, connect to Redis itself", err)
+		return fmt.Errorf(
+			"closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, try again; if this is a proxy such as twemproxy, connect to Redis itself",
+			err,
+		)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err)
 	}

@@ -154,7 +154,10 @@ func lacks(namespace string, role Role, asked map[string]redis.Cmder, unheard er
 		return nil
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("its user lacks rights: %s; grant those that docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace, role))
+	return fmt.Errorf(
+		"its user lacks rights: %s; grant those that docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "),
+		Rights(namespace, role),
+	)
 }
 
 // example returns a key or a channel that matches a pattern.

@@ -130,7 +130,10 @@ func (t *Tracer) call(ctx context.Context, tracer trace.Tracer, c *record.Call) 
 		said = append(said, attribute.String("evalfleet.request_id", c.RequestID))
 	}
 	if c.BoundBy != "" {
-		said = append(said, attribute.String("evalfleet.limit", c.BoundBy), attribute.Float64("evalfleet.wait_s", c.Started.Sub(c.Asked).Seconds()))
+		said = append(
+			said, attribute.String("evalfleet.limit", c.BoundBy),
+			attribute.Float64("evalfleet.wait_s", c.Started.Sub(c.Asked).Seconds()),
+		)
 	}
 	said = append(said, answered(c)...)
 	_, span := tracer.Start(ctx, model.operation+" "+name, trace.WithSpanKind(trace.SpanKindClient),
@@ -244,7 +247,10 @@ func waits(span trace.Span, calls []record.Call) {
 		case c.Cached:
 		case c.BoundBy != "":
 			event, at = eventLimitWait, c.Asked
-			said = append(said, attribute.String("limit", c.BoundBy), attribute.Float64("wait_s", c.Started.Sub(c.Asked).Round(time.Millisecond).Seconds()))
+			said = append(
+				said, attribute.String("limit", c.BoundBy),
+				attribute.Float64("wait_s", c.Started.Sub(c.Asked).Round(time.Millisecond).Seconds()),
+			)
 		default:
 			continue
 		}

@@ -237,11 +237,19 @@ func (b *Browser) Shoot(path string) {
 		b.t.Errorf("the window cuts %d captions, such as %.100q", len(cut), cut[0])
 	}
 	var shot struct{ Data string }
-	b.ask("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}}, &shot)
+	b.ask(
+		"Page.captureScreenshot",
+		map[string]any{
+			"captureBeyondViewport": true,
+			"clip":                  map[string]any{"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1},
+		},
+		&shot,
+	)
 	raw, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(path, raw, 0o644)
 	}
+
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -256,7 +264,10 @@ func (b *Browser) Judge() {
 	}
 	b.Run(string(script)+";0", nil)
 	var found []violation
-	b.Run(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))`, &found)
+	b.Run(
+		`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))`,
+		&found,
+	)
 	tell(b.t, found)
 }
 

@@ -53,7 +53,10 @@ func tell(t *testing.T, found []violation) {
 // Print prints a page as PDF with Chromium.
 func Print(t *testing.T, url, into string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), program(), "--headless", "--no-sandbox", "--disable-gpu", "--print-to-pdf="+into, "--no-pdf-header-footer", url)
+	command := exec.CommandContext(
+		t.Context(), program(), "--headless", "--no-sandbox", "--disable-gpu", "--print-to-pdf="+into,
+		"--no-pdf-header-footer", url,
+	)
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("chromium: %v\n%s", err, said)
 	}

@@ -193,7 +193,10 @@ func reasoning(t *testing.T, d Dialect) {
 		req.Reason, req.ReasoningEffort = true, "medium"
 		result := s.answer(t, req)
 		if got := result.Reasoning != "" || result.Usage.Reasoning > 0; got != want {
-			t.Errorf("unreasoned answers %v: got reasoning %q and %d tokens of it, want any: %v", share, result.Reasoning, result.Usage.Reasoning, want)
+			t.Errorf(
+				"unreasoned answers %v: got reasoning %q and %d tokens of it, want any: %v", share, result.Reasoning,
+				result.Usage.Reasoning, want,
+			)
 		}
 		if strings.Contains(result.Text, result.Reasoning) && result.Reasoning != "" || !strings.Contains(result.Text, better) {
 			t.Errorf("text: got %q, want the answer alone", result.Text)
@@ -348,7 +351,9 @@ func longAnswers(t *testing.T, d Dialect) {
 	const long = 10 << 20
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{AnswerBytes: long}})
 	asked := false
-	ctx := providers.WithReading(outliving(t), providers.Reading{Most: 2 * long, Room: func(context.Context) error { asked = true; return nil }})
+	ctx := providers.WithReading(
+		outliving(t), providers.Reading{Most: 2 * long, Room: func(context.Context) error { asked = true; return nil }},
+	)
 	if result, err := s.provider.Call(ctx, d.request()); err != nil || len(result.Text) != long || !asked {
 		t.Errorf("got %s, %v, want %d bytes, for which there was room (%v)", brief(result), err, long, asked)
 	}

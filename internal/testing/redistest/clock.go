@@ -34,7 +34,9 @@ func NewClocked(t testing.TB, clock *Server, args ...string) *Server {
 	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(), "cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl",
+	).CombinedOutput(); err != nil {
 		t.Fatalf("compile the clock of redis-server: %v: %s", err, out)
 	}
 	s.clock = filepath.Join(s.dir, "clock")

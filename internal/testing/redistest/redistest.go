@@ -80,7 +80,10 @@ func start(t testing.TB, port int, args []string) *Server {
 func prepare(t testing.TB, port int, args []string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(Program()); err != nil {
-		t.Fatalf("%s is not a program: `make redis` installs redis-server; by hand: apt-get install redis-server, or brew install redis", Program())
+		t.Fatalf(
+			"%s is not a program: `make redis` installs redis-server; by hand: apt-get install redis-server, or brew install redis",
+			Program(),
+		)
 	}
 	// Not t.TempDir: its path can be too long for a socket.
 	dir, err := os.MkdirTemp("", "ef")

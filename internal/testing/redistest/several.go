@@ -40,7 +40,10 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	for range 3 {
 		// A Sentinel writes its state to the configuration file that it was started with.
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		settings := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n", w.Master.port)
+		settings := fmt.Sprintf(
+			"sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n",
+			w.Master.port,
+		)
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,10 @@ func about(l view.Limit, now time.Time) []string {
 			milliseconds(*l.SendS+*l.PathS), milliseconds(*l.SendS), milliseconds(*l.PathS)))
 	}
 	if l.ResetsAt != nil {
-		texts = append(texts, fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now))))
+		texts = append(
+			texts,
+			fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now))),
+		)
 	}
 	texts = append(texts, "pinned by "+rescue.Pinners(l.PinnedBy))
 	if l.Shared != nil {

@@ -82,7 +82,10 @@ func (p Prompts) first(n int) []plannedRun {
 // write writes one run's prompt and the settings that go with it.
 func (p Prompts) write(to io.Writer, run plannedRun) error {
 	e := p.Evaluation
-	built, err := prompt.Build(e, run.kind, prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, p.Texts)
+	built, err := prompt.Build(
+		e, run.kind, prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}},
+		p.Texts,
+	)
 	if err != nil && run.kind != eval.KindPrompts {
 		return err
 	}

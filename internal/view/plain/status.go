@@ -178,7 +178,10 @@ func writeFleet(out *lines.Writer, list []view.Evaluation) {
 	if len(queues) == 0 {
 		return
 	}
-	t := lines.Table{{Head: "QUEUE", Flexible: true}, {Head: "PENDING", Right: true}, {Head: "ACTIVE", Right: true}, {Head: "RETRY", Right: true}, {}}
+	t := lines.Table{
+		{Head: "QUEUE", Flexible: true}, {Head: "PENDING", Right: true}, {Head: "ACTIVE", Right: true},
+		{Head: "RETRY", Right: true}, {},
+	}
 	for _, q := range queues {
 		state := ""
 		if q.Paused {

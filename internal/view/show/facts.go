@@ -143,7 +143,10 @@ func (f *facts) waits(w *Wait, now time.Time) {
 		f.add("so far", "%s; %s died while running it", wording.Counted(w.Attempts, "call"), wording.Counted(w.Deaths, "worker"))
 	}
 	if w.Job != nil {
-		f.add("job", "%s running at %s since %s, times out in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))
+		f.add(
+			"job", "%s running at %s since %s, times out in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started),
+			ShortDuration(w.Job.Ends.Sub(now)),
+		)
 	}
 	if w.NotBefore != nil && w.NotBefore.After(now) {
 		f.add("not before", "%s, in %s", clock(*w.NotBefore), ShortDuration(w.NotBefore.Sub(now)))

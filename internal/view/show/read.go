@@ -285,7 +285,11 @@ func (f *reading) prompt(ctx context.Context, run *Run) error {
 		texts[d.Hash] = read[d.Hash]
 	}
 
-	built, err := prompt.Build(f.Asked, run.Kind, prompt.About{First: f.place.First, Second: f.place.Second, Judge: f.place.Judge, Dimensions: []int{f.place.Dimension}}, texts)
+	built, err := prompt.Build(
+		f.Asked, run.Kind,
+		prompt.About{First: f.place.First, Second: f.place.Second, Judge: f.place.Judge, Dimensions: []int{f.place.Dimension}},
+		texts,
+	)
 	if err != nil {
 		return nil //nolint:nilerr // the run's own outcome says so
 	}

@@ -66,7 +66,9 @@ func pack(archive *tar.Writer, root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := archive.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o600, Size: info.Size(), ModTime: info.ModTime(), Format: tar.FormatPAX}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{
+		Name: filepath.ToSlash(name), Mode: 0o600, Size: info.Size(), ModTime: info.ModTime(), Format: tar.FormatPAX,
+	}); err != nil {
 		return err
 	}
 	_, err = io.Copy(archive, file)

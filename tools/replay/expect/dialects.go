@@ -17,8 +17,11 @@ func chat(root any) (Answer, string) {
 	usage := at(root, "usage")
 	a := Answer{
 		Finish: "stop", Counted: usage != nil,
-		Input:     count(usage, "prompt_tokens"),
-		Cached:    max(count(usage, "prompt_tokens_details", "cached_tokens"), count(usage, "prompt_cache_hit_tokens"), count(usage, "num_cached_tokens"), count(usage, "cached_tokens")),
+		Input: count(usage, "prompt_tokens"),
+		Cached: max(
+			count(usage, "prompt_tokens_details", "cached_tokens"), count(usage, "prompt_cache_hit_tokens"),
+			count(usage, "num_cached_tokens"), count(usage, "cached_tokens"),
+		),
 		Reasoning: count(usage, "completion_tokens_details", "reasoning_tokens"),
 		Tier:      tier(text(root, "service_tier") + text(usage, "service_tier")),
 		CostUSD:   float(usage, "cost"),

@@ -107,7 +107,10 @@ func failed(status int, body string) []string {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(body, word) })
 	}
 	switch {
-	case says("context_length_exceeded", "prompt is too long", "prompt too long", "too_many_prompt_tokens", "maximum context length", "exceeds the maximum number of tokens"):
+	case says(
+		"context_length_exceeded", "prompt is too long", "prompt too long", "too_many_prompt_tokens",
+		"maximum context length", "exceeds the maximum number of tokens",
+	):
 		return []string{"context_length"}
 	case says("insufficient_quota", "credit balance is too low"):
 		return []string{"quota_billing"}

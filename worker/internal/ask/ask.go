@@ -75,7 +75,10 @@ func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*re
 
 	asked := s.Request.Messages
 	if a.run.Progress.Unusable > MaxRepairs {
-		return nil, &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("%d answers could not be used", a.run.Progress.Unusable), Status: 200}
+		return nil, &run.GaveUp{
+			Class: providers.Malformed, Message: fmt.Sprintf("%d answers could not be used", a.run.Progress.Unusable),
+			Status: 200,
+		}
 	}
 
 	for {

@@ -20,7 +20,9 @@ import (
 // error means that the run was interrupted.
 func (a *Asker) answered(ctx context.Context, s call.Step) (*providers.Result, error) {
 	if most := a.run.Settings().Retry.MaxAttempts; a.run.Progress.Job == nil && a.run.Failures() >= most {
-		return nil, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("all %d attempts were used, and how they ended is not recorded", most)}
+		return nil, &run.GaveUp{
+			Class: providers.Lost, Message: fmt.Sprintf("all %d attempts were used, and how they ended is not recorded", most),
+		}
 	}
 	asked := s.Request.Messages
 	defer func() { s.Request.Messages = asked }()

@@ -65,7 +65,11 @@ func (a *Asker) inProse(ctx context.Context, s call.Step) error {
 	case strings.TrimSpace(result.Text) == "":
 		return &run.GaveUp{Class: providers.Malformed, Message: "the answer is empty", Status: 200}
 	case len(result.Text) > record.MaxAnswer:
-		return &run.GaveUp{Class: providers.Malformed, Message: fmt.Sprintf("the answer has %d bytes; at most %d are kept", len(result.Text), record.MaxAnswer), Status: 200}
+		return &run.GaveUp{
+			Class:   providers.Malformed,
+			Message: fmt.Sprintf("the answer has %d bytes; at most %d are kept", len(result.Text), record.MaxAnswer),
+			Status:  200,
+		}
 	}
 	a.run.Progress.Answer, a.run.Progress.AnswerBy = result.Text, s.Target.Target()
 	return a.run.Save(ctx)

@@ -218,7 +218,10 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 }
 
 // end releases a call's lease and keeps the call's record.
-func (c *Calls) end(ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+func (c *Calls) end(
+	ctx context.Context, s Step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error,
+	timeout time.Duration,
+) error {
 	c.run.Steps()
 	defer c.by.Worker.Ledger.Ending()()
 	call.Ended = c.run.Now().UTC()

@@ -17,7 +17,10 @@ const AbandonedKeep = 500 * time.Millisecond
 
 // settle reports how much of its reservation an ended call used, and announces the consequences of its failure. Unknown
 // usage counts as reserved. lease is the call's; nil: it was a job.
-func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
+func (c *Calls) settle(
+	ctx context.Context, lease *ratelimit.Lease, s Step, call *record.Call, reserved ratelimit.Used,
+	result *providers.Result, err error,
+) ratelimit.Used {
 	c.believe(call.Model, result, err)
 	used := reserved
 	if cost := c.price(call, reserved.Cost, result, err); cost >= 0 {
@@ -31,7 +34,9 @@ func (c *Calls) settle(ctx context.Context, lease *ratelimit.Lease, s Step, call
 		told = failed.Used.Reported
 	}
 	if told {
-		c.by.Worker.Observer.Reserved(observe.Reserved{Provider: s.Target.Provider, Model: s.Target.Model, Input: reserved.Input, Output: reserved.Output})
+		c.by.Worker.Observer.Reserved(observe.Reserved{
+			Provider: s.Target.Provider, Model: s.Target.Model, Input: reserved.Input, Output: reserved.Output,
+		})
 	}
 	switch {
 	case err == nil:

@@ -53,7 +53,10 @@ func (g *GaveUp) Error() string { return fmt.Sprintf("%s: %s", g.Class, g.Messag
 
 // CutOff returns the error of a run whose calls were cut off too often.
 func CutOff() *GaveUp {
-	return &GaveUp{Class: providers.Lost, Message: fmt.Sprintf("%d calls were cut off before they were answered, because their worker or lease was lost", record.MaxCut)}
+	return &GaveUp{
+		Class:   providers.Lost,
+		Message: fmt.Sprintf("%d calls were cut off before they were answered, because their worker or lease was lost", record.MaxCut),
+	}
 }
 
 // Waiting returns a context for a wait for a call to begin. It is a child of ctx that also ends when no call may begin

@@ -204,7 +204,10 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	case r.Progress.Deaths >= record.MaxDeaths:
 		return true, p.giveUp(ctx, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("%d workers died with this run", r.Progress.Deaths)})
 	case r.Progress.Faults >= record.MaxFaults:
-		return true, p.giveUp(ctx, &run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("evalfleet failed %d times at this run", r.Progress.Faults)})
+		return true, p.giveUp(
+			ctx,
+			&run.GaveUp{Class: providers.Lost, Message: fmt.Sprintf("evalfleet failed %d times at this run", r.Progress.Faults)},
+		)
 	case r.Progress.Cut >= record.MaxCut:
 		return true, p.giveUp(ctx, run.CutOff())
 	}

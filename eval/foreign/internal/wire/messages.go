@@ -27,7 +27,9 @@ func Messages(name string, parts []json.RawMessage, systemFirst string) (eval.Co
 		}
 		at := fmt.Sprintf("%s[%d]", name, i)
 		if Kind(part) != '{' || json.Unmarshal(part, &m) != nil || (m.Content == nil) == (m.Parts == nil) {
-			return eval.Conversation{}, fmt.Errorf(`%s is not a message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at)
+			return eval.Conversation{}, fmt.Errorf(
+				`%s is not a message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at,
+			)
 		}
 		role, known := roles[m.Role]
 		switch {
