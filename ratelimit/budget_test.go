@@ -159,7 +159,7 @@ func TestBudgetWaitsForCallsInFlight(t *testing.T) {
 func TestBudgetAcrossAFlush(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
-		p := start(t, connect(), "a", short)
+		p := start(t, connect(), "a")
 		register(t, client, "ev-a", Budget("ev-a", 10*costly))
 		if err := tools(client).TellSpent(t.Context(), "ev-a", "", 0); err != nil {
 			t.Fatal(err)

@@ -134,7 +134,7 @@ func TestWorkerThatSlept(t *testing.T) {
 		register(t, client, "fleet", inFlight(Scope{}, 2))
 		awake := start(t, connect(), "awake")
 		lease := mustAcquire(t, awake, newID(), openai)
-		slept := New(connect(), Config{Worker: "slept"})
+		slept := New(connect(), Config{Worker: "slept", Lease: awake.cfg.Lease})
 		if err := slept.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,19 +63,19 @@ func TestConsentIsNotSoughtForTheLine(t *testing.T) {
 // would have to wait for both.
 func TestConsentSaysWhetherOthersStandBefore(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
-		const interval = 15 * time.Second
+		const interval = time.Hour
 		register(t, connect(), "fleet", rate(1, interval, 1))
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
 		mustRelease(t, mustAcquire(t, a, newID(), openai))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		var callers sync.WaitGroup
 		call := func(p *process, seen *asked) {
 			callers.Go(func() {
-				lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Consent: seen.consent(interval + horizon)})
-				if err != nil {
-					t.Error(err)
-					return
+				_, err := p.Acquire(ctx, Request{ID: newID(), Call: openai, Consent: seen.consent(interval + horizon)})
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("Acquire = %v, want that it waits", err)
 				}
-				mustRelease(t, lease)
 			})
 		}
 		var before, behind asked
@@ -88,7 +90,11 @@ func TestConsentSaysWhetherOthersStandBefore(t *testing.T) {
 				return len(next.seen.own) > 0
 			})
 		}
+		cancel()
 		callers.Wait()
+		if own := slices.Max(slices.Concat(before.own, behind.own)); own > interval+horizon {
+			t.Errorf("asked to wait %s alone, want at most %s", own, interval+horizon)
+		}
 		if !before.first[0] || behind.first[0] {
 			t.Errorf("told that they are first in the wait queue: %t and %t, want only the first", before.first[0], behind.first[0])
 		}
@@ -103,8 +109,8 @@ func TestDeclinedCallLeavesAtOnce(t *testing.T) {
 		limit := rate(1, interval, 1)
 		register(t, connect(), "fleet", limit)
 		p := start(t, connect(), "a")
-		mustRelease(t, mustAcquire(t, p, newID(), openai))
 		began := time.Now()
+		mustRelease(t, mustAcquire(t, p, newID(), openai))
 		ctx, cancel := context.WithCancel(t.Context())
 		var patient sync.WaitGroup
 		patient.Go(func() {

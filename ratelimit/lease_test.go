@@ -102,10 +102,13 @@ func TestLeaseThatRedisLostIsLostAlone(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 2))
-		p := start(t, client, "w", short)
+		p := start(t, client, "w")
 		gone, kept := mustAcquire(t, p, "gone", openai), mustAcquire(t, p, "kept", openai)
 		if n, err := client.ZRem(t.Context(), newKeys("ef").leases("fleet/concurrency"), "gone").Result(); n != 1 || err != nil {
 			t.Fatalf("ZREM = %d, %v; want 1", n, err)
+		}
+		if err := p.renew(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		testrun.Eventually(t, "the lease is lost", func() bool { return errors.Is(gone.Check(), ErrLost) })
 		if err := kept.Check(); err != nil {
@@ -276,7 +279,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
-		a, b := start(t, client, "a", short), start(t, connect(), "b")
+		a, b := start(t, client, "a"), start(t, connect(), "b")
 		held := mustAcquire(t, a, "held", openai)
 		waits := make(chan error, 1)
 		go func() {
@@ -357,7 +360,7 @@ func TestAbandonedCallsCountUntilTheirLatestEnd(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
-		a := start(t, client, "a", short)
+		a := start(t, client, "a")
 		const latest, moment = 3 * time.Second, 500 * time.Millisecond
 		for hold, least := range map[bool]time.Duration{true: latest, false: moment} {
 			began := time.Now() // the latest end counts from the admission

@@ -62,10 +62,14 @@ type process struct {
 	done   chan error
 }
 
-// start runs a limiter until the test ends. change, if any, alters its Config.
+// start runs a limiter until the test ends. On a real Redis its lease outlasts a
+// machine that stands still. change, if any, alters its Config.
 func start(t testing.TB, client redis.UniversalClient, worker string, change ...func(*Config)) *process {
 	t.Helper()
 	cfg := Config{Worker: worker}
+	if !exact(t) {
+		cfg.Lease = time.Minute
+	}
 	for _, f := range change {
 		f(&cfg)
 	}

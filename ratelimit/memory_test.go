@@ -32,10 +32,10 @@ func TestLeasesSurviveAFlush(t *testing.T) {
 		lease := mustAcquire(t, a, newID(), openai)
 		calls.Go(func() { use(t, lease, 2*shortLease, seen); mustRelease(t, lease) })
 	}
+	flushed := time.Now()
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	flushed := time.Now()
 	register(t, client, "fleet", limit)
 	c := start(t, server.Client(), "c", short) // that knew nothing of before
 	for _, p := range []*process{b, c, c, b} {
@@ -93,12 +93,12 @@ func TestRestartedServerBeginsAnEpoch(t *testing.T) {
 	}
 	client := connect()
 	register(t, client, "fleet", inFlight(Scope{}, 2), Limit{Kind: Requests, Max: 1, Period: time.Second, Burst: 100})
-	a := start(t, connect(), "a", short)
+	a := start(t, connect(), "a")
 	lease := mustAcquire(t, a, newID(), openai)
 	epoch := client.HGet(t.Context(), "{ef}:limits", "epoch").Val()
 	server.Kill()
-	server.Start()
 	began := time.Now()
+	server.Start()
 	// The client of the test is the first to come, and asks for something else.
 	testrun.Eventually(t, "redis is back", func() bool { return client.Ping(t.Context()).Err() == nil })
 	if now := client.HGet(t.Context(), "{ef}:limits", "epoch").Val(); now == epoch {
@@ -129,12 +129,12 @@ func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	window.Scope = Scope{Model: "windowed"}
 	quota := Limit{Scope: Scope{Model: "daily"}, Kind: Requests, Max: 10, Resets: "UTC"}
 	limits := []Limit{pace, window, quota}
+	began := time.Now()
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	register(t, client, "fleet", limits...)
 	p := start(t, server.Client(), "w", short)
-	began := time.Now()
 	lease := mustAcquire(t, p, newID(), Scope{Model: "free"})
 	if since := time.Since(began); since < shortLease-200*time.Millisecond {
 		t.Errorf("a call was admitted after %s, want none within a lease", since)

@@ -27,6 +27,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	// One connection to each node: no new one tells that its server is another.
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: addresses, OnConnect: OnConnect("ef", shortLease), ClusterStateReloadInterval: time.Second, PoolSize: 1,
+		ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, PoolTimeout: 2 * time.Minute,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	WatchNodes(client, "ef", shortLease)

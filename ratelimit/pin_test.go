@@ -29,7 +29,7 @@ func TestLateRegistrationPinsNothing(t *testing.T) {
 				t.Errorf("Pin = %t, %v; want %t", pinned, err, want)
 			}
 		}
-		stops, dies := start(t, connect(), "stops", short), start(t, connect(), "dies", short)
+		stops, dies := start(t, connect(), "stops"), start(t, connect(), "dies")
 		mustRelease(t, mustAcquire(t, stops, "a", openai)) // both have heartbeats
 		mustRelease(t, mustAcquire(t, dies, "b", openai))
 		pin(stops, true)
@@ -69,7 +69,7 @@ func TestLateRegistrationPinsNothing(t *testing.T) {
 func TestLateDeletionForgetsNoSpending(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
-		admin, p := tools(client), start(t, connect(), "a", short)
+		admin, p := tools(client), start(t, connect(), "a")
 		register(t, client, "ev-a", Budget("ev-a", 10*costly))
 		tell := func(nano int64) {
 			t.Helper()

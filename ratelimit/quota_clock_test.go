@@ -137,13 +137,15 @@ func TestQuotaOutlivesRedissMemory(t *testing.T) {
 // quotaAfterAFlush uses 4 of 5 calls, flushes Redis, has a results store tell what it knows, and
 // checks how many more calls are free.
 func quotaAfterAFlush(t testing.TB, connect func() *redis.Client, told int64, knows bool, free int64) {
+	const lease = 2 * shortLease
+	renews := func(c *Config) { c.Lease = lease }
 	client := connect()
 	quota := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 5, Resets: "UTC"}
 	register(t, client, "fleet", quota)
 	if err := tools(client).Begin(t.Context(), longAgo); err != nil {
 		t.Fatal(err)
 	}
-	a, b := start(t, connect(), "a", short), start(t, connect(), "b", short)
+	a, b := start(t, connect(), "a", renews), start(t, connect(), "b", renews)
 	for _, p := range []*process{a, b, b, a} {
 		mustRelease(t, mustAcquire(t, p, newID(), openai))
 	}
@@ -151,19 +153,19 @@ func quotaAfterAFlush(t testing.TB, connect func() *redis.Client, told int64, kn
 		t.Fatal(err)
 	}
 	memory := a.cfg.Memory
-	a = start(t, connect(), "a2", short, func(c *Config) { c.Memory = memory })
+	a = start(t, connect(), "a2", renews, func(c *Config) { c.Memory = memory })
 
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	register(t, client, "fleet", quota)
 	for _, p := range []*process{a, b} { // one begins an epoch, with a grace period
-		if lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: shortLease}); err == nil {
+		if admitted, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: lease}); err == nil {
 			t.Error("a quota that Redis has lost admitted a call")
-			mustRelease(t, lease)
+			mustRelease(t, admitted)
 		}
 	}
-	time.Sleep(shortLease)
+	time.Sleep(lease)
 	err := tools(client).Reseed(t.Context(), "store", "", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return told, knows, nil })
 	if err != nil {
 		t.Fatal(err)

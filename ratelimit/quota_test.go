@@ -177,7 +177,7 @@ func TestQuotaThatRedisRemembersInPart(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				p := start(t, connect(), "a")
+				p := start(t, connect(), "a", short)
 				register(t, client, "fleet", quota)
 				begin("first")
 				seed(2)

@@ -124,7 +124,7 @@ func TestStartsAreExactlyOneIntervalApart(t *testing.T) {
 func TestKnownWaitIsRefusedExactly(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
-		limit := rate(1, time.Minute, 1)
+		limit := rate(1, time.Hour, 1)
 		register(t, client, "fleet", limit)
 		p := start(t, client, "w")
 		mustRelease(t, mustAcquire(t, p, newID(), openai))
@@ -135,16 +135,16 @@ func TestKnownWaitIsRefusedExactly(t *testing.T) {
 			if !errors.As(err, &refusal) {
 				t.Fatalf("Acquire = %v, want a Refusal", err)
 			}
-			if refusal.Limit != limit.ID() || refusal.Wait > want || refusal.Wait < want-30*time.Second {
+			if refusal.Limit != limit.ID() || refusal.Wait > want || refusal.Wait < want-30*time.Minute {
 				t.Errorf("refused for %s by %q, want %s at most by %q", refusal.Wait, refusal.Limit, want, limit.ID())
 			}
 		}
-		ask(time.Minute)
+		ask(time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waits sync.WaitGroup
 		waits.Go(func() { _, _ = p.Acquire(ctx, Request{ID: newID(), Call: openai}) })
 		testrun.Eventually(t, "one call waits", func() bool { return waiting(t, p.Limiter) == 1 })
-		ask(2 * time.Minute)
+		ask(2 * time.Hour)
 		cancel()
 		waits.Wait()
 		idle(t, client)

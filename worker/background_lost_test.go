@@ -14,7 +14,6 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
-	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -27,13 +26,11 @@ func TestFlushKeepsAJob(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	s := research(t, latency(8*time.Second), 2)
-	s.cfg.Lease = 2 * time.Second
+	s.cfg.Lease = 10 * time.Second
 	defer s.start(s.cfg)()
 	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Polled > 0 })
 	s.store.Client().FlushAll(t.Context())
-	s.resubmit(func(s *enqueue.Submission) {
-		s.Settle = func(ctx context.Context) error { return outage.Pause(ctx, 4*time.Second) }
-	})
+	s.resubmit(func(again *enqueue.Submission) { again.Settle = s.settle() })
 	s.wait()
 	s.wantEachOnce()
 	if got := s.server.Stats().Models[researcher]; got.Submitted != int64(s.runs) || got.MaxInFlight != 1 {
@@ -65,16 +62,20 @@ func TestKeptJobIsRestored(t *testing.T) {
 	l := newLife(s.cfg)
 	l.enter(newSession(s.cfg, "w", l))
 	l.ledger.PutJob(s.id, job, s.created(), time.Hour)
-	l.look(t.Context())
+	look := func() {
+		t.Helper()
+		testrun.Eventually(t, "Redis has answered a look", func() bool { l.look(t.Context()); return !l.away })
+	}
+	look()
 	leases := func() int64 { return s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val() }
 	s.store.Client().FlushAll(t.Context())
-	l.look(t.Context())
+	look()
 	if n := leases(); n != 1 {
 		t.Errorf("%d leases while Redis does not know the evaluation, want 1: the job goes on", n)
 	}
 	s.resubmit()
 	for range 2 {
-		l.look(t.Context())
+		look()
 	}
 	if got := progress(); got.Job == nil || got.Job.ID != job.ID || leases() != 1 {
 		t.Errorf("progress is %+v with %d leases, want job %s and 1", got, leases(), job.ID)
@@ -89,7 +90,7 @@ func TestKeptJobIsRestored(t *testing.T) {
 func TestJobComesBackFromAResultsStore(t *testing.T) {
 	t.Parallel()
 	s := research(t, latency(3*time.Second), 2, func(settings *record.Settings) { settings.Limit = 1 })
-	s.cfg.Lease = 2 * time.Second
+	s.cfg.Lease = 10 * time.Second
 	stop := s.start(s.cfg)
 	testrun.Eventually(t, "the stream tells of a job", func() bool { return len(s.submitted()) == 1 })
 	jobs := s.submitted() // which a collector has drained
@@ -114,8 +115,8 @@ func TestJobOfAWorkerThatWasCutOff(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	s := research(t, latency(time.Second), 2, func(settings *record.Settings) { settings.Limit = 1 })
-	s.cfg.Lease = 2 * time.Second
 	frozen, endpoint := s.cfg, s.cfg.Endpoints["openaidp"]
+	frozen.Lease = 2 * time.Second
 	var away atomic.Bool
 	frozen.Client = s.server2(&away)
 	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
@@ -149,8 +150,8 @@ func TestJobOfAWorkerThatDied(t *testing.T) {
 		settings.Limit, settings.Limits[0].Max = 1, 2
 		settings.Prices = map[string]providers.Price{"openaidp:" + researcher: {Rates: providers.Rates{Input: 10, Output: 40}}}
 	})
-	s.cfg.Lease = 2 * time.Second
 	dying, endpoint := s.cfg, s.cfg.Endpoints["openaidp"]
+	dying.Lease = 2 * time.Second
 	var away atomic.Bool
 	dying.Client = s.server2(&away)
 	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}

@@ -98,14 +98,16 @@ func TestDeepResearch(t *testing.T) {
 func TestJobOutlivesItsWorker(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	s := research(t, latency(8*time.Second), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	const takes = 8 * time.Second
+	s := research(t, latency(takes), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	began := time.Now()
 	stop := s.start(s.cfg)
 	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Submitted > 0 })
 	s.waitFor("it is known", func(store.Standing) bool {
 		return s.store.Client().HLen(t.Context(), "{ef}:background").Val() > 0
 	})
 	stop()
-	if got := s.server.Stats().Models[researcher]; got.InFlight != 1 {
+	if got := s.server.Stats().Models[researcher]; got.InFlight != 1 && time.Since(began) < takes {
 		t.Errorf("%d jobs go on once the worker has ended, want the one that it did not wait for", got.InFlight)
 	}
 	defer s.start(s.cfg)()
@@ -122,7 +124,7 @@ func TestJobThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	s := research(t, simulator.Behaviour{HangRate: 1}, 2, func(settings *record.Settings) {
 		settings.Limit, settings.Retry.MaxAttempts = 1, 2
-		settings.Timeouts = map[string]time.Duration{"": time.Nanosecond, "openaidp": time.Second}
+		settings.Timeouts = map[string]time.Duration{"": time.Nanosecond, "openaidp": 10 * time.Second}
 	})
 	defer s.start(s.cfg)()
 	s.wait()

@@ -187,9 +187,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		}
 		progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
 		k.kept = k.store.Client().HExists(t.Context(), progress, record.ProgressSaid).Val()
-		cfg := k.config()
-		cfg.Lease = 4 * time.Second
-		first, second := k.ending, k.start(cfg)
+		first, second := k.ending, k.start(k.config())
 		k.ending = func() { first(); second() }
 	}
 	kept := 0

@@ -75,9 +75,7 @@ func TestLostRecordBeginsNoCall(t *testing.T) {
 	b.submit(3, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
 		s.Retry.InitialDelay, s.Retry.MaxDelay = 3*time.Second, 3*time.Second
 	})
-	cfg := b.brief()
-	cfg.Lease = 8 * time.Second // a worker that is fenced on a slow machine would make calls in flight again
-	defer b.start(cfg)()
+	defer b.start(b.brief())()
 	b.reach(runs)
 	b.store.Client().FlushAll(t.Context())
 	b.resubmit(func(s *enqueue.Submission) {
@@ -283,7 +281,8 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 // beside other tests: it looks at every goroutine.
 func TestRunWaitsForItsHandlers(t *testing.T) {
 	testrun.Slow(t)
-	b := setup(t, &fakeProvider{answer: after(200*time.Millisecond, firstWins)})
+	killed := make(chan struct{})
+	b := setup(t, holdBack(0, killed, 200*time.Millisecond))
 	b.submit(6, atMost(4))
 	cfg := b.brief()
 	cfg.Probe, cfg.Grace = &Probe{}, time.Second
@@ -291,6 +290,7 @@ func TestRunWaitsForItsHandlers(t *testing.T) {
 	defer stop()
 	b.reach(4)
 	b.server.Kill()
+	close(killed)
 	testrun.Eventually(t, "the session is fenced", func() bool { return cfg.Probe.Vitals().Sessions >= 2 })
 	if !handlersWork(goroutines()) {
 		t.Error("no handler has an outcome in hand: the test looks at nothing")
@@ -312,7 +312,8 @@ func goroutines() string {
 	return string(all[:runtime.Stack(all, true)])
 }
 
-// TestOutageIsSaidOnce: for all the parts of a worker that meet it.
+// TestOutageIsSaidOnce: for all the parts of a worker that meet it. On a slow machine there may be
+// several outages, each of which begins and ends once.
 func TestOutageIsSaidOnce(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -328,21 +329,25 @@ func TestOutageIsSaidOnce(t *testing.T) {
 	time.Sleep(2 * time.Second) // of the second session's life
 	b.server.Start()
 	b.wait()
-	begun, over, others := 0, 0, []string(nil)
+	var said, others []string
 	for line := range strings.Lines(log.String()) {
 		switch {
 		case strings.Contains(line, "Redis is unreachable"):
-			begun++
+			said = append(said, "away")
 		case strings.Contains(line, "Redis answers again"):
-			over++
+			said = append(said, "back")
 		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew leases in time"), strings.Contains(line, "returned the tasks"),
 			strings.Contains(line, "the network delay to redis varies"): // a slow machine
 		default:
 			others = append(others, line)
 		}
 	}
-	if begun != 1 || over != 1 || len(others) > 0 {
-		t.Errorf("said %d times that Redis is away and %d times that it is back, want once each; besides: %q", begun, over, others)
+	right := len(said) > 0 && len(said)%2 == 0
+	for i, word := range said {
+		right = right && word == []string{"away", "back"}[i%2]
+	}
+	if !right || len(others) > 0 {
+		t.Errorf("said that Redis is %v, want away and back in turn; besides: %q", said, others)
 	}
 }
 
@@ -383,7 +388,7 @@ func TestAtOnceGivesCallsUp(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: after(time.Hour, firstWins)})
 	b.submit(4, atMost(3))
 	atOnce := make(chan struct{})
-	cfg := b.brief()
+	cfg := b.config()
 	cfg.Grace, cfg.AtOnce = time.Hour, atOnce
 	stop := b.start(cfg)
 	b.reach(3)
@@ -413,7 +418,8 @@ func TestRecordedAgainAfterAnUnnoticedLoss(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)}, "--appendonly", "yes", "--appendfsync", "always")
 	b.submit(12, atMost(10))
-	cfg := b.config() // its lease is long enough for a slow machine to record before a call starts
+	cfg := b.config()
+	cfg.Lease = 20 * time.Second // long enough for a slow machine to record before a call starts
 	cfg.Client = b.server.Client(func(o *redis.Options) { o.OnConnect = ratelimit.OnConnect("", cfg.Lease) })
 	cfg.Log = zerolog.Nop()
 	defer b.start(cfg)()

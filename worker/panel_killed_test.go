@@ -158,9 +158,7 @@ func (k *killed) survive() {
 	if runs, _ := k.outcomes(); k.taken && len(runs) == 0 && !marked {
 		k.t.Error("the answer was recorded, and neither an outcome nor the leader's progress says so")
 	}
-	cfg := k.config()
-	cfg.Lease = time.Second
-	first, second := k.stop, k.start(cfg)
+	first, second := k.stop, k.start(k.config())
 	k.stop = func() {
 		first()
 		second()

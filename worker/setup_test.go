@@ -150,7 +150,7 @@ func (b *bench) config() Config {
 	return Config{
 		Client:    b.server.Client(),
 		Endpoints: map[string]providers.Endpoint{"p": {Provider: b.provider, Key: "k"}},
-		Slots:     20, Lease: 20 * time.Second, Grace: time.Minute,
+		Slots:     20, Lease: time.Minute, Grace: time.Minute,
 		Log: zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.WarnLevel),
 	}
 }
@@ -158,7 +158,7 @@ func (b *bench) config() Config {
 // brief is config with a short lease, so that a worker soon counts as dead.
 func (b *bench) brief() Config {
 	cfg := b.config()
-	cfg.Lease, cfg.Grace = 2*time.Second, 5*time.Second
+	cfg.Lease, cfg.Grace = 10*time.Second, 15*time.Second
 	return cfg
 }
 

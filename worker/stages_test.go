@@ -247,7 +247,7 @@ func TestSecondStageOfAnotherWorker(t *testing.T) {
 func TestSecondStageKeepsItsProvidersLimits(t *testing.T) {
 	t.Parallel()
 	slow := simulator.Behaviour{Latency: simulator.Span{Min: 40 * time.Millisecond, Max: 60 * time.Millisecond}}
-	all := models(map[string]simulator.Behaviour{jsonify: slow, gemini: slow})
+	all := models(map[string]simulator.Behaviour{jsonify: slow, gemini: latency(time.Second)})
 	strict := all[jsonify]
 	strict.MaxInFlight = 2
 	all[jsonify] = strict

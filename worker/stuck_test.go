@@ -43,10 +43,14 @@ func TestStuckHandlerEndsItsWorker(t *testing.T) {
 	})
 	var log lockedLog
 	cfg := b.brief()
-	cfg.Log, cfg.beat = zerolog.New(&log), 10*time.Millisecond // a second of the watchdog's
+	cfg.Log, cfg.beat = zerolog.New(&log), 100*time.Millisecond // a second of the watchdog's
 	ended := make(chan error, 1)
 	go func() { ended <- Run(t.Context(), cfg) }()
-	<-held
+	select {
+	case <-held:
+	case err := <-ended:
+		t.Fatalf("the worker ended before a call was stuck: %v", err)
+	}
 	if err := <-ended; !errors.Is(err, ErrStuck) {
 		t.Fatalf("the worker with a stuck call ended with %v, want %v", err, ErrStuck)
 	}
@@ -80,11 +84,11 @@ func TestWaitingForALimitIsNotStuck(t *testing.T) {
 		s.Limits = []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 1}}
 	})
 	cfg := b.config()
-	cfg.beat = time.Millisecond
+	cfg.beat = 50 * time.Millisecond // a second of the watchdog's
 	t.Cleanup(b.start(cfg))
 	<-held
 	began := time.Now()
-	testrun.Eventually(t, "the watchdog has counted far more than a step", func() bool { return time.Since(began) > 3*time.Second })
+	testrun.Eventually(t, "the watchdog has counted more than a step", func() bool { return time.Since(began) > 12*time.Second })
 	close(free)
 	b.wait()
 	b.wantEachOnce()

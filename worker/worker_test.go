@@ -216,7 +216,10 @@ func TestStopGivesBackWhatWasNotBegun(t *testing.T) {
 	var stopping sync.WaitGroup
 	stopping.Go(stop)
 	// The two calls in flight may finish; nothing else is begun.
-	time.AfterFunc(300*time.Millisecond, func() { close(release) })
+	b.waitFor("the third task is given back", func(store.Standing) bool {
+		return b.store.Client().LLen(t.Context(), "asynq:{p}:active").Val() == 2
+	})
+	close(release)
 	stopping.Wait()
 	if calls, _ := provider.count(); calls != 2 {
 		t.Errorf("%d calls after the stop, want the 2 in flight", calls)
