@@ -27,7 +27,8 @@ func TestCooldownHoldsBackEveryProcess(t *testing.T) {
 		lease, err := b.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond})
 		if err == nil && !exact(t) && time.Since(held) >= wait { // the machine stood still during the cooldown
 			mustRelease(t, lease)
-		} else if refused := refusal(err); refused == nil || refused.Limit != "provider/openai/model/gpt-5/cooldown" || refused.Wait > wait {
+		} else if refused := refusal(err); refused == nil ||
+			refused.Limit != "provider/openai/model/gpt-5/cooldown" || refused.Wait > wait {
 			t.Errorf("Acquire during a cooldown = %v, want a refusal of at most %s", err, wait)
 		}
 		// The other model of the provider is unaffected.
@@ -229,7 +230,8 @@ func TestMemoryIsAmongTheCooldowns(t *testing.T) {
 	})
 	var held []Cooldown
 	testrun.Eventually(t, "calls are held back", func() bool { held = listed(); return len(held) > 0 })
-	if c := held[0]; len(held) != 1 || c.ID != MemoryID || c.Wait <= 0 || c.Wait > time.Minute || !strings.Contains(c.Why(), "does not know") {
+	if c := held[0]; len(held) != 1 || c.ID != MemoryID || c.Wait <= 0 || c.Wait > time.Minute ||
+		!strings.Contains(c.Why(), "does not know") {
 		t.Errorf("got %+v, want %s for at most %s", held, MemoryID, time.Minute)
 	}
 	giveUp()

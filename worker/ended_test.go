@@ -78,7 +78,9 @@ func TestBareContextErrorFailsNoRun(t *testing.T) {
 		})
 	}
 	nothing := func(*record.Settings, *Config) {}
-	try("lease lost", 1, providers.Cancelled, func(_ *record.Settings, cfg *Config) { cfg.Lease = 5 * time.Second }, func(b *bench, _ func()) bool {
+	try("lease lost", 1, providers.Cancelled, func(_ *record.Settings, cfg *Config) {
+		cfg.Lease = 5 * time.Second
+	}, func(b *bench, _ func()) bool {
 		client := b.store.Client()
 		testrun.Eventually(b.t, "a lease is held, or was lost on a slow machine", func() bool {
 			b.provider.mu.Lock()

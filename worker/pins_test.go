@@ -37,7 +37,8 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	three := make(chan struct{}) // closed when three calls are in flight
-	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+	provider := &fakeProvider{}
+	provider.answer = func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 		if n >= 3 {
 			once.Do(func() { close(three) })
 		}
@@ -46,7 +47,7 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return after(20*time.Millisecond, firstWins)(ctx, n, request)
-	}}
+	}
 	b := setup(t, provider)
 	limited := b.config()
 	limited.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}

@@ -88,7 +88,9 @@ func TestWaitingForALimitIsNotStuck(t *testing.T) {
 	t.Cleanup(b.start(cfg))
 	<-held
 	began := time.Now()
-	testrun.Eventually(t, "the watchdog has counted more than a step", func() bool { return time.Since(began) > 12*time.Second })
+	testrun.Eventually(t, "the watchdog has counted more than a step", func() bool {
+		return time.Since(began) > 12*time.Second
+	})
 	close(free)
 	b.wait()
 	b.wantEachOnce()
