@@ -51,20 +51,20 @@ func (f *testFleet) wantSpentWithin(calls, lost int) {
 	}
 }
 
-func newBudgeted(t *testing.T, latency string) *testFleet {
+// newBudgeted is a fleet whose calls have a price. settings are calm or lapses.
+func newBudgeted(t *testing.T, latency, settings string) *testFleet {
 	t.Helper()
 	f := newFleetWith(t, "--answer-tokens", "100", "--latency", latency)
-	f.priced(f.provider)
+	f.priced(f.provider, settings)
 	f.documents(20)
 	return f
 }
 
-// priced writes the fleet's file, by which calls go to a URL.
-func (f *testFleet) priced(url string) {
+// priced writes the fleet's file, by which calls go to a URL. settings are calm or lapses.
+func (f *testFleet) priced(url, settings string) {
 	f.t.Helper()
-	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
-prices: {"simulator:care*": {input: 0, output: 10}}
-`, url+"/v1"))
+	f.configure(url, settings)
+	f.add("fleet.yaml", "prices: {\"simulator:care*\": {input: 0, output: 10}}\n")
 }
 
 // wantStopped wants that a command ended with its budget spent, and said so once.
@@ -83,7 +83,7 @@ func wantStopped(t *testing.T, p *program) {
 func TestBudgetIsKept(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBudgeted(t, "20ms")
+	f := newBudgeted(t, "20ms", calm)
 	f.startWorkers(2)
 	submit := func() *program {
 		return launch(t, f.dir, "enqueue", "evaluation.yaml", "--limit", "300", "--wait",
@@ -114,10 +114,10 @@ func TestBudgetIsKept(t *testing.T) {
 func TestBudgetOutlivesTheRun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBudgeted(t, "10ms")
+	f := newBudgeted(t, "10ms", calm)
 	f.budgeted(200)
 	calls := newTurnstile(t, f.provider)
-	f.priced(calls.URL)
+	f.priced(calls.URL, calm)
 	run := func() *program {
 		return launch(t, f.dir, "run", "evaluation.yaml", "--limit", "380", "--config", "fleet.yaml", "--out-dir", "out")
 	}
@@ -154,7 +154,7 @@ func TestBudgetOutlivesTheLimiter(t *testing.T) {
 	for _, tell := range []string{"collect", "enqueue"} {
 		t.Run("told by "+tell, func(t *testing.T) {
 			t.Parallel()
-			f := newBudgeted(t, "300ms")
+			f := newBudgeted(t, "300ms", lapses)
 			const budget = 200
 			f.budgeted(budget)
 			command := func(args ...string) *program {
@@ -210,7 +210,7 @@ func TestBudgetOutlivesTheLimiter(t *testing.T) {
 func TestBudgetAfterAnOlderCopy(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBudgeted(t, "100ms")
+	f := newBudgeted(t, "100ms", lapses)
 	const budget = 200
 	f.budgeted(budget)
 	f.startWorkers(2)
@@ -233,21 +233,29 @@ func TestBudgetAfterAnOlderCopy(t *testing.T) {
 func TestBudgetAfterLosingWhatNoStoreHas(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBudgeted(t, "100ms")
+	f := newBudgeted(t, "100ms", lapses)
 	const budget = 200
 	f.budgeted(budget)
+	calls := newTurnstile(t, f.provider)
+	f.priced(calls.URL, lapses)
+	calls.allow(20)
 	f.startWorkers(2)
+
 	p := f.program("enqueue", "evaluation.yaml", "--limit", "380", "--wait", "--out-dir", "out", "--config", "fleet.yaml")
-	f.until("calls are answered", func(s seen) bool { return s.All.Answered >= 10 })
+	f.until("calls are answered", func(s seen) bool { return s.All.Answered >= 20 })
 	older := f.redis.Copy()
 	p.signal(syscall.SIGSTOP)
-	f.until("many more are", func(s seen) bool { return s.All.Answered >= 90 })
+	calls.allow(80)
+	f.until("many more are", func(s seen) bool { return s.All.Answered >= 100 })
+
 	f.redis.Kill()
 	if !f.redis.Revert(older) {
 		t.Fatal("the copy cannot be used")
 	}
 	f.redis.Start()
+	calls.open()
 	p.signal(syscall.SIGCONT)
+
 	wantStopped(t, p)
 	// Those in flight when Redis went are settled at what they may cost.
 	f.wantSpentWithin(budget, 2*16)

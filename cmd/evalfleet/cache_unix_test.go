@@ -17,7 +17,8 @@ import (
 func TestAnswersAreFoundInTheSink(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", f.provider+"/v1"))
+	f.configure(f.provider, calm)
+	f.add("fleet.yaml", "prices: {\"simulator:*\": {input: 1, output: 1}}\n")
 	f.documents(4)
 	write := func(name, judge string) string {
 		return f.write(name+".yaml", fmt.Sprintf(`name: %s
@@ -77,7 +78,7 @@ retry: {max_attempts: 1}
 func TestFailedCallsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--fail-rate", "1", "--fail-status", "400")
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.writeCalm(fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
 	f.documents(3)
 	for i, name := range []string{"one", "two"} {
 		file := f.write(name+".yaml", "name: "+name+"\ndocuments: [\"docs/*.md\"]\njudges: [simulator:careful]\npairwise: {pairs: all, order: both}\ncache: true\n")

@@ -24,7 +24,7 @@ func TestWorkersLogTheirCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleetLimited(t, 3)
+			f := newFleetLimited(t, 3, calm)
 			f.documents(3)
 			f.file = f.evaluation("calls", "simulator:careful", 3, 3)
 			worker := f.program(append([]string{"worker", "--config", "fleet.yaml"}, c.args...)...)

@@ -25,7 +25,7 @@ import (
 func TestControllersKeepAFleet(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 8) // 112 runs
+	f := newFleet(t, 8, lapses) // 112 runs
 	var controllers []*program
 	var addresses []string
 	for range 2 {
@@ -39,6 +39,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 			t.Errorf("before any worker is up /scale says %d calls at once, want %d", got.Desired, fleetLimit)
 		}
 	}
+
 	f.startWorkers(1)
 	f.until("30 calls were made", func(s seen) bool { return s.All.Arrived > 30 })
 	f.workers[0].signal(syscall.SIGKILL)
@@ -52,14 +53,18 @@ func TestControllersKeepAFleet(t *testing.T) {
 	if failed := f.wantRows(outdir.Default("pairs", eval.ID(id)), f.runs); failed != 0 {
 		t.Errorf("%d runs failed", failed)
 	}
+
 	testrun.EventuallyGot(t, "after the end /scale wants no calls", func() (string, bool) {
 		got := f.scale(addresses[1])
 		return fmt.Sprint(got.Desired), got.Desired == 0
 	})
-	if metrics := scrape(t, addresses[1]); !strings.Contains(metrics, "evalfleet_redis_up 1") || !strings.Contains(metrics, "evalfleet_results_undrained 0") {
-		t.Errorf("metrics:\n%s", metrics)
-	}
+	testrun.EventuallyGot(t, "metrics say that all is drained", func() (string, bool) {
+		metrics := scrape(t, addresses[1])
+		drained := strings.Contains(metrics, "evalfleet_results_undrained 0")
+		return metrics, drained && strings.Contains(metrics, "evalfleet_redis_up 1")
+	})
 	eventuallySays(t, controllers[1], "/", "pairs")
+
 	controllers[1].signal(syscall.SIGTERM)
 	if code := controllers[1].wait(); code != int(exitOK) {
 		t.Errorf("stopped, a controller ends with %d, want %d", code, exitOK)
@@ -87,7 +92,7 @@ func TestControllerDiesAsAnEvaluationEnds(t *testing.T) {
 			t.Parallel()
 			f, gate := newGated(t, 4)
 			database := pgtest.New(t)
-			f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nsink: %q\n", gate.URL+"/v1", database))
+			f.writeCalm(fmt.Sprintf("providers: {simulator: {base_url: %q}}\nsink: %q\n", gate.URL+"/v1", database))
 			var controllers []*program
 			for range 2 {
 				controllers = append(controllers, launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0"))

@@ -21,7 +21,7 @@ import (
 // with --force.
 func TestDeleteAsks(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4) // 24 runs
+	f := newFleet(t, 4, calm) // 24 runs
 	f.startWorkers(1)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
 	id := string(f.standing().ID)
@@ -113,7 +113,7 @@ func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string
 // On a terminal, cancel asks first. The runs that it gives up are no progress.
 func TestCancelAsks(t *testing.T) {
 	t.Parallel()
-	f := newFleetLimited(t, 1)
+	f := newFleetLimited(t, 1, calm)
 	f.documents(2)
 	f.file = f.evaluation("pairs", "simulator:careful", 1, 1)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
@@ -141,7 +141,7 @@ func TestCancelAsks(t *testing.T) {
 // Nothing is asked, and nothing reported once more, where no run failed.
 func TestRetryOfNothing(t *testing.T) {
 	t.Parallel()
-	f := newFleetLimited(t, 1)
+	f := newFleetLimited(t, 1, calm)
 	f.documents(2)
 	f.file = f.evaluation("pairs", "simulator:careful", 1, 1)
 	run := launch(t, f.dir, "run", f.file, "--limit", "1", "--config", "fleet.yaml", "--out-dir", "out")

@@ -16,7 +16,7 @@ import (
 func TestResultsThatAreElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "10ms")
-	f.write("fleet.yaml", "providers: {local: {dialect: chat, base_url: \""+f.provider+"/v1\"}}\n")
+	f.writeCalm("providers: {local: {dialect: chat, base_url: \"" + f.provider + "/v1\"}}\n")
 	file := essays(t, f.dir, "essays", 100)
 	f.startWorkers(1)
 	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--wait", "--out-dir", "there")

@@ -19,7 +19,7 @@ func TestCappedEvaluationBesideAnother(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const account, limit = 64, 2
-	f := newFleetLimited(t, account)
+	f := newFleetLimited(t, account, calm)
 	f.documents(40) // 3,120 runs a judge: more than the test waits for
 	f.evaluation("wide", "simulator:careful", account, 1000)
 	f.evaluation("narrow", "simulator:average", account, limit)
@@ -54,7 +54,7 @@ func TestCappedEvaluationBesideAnother(t *testing.T) {
 func TestRedisCommandsWhileRunsWait(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, sizedFleet(40, 72)) // 3,120 or 10,224 runs
+	f := newFleet(t, sizedFleet(40, 72), calm) // 3,120 or 10,224 runs
 	const workers = 4
 	f.startWorkers(workers)
 	if code := launch(t, f.dir, "enqueue", f.file, "--redis", f.redis.URL(), "--config", "fleet.yaml").wait(); code != 0 {
@@ -85,16 +85,17 @@ func countCommands(t *testing.T, address string, while time.Duration) (limiter, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), while)
-	defer cancel()
-	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", parsed.Host)
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", parsed.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
 	if _, err := fmt.Fprint(connection, "MONITOR\r\n"); err != nil {
 		t.Fatal(err)
 	}
+
 	lines := bufio.NewScanner(connection)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // fullFleet makes the fleet tests as large as the promises they check; `make fleet` sets it.
@@ -50,22 +51,61 @@ type testFleet struct {
 
 const fleetLimit = 16
 
+// Settings of a fleet.
+const (
+	// calm is for tests in which no worker dies and Redis forgets nothing.
+	calm = "concurrency: {lease: 1m}\n" // no slow machine lets it lapse
+
+	// lapses is for tests that wait until the leases of a dead worker end.
+	lapses = ""
+)
+
 // newFleet is a fleet whose evaluation compares documents in
 // documents·(documents−1)·2 runs, under a provider that answers 429 above 16 in
-// flight and takes 500 ms a call.
-func newFleet(t *testing.T, documents int) *testFleet {
+// flight and takes 500 ms a call. settings are calm or lapses.
+func newFleet(t *testing.T, documents int, settings string) *testFleet {
 	t.Helper()
-	f := newFleetLimited(t, fleetLimit)
+	f := newFleetLimited(t, fleetLimit, settings)
 	f.compare(documents)
 	return f
 }
 
-// newFleetLimited starts Redis and the provider.
-func newFleetLimited(t *testing.T, limit int) *testFleet {
+// newFleetLimited starts Redis and the provider. settings are calm or lapses.
+func newFleetLimited(t *testing.T, limit int, settings string) *testFleet {
 	t.Helper()
 	f := newFleetWith(t, "--max-in-flight", fmt.Sprint(limit), "--latency", "500ms")
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.configure(f.provider, settings)
 	return f
+}
+
+// configure writes fleet.yaml, by which calls go to a URL. settings are calm or lapses.
+func (f *testFleet) configure(url, settings string) {
+	f.t.Helper()
+	text := fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", url+"/v1")
+	if settings == calm {
+		f.writeCalm(text)
+	} else {
+		f.write("fleet.yaml", text+settings)
+	}
+}
+
+// writeCalm writes fleet.yaml with calm.
+func (f *testFleet) writeCalm(text string) {
+	f.t.Helper()
+	f.write("fleet.yaml", text+calm)
+	if f.redis != nil {
+		f.trustRedis()
+	}
+}
+
+// trustRedis says that Redis has forgotten no call. Otherwise no call would start until
+// Redis is up for one lease.
+func (f *testFleet) trustRedis() {
+	f.t.Helper()
+	limits := ratelimit.NewAdmin(f.redis.Client(), ratelimit.Config{})
+	if err := limits.Begin(f.t.Context(), 365*24*time.Hour); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // newFleetWith starts Redis and a simulator with flags; the fleet's file is still
@@ -98,7 +138,7 @@ func newGated(t *testing.T, documents int) (*testFleet, *turnstile) {
 func (f *testFleet) gate() *turnstile {
 	f.t.Helper()
 	s := newTurnstile(f.t, f.provider)
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", s.URL+"/v1"))
+	f.configure(s.URL, calm)
 	return s
 }
 
@@ -148,6 +188,16 @@ func (f *testFleet) write(name, content string) string {
 		f.t.Fatal(err)
 	}
 	return path
+}
+
+// add adds to a file of write.
+func (f *testFleet) add(name, content string) {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, name))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.write(name, string(text)+content)
 }
 
 func (f *testFleet) startWorkers(n int) {
@@ -304,7 +354,7 @@ func (f *testFleet) wantNeverOver(s seen) {
 // limit, as the provider counts, and with -full-fleet leave none of it idle.
 func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, sizedFleet(6, 32)) // 60 or 1,984 runs
+	f := newFleet(t, sizedFleet(6, 32), calm) // 60 or 1,984 runs
 	var calls *turnstile
 	if !*fullFleet {
 		calls = f.gate()
@@ -342,11 +392,22 @@ func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
 func TestFleetSurvivesKill9(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, sizedFleet(8, 32)) // 112 or 1,984 runs
+	f := newFleet(t, sizedFleet(8, 32), lapses) // 112 or 1,984 runs
+	calls := newTurnstile(t, f.provider)
+	if !*fullFleet {
+		f.configure(calls.URL, lapses)
+	}
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	f.until("a fifth has been begun", func(s seen) bool { return s.All.Arrived > f.runs/5 && s.All.InFlight > 0 })
+
+	if *fullFleet {
+		f.until("a fifth has been begun", func(s seen) bool { return s.All.Arrived > f.runs/5 })
+	} else {
+		calls.allow(f.runs / 5)
+		f.untilHeld(calls, fleetLimit)
+	}
 	f.workers[0].signal(syscall.SIGKILL)
+	calls.open()
 	if *fullFleet {
 		killed := time.Now()
 		f.until("the killed worker's calls are gone", func(s seen) bool { return s.All.InFlight < fleetLimit })
@@ -374,7 +435,7 @@ func TestFleetSurvivesKill9(t *testing.T) {
 func TestFleetSurvivesFlush(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 8) // 112 runs
+	f := newFleet(t, 8, lapses) // 112 runs
 	f.startWorkers(2)
 	enqueue := f.enqueueAndWait()
 	before := f.until("half has been begun", func(s seen) bool { return s.All.Arrived > f.runs/2 })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +22,11 @@ func TestFleetWorkerIsSmall(t *testing.T) {
 		inFlight, call, documents, while = 1000, 20*time.Second, 72, time.Minute
 	}
 	f := newFleetWith(t, "--latency", call.String())
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.configure(f.provider, calm)
+	var calls *turnstile
+	if !*fullFleet {
+		calls = f.gate()
+	}
 	f.documents(documents)
 	f.runs = documents * (documents - 1)
 	f.file = f.evaluation("pairs", "simulator:careful", inFlight, inFlight)
@@ -31,19 +34,27 @@ func TestFleetWorkerIsSmall(t *testing.T) {
 	launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", metrics, "--slots", strconv.Itoa(inFlight))
 	enqueue := f.enqueueAndWait()
 
-	first := f.until("all slots are in use", func(s seen) bool { return s.All.InFlight == inFlight })
+	var first seen
+	if calls != nil {
+		f.untilHeld(calls, inFlight)
+	} else {
+		first = f.until("all slots are in use", func(s seen) bool { return s.All.InFlight == inFlight })
+	}
 	calling := worn(t, metrics)
 	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		calling = calling.most(worn(t, metrics))
 	}
 	last := f.stats()
 	busy := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds()
+	if calls != nil {
+		calls.open()
+	}
 	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
-	if !*fullFleet {
-		f.simulator.signal(syscall.SIGKILL) // whose idle connections would stay a minute
+	if calls != nil {
+		calls.CloseClientConnections() // idle ones would stay a minute
 	}
 	after := worn(t, metrics)
 	testrun.EventuallyGot(t, "the worker holds no more than before", func() (string, bool) {

@@ -20,7 +20,7 @@ import (
 func TestWorkerMetricsAndHealth(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleetLimited(t, 4)
+	f := newFleetLimited(t, 4, calm)
 	f.documents(3)
 	f.file = f.evaluation("pairs", "simulator:careful", 4, 1000)
 	address := testrun.FreeAddress(t)
@@ -43,7 +43,6 @@ func TestWorkerMetricsAndHealth(t *testing.T) {
 	if code := f.enqueueAndWait().wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
-	text := scrape(t, address)
 	for _, want := range []string{
 		fmt.Sprintf(`evalfleet_calls_total{class="ok",model="careful",provider="simulator"} %d`, f.stats().All.Arrived),
 		`evalfleet_runs_total{model="careful",provider="simulator",state="succeeded"} 6`,
@@ -52,9 +51,10 @@ func TestWorkerMetricsAndHealth(t *testing.T) {
 		"evalfleet_worker_ready 1",
 		"evalfleet_redis_up 1",
 	} {
-		if !strings.Contains(text, "\n"+want) {
-			t.Errorf("metrics lack %q", want)
-		}
+		testrun.EventuallyGot(t, "metrics have "+want, func() (string, bool) {
+			text := scrape(t, address)
+			return text, strings.Contains(text, "\n"+want)
+		})
 	}
 
 	f.redis.Kill()

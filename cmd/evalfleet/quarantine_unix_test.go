@@ -24,7 +24,7 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "20ms")
-	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.configure(f.provider, calm)
 	f.documents(5)
 	address, err := redis.ParseURL(f.redis.URL())
 	if err != nil {
@@ -62,9 +62,10 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	})
 	// A controller that leaves the queues to the worker reads all evaluations only for its
 	// metrics.
-	if said := scrape(t, metrics); !strings.Contains(said, "evalfleet_evaluations_unreadable 2") {
-		t.Errorf("metrics:\n%s", said)
-	}
+	testrun.EventuallyGot(t, "metrics count two unreadable evaluations", func() (string, bool) {
+		said := scrape(t, metrics)
+		return said, strings.Contains(said, "evalfleet_evaluations_unreadable 2")
+	})
 	for _, id := range []eval.ID{newer, panel} {
 		if line := f.statuses()[id]; line.Status != view.StatusUnreadable || line.Unreadable == "" {
 			t.Errorf("status says of %s: %s %q, want that it is unreadable and why", id, line.Status, line.Unreadable)

@@ -92,7 +92,7 @@ func TestDailyQuotaOutlivesAFlush(t *testing.T) {
 	t.Parallel()
 	const quota = 10
 	f := newFleetWith(t, "--latency", "20ms")
-	f.priced(f.provider)
+	f.priced(f.provider, lapses)
 	f.daily("simulator", quota, "")
 	f.startWorkers(2)
 	f.onFleet(0, "enqueue", "evaluation.yaml", "--out-dir", "out")

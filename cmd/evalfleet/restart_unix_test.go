@@ -30,7 +30,7 @@ func TestFleetRollingRestart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, sizedFleet(8, 32)) // 112 or 1,984 runs
+			f := newFleet(t, sizedFleet(8, 32), calm) // 112 or 1,984 runs
 			r := &restart{testFleet: f, surge: c.surge}
 			for range c.controllers {
 				r.controllers = append(r.controllers, r.controller())

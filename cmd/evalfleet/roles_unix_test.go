@@ -20,7 +20,7 @@ func TestRolesHaveTheRightsTheyNeed(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	f := newFleetWith(t, "--max-in-flight", "4", "--latency", "10ms")
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.configure(f.provider, calm)
 	f.compare(3)
 	users := map[dial.Role]*redis.Client{}
 	as := func(role dial.Role) {

@@ -24,7 +24,7 @@ import (
 func served(t *testing.T, flags ...string) (f *testFleet, url string) {
 	t.Helper()
 	f = newFleetWith(t, "--latency", "10ms")
-	f.write("fleet.yaml", fmt.Sprintf("providers: {local: {dialect: chat, base_url: %q}}\n", f.provider+"/v1"))
+	f.writeCalm(fmt.Sprintf("providers: {local: {dialect: chat, base_url: %q}}\n", f.provider+"/v1"))
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -155,8 +155,10 @@ func TestSubmissionsAreWholeOrNotThere(t *testing.T) {
 	for i := range 3 {
 		others = append(others, launch(t, f.dir, "enqueue", essays(t, f.dir, fmt.Sprint("whole", i%2), bytes), "--server", url))
 	}
+
 	killed.signal(syscall.SIGKILL)
 	<-killed.ended
+	testrun.Eventually(t, "the turnstile sees that the caller left", func() bool { return cut.left.Load() == 1 })
 	cut.open()
 	ids := map[string]bool{}
 	for _, p := range others {
@@ -169,6 +171,7 @@ func TestSubmissionsAreWholeOrNotThere(t *testing.T) {
 	if len(ids) != 2 || len(list) != 2 {
 		t.Errorf("%d evaluations were submitted and %d are in Redis, want 2: %v", len(ids), len(list), ids)
 	}
+
 	f.startWorkers(1)
 	f.until("both are done", func(seen) bool {
 		for _, e := range f.statuses() {

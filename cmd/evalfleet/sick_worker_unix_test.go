@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -33,11 +32,11 @@ func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 			f := newFleetWith(t, "--latency", "300ms")
 			f.compare(14) // 364 runs
 			f.file = f.evaluation("pairs", "simulator:careful, simulator:average", 60, 1000)
+			calls := f.gate()
+			calls.allow(21)
 			var proxy []string
 			if c.byName {
-				proxy = f.behindProxy()
-			} else {
-				f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+				proxy = f.behindProxy(calls.URL)
 			}
 			path, err := binary()
 			if err != nil {
@@ -55,13 +54,15 @@ func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 			enqueue := f.enqueueAndWait()
 			f.until("the healthy worker has answers", func(s seen) bool { return s.All.Answered > 20 })
 			sick := worker("40", c.env, c.command...)
+			testrun.EventuallyGot(t, "the sick worker says that it cannot call the provider", func() (string, bool) {
+				said := sick.stderr.String()
+				return said, strings.Contains(said, "this worker cannot call provider simulator")
+			})
+			calls.open()
 			if code := enqueue.wait(); code != 0 {
 				t.Errorf("enqueue --wait ended with %d", code)
 			}
 			f.wantRowsOnce()
-			if said := sick.stderr.String(); !strings.Contains(said, "this worker cannot call provider simulator") {
-				t.Errorf("the sick worker says %q, want that it cannot call the provider", said)
-			}
 			if calls := f.stats().All.Arrived; calls > f.runs+40 { // the sick one may be cut off in the middle of its own
 				t.Errorf("%d calls for %d runs", calls, f.runs)
 			}
@@ -69,11 +70,12 @@ func TestSickWorkerJoinsAHealthyOne(t *testing.T) {
 	}
 }
 
-// behindProxy gives the provider a name that resolves nowhere, and returns the environment of a
+// behindProxy gives a provider a name that resolves nowhere, and returns the environment of a
 // process that reaches it through a proxy.
-func (f *testFleet) behindProxy() (env []string) {
+func (f *testFleet) behindProxy(provider string) (env []string) {
 	f.t.Helper()
-	proxy := testproxy.New(f.t, testproxy.Config{Route: func(string) string { return strings.TrimPrefix(f.provider, "http://") }})
-	f.write("fleet.yaml", `providers: {simulator: {base_url: "http://provider.invalid/v1"}}`+"\n")
+	address := strings.TrimPrefix(provider, "http://")
+	proxy := testproxy.New(f.t, testproxy.Config{Route: func(string) string { return address }})
+	f.writeCalm(`providers: {simulator: {base_url: "http://provider.invalid/v1"}}` + "\n")
 	return []string{"HTTP_PROXY=" + proxy.URL, "http_proxy=" + proxy.URL}
 }

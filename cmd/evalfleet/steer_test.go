@@ -93,16 +93,21 @@ func TestRunIsPausedResumedInterruptedAndResumed(t *testing.T) {
 	if held := calls.held.Load(); held != 0 {
 		t.Fatalf("%d calls were begun in spite of the pause", held)
 	}
+
 	f.do(exitOK, "resume", "out")
 	f.untilHeld(calls, fleetLimit)
-	calls.open()
 	run.signal(syscall.SIGINT)
+	testrun.Eventually(t, "the run begins no other call", func() bool {
+		return strings.Contains(run.stderr.String(), "stopping: ")
+	})
+	calls.open()
 	if code := run.wait(); code != int(exitInterrupted) {
 		t.Fatalf("exit code %d, want %d", code, exitInterrupted)
 	}
 	if last := lastLine(run.stderr.String()); !strings.HasSuffix(last, ": evalfleet resume out") {
 		t.Errorf("the last line is %q; want it to say how to resume", last)
 	}
+
 	f.do(exitUsage, "pause", "out")
 	if err := os.Rename(filepath.Join(f.dir, "docs"), filepath.Join(f.dir, "moved")); err != nil {
 		t.Fatal(err)
@@ -163,7 +168,7 @@ func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 func TestFailedRunsAreRetriedByClass(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 3) // 12 runs, whose failures do not pause the provider
+	f := newFleet(t, 3, calm) // 12 runs, whose failures do not pause the provider
 	broken := launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--fail-rate", "1", "--fail-status", "400")
 	f.write("broken.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", broken.line()+"/v1"))
 
@@ -229,13 +234,17 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 	if held := calls.held.Load(); held != 0 {
 		t.Fatalf("%d calls were begun in spite of the pause", held)
 	}
+
 	f.onFleet(exitOK, "resume", id)
 	f.untilHeld(calls, fleetLimit)
 	for range 2 {
 		f.onFleet(exitOK, "cancel", id)
 	}
 	calls.open()
-	f.untilQuiet(calls)
+	f.untilStanding("every run has ended", func(s view.Evaluation) bool {
+		return s.Phases[0].Succeeded+s.Phases[0].Cancelled == f.runs
+	})
+
 	s := f.standing()
 	if s.Status != record.StatusCancelled || s.Phases[0].Succeeded+s.Phases[0].Cancelled != f.runs {
 		t.Errorf("after the cancellation: %+v; want %d ended", s, f.runs)
@@ -260,6 +269,7 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 		!limits.Ended || string(limits.Evaluation) != id || len(limits.Limits) == 0 {
 		t.Errorf("limits of what was cancelled: %+v, %v; want those that were in force", limits, err)
 	}
+
 	f.onFleet(exitOK, "delete", id)
 	f.onFleet(exitUsage, "delete", id)
 	client := f.redis.Client()

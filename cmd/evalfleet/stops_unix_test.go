@@ -31,7 +31,7 @@ func newKeyed(t *testing.T) *testFleet {
 	f.write("simulator.json", `{"keys": ["right"], "latency": "20ms"}`)
 	f.simulate("--settings", "simulator.json")
 	f.documents(12)
-	f.write("fleet.yaml", fmt.Sprintf(`providers:
+	f.writeCalm(fmt.Sprintf(`providers:
   locked: {base_url: "%[1]s/v1", api_key_env: LOCKED_KEY}
   open: {base_url: "%[1]s/v1", api_key_env: OPEN_KEY}
 `, f.provider))
@@ -136,6 +136,7 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	t.Parallel()
 	f := newKeyed(t)
 	f.redis = redistest.NewTCP(t)
+	f.trustRedis()
 	f.keys("wrong")
 	f.startWorkers(2)
 	wait := func() *program {
@@ -144,13 +145,19 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	first := wait()
 	f.wantPaused(first, "evalfleet enqueue evaluation.yaml --wait")
 	f.wantStopSaid(true)
+
 	told := 0
-	for _, w := range f.workers {
-		told += strings.Count(w.stderr.String(), "provider locked is paused for this evaluation")
-	}
+	testrun.Eventually(t, "a worker says that the provider is paused", func() bool {
+		told = 0
+		for _, w := range f.workers {
+			told += strings.Count(w.stderr.String(), "provider locked is paused for this evaluation")
+		}
+		return told > 0
+	})
 	if told != 1 {
 		t.Errorf("workers said %d times that the provider is paused, want once", told)
 	}
+
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL())
 	status.wait()
 	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "set LOCKED_KEY to a valid key") {
@@ -160,6 +167,7 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 		w.signal(syscall.SIGTERM)
 		w.wait()
 	}
+
 	f.keys("right")
 	f.startWorkers(2)
 	if code := wait().wait(); code != 0 {
@@ -179,6 +187,7 @@ func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	f := &testFleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
+
 	f.documents(2)
 	f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nsink: \"sqlite:%s/out/results.db\"\n", server.URL+"/v1", f.dir))
 	if err := os.Mkdir(filepath.Join(f.dir, "out"), 0o755); err != nil {
@@ -189,6 +198,7 @@ func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
 	f.onFleet(exitOK, "enqueue", "evaluation.yaml", "--config", "fleet.yaml")
 	launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0")
 	worker := f.program("worker", "--config", "fleet.yaml", "--events", "events.jsonl")
+
 	stopped := func(want bool) {
 		t.Helper()
 		testrun.EventuallyGot(t, fmt.Sprintf("the results store says that it stopped: %t", want), func() (string, bool) {
@@ -198,10 +208,12 @@ func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
 			return said, strings.Contains(said, "provider locked is paused, auth: ") == want && strings.Contains(said, "Runs")
 		})
 	}
+
 	stopped(true)
-	if events, err := os.ReadFile(filepath.Join(f.dir, "events.jsonl")); err != nil || strings.Count(string(events), `"event":"paused"`) != 1 {
-		t.Errorf("the worker's events do not say once that the provider is paused, %v:\n%s", err, events)
-	}
+	testrun.EventuallyGot(t, "the worker's events say once that the provider is paused", func() (string, bool) {
+		events, err := os.ReadFile(filepath.Join(f.dir, "events.jsonl"))
+		return fmt.Sprintf("%s%v", events, err), strings.Count(string(events), `"event":"paused"`) == 1
+	})
 	worker.signal(syscall.SIGTERM)
 	worker.wait()
 	f.onFleet(exitOK, "resume", f.onlyID())

@@ -49,7 +49,7 @@ func (f *testFleet) stuckPipe(args ...string) (p *program, read *os.File) {
 func TestStuckStandardErrorDelaysNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "10ms")
-	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.configure(f.provider, calm)
 	f.compare(24) // 1,104 runs: more of a log than is kept
 	worker, log := f.stuckPipe("worker", "--config", "fleet.yaml")
 	collector, _ := f.stuckPipe("enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
@@ -80,7 +80,7 @@ func TestStuckStandardErrorDelaysNothing(t *testing.T) {
 func TestSignalsEndAProcessWithStuckStandardError(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--hang-rate", "1")
-	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.configure(f.provider, calm)
 	f.compare(2)
 	short, _ := f.stuckPipe("worker", "--config", "fleet.yaml", "--grace", "1ms")
 	f.enqueueAndWait()
@@ -104,7 +104,7 @@ func TestSignalsEndAProcessWithStuckStandardError(t *testing.T) {
 func TestReaderOfALogThatEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "10ms")
-	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.configure(f.provider, calm)
 	f.compare(6)
 	worker, log := f.stuckPipe("worker", "--config", "fleet.yaml")
 	controller, more := f.stuckPipe("controller", "--listen", "127.0.0.1:0")
@@ -142,7 +142,13 @@ func TestPrintingEndsWithItsReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := start(t, dir, exec.Command("bash", "-c", `(sleep 0.2; "$0" completion bash; echo "$?" > ended) | true; while ! test -s ended; do sleep 0.05; done; exit "$(cat ended)"`, path))
+	p := start(t, dir, exec.Command("bash", "-c", `
+		(
+			while ! test -e closed; do sleep 0.05; done
+			"$0" completion bash; echo "$?" > ended
+		) | { exec <&-; : > closed; }
+		while ! test -s ended; do sleep 0.05; done
+		exit "$(cat ended)"`, path))
 	if code := p.wait(); code != 128+int(syscall.SIGPIPE) {
 		t.Errorf("completion whose reader has ended: exit code %d, want that of SIGPIPE", code)
 	}

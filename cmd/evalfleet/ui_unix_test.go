@@ -124,12 +124,13 @@ func TestUIRefuses(t *testing.T) {
 // may act.
 func TestUIWarnsOfNoLogin(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2)
+	f := newFleet(t, 2, calm)
 	ui := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0")
 	ui.line()
-	if !strings.Contains(ui.stderr.String(), "no login") {
-		t.Errorf("nothing is said about a login: %q", ui.stderr.String())
-	}
+	testrun.EventuallyGot(t, "a missing login is told", func() (string, bool) {
+		said := ui.stderr.String()
+		return said, strings.Contains(said, "no login")
+	})
 	acting := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0", "--allow-actions")
 	if code := acting.wait(); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
 		t.Errorf("actions without a login end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())

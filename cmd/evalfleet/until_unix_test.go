@@ -29,7 +29,7 @@ func untilTop(f *testFleet, until string) {
 		}
 	}
 	f.write("answers.jsonl", answers)
-	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.configure(f.provider, calm)
 	f.write("until.yaml", `documents: {jsonl: answers.jsonl}
 judges: ["simulator:careful"]
 pairwise: {pairs: sample:1}
@@ -67,7 +67,7 @@ func TestUntilTheBestIsKnown(t *testing.T) {
 		}
 	}
 	newFleet := func(t *testing.T) *testFleet {
-		f := newFleetWith(t, "--latency", "100ms")
+		f := newFleetWith(t, "--latency", "1s")
 		untilTop(f, "until: {top: 1}\n")
 		return f
 	}
@@ -96,7 +96,7 @@ func TestUntilTheBestIsKnown(t *testing.T) {
 	t.Run("controller", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t)
-		f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nsink: \"sqlite:%s\"\n", f.provider+"/v1", filepath.Join(f.dir, "all.db")))
+		f.add("fleet.yaml", fmt.Sprintf("sink: \"sqlite:%s\"\n", filepath.Join(f.dir, "all.db")))
 		f.startWorkers(1)
 		launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0")
 		f.onFleet(exitOK, "enqueue", "until.yaml", "--config", "fleet.yaml")

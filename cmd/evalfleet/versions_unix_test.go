@@ -101,21 +101,27 @@ func TestFleetOfTwoVersions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, 8) // 112 runs
+			settings := calm
+			if c.dies {
+				settings = lapses
+			}
+			f := newFleet(t, 8, settings) // 112 runs
 			if c.queue != "" {
 				f.file = f.limitModel("careful", fleetLimit/2)
 			}
 			if c.submitter == now && !c.blind {
 				f.nameDocuments()
 			}
+
 			worker := func(path string) *program { return f.programBy(path, "worker", "--config", "fleet.yaml") }
 			for _, path := range c.first {
 				f.workers = append(f.workers, worker(path))
 			}
 			submitted := f.programBy(c.submitter, "enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+
 			again := 0
 			for i, path := range c.second {
-				f.until("the next part has been begun", func(s seen) bool { return s.All.Arrived >= f.runs*(i+1)/4 && s.All.InFlight > 0 })
+				f.until("the next part has been begun", func(s seen) bool { return s.All.Arrived >= f.runs*(i+1)/4 })
 				worker(path)
 				if c.dies && i == 0 {
 					f.workers[i].signal(syscall.SIGKILL)
@@ -131,6 +137,7 @@ func TestFleetOfTwoVersions(t *testing.T) {
 					t.Errorf("a worker that was stopped ended with %d, want %d", code, want)
 				}
 			}
+
 			if queues := f.redis.Client().SMembers(t.Context(), "asynq:queues").Val(); c.queue != "" && !slices.Contains(queues, c.queue) {
 				t.Errorf("queues %v, want %s", queues, c.queue)
 			}
@@ -168,7 +175,7 @@ func TestLimitsOfTheNextVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, 8) // 112 runs
+			f := newFleet(t, 8, calm) // 112 runs
 			f.nameDocuments()
 			for _, path := range c.workers {
 				f.programBy(path, "worker", "--config", "fleet.yaml")
