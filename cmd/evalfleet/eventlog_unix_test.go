@@ -33,15 +33,21 @@ func TestEventsCountAfterAKill(t *testing.T) {
 	for i := range 6 {
 		runs += fmt.Sprintf("- {id: r%d, file_a: a.md, file_b: b.md}\n", i)
 	}
-	dir := tree(t, runFiles("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", server.URL+"/v1"), "eval.yaml", runs))
+
+	calls := newTurnstile(t, server.URL)
+	settings := fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", calls.URL+"/v1")
+	dir := tree(t, runFiles("fleet.yaml", settings+calm, "eval.yaml", runs))
 	path := filepath.Join(dir, "out", outdir.EventsFile)
 	p := launch(t, dir, "run", "eval.yaml", "--config", "fleet.yaml", "--out-dir", "out")
 	testrun.EventuallyGot(t, "two calls are in flight", func() (string, bool) {
 		text, err := os.ReadFile(path)
 		return fmt.Sprintf("%s%v", text, err), strings.Count(string(text), `"acquired"`)-strings.Count(string(text), `"released"`) == 2
 	})
+
 	p.signal(syscall.SIGKILL)
 	p.wait()
+	calls.open()
+
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +59,7 @@ func TestEventsCountAfterAKill(t *testing.T) {
 	if code := launch(t, dir, "resume", "out", "--config", "fleet.yaml").wait(); code != 0 {
 		t.Fatalf("resume ended with %d", code)
 	}
+
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

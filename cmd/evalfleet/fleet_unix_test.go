@@ -128,7 +128,8 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 			counter := newCounter(t, f.provider)
 			timeout := int((call + 3*time.Second).Seconds())
 			f.write("frozen.yaml", fmt.Sprintf(settings, counter.URL+"/v1", lease, c.abandoned, timeout))
-			f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", lease, c.abandoned, timeout))
+			f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", time.Minute, c.abandoned, timeout))
+			f.trustRedis()
 			metrics := testrun.FreeAddress(t)
 			wire := newWire(t, f.redis.URL())
 			worker := launch(t, f.dir, "worker", "--redis", wire.url(), "--config", "frozen.yaml", "--metrics-addr", metrics, "--slots", "4")
@@ -231,7 +232,7 @@ func TestFrozenWorkersSendNothingLate(t *testing.T) {
 	counter := newCounter(t, f.provider)
 	// Each call is granted up to 50 ms before its start.
 	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
-concurrency: {lease: 1s, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}
+concurrency: {lease: 5s, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}
 `, counter.URL+"/v1"))
 	f.documents(72) // more runs than the test waits for
 	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", 1000, 1000)
@@ -247,7 +248,7 @@ concurrency: {lease: 1s, per_provider: {simulator: {rate_limit: {qps: 60, burst:
 		for _, w := range f.workers {
 			w.signal(syscall.SIGSTOP)
 		}
-		outlast(t, 1300*time.Millisecond) // and what was sent before arrives
+		outlast(t, 5300*time.Millisecond) // and what was sent before arrives
 		before, _ := counter.now()
 		for _, w := range f.workers {
 			w.signal(syscall.SIGCONT)

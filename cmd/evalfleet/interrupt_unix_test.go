@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	interruptedLimit = 8  // calls in flight
+	interruptedLimit = 8 // calls in flight
+	interruptedLease = 10 * time.Second
 	killed           = -1 // the exit code of a command that was killed
 	goesOn           = -2 // the exit code of a command that is not ended by the event
 
@@ -192,7 +193,11 @@ func newScene(t *testing.T, c interruption) *scene {
 	}
 	s.simulate("--latency", "10ms")
 	s.turnstile = newTurnstile(t, s.provider)
-	s.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n", s.turnstile.URL+"/v1"))
+	if c.again == 0 {
+		s.configure(s.turnstile.URL, calm)
+	} else {
+		s.configure(s.turnstile.URL, fmt.Sprintf("concurrency: {lease: %s}\n", interruptedLease))
+	}
 	s.documents(documents)
 	s.file = s.evaluation("pairs", "simulator:careful, simulator:average", interruptedLimit, 1000)
 	return s
@@ -306,7 +311,7 @@ func (s *scene) sleep() {
 			}
 		}
 		if signal == syscall.SIGSTOP {
-			outlast(s.t, 3*time.Second)
+			outlast(s.t, interruptedLease+time.Second)
 		}
 	}
 }

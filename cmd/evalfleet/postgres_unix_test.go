@@ -27,7 +27,7 @@ func TestPostgresSink(t *testing.T) {
 	t.Parallel()
 	const password = "open-sesame"
 	f := newFleetWith(t, "--latency", "50ms")
-	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	calls := f.gate()
 	f.documents(6)
 	f.runs = 30
 	mine, theirs := f.evaluation("mine", "simulator:careful", 4, 4), f.evaluation("theirs", "simulator:careful", 4, 4)
@@ -42,9 +42,11 @@ func TestPostgresSink(t *testing.T) {
 	secret := strings.Replace(sink, pgtest.Locked+"@", pgtest.Locked+":"+password+"@", 1)
 
 	run := launch(t, f.dir, "run", mine, "--sink", secret, "--config", "fleet.yaml", "--out-dir", "out")
+	calls.allow(f.runs / 3)
 	f.until("a third is answered", func(s seen) bool { return s.All.Answered >= f.runs/3 })
 	run.signal(syscall.SIGKILL)
 	<-run.ended
+	calls.open()
 	said := []*program{run, f.do(exitOK, "resume", "out"), f.do(exitOK, "report", "out")}
 	if list := looked[[]view.Evaluation](t, f.dir, "status", "out"); len(list) != 1 || list[0].Status != record.StatusDone || list[0].Phases[0].Succeeded != f.runs {
 		t.Errorf("status: %+v, want one evaluation with %d runs", list, f.runs)

@@ -22,20 +22,26 @@ func TestDeepResearchOutlivesAKill(t *testing.T) {
 	f.simulate("--settings", "simulator.json")
 	f.documents(2)
 	f.write(".env", "OPENAI_API_KEY=any\n")
-	f.write("fleet.yaml", fmt.Sprintf("providers: {openaidp: {base_url: \"%[1]s/v1\"}, openai: {base_url: \"%[1]s/v1\"}}\n", f.provider))
+	calls := newTurnstile(t, f.provider)
+	calls.allow(1) // the job is begun, and nobody asks for its end
+	f.write("fleet.yaml", fmt.Sprintf(`providers: {openaidp: {base_url: "%[1]s/v1"}, openai: {base_url: "%[1]s/v1"}}
+`, calls.URL))
 	f.write("evaluation.yaml", fmt.Sprintf(`documents: ["docs/*.md"]
 judges: [openaidp:%s]
 pairwise: {pairs: all, order: both}
 jsonify: {provider: openai, model: gpt-4.1-mini}
 concurrency: {per_provider: {openaidp: {max_concurrency: 1}}}
 `, researcher))
+
 	submission := launch(t, f.dir, "enqueue", "evaluation.yaml", "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
 	f.startWorkers(1)
 	client := f.redis.Client()
 	f.until("a job was begun", func(seen) bool { return client.HLen(t.Context(), "{ef}:background").Val() > 0 })
 	f.workers[0].signal(syscall.SIGKILL)
 	f.workers[0].wait()
+	calls.open()
 	f.startWorkers(1)
+
 	if code := submission.wait(); code != 0 {
 		t.Errorf("it ended with %d, want 0", code)
 	}

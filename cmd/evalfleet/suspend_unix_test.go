@@ -20,9 +20,10 @@ func TestSuspendedWorkerSendsNothingLate(t *testing.T) {
 	t.Parallel()
 	f := newFleetOverHTTP2(t, "--latency", "6s")
 	network := newWire(t, f.provider)
-	settings := "providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n"
-	f.write("laptop.yaml", fmt.Sprintf(settings, "https://"+network.listener.Addr().String()+"/v1"))
-	f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1"))
+	settings := "providers: {simulator: {base_url: %q}}\nconcurrency: {lease: %s}\n"
+	f.write("laptop.yaml", fmt.Sprintf(settings, "https://"+network.listener.Addr().String()+"/v1", "2s"))
+	f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", "2m"))
+	f.trustRedis()
 	f.compare(4)
 	network.cut()
 	laptop := f.program("worker", "--config", "laptop.yaml")
@@ -37,7 +38,7 @@ func TestSuspendedWorkerSendsNothingLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.startWorkers(1)
-	f.until("the other worker has every slot", func(s seen) bool { return s.All.InFlight == fleetLimit })
+	f.until("the other worker has every slot", func(s seen) bool { return s.All.MaxInFlight == fleetLimit })
 	network.mend()
 	if err := wake(); err != nil {
 		t.Fatal(err)
