@@ -315,7 +315,7 @@ func (c *chaos) within(what string, look func() []string) {
 		if got != last {
 			last, since = got, time.Now()
 		}
-		if len(left) > 0 && time.Since(since) > c.stuck {
+		if len(left) > 0 && time.Since(since) > c.patience {
 			c.breach("leftovers", "want that %s, but: %s", what, got)
 			stuck = true
 		}

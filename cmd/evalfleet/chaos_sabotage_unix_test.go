@@ -39,13 +39,16 @@ var chaosSabotages = map[string]chaosSabotage{
 		m.signal(syscall.SIGSTOP)
 	}},
 	"calls beyond the fleet's limit": {breaks: []string{"limits", "cost"}, after: func(c *chaos) {
-		c.call(c.simulatorURL(), "careful", chaosLimit+1)
+		c.exceed(c.simulatorURL(), "careful", chaosLimit+1)
 	}},
 	"calls beyond the limit of the account with a quota": {breaks: []string{"limits", "quota"}, after: func(c *chaos) {
-		c.call(c.meter, "average", chaosMeter+1)
+		c.exceed(c.meter, "average", chaosMeter+1)
 	}},
 	"an answer is asked for again": {breaks: []string{"cost"}, after: func(c *chaos) { c.call(c.simulatorURL(), "careful", 1) }},
-	"a call beyond the quota":      {breaks: []string{"quota"}, after: func(c *chaos) { c.call(c.meter, "average", 1) }},
+	"a call beyond the quota": {breaks: []string{"quota"}, after: func(c *chaos) {
+		testrun.Eventually(c.t, "the quota is used", func() bool { return c.metered().All.Arrived >= c.size.quota })
+		c.call(c.meter, "average", 1)
+	}},
 	"a call beyond the budget": {breaks: []string{"budget", "cost"}, after: func(c *chaos) {
 		c.call(c.simulatorURL(), "dear", 2) // a budget leaves room for less than 1.5
 	}},
@@ -79,7 +82,7 @@ var chaosSabotages = map[string]chaosSabotage{
 		end()
 	}},
 	"a key is left": {breaks: []string{"leftovers"}, after: func(c *chaos) {
-		c.stuck = 5 * time.Second
+		c.patience = 5 * time.Second
 		c.onRedis(func(ctx context.Context, r *redis.Client) error {
 			return r.Set(ctx, "ef:{"+c.ids["a"]+"}:left", "v", 0).Err()
 		})
@@ -91,7 +94,10 @@ var chaosSabotages = map[string]chaosSabotage{
 func TestChaosJudge(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	small := chaosSize{runs: map[string]int{"a": 60, "b": 30, "c": 30, "d": 40, "m": 40}, budget: 25, quota: 8}
+	small := chaosSize{
+		runs:   map[string]int{"a": 60, "b": 30, "c": 30, "d": 40, "m": 40},
+		budget: 25, quota: 8, lease: 30 * time.Second,
+	}
 	for name, sabotage := range chaosSabotages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +148,17 @@ func (c *chaos) call(url, model string, calls int) {
 		})
 	}
 	all.Wait()
+}
+
+// exceed sends calls to a provider past the fleet until one of them is rejected.
+func (c *chaos) exceed(url, model string, calls int) {
+	c.t.Helper()
+	testrun.Eventually(c.t, "a call is rejected", func() bool {
+		c.call(url, model, calls)
+		var s seen
+		err := getJSON(c.t.Context(), url+"/stats", &s)
+		return err == nil && s.All.Rejected > 0
+	})
 }
 
 // store changes a results store.

@@ -45,7 +45,7 @@ const (
   metered: {base_url: "%s/v1"}
 prices: {"simulator:dear": {input: 0, output: 10}}
 concurrency:
-  lease: 3s
+  lease: %s
   abandoned_calls: hold
   timeout_seconds: 10
   per_provider:
@@ -59,9 +59,13 @@ type chaosSize struct {
 	runs   map[string]int // of each evaluation, by folder
 	budget int            // what so many calls of evaluation d cost, which has more runs
 	quota  int            // calls a day of evaluation m, which has more runs
+	lease  time.Duration
 }
 
-var chaosWhole = chaosSize{runs: map[string]int{"a": 500, "b": 400, "c": 300, "d": 400, "m": 300}, budget: 300, quota: 60}
+var chaosWhole = chaosSize{
+	runs:   map[string]int{"a": 500, "b": 400, "c": 300, "d": 400, "m": 300},
+	budget: 300, quota: 60, lease: 3 * time.Second,
+}
 
 // TestChaos runs a fleet through schedules of random faults, each drawn from a
 // seed: processes are killed, frozen, suspended, replaced and added; Redis is killed,
@@ -215,9 +219,10 @@ type chaos struct {
 	orphans int // answers that no results store had when the workers that knew them were struck
 	deaths  int // of workers, which may have taken runs with them
 
-	begun  map[string]int      // faults by kind
-	stuck  time.Duration       // without progress, after which the fleet is given up
-	broken map[string][]string // what the judge found, by invariant
+	begun    map[string]int      // faults by kind
+	stuck    time.Duration       // without progress, after which the fleet is given up
+	patience time.Duration       // without a change of what is left in Redis at the end
+	broken   map[string][]string // what the judge found, by invariant
 
 	sabotage func(*chaos) // of TestChaosJudge, when every evaluation has ended
 }
@@ -225,7 +230,7 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 	t.Helper()
 	c := &chaos{
-		Rand: rand.New(rand.NewPCG(seed, 1)), size: size, stuck: chaosStuck, zone: farMidnight(t),
+		Rand: rand.New(rand.NewPCG(seed, 1)), size: size, stuck: chaosStuck, patience: chaosStuck, zone: farMidnight(t),
 		files: map[string]string{}, ids: map[string]string{}, paused: map[string]int{},
 		days: map[string]bool{}, begun: map[string]int{}, broken: map[string][]string{},
 	}
@@ -244,7 +249,7 @@ func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 	c.meter = f.provider
 	f.simulate("--settings", f.write("simulator.json", chaosSimulator))
 	c.provider = newWire(t, f.provider)
-	f.write("fleet.yaml", fmt.Sprintf(chaosFleet, c.provider.listener.Addr(), c.meter, size.quota, c.zone))
+	f.write("fleet.yaml", fmt.Sprintf(chaosFleet, c.provider.listener.Addr(), c.meter, size.lease, size.quota, c.zone))
 
 	f.documents(24)
 	for folder := range chaosJudges {
