@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // slowly relays connections to a server and delays each of its answers by a random time below most.
@@ -56,9 +57,32 @@ func slowly(t *testing.T, server *redistest.Server, most time.Duration) string {
 // A worker whose lease is too short for the way to Redis does not start, and says which would work.
 func TestWorkerRefusesALeaseThatIsTooShort(t *testing.T) {
 	t.Parallel()
-	url := slowly(t, redistest.NewTCP(t), 300*time.Millisecond)
+	server := redistest.NewTCP(t)
+	url := slowly(t, server, 300*time.Millisecond)
 	dir := tree(t, map[string]string{"fleet.yaml": "concurrency: {lease: 1s}\n"})
-	code, _, stderr := evalfleet(t, nil, "worker", "--redis", url, "--config", dir+"/fleet.yaml")
+	client := server.Client()
+
+	var p *program
+	for refused := false; !refused; { // while Redis does not answer at all, a worker starts
+		p = launch(t, dir, "worker", "--redis", url, "--config", "fleet.yaml")
+		testrun.Eventually(t, "the worker is refused or starts", func() bool {
+			select {
+			case <-p.ended:
+				refused = true
+			default:
+			}
+			return refused || client.ZCard(t.Context(), "{ef}:alive").Val() > 0
+		})
+		if !refused {
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+			if err := client.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	code, stderr := p.wait(), p.stderr.String()
 	if code != int(exitUsage) || !strings.Contains(stderr, "fleet.yaml: concurrency.lease: 1s is too short for this Redis") {
 		t.Errorf("exit code %d, want %d and the reason: %s", code, exitUsage, stderr)
 	}

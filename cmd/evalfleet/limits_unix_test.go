@@ -134,7 +134,7 @@ func (f *testFleet) wantAllFree() {
 		code, out, stderr := evalfleet(f.t, nil, "limits", "--json", "--redis", f.redis.URL())
 		var got view.Limits
 		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || len(got.Limits) == 0 {
-			f.t.Fatalf("limits --json: %d, %q, %q, %v", code, out, stderr, err)
+			return fmt.Sprintf("limits --json: %d, %q, %q, %v", code, out, stderr, err), false
 		}
 		var kept []string
 		for _, limit := range got.Limits {
@@ -164,6 +164,14 @@ func (s *storm) startWorker(i int) {
 	s.workers[i] = launch(s.t, s.dir, "worker", "--redis", redis, "--config", "fleet.yaml")
 }
 
+// lostAnswers is how many answers all wires have lost.
+func (s *storm) lostAnswers() (lost int) {
+	for _, w := range s.wires {
+		lost += w.lostAnswers()
+	}
+	return lost
+}
+
 // untilWork waits until there is something to lose.
 func (s *storm) untilWork() {
 	s.until("calls are in flight, or none is left", func(seen seen) bool {
@@ -190,10 +198,14 @@ var faults = map[string]func(*storm){
 	},
 	"lost answers": func(s *storm) {
 		s.untilWork()
+		before := s.lostAnswers()
 		for _, w := range s.wires {
 			w.lose(true)
 		}
 		outlast(s.t, 2*time.Second)
+		s.until("an answer was lost, or no work is left", func(seen seen) bool {
+			return s.lostAnswers() > before || seen.All.Answered >= s.runs
+		})
 		for _, w := range s.wires {
 			w.lose(false)
 		}
@@ -224,8 +236,12 @@ func TestLimitsUnderFaults(t *testing.T) {
 	}
 	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
 	t.Logf("-fault-seed %d", seed)
+	simulator := accountSimulator
+	if !*fullFleet { // on a slow machine a call may arrive in a later window than that of its grant
+		simulator = strings.NewReplacer(`"tokens": "12240/500ms", `, "", `, "requests": "20/10s"`, "").Replace(simulator)
+	}
 	s := &storm{
-		testFleet: newAccount(t, accountSimulator, accountFleet, lease),
+		testFleet: newAccount(t, simulator, accountFleet, lease),
 		Rand:      rand.New(rand.NewPCG(seed, 0)),
 		longest:   longest,
 	}
@@ -277,7 +293,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 	s.wantAllFree()
 
 	// No slot is lost: all of them can be used at once.
-	s.ask("careless", 40, "")
+	s.ask("careless", 400, "")
 	s.until("all slots are in use", func(seen seen) bool { return seen.All.InFlight == accountInFlight })
 	end := s.stats()
 	end.wantKept(t)
@@ -292,7 +308,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 	if end.All.MaxInFlight > accountInFlight {
 		t.Errorf("%d calls in flight, want at most %d", end.All.MaxInFlight, accountInFlight)
 	}
-	answers := s.wires[0].lostAnswers() + s.wires[1].lostAnswers()
+	answers := s.lostAnswers()
 	t.Logf("%d calls for %d runs; %d answers of the limiter were lost and asked for again", end.All.Arrived, careful+average, answers)
 	if answers == 0 {
 		t.Error("no answer of the limiter was lost: it shows nothing")
@@ -357,14 +373,17 @@ func TestUnaffectedEvaluationGoesOn(t *testing.T) {
   }
 }`, `providers: {simulator: {base_url: %q}}
 concurrency:
-  lease: 3s
+  lease: %s
   per_provider:
     simulator:
       max_concurrency: 12
       models:
         careful: {max_concurrency: 8}
         average: {max_concurrency: 4, rate_limit: {qps: 3, burst: 1}, timeout_seconds: 2}
-`)
+`, sizedFleet("1m", "3s"))
+	if !*fullFleet {
+		f.trustRedis()
+	}
 	f.documents(40)
 	w := newWire(t, f.redis.URL())
 	worker := func(queue, redis string) *program {
@@ -385,6 +404,7 @@ concurrency:
 
 	troubled := f.ask("average", 1500, "")
 	f.until("the other has begun", func(s seen) bool { return s.Models["average"].Answered > 0 })
+	troubled.wait()
 	id := lastLine(troubled.stdout.String())
 	began := f.stats()
 	w.cut()

@@ -133,8 +133,8 @@ func TestEnqueueWarnsOfJudgesThatNobodyCanCall(t *testing.T) {
 	}{
 		{nil, 0, warning + "openai or simulator: runs wait"},
 		{[]string{"openai", "simulator"}, -time.Minute, warning + "openai or simulator: "},
-		{[]string{"simulator", "google"}, time.Minute, warning + "openai: runs wait"},
-		{[]string{"openai"}, time.Minute, ""},
+		{[]string{"simulator", "google"}, time.Hour, warning + "openai: runs wait"},
+		{[]string{"openai"}, time.Hour, ""},
 	} {
 		if len(step.offered) > 0 {
 			if err := store.New(redis.Client(), "").Offer(t.Context(), step.offered, step.until); err != nil {
