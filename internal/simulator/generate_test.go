@@ -171,24 +171,29 @@ func TestGenerateNamesTheQuota(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits Limits
 		quota  any
-		delay  string // begins with
+		delay  string // begins with; empty: what is left of a minute
 	}{
-		"requests":     {Limits{Requests: Rates{{N: 1, Window: time.Minute}}}, "GenerateRequestsPerMinutePerProjectPerModel", "59."},
+		"requests":     {Limits{Requests: Rates{{N: 1, Window: time.Minute}}}, "GenerateRequestsPerMinutePerProjectPerModel", ""},
 		"day":          {Limits{Requests: Rates{{N: 1, Window: 24 * time.Hour}}}, "GenerateRequestsPerDayPerProjectPerModel", "34.07"},
-		"input tokens": {Limits{InputTokens: Rates{{N: 8, Window: time.Minute}}}, "GenerateContentInputTokensPerModelPerMinute", "59."},
-		"output":       {Limits{OutputTokens: Rates{{N: 40, Window: time.Minute}}}, "GenerateContentOutputTokensPerModelPerMinute", "59."},
+		"input tokens": {Limits{InputTokens: Rates{{N: 8, Window: time.Minute}}}, "GenerateContentInputTokensPerModelPerMinute", ""},
+		"output":       {Limits{OutputTokens: Rates{{N: 40, Window: time.Minute}}}, "GenerateContentOutputTokensPerModelPerMinute", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, Config{Limits: test.limits})
 			const body = `{"contents":[{"parts":[{"text":"x"}]}]}`
+			began := time.Now()
 			s.post(t, generatePath, body)
 			got := s.post(t, generatePath, body)
 			if quota := at(got.body, "error", "details", 0, "violations", 0, "quotaId"); got.status != 429 || quota != test.quota {
 				t.Errorf("got %+v, want quota %v", got, test.quota)
 			}
-			if delay, _ := at(got.body, "error", "details", 1, "retryDelay").(string); !strings.HasPrefix(delay, test.delay) || !strings.HasSuffix(delay, "s") {
+			delay, _ := at(got.body, "error", "details", 1, "retryDelay").(string)
+			if !strings.HasPrefix(delay, test.delay) || !strings.HasSuffix(delay, "s") {
 				t.Errorf("delay: got %q, want %s…s", delay, test.delay)
+			}
+			if test.delay == "" && !isLeft(delay, time.Minute, began) {
+				t.Errorf("delay: got %q, want what is left of a minute", delay)
 			}
 		})
 	}

@@ -110,8 +110,13 @@ func TestThrottledWithoutALimit(t *testing.T) {
 func TestAThrottleEnds(t *testing.T) {
 	t.Parallel()
 	const length = 400 * time.Millisecond
-	s := start(t, Config{Behaviour: Behaviour{ThrottleBetween: Span{0, length}}})
-	c := s.mustAsk(t, prompt("careful", "x"))
+	var s *Server
+	var c completion
+	testrun.Eventually(t, "a first request before the throttle ends", func() bool {
+		s = start(t, Config{Behaviour: Behaviour{ThrottleBetween: Span{0, length}}})
+		c = s.mustAsk(t, prompt("careful", "x"))
+		return c.status != http.StatusOK
+	})
 	after, err := strconv.Atoi(c.header.Get("Retry-After-Ms"))
 	if c.status != http.StatusTooManyRequests || err != nil || after < 1 || after > 400 {
 		t.Fatalf("got %+v, want a hint of 400ms at most", c)

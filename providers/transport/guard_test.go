@@ -47,7 +47,7 @@ func speak(t *testing.T, protocol string, handler http.HandlerFunc, settings *ht
 	httpClient := NewClient(Connections{Slots: 4})
 	t.Cleanup(httpClient.CloseIdleConnections)
 	pool := httpClient.Transport.(*http.Transport)
-	pool.DialContext = guarded(n.dial)
+	pool.DialContext, pool.TLSHandshakeTimeout = guarded(n.dial), 0
 	if server.TLS != nil {
 		pool.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -242,6 +241,23 @@ func TestAHalfWrittenRequestIsNotBilled(t *testing.T) {
 	want(t, failed, providers.Transient, false)
 }
 
+// expiring is a context whose deadline passes when its channel is closed.
+type expiring struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.passed }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestDeadlineAndCancelAreTold(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 2)
@@ -252,10 +268,12 @@ func TestDeadlineAndCancelAreTold(t *testing.T) {
 	})
 	client := newClient(t, server.URL)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	want(t, fails(ctx, t, client), providers.Timeout, true)
-	<-arrived
+	late := expiring{t.Context(), make(chan struct{})}
+	go func() {
+		<-arrived
+		close(late.passed)
+	}()
+	want(t, fails(late, t, client), providers.Timeout, true)
 
 	fenced := errors.New("lease lost")
 	ctx, stop := context.WithCancelCause(t.Context())

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,15 +31,17 @@ func (r *recorder) Fatalf(format string, args ...any) {
 
 func TestEventuallySaysWhatItWaitedFor(t *testing.T) {
 	t.Parallel()
-	r := &recorder{TB: t, end: time.Now().Add(40 * time.Millisecond)}
-	looks := 0
-	func() {
-		defer func() { _ = recover() }()
-		EventuallyGot(r, "three workers", func() (string, bool) { looks++; return "two workers", false })
-	}()
-	if r.failed != "three workers|two workers|" || looks < 2 {
-		t.Errorf("got failure %q after %d looks; want what was awaited and last seen, after several", r.failed, looks)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{TB: t, end: time.Now().Add(40 * time.Millisecond)}
+		looks := 0
+		func() {
+			defer func() { _ = recover() }()
+			EventuallyGot(r, "three workers", func() (string, bool) { looks++; return "two workers", false })
+		}()
+		if r.failed != "three workers|two workers|" || looks < 2 {
+			t.Errorf("got failure %q after %d looks; want what was awaited and last seen, after several", r.failed, looks)
+		}
+	})
 }
 
 func TestEventuallyEndsWithTheEvent(t *testing.T) {
@@ -52,13 +55,15 @@ func TestEventuallyEndsWithTheEvent(t *testing.T) {
 
 func TestDeadlineLeavesRoomToReport(t *testing.T) {
 	t.Parallel()
-	for _, left := range []time.Duration{time.Second, time.Minute, time.Hour} {
-		end := time.Now().Add(left)
-		got := Deadline(&recorder{TB: t, end: end})
-		if !got.Before(end) || !got.After(time.Now()) {
-			t.Errorf("with %v left: deadline %v from now; want one before the end and not yet passed", left, time.Until(got))
+	synctest.Test(t, func(t *testing.T) {
+		for _, left := range []time.Duration{time.Second, time.Minute, time.Hour} {
+			end := time.Now().Add(left)
+			got := Deadline(&recorder{TB: t, end: end})
+			if !got.Before(end) || !got.After(time.Now()) {
+				t.Errorf("with %v left: deadline %v from now; want one before the end and not yet passed", left, time.Until(got))
+			}
 		}
-	}
+	})
 }
 
 // A free address refuses connections, and is none that another program gets by chance.
