@@ -27,7 +27,7 @@ func TestCluster(t *testing.T) {
 	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{strings.TrimPrefix(server.URL(), "redis://")}})
+	client := redis.NewClusterClient(redistest.PatientCluster(&redis.ClusterOptions{Addrs: []string{server.Address()}}))
 	t.Cleanup(func() { _ = client.Close() })
 	f := newFleet(t, client)
 	f.eventually("the cluster is up", func() bool {

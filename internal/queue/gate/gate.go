@@ -64,18 +64,23 @@ const (
 	// queues waits longer, so that it looks at one of them per second.
 	fallback     = 5 * time.Second
 	fallbackEach = time.Second
-	// A task pulled longer ago is returned instead of handed over. Its lease is not renewed, and
-	// after twice that time a suspended worker counts as dead.
-	handOverWithin = 5 * time.Second
-	// Length of the leases in Redis: asynq's 30 s, which it counts from the hand-over.
-	leaseFor = 30*time.Second + handOverWithin
-	// Bounds one script.
-	callTimeout = 5 * time.Second
+	// Length of the leases in Redis: asynq's 30 s, which it counts from the hand-over, and
+	// handOverWithin.
+	leaseFor = 35 * time.Second
 	// Tasks whose ends share a script. Each costs a pass over the active list.
 	endAtOnce = 64
 	// Ends wait a little for each other, which delays no other task.
 	endPause  = 10 * time.Millisecond
 	endEnough = 8
+)
+
+// tests have more patience
+var (
+	// A task pulled longer ago is returned instead of handed over. Its lease is not renewed, and
+	// after twice that time a suspended worker counts as dead.
+	handOverWithin = 5 * time.Second
+	// Bounds one script.
+	callTimeout = 5 * time.Second
 )
 
 // Permits decides how many tasks may be pulled. Its methods are called by several goroutines.

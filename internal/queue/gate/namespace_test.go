@@ -47,10 +47,17 @@ func TestPrefixedFleetsAreApart(t *testing.T) {
 	if heard, err := server.Client().Publish(t.Context(), "asynq:cancel", id).Result(); err != nil || heard != 0 {
 		t.Errorf("%d listen to the first fleet's channel, %v", heard, err)
 	}
-	if err := second.inspector.CancelProcessing(id); err != nil {
-		t.Fatal(err)
-	}
-	<-cancelled
+	second.eventually("the task is cancelled", func() bool { // asynq may not listen yet
+		if err := second.inspector.CancelProcessing(id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-cancelled:
+			return true
+		default:
+			return false
+		}
+	})
 	second.eventually("every task has ended", func() bool { return len(second.active()) == 0 && len(second.pending()) == 0 })
 	w.end()
 	if got := first.pending(); len(got) != 3 {

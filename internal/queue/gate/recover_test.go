@@ -134,7 +134,7 @@ func TestRecoverWithoutOwner(t *testing.T) {
 			}
 		}
 		lease("t1", 20*time.Second)
-		lease("t2", -orphanedAfter/2)
+		lease("t2", -time.Second)
 		lease("t3", -orphanedAfter-2*time.Second)
 		// t4 has none
 		lease("t5", -time.Hour)

@@ -21,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	handOverWithin, callTimeout = time.Hour, time.Hour
 	testrun.Parallel(8) // they wait for redis-server and for asynq
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
@@ -224,7 +225,7 @@ func (f *fleet) work(owner string, n int, handle asynq.HandlerFunc, options work
 }
 
 func (w *worker) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	_ = w.gate.Stop(ctx)
 	w.server.Shutdown()
@@ -236,10 +237,11 @@ func patient(g *Gate) *Gate {
 	return g
 }
 
-// by is a gate whose pulls a test makes itself, with permits for all.
+// by is a gate whose pulls a test makes itself, with permits for all. A pull waits until there is a task.
 func (f *fleet) by(owner string, batch int) (*Gate, *slots) {
 	permits := newSlots(10_000)
 	g := New(f.redis, Config{Owner: owner, Batch: batch, Permits: permits, Log: zerolog.Nop()})
+	g.maxWait = time.Hour
 	g.Serve(queueName)
 	f.t.Cleanup(func() { _ = g.Stop(context.Background()) })
 	return g, permits

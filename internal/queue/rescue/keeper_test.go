@@ -42,6 +42,7 @@ func keeper(t *testing.T, server *redistest.Server, queues []string) (k *Keeper,
 	t.Helper()
 	client := server.Client()
 	k = NewKeeper(store.New(client, ""), ratelimit.NewAdmin(client, ratelimit.Config{}), zerolog.Nop())
+	k.lock = k.store.NewLock(k.store.Keys().HouseLock(), time.Hour) // tests have more patience
 	k.Queues = func(context.Context) ([]string, error) { return queues, nil }
 	k.Note = func(_ context.Context, err error) {
 		if err != nil {

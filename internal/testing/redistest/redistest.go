@@ -225,6 +225,12 @@ func Patient(options *redis.Options) *redis.Options {
 	return options
 }
 
+// PatientCluster is Patient for a client of a Cluster.
+func PatientCluster(options *redis.ClusterOptions) *redis.ClusterOptions {
+	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience
+	return options
+}
+
 // Client connects to the server. The client is closed when the test ends. The functions in change modify its options.
 func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
 	s.t.Helper()
