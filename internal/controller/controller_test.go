@@ -43,7 +43,9 @@ type bench struct {
 func setup(t *testing.T) *bench {
 	t.Helper()
 	client := redistest.New(t).Client()
-	return &bench{New(Config{Client: client, Log: zerolog.New(zerolog.NewTestWriter(t))}), t, client}
+	b := &bench{New(Config{Client: client, Log: zerolog.New(zerolog.NewTestWriter(t))}), t, client}
+	b.scrapeTime = time.Hour
+	return b
 }
 
 // run starts the controller; the test's end stops it.
@@ -289,7 +291,7 @@ func TestScale(t *testing.T) {
 		b := setup(t)
 		r := b.submit("paused", "p", 9, inFlight("p", 35))
 		ctx, stop := context.WithCancel(t.Context())
-		limiter := ratelimit.New(b.client, ratelimit.Config{Worker: "w"})
+		limiter := ratelimit.New(b.client, ratelimit.Config{Worker: "w", Lease: time.Hour})
 		ended := make(chan error, 1)
 		go func() { ended <- limiter.Run(ctx) }()
 		defer func() {

@@ -97,7 +97,7 @@ func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 
 // Collect queries Redis, for a few seconds at most.
 func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.scrapeTime)
 	defer cancel()
 	tell := func(m metric, value float64, labels ...string) {
 		for i := range labels {

@@ -136,9 +136,10 @@ func TestMetrics(t *testing.T) {
 func TestMetricsOfCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, false, "--maxmemory", "100mb")
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}})
+	client := redis.NewClusterClient(redistest.PatientCluster(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}}))
 	t.Cleanup(func() { _ = client.Close() })
 	b := &bench{New(Config{Client: client, Log: zerolog.Nop()}), t, client}
+	b.scrapeTime = time.Hour
 	if err := cluster.Masters[1].Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}

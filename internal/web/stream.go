@@ -34,6 +34,8 @@ type streams struct {
 	places *places
 	ended  chan struct{} // closed by end
 
+	readTime, writeTime time.Duration // tests have more patience
+
 	mu    sync.Mutex       // guards all below
 	feeds map[string]*feed // feeds with viewers, by path
 	over  bool
@@ -55,7 +57,10 @@ type event struct {
 }
 
 func newStreams() *streams {
-	return &streams{every: streamEvery, places: newPlaces(mostStreams, streamsEach), ended: make(chan struct{}), feeds: map[string]*feed{}}
+	return &streams{
+		every: streamEvery, readTime: readTime, writeTime: writeTime,
+		places: newPlaces(mostStreams, streamsEach), ended: make(chan struct{}), feeds: map[string]*feed{},
+	}
 }
 
 // end ends all streams, and prevents new ones.
@@ -109,7 +114,7 @@ func (s *streams) next(ctx context.Context, of *feed, read func(context.Context)
 		return current, due, false
 	}
 	if of.at.IsZero() || time.Since(of.at) >= s.every {
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // other viewers wait, too
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.readTime) // other viewers wait, too
 		defer cancel()
 		of.last = read(reading)
 		of.at = time.Now()
@@ -140,7 +145,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 	wire := http.NewResponseController(w)
 	defer func() { _ = wire.SetWriteDeadline(time.Time{}) }()
 	send := func(text string) error {
-		if err := wire.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+		if err := wire.SetWriteDeadline(time.Now().Add(s.streams.writeTime)); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprint(w, text); err != nil {

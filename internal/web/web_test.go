@@ -94,7 +94,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	go func() {
 		ended <- worker.Run(ctx, worker.Config{
 			Client: client, Endpoints: map[string]providers.Endpoint{"p": {Provider: &judge{fails: true}, Key: "k"}},
-			Slots: 1, Grace: time.Second, Log: zerolog.Nop(),
+			Slots: 1, Lease: time.Hour, Grace: time.Minute, Log: zerolog.Nop(),
 		})
 	}()
 	testrun.EventuallyGot(t, "the evaluation is done", func() (string, bool) {
@@ -111,6 +111,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 		change(&cfg)
 	}
 	s.pages = New(cfg)
+	s.pages.streams.readTime, s.pages.streams.writeTime = time.Hour, time.Hour
 	s.server = httptest.NewServer(s.pages)
 	t.Cleanup(s.server.Close)
 	return s
