@@ -22,6 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	batchTimeout = time.Hour
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler), goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"))
 }
 

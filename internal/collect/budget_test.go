@@ -161,13 +161,18 @@ func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 			if err := client.Del(ctx, s.Keys().Active()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			connects := redis.NewClient(&redis.Options{Network: client.Options().Network, Addr: client.Options().Addr, OnConnect: ratelimit.OnConnect("", time.Second)})
+			connects := redis.NewClient(redistest.Patient(&redis.Options{
+				Network: client.Options().Network, Addr: client.Options().Addr, OnConnect: ratelimit.OnConnect("", time.Hour),
+			}))
 			defer connects.Close()
 			if err := connects.Ping(ctx).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if closed, _, err := limits.Untold(ctx, string(id)); err != nil || !closed {
 				t.Errorf("the budget is closed: %t, %v; want that after another server took over", closed, err)
+			}
+			if err := client.HSet(ctx, "{ef}:limits", "blind", time.Now().UnixMicro()).Err(); err != nil { // the grace ends
+				t.Fatal(err)
 			}
 			testrun.EventuallyGot(t, "budget and quota know of the call", func() (string, bool) {
 				usage, err := limits.Usage(ctx)

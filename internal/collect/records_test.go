@@ -34,7 +34,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	ctx, server := t.Context(), redistest.New(t)
 	client := server.Client()
 	s := store.New(client, "")
-	cfg := ratelimit.Config{Lease: time.Second, Worker: "w"}
+	cfg := ratelimit.Config{Lease: time.Hour, Worker: "w"}
 	limits := ratelimit.NewAdmin(client, cfg)
 	e, texts := pairOf("budgeted")
 	id := e.ID()
@@ -243,7 +243,7 @@ func TestSettleWaitsForWorkersThatKnowMore(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), redistest.New(t).Client()
 	s := store.New(client, "")
-	cfg := ratelimit.Config{Lease: time.Second, Worker: "w"}
+	cfg := ratelimit.Config{Lease: time.Hour, Worker: "w"}
 	limits := ratelimit.NewAdmin(client, cfg)
 	if err := limits.Remember(ctx); err != nil {
 		t.Fatal(err)
