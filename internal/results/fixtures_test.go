@@ -25,6 +25,7 @@ const childVariable = "EVALFLEET_RESULTS_TEST_CHILD"
 var children = map[string]func() error{}
 
 func TestMain(m *testing.M) {
+	busyTimeout = 10 * time.Minute
 	if name := os.Getenv(childVariable); name != "" {
 		if err := children[name](); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -20,13 +20,15 @@ import (
 
 const (
 	applicationID = 0x65766c66 // PRAGMA application_id: "evlf"
-	busyTimeout   = 5 * time.Second
-	readers       = 4 // connections for reading
+	readers       = 4          // connections for reading
 
 	// migrationPatience is how long a store with an older version may be locked. Another process is
 	// then probably migrating it.
 	migrationPatience = 10 * time.Minute
 )
+
+// busyTimeout is how long to wait for another program's lock.
+var busyTimeout = 5 * time.Second // tests have more patience
 
 // lite is SQLite's dialect: one connection writes, others read at the same time.
 type lite struct {

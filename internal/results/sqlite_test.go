@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -248,7 +249,8 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "8",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": fmt.Sprint(busyTimeout.Milliseconds()),
+		"application_id": "1702259814", "user_version": "8",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

@@ -114,7 +114,7 @@ func (s *Server) database(t testing.TB, options []string) string {
 func (s *Server) url(role, database string) string {
 	return (&url.URL{
 		Scheme: "postgres", User: url.User(role), Path: "/" + database,
-		RawQuery: url.Values{"host": {s.dir}}.Encode(),
+		RawQuery: url.Values{"host": {s.dir}, "connect_timeout": {"120"}}.Encode(), // a busy machine is slow
 	}).String()
 }
 
@@ -228,7 +228,7 @@ func (s *Server) start() error {
 		return err
 	}
 	s.cmd, s.alive = cmd, alive
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		conn, err := pgx.Connect(context.Background(), s.url(superuser, "postgres"))
 		if err == nil {
