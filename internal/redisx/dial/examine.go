@@ -42,7 +42,14 @@ func CheckNamespace(name string) error {
 // unwise about the servers. It does not complain about what a server does not report, because
 // managed and embedded ones may hide it.
 func Examine(ctx context.Context, client redis.UniversalClient, namespace string, role Role) (unwise []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	return examine(ctx, client, namespace, role, examineTime)
+}
+
+// examine is Examine with another bound; tests have more patience.
+func examine(
+	ctx context.Context, client redis.UniversalClient, namespace string, role Role, most time.Duration,
+) (unwise []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err = client.Ping(ctx).Err()
 	if errors.Is(err, context.DeadlineExceeded) && speaksTLS(client) {

@@ -35,7 +35,7 @@ func TestServesWithPasswordUntilClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(options)
+	client := redis.NewClient(redistest.Patient(options))
 	defer client.Close()
 	if err := client.Set(t.Context(), "short", "v", 100*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func notifier(t *testing.T, address string) *Notifier {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.client.Timeout = 0
 	n.pauses = []time.Duration{time.Millisecond, time.Millisecond}
 	return n
 }
