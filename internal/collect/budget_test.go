@@ -171,7 +171,8 @@ func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 			if closed, _, err := limits.Untold(ctx, string(id)); err != nil || !closed {
 				t.Errorf("the budget is closed: %t, %v; want that after another server took over", closed, err)
 			}
-			if err := client.HSet(ctx, "{ef}:limits", "blind", time.Now().UnixMicro()).Err(); err != nil { // the grace ends
+			// The grace period ends.
+			if err := client.HSet(ctx, "{ef}:limits", "blind", time.Now().UnixMicro()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			testrun.EventuallyGot(t, "budget and quota know of the call", func() (string, bool) {

@@ -85,7 +85,8 @@ func New(cfg Config) *Controller {
 		store:   s,
 		limiter: ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
-		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log), scrapeTime: scrapeTime,
+		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
+		scrapeTime: scrapeTime,
 	}
 	c.scales = moment.Cache[struct{}, Scale]{
 		Keep: scaleKept, AtOnce: 1, Make: func(ctx context.Context, _ struct{}) (Scale, error) { return c.Scale(ctx) },

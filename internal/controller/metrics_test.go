@@ -136,7 +136,8 @@ func TestMetrics(t *testing.T) {
 func TestMetricsOfCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, false, "--maxmemory", "100mb")
-	client := redis.NewClusterClient(redistest.PatientCluster(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}}))
+	options := &redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}}
+	client := redis.NewClusterClient(redistest.PatientCluster(options))
 	t.Cleanup(func() { _ = client.Close() })
 	b := &bench{New(Config{Client: client, Log: zerolog.Nop()}), t, client}
 	b.scrapeTime = time.Hour

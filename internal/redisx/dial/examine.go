@@ -45,7 +45,7 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 	return examine(ctx, client, namespace, role, examineTime)
 }
 
-// examine is Examine with another bound; tests have more patience.
+// examine does what Examine does, within most; tests have more patience.
 func examine(
 	ctx context.Context, client redis.UniversalClient, namespace string, role Role, most time.Duration,
 ) (unwise []string, err error) {

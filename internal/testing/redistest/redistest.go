@@ -225,7 +225,7 @@ func Patient(options *redis.Options) *redis.Options {
 	return options
 }
 
-// PatientCluster is Patient for a client of a Cluster.
+// PatientCluster sets the same timeouts as Patient, for a client of a Cluster.
 func PatientCluster(options *redis.ClusterOptions) *redis.ClusterOptions {
 	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience
 	return options
