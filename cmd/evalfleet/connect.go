@@ -65,12 +65,14 @@ func connect(
 	if err := dial.CheckNamespace(namespace); err != nil {
 		return nil, usageError("--%s: %w", namespaceFlag, err)
 	}
+
 	client := address.Open(namespace, lease)
 	unwise, err := dial.Examine(ctx, client, namespace, role)
 	if err != nil {
 		_ = client.Close()
 		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", address, err))
 	}
+
 	for _, what := range unwise {
 		level := zerolog.DebugLevel
 		if stays {

@@ -39,6 +39,7 @@ func commonFlags() []cli.Flag {
 			Name: namespaceFlag, Value: record.DefaultNamespace,
 			Usage: "`PREFIX` of all keys in Redis; separates several fleets in one Redis",
 		},
+
 		&cli.StringFlag{Name: configFlag, Usage: "fleet `FILE` with providers, limits and retries (default built-in providers, no limits)"},
 		&cli.StringFlag{
 			Name: envFileFlag, Aliases: []string{"e"},

@@ -71,6 +71,7 @@ func experimentFlags() []cli.Flag {
 		},
 		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "experiments: also write answers as CSV"},
 		&cli.BoolFlag{Name: moveToInputFlag, Usage: "experiments: first move the file to the input folder"},
+
 		&cli.StringFlag{
 			Name: judgeFolderFlag, Aliases: []string{"jf"},
 			Usage: "experiments: `DIR` with settings.json and templates of the judges named by --judge (default no judging)",
@@ -135,6 +136,7 @@ func refuse(c *cli.Context, in config.Input) error {
 			}
 		}
 	}
+
 	if in.Kind != config.ExperimentFile {
 		what := cmp.Or(in.Path, "the command line")
 		no(
@@ -143,6 +145,7 @@ func refuse(c *cli.Context, in config.Input) error {
 		)
 		return joined(problems)
 	}
+
 	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.Path))
 	if c.IsSet(judgeFlag) != c.IsSet(judgeFolderFlag) {
 		problems = append(

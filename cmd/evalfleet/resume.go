@@ -145,6 +145,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fl
 	if differ == "" {
 		return nil
 	}
+
 	what := fmt.Sprintf(
 		"%s was not written by one of your runs, and its addresses differ from your configuration:%s\n",
 		filepath.Join(dir, outdir.ResumeFile), differ,
