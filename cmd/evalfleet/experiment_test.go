@@ -20,7 +20,7 @@ import (
 )
 
 // promptoFiles holds experiment files of the tool that they are of, with its licence.
-var promptoFiles = filepath.Join("..", "..", "config", "testdata", "prompto")
+var promptoFiles = filepath.Join("..", "..", "internal", "config", "testdata", "prompto")
 
 // writtenLine is what of an experiment's line a test looks at.
 type writtenLine struct {
@@ -80,8 +80,8 @@ func TestExperimentsOfAnotherTool(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(promptoFiles, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
 	}
 	data := t.TempDir()
 	asked := map[string][]writtenLine{} // lines by experiment

@@ -70,7 +70,7 @@ func TestFilesOfFileRunsUnchanged(t *testing.T) {
 		{"file-runs-long.yaml", 4, []string{
 			"test/output/standard_prompt.gpt-5-mini.run1.fpf.response.md", "out/standard_prompt.gemini-1.5-flash.run2.fpf.response.md"}},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "config", "testdata", test.file))
+		text, err := os.ReadFile(filepath.Join("..", "..", "internal", "config", "testdata", test.file))
 		if err != nil {
 			t.Fatal(err)
 		}
