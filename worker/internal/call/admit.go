@@ -118,6 +118,9 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 // the end of a job's own time to wait. It returns the run to its queue with its progress.
 func (c *Calls) interrupted(ctx context.Context, isJob bool, err error) error {
 	if ctx.Err() != nil {
+		if err == nil { // a lease came, but the evaluation was halted
+			return context.Cause(ctx)
+		}
 		return err
 	}
 	if why := c.run.MayBegin(); why != nil { // if the run was dropped, the next check finds out

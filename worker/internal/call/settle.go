@@ -15,6 +15,9 @@ import (
 // longer spread between a grant and the arrival at the provider, that is used instead.
 const AbandonedKeep = 500 * time.Millisecond
 
+// abandonedKeep returns how much longer the lease counts if its call is given up.
+func abandonedKeep(lease *ratelimit.Lease) time.Duration { return max(AbandonedKeep, lease.Jitter()) }
+
 // settle reports how much of its reservation an ended call used, and announces the consequences of its failure. Unknown
 // usage counts as reserved. lease is the call's; nil: it was a job.
 func (c *Calls) settle(
@@ -95,14 +98,13 @@ func tell(lease *ratelimit.Lease, result *providers.Result, err error) {
 // release ends the lease. The lease of a call that was given up counts a little longer: the provider may see the next
 // request before it sees that this connection is closed. It may not notice at all that a connection was cut in between.
 func release(lease *ratelimit.Lease, err error) {
-	keep := max(AbandonedKeep, lease.Jitter())
 	switch class := providers.ClassOf(err); {
 	case err == nil:
 		lease.End(0)
 	case class == providers.Timeout, class == providers.Cancelled:
-		lease.End(keep)
+		lease.End(abandonedKeep(lease))
 	case wasCut(err):
-		lease.Cut(keep)
+		lease.Cut(abandonedKeep(lease))
 	default:
 		lease.End(0)
 	}
