@@ -42,11 +42,12 @@ var chaosSabotages = map[string]chaosSabotage{
 		c.exceed(c.simulatorURL(), "careful", chaosLimit+1)
 	}},
 	"calls beyond the limit of the account with a quota": {breaks: []string{"limits", "quota"}, after: func(c *chaos) {
+		c.useQuota()
 		c.exceed(c.meter, "average", chaosMeter+1)
 	}},
 	"an answer is asked for again": {breaks: []string{"cost"}, after: func(c *chaos) { c.call(c.simulatorURL(), "careful", 1) }},
 	"a call beyond the quota": {breaks: []string{"quota"}, after: func(c *chaos) {
-		testrun.Eventually(c.t, "the quota is used", func() bool { return c.metered().All.Arrived >= c.size.quota })
+		c.useQuota()
 		c.call(c.meter, "average", 1)
 	}},
 	"a call beyond the budget": {breaks: []string{"budget", "cost"}, after: func(c *chaos) {
@@ -115,6 +116,12 @@ func TestChaosJudge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// useQuota waits until the fleet has used its quota, so that any further call is beyond it.
+func (c *chaos) useQuota() {
+	c.t.Helper()
+	testrun.Eventually(c.t, "the quota is used", func() bool { return c.metered().All.Arrived >= c.size.quota })
 }
 
 // submitter returns the process that waits for an evaluation.
