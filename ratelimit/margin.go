@@ -52,8 +52,9 @@ const (
 
 var unmeasured = Margin{Send: mostSend, Path: leastPath}
 
-// spare returns the margin for the greatest spreads seen, within the bounds. Sending gets a quarter more, because the
-// next call may be later.
+// spare returns the margin that keeps a provider's window although calls are sent late, by up to late, and travel for
+// different times, by up to path. It allows a quarter more for late, because the next call may be later than any seen.
+// Both stay within their bounds.
 func spare(late, path time.Duration) Margin {
 	return Margin{
 		Send: min(max(late*5/4, leastSend), mostSend).Round(time.Millisecond),

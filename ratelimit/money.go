@@ -72,8 +72,9 @@ func (a *Admin) TellSpent(ctx context.Context, evaluation, memory string, nano i
 	return nil
 }
 
-// Untold reports whether the budget of an evaluation is closed until TellSpent. counted are the IDs of the leases that
-// the budget counts itself: leave their calls out of the amount told.
+// Untold reports whether the budget of an evaluation is closed, because Redis may have forgotten what was spent. It
+// opens when TellSpent is called. counted are the IDs of leases that the budget counts already: the amount passed to
+// TellSpent must not include their calls.
 func (a *Admin) Untold(ctx context.Context, evaluation string) (untold bool, counted []string, err error) {
 	id := Budget(evaluation, 0).ID()
 	told, err := a.client.HExists(ctx, a.keys.money(id), "told").Result()

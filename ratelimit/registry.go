@@ -29,7 +29,7 @@ func reserved(holder string) bool {
 	return false
 }
 
-// workerPrefix begins the holder of the limits that a worker pins.
+// workerPrefix begins the name under which a worker registers the limits of its own configuration.
 const workerPrefix = "worker/"
 
 // WorkerHolder returns the holder of the limits that a worker pins: see Limiter.Pin.

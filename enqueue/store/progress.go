@@ -384,8 +384,8 @@ func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
 	return nil
 }
 
-// Died counts one more worker that died while it had a task's run, once for each name of a death.
-// It returns how many have died; 0: the run has ended.
+// Died counts one more worker that died while it had a run. death names the worker's death, so that
+// several reports of the same one count once. It returns how many have died; 0: the run has ended.
 func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death string) (int, error) {
 	args := []any{id.Index % record.ChunkRuns, generation, int(progressLife.Seconds()), id.Short(), death}
 	n, err := diedScript.Run(ctx, s.client, s.progressKeys(id), args...).Int()

@@ -171,7 +171,8 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 // lengthEffect marks the effect of length in lists of judges. All judges share it.
 const lengthEffect = -1
 
-// abilitiesHeld reports whether the abilities would have a finite maximum if judges had no parameters.
+// abilitiesHeld reports whether the comparisons alone, without judges' parameters, give the abilities finite estimates
+// of maximum likelihood.
 func (m *model) abilitiesHeld() bool {
 	if m.scaleSum() == nil {
 		return true

@@ -223,8 +223,9 @@ func budgeted(r record.Evaluation) bool {
 	return r.Settings.Budget() > 0 && r.Status != record.StatusDone && r.Status != record.StatusCancelled
 }
 
-// toRestore reports whether the budget of an evaluation is closed, and whether Redis may lack calls
-// under a daily quota. budget says whether the evaluation has a budget.
+// toRestore reports what a results store must tell Redis after a loss: closed, if the evaluation's
+// budget is closed until it is told what was spent; unsure, if Redis may have forgotten calls of
+// today under a daily quota. budget says whether the evaluation has a budget.
 func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bool) (closed, unsure bool, err error) {
 	if budget {
 		if closed, _, err = limits.Untold(ctx, string(id)); err != nil {
@@ -235,8 +236,8 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 	return closed, unsure, err
 }
 
-// seed tells the daily quotas that Redis may have forgotten how many calls were made today, by a
-// results store and more. The quota of a group counts all of them.
+// seed tells Redis how many calls were made today, for the daily quotas that it may have forgotten.
+// The calls are those in a results store and in more. The quota of a group counts all of them.
 func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink results.Reader, more Unrecorded) error {
 	count := func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)

@@ -72,7 +72,8 @@ type outputs struct {
 	folders map[string]string  // ids of runs by the folders that they write to, in lower case
 }
 
-// written is a path in lower case, in one of two folders.
+// written is the path of an output file, in lower case because some file systems ignore case, and the
+// folder to which it is relative.
 type written struct {
 	in   base
 	path string

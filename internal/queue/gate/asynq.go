@@ -84,8 +84,7 @@ func isPull(keys []string) bool {
 		strings.HasSuffix(keys[2], "}:active") && strings.HasSuffix(keys[3], "}:lease")
 }
 
-// listsLapsed reports whether a script with these keys lists the tasks of a server's
-// queue whose lease has ended.
+// listsLapsed recognises, by its keys, the script with which asynq lists tasks whose lease has ended.
 func listsLapsed(keys []string) bool { return len(keys) == 1 && keys[0] == keysOf(Served).lease }
 
 // delays reports whether a script with these keys delays a task: asynq's retry. dueArgument is its

@@ -111,7 +111,8 @@ func (p *Progress) Waiting(why error) {
 	}
 }
 
-// Held implements collect.Observer. It drops the pace once no call starts.
+// Held implements collect.Observer. It shows what holds calls back. While none starts, it shows no
+// pace and no time left, which would come from the past.
 func (p *Progress) Held(hold collect.Hold) {
 	var words []string
 	for _, by := range hold.Others {

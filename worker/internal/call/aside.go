@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// yieldTime is how much longer than a cooldown runs wait if the provider refused the last call of their kind. The one
-// call that starts after the cooldown is then one of others in the same queue, if there are any.
+// yieldTime is how long a run waits beyond a cooldown if the provider refused the last call of its kind. When the
+// cooldown ends, only one call starts. By waiting, the run leaves it to other runs of the same queue, if there are any.
 const yieldTime = 2 * time.Second
 
 // Asides decides which runs step aside in a cooldown. A queue that serves one model for one evaluation needs this for

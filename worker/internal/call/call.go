@@ -61,7 +61,8 @@ func NewCaller(cfg Config) *Caller {
 	return &Caller{Config: cfg, slots: semaphore.NewWeighted(int64(cfg.Slots)), rooms: semaphore.NewWeighted(LongAnswers)}
 }
 
-// holders returns the holders that must be registered before a call of the evaluation may begin here.
+// holders returns the names under which limits must be registered before this worker may call for the evaluation: the
+// evaluation's, and the worker's own if its configuration has limits.
 func (c *Caller) holders(id eval.ID) []string {
 	if len(c.Limits) == 0 {
 		return []string{string(id)}

@@ -16,7 +16,8 @@ type owedCall struct {
 	at         time.Time // when it ended, on this process's clock
 }
 
-// recorded keeps track of the memory of the limits for which everything that counts is in Redis.
+// recorded notes whether this worker has stored again, since Redis last lost data, all that limits and budgets count.
+// Each memory of the limits, which ends with such a loss, has a name.
 type recorded struct {
 	memory string // the latest memory passed to a look
 	// Looks store everything for memory once every call has been kept that was ending when the first of them began:
