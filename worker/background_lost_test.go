@@ -26,7 +26,7 @@ func TestFlushKeepsAJob(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	s := research(t, latency(8*time.Second), 2)
-	s.cfg.Lease = 10 * time.Second
+	s.cfg.Lease = 30 * time.Second // after the flush no call starts for as long
 	defer s.start(s.cfg)()
 	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Polled > 0 })
 	s.store.Client().FlushAll(t.Context())

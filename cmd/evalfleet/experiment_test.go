@@ -129,7 +129,7 @@ func TestExperimentsOfAnotherTool(t *testing.T) {
   google: {base_url: "URL"}
   vertexai: {dialect: generate, base_url: "URL"}
   ollama: {base_url: "URL"}
-`, "URL", provider.URL),
+`, "URL", provider.URL) + calm,
 		"rates.json": `{"openai": {"default": 6000, "gpt-3.5-turbo": 3000}, "ollama": 3000}`,
 	})
 	env := map[string]string{"OPENAI_API_KEY": "k", "AZURE_OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
