@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"syscall"
 	"time"
@@ -188,23 +187,9 @@ var olderCopy = onRedisWith(func(c *chaos, target uint64) (string, func()) {
 func promote(c *chaos) func() {
 	synced := c.stats().All.Answered
 	replica := c.newRedis(c.t, c.redis)
-	host, port, err := net.SplitHostPort(c.redis.Address())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	client := replica.Client()
-	defer client.Close()
-	if err := client.ReplicaOf(c.t.Context(), host, port).Err(); err != nil {
-		c.t.Fatal(err)
-	}
-	testrun.Eventually(c.t, "the replica follows", func() bool {
-		info, err := client.InfoMap(c.t.Context(), "replication").Result()
-		return err == nil && info["Replication"]["master_link_status"] == "up"
-	})
+	separate := follow(c.t, replica, c.redis)
 	answered := c.stats().All.Answered
-	if err := client.ReplicaOf(c.t.Context(), "NO", "ONE").Err(); err != nil {
-		c.t.Fatal(err)
-	}
+	separate()
 
 	return func() {
 		c.forgets(answered)
@@ -215,8 +200,8 @@ func promote(c *chaos) func() {
 		if !c.appendOnly {
 			c.copied = synced // it has written what it was sent into its file
 		}
-		for _, m := range c.members {
-			m.wire.lead(replica.Address())
+		for _, w := range c.wires {
+			w.lead(replica.Address())
 		}
 	}
 }
