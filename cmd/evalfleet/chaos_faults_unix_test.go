@@ -23,7 +23,7 @@ type chaosFault struct {
 }
 
 // chaosFaultKinds are drawn from with equal weight.
-var chaosFaultKinds = slices.Concat(fleetFaults, redisFaults, refusingFaults)
+var chaosFaultKinds = slices.Concat(fleetFaults, redisFaults, refusingFaults, sickFaults)
 
 // fleetFaults strike processes, their connections, and evaluations.
 var fleetFaults = []chaosFault{
@@ -146,13 +146,28 @@ func suspend(t *testing.T, m *member) (end func()) {
 
 // sleep stops all processes that nothing has struck, and Redis.
 func (c *chaos) sleep(stop func(*testing.T, *member) (end func())) (end func()) {
+	wake := c.stop(stop, func(*member) bool { return true })
+	if wake == nil {
+		return nil
+	}
+	c.repeats += chaosLimit // the calls in flight
+	c.signalRedis(syscall.SIGSTOP)
+	return func() {
+		c.signalRedis(syscall.SIGCONT)
+		wake()
+	}
+}
+
+// stop stops all processes that are chosen and that nothing has struck; a nil end says that there
+// are none.
+func (c *chaos) stop(one func(*testing.T, *member) (end func()), chosen func(*member) bool) (end func()) {
 	var stopped []*member
 	var ends []func()
 	for _, m := range c.members {
-		if m.struck || !c.running(m) {
+		if m.struck || !c.running(m) || !chosen(m) {
 			continue
 		}
-		if end := stop(c.t, m); end != nil {
+		if end := one(c.t, m); end != nil {
 			m.struck = true
 			stopped, ends = append(stopped, m), append(ends, end)
 		}
@@ -160,11 +175,7 @@ func (c *chaos) sleep(stop func(*testing.T, *member) (end func())) (end func()) 
 	if len(stopped) == 0 {
 		return nil
 	}
-	c.repeats += chaosLimit // the calls in flight
-	c.signalRedis(syscall.SIGSTOP)
-
 	return func() {
-		c.signalRedis(syscall.SIGCONT)
 		for i, m := range stopped {
 			ends[i]()
 			m.struck = false

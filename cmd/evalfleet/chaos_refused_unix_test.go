@@ -14,31 +14,21 @@ import (
 
 // refusingFaults let Redis, or a worker's machine, refuse what was allowed before.
 var refusingFaults = []chaosFault{
-	{"Redis is full", onRedis(func(c *chaos) func() {
-		limit := func(bytes string) {
-			c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.ConfigSet(ctx, "maxmemory", bytes).Err() })
+	{"Redis is full", onRedis(fillUp)},
+	{"Redis is full while nobody collects", onRedis(func(c *chaos) func() {
+		wake := c.stop(freeze, func(m *member) bool { return !isWorker(m) })
+		if wake == nil {
+			return nil
 		}
-		limit("1")
-		return func() { limit("0") }
+		empty := fillUp(c)
+		return func() {
+			empty()
+			wake()
+		}
 	})},
 	{"Redis's rules forbid writes", onRedis(forbid("@write"))},
 	{"Redis's rules forbid scripts", onRedis(forbid("@scripting"))},
-	{"Redis demands a password", onRedis(func(c *chaos) func() {
-		const password = "secret"
-		c.onRedis(func(ctx context.Context, r *redis.Client) error {
-			if err := r.ConfigSet(ctx, "requirepass", password).Err(); err != nil {
-				return err
-			}
-			return r.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
-		})
-		return func() {
-			client := c.redis.Client(func(o *redis.Options) { o.Password = password })
-			defer client.Close()
-			if err := client.ConfigSet(c.t.Context(), "requirepass", "").Err(); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	})},
+	{"Redis's password is changed", onRedis(changePassword)},
 	{"a queue is paused in asynqmon", onRedis(func(c *chaos) func() {
 		queues := func(change func(*asynq.Inspector) error) {
 			c.onRedis(func(_ context.Context, r *redis.Client) error { return change(asynq.NewInspectorFromRedisClient(r)) })
@@ -49,17 +39,13 @@ var refusingFaults = []chaosFault{
 	{"a worker has few descriptors", onMember(isWorker, fewDescriptors)},
 }
 
-// forbid takes a category of commands from the user of all processes.
-func forbid(category string) func(*chaos) (end func()) {
-	return func(c *chaos) func() {
-		rule := func(rule string) {
-			c.onRedis(func(ctx context.Context, r *redis.Client) error {
-				return r.Do(ctx, "acl", "setuser", "default", rule).Err()
-			})
-		}
-		rule("-" + category)
-		return func() { rule("+" + category) }
+// fillUp lets Redis take no more than it has.
+func fillUp(c *chaos) func() {
+	limit := func(bytes string) {
+		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.ConfigSet(ctx, "maxmemory", bytes).Err() })
 	}
+	limit("1")
+	return func() { limit("0") }
 }
 
 // fewDescriptors lets a worker open no more files and connections than it has open. The end is nil

@@ -145,7 +145,14 @@ func (c *chaos) call(url, model string, calls int) {
 	for range calls {
 		all.Go(func() {
 			body := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "Say something."}]}`, model)
-			answer, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+			request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+			if err != nil {
+				c.t.Error(err)
+				return
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+chaosKey)
+			answer, err := http.DefaultClient.Do(request)
 			if err != nil {
 				c.t.Error(err)
 				return

@@ -38,10 +38,10 @@ const (
 	chaosLook   = 50 * time.Millisecond
 	chaosStuck  = 3 * time.Minute // without any progress after everything was healed
 
-	chaosSimulator = `{"max_in_flight": 8, "latency": "100ms..700ms", "answer_tokens": "100", "models": {"dear": {}}}`
+	chaosSimulator = `{"max_in_flight": 8, "latency": "100ms..700ms", "answer_tokens": "100", "models": {"dear": {}}, "keys": [%q]}`
 	chaosMetered   = `{"max_in_flight": 2, "latency": "50ms..400ms"}`
 	chaosFleet     = `providers:
-  simulator: {base_url: "http://%s/v1"}
+  simulator: {base_url: "http://%s/v1", api_key_env: %s}
   metered: {base_url: "%s/v1"}
 prices: {"simulator:dear": {input: 0, output: 10}}
 concurrency:
@@ -70,9 +70,9 @@ var chaosWhole = chaosSize{
 // TestChaos runs a fleet through schedules of random faults, each drawn from a
 // seed: processes are killed, frozen, suspended, replaced and added; Redis is killed,
 // stalled, flushed, restored from an older copy and replaced by a replica that
-// lacks writes; its clock jumps; requests to Redis arrive late; connections to
-// Redis and to the provider are cut; disks are full; evaluations are paused and
-// cancelled. After each schedule everything is healed, and the outcome is judged
+// lacks writes; its clock jumps, it refuses what it allowed, and its password changes; requests
+// to Redis arrive late; connections to Redis and to the provider are cut; workers join that are
+// sick; disks are full; evaluations are paused and cancelled. After each schedule everything is healed, and the outcome is judged
 // from outside: by the rows of the results stores, the providers' own counts, exit
 // codes, and what is left in Redis. See chaosFaultKinds and chaos.judge. Only
 // `make chaos` runs it.
@@ -194,10 +194,12 @@ type chaos struct {
 	size        chaosSize
 	appendOnly  bool     // Redis keeps what it has when it is killed
 	options     []string // of every redis-server
+	login       *login   // of the fleet's processes on it
 	redisPID    int
 	redisStruck bool
-	provider    *wire  // between workers and provider
-	meter       string // URL of the provider with a quota
+	wires       []*wire // between processes and Redis
+	provider    *wire   // between workers and provider
+	meter       string  // URL of the provider with a quota
 	zone        *time.Location
 
 	members  []*member  // workers, the controller, submitters
@@ -240,16 +242,22 @@ func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 	if c.appendOnly {
 		c.options = append(c.options, "--appendonly", "yes", "--appendfsync", "always")
 	}
-	f := &testFleet{t: t, dir: t.TempDir(), redis: c.newRedis(t, nil)}
+	dir := t.TempDir()
+	c.login = newLogin(t, dir)
+	c.options = append(c.options, "--aclfile", c.login.rules)
+	f := &testFleet{t: t, dir: dir, redis: c.newRedis(t, nil)}
 	c.scene = &scene{testFleet: f}
 	c.redisPID = c.redisPid()
 	c.setClock(0)
 
 	f.simulate("--settings", f.write("metered.json", chaosMetered))
 	c.meter = f.provider
-	f.simulate("--settings", f.write("simulator.json", chaosSimulator))
+	f.simulate("--settings", f.write("simulator.json", fmt.Sprintf(chaosSimulator, chaosKey)))
 	c.provider = newWire(t, f.provider)
-	f.write("fleet.yaml", fmt.Sprintf(chaosFleet, c.provider.listener.Addr(), c.meter, size.lease, size.quota, c.zone))
+	f.write(".env", chaosKeyVariable+"="+chaosKey+"\n")
+	for name, address := range map[string]string{"fleet.yaml": c.provider.listener.Addr().String(), "by-name.yaml": "provider.invalid"} {
+		f.write(name, fmt.Sprintf(chaosFleet, address, chaosKeyVariable, c.meter, size.lease, size.quota, c.zone))
+	}
 
 	f.documents(24)
 	for folder := range chaosJudges {
@@ -334,7 +342,8 @@ func (c *chaos) submission(folder string, more ...string) []string {
 // member starts a process that reaches Redis over a wire of its own.
 func (c *chaos) member(name string, args ...string) {
 	m := &member{name: name, wire: newWire(c.t, c.redis.URL())}
-	m.args = append(args, "--redis", m.wire.url())
+	c.wires = append(c.wires, m.wire)
+	m.args = append(args, c.connection(m.wire)...)
 	if args[0] != "controller" {
 		m.args = append(m.args, "--config", "fleet.yaml")
 	}

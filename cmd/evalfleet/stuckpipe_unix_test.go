@@ -13,9 +13,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
-// stuckPipe starts evalfleet on the fleet's Redis, with standard error in a pipe that is not read
-// and is full.
+// stuckPipe starts evalfleet on the fleet's Redis as muted does.
 func (f *testFleet) stuckPipe(args ...string) (p *program, read *os.File) {
+	f.t.Helper()
+	return f.muted(append(args, "--redis", f.redis.URL())...)
+}
+
+// muted starts evalfleet with standard error in a pipe that is not read and is full.
+func (f *testFleet) muted(args ...string) (p *program, read *os.File) {
 	f.t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -26,7 +31,7 @@ func (f *testFleet) stuckPipe(args ...string) (p *program, read *os.File) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = read.Close() })
-	shell := append([]string{"-c", `exec "$0" "$@" 2>&3 3>&-`, path}, append(args, "--redis", f.redis.URL())...)
+	shell := append([]string{"-c", `exec "$0" "$@" 2>&3 3>&-`, path}, args...)
 	cmd := exec.Command("sh", shell...)
 	cmd.Env = []string{"EVALFLEET_LOG_LEVEL=debug"}
 	cmd.ExtraFiles = []*os.File{write}
