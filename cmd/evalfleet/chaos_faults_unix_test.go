@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ var fleetFaults = []chaosFault{
 		if c.redisStruck {
 			return nil
 		}
-		m.signal(syscall.SIGTERM)
+		m.send(syscall.SIGTERM)
 		c.replaced = append(c.replaced, m.program)
 		c.start(m)
 		return func() {}
@@ -120,18 +121,26 @@ var fleetFaults = []chaosFault{
 	}},
 }
 
+// send sends a signal to a process that may have ended meanwhile.
+func (m *member) send(s syscall.Signal) {
+	m.t.Helper()
+	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		m.t.Fatal(err)
+	}
+}
+
 // freeze stops a process, whose clocks run on.
 func freeze(_ *testing.T, m *member) (end func()) {
-	m.signal(syscall.SIGSTOP)
-	return func() { m.signal(syscall.SIGCONT) }
+	m.send(syscall.SIGSTOP)
+	return func() { m.send(syscall.SIGCONT) }
 }
 
 // suspend stops a process and its monotonic clock, as a machine that sleeps does. The end is nil
-// where no test can do that.
+// where no test can do that, and for a process that has ended meanwhile.
 func suspend(t *testing.T, m *member) (end func()) {
 	t.Helper()
 	wake, err := testsleep.Suspend(m.cmd.Process.Pid)
-	if errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {

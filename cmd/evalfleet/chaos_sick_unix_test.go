@@ -62,9 +62,7 @@ func joins(start func(c *chaos, fleet []string) (p *program, log func())) func(*
 			if !c.running(m) && m.starting() && p.cmd.ProcessState.ExitCode() == int(exitUnreachable) {
 				return
 			}
-			if c.running(m) {
-				_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			}
+			m.send(syscall.SIGTERM)
 			c.replaced = append(c.replaced, p)
 		}
 	}

@@ -472,7 +472,7 @@ func (m *member) is(command string) bool { return m.args[0] == command }
 func (c *chaos) kill(m *member) {
 	if c.running(m) {
 		m.killed = true
-		m.signal(syscall.SIGKILL)
+		m.send(syscall.SIGKILL)
 		<-m.ended
 	}
 }
