@@ -48,17 +48,17 @@ func report(t *testing.T, s *stage, data []byte, first error) {
 		s.name, h.steps, err, strings.Join(h.log, "\n"), data)
 }
 
-// TestModelAgrees plays random histories. Two of them do not see that a worker takes more
-// than its share, for example.
+// TestModelAgrees plays random histories. These dozen see each of its faults in tools/faults, which one
+// in ten to one in forty does.
 func TestModelAgrees(t *testing.T) {
 	t.Parallel()
-	const histories = uint64(12)
+	const first, histories = uint64(12), uint64(12)
 	for _, make := range []func(testing.TB) *stage{embeddedStage, realStage} {
 		s := make(t)
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			steps := 0
-			for seed := range histories {
+			for seed := first; seed < first+histories; seed++ {
 				data := randomHistory(seed, 150)
 				h, err := play(s, data)
 				if err != nil {
