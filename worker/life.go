@@ -234,7 +234,7 @@ func (l *life) look(ctx context.Context) {
 		return
 	}
 	before := l.away
-	l.away = outage.Is(err) || outage.Passes(err)
+	l.away = outage.Temporary(err)
 	switch {
 	case l.away && !before:
 		l.log.Warn().Err(err).Msg("Redis is unreachable or refuses writes; no call starts, and answers are kept until it recovers")

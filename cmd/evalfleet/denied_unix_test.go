@@ -92,3 +92,47 @@ func TestCollectingOutlivesWhatRedisRefuses(t *testing.T) {
 	}
 	f.wantRowsOnce()
 }
+
+// TestResubmissionOutlivesWhatRedisRefuses: Redis loses an evaluation, and refuses to store it again
+// for a while. The command that waits for it submits it when it may, and says so.
+func TestResubmissionOutlivesWhatRedisRefuses(t *testing.T) {
+	t.Parallel()
+	f, calls := newGated(t, 4)
+	admin := f.redis.Client()
+	rules := func(change string) {
+		t.Helper()
+		if err := admin.Do(t.Context(), "ACL", "SETUSER", "fleet", change).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, first := range []string{"on", ">secret", "~*", "&*", "+@all"} {
+		rules(first)
+	}
+	f.access = []string{"--redis", strings.Replace(f.redis.URL(), "redis://", "redis://fleet:secret@", 1)}
+	waits := f.enqueueAndWait()
+	testrun.Eventually(t, "it has submitted the evaluation", func() bool {
+		return strings.Contains(waits.stderr.String(), "runs in queues")
+	})
+
+	rules("-@write")
+	if err := admin.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	testrun.EventuallyGot(t, "it says that it cannot submit the evaluation again", func() (string, bool) {
+		select {
+		case <-waits.ended:
+			t.Fatalf("it ended with %d", waits.cmd.ProcessState.ExitCode())
+		default:
+		}
+		said := waits.stderr.String()
+		return tail(said), strings.Contains(said, "cannot submit the evaluation again; retrying")
+	})
+	rules("+@write")
+	f.trustRedis()
+	calls.open()
+	f.startWorkers(1)
+	if code := waits.wait(); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+	f.wantRowsOnce()
+}

@@ -303,7 +303,7 @@ func (f *followers) passes(err error) bool {
 			return true
 		}
 	}
-	return outage.Is(err) || outage.Passes(err) || f.refused(err)
+	return outage.Temporary(err) || f.refused(err)
 }
 
 func (f *Fleet) refused(err error) bool { return f.Refused != nil && f.Refused(err) }

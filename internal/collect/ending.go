@@ -57,7 +57,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := e.stopKnown(ctx); err != nil && !outage.Is(err) && !outage.Passes(err) {
+	if err := e.stopKnown(ctx); err != nil && !outage.Temporary(err) {
 		return false, err
 	}
 	every, moved := askEvery, false
@@ -69,7 +69,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	}
 	e.asked = time.Now()
 	ended, err := e.look(ctx)
-	if outage.Is(err) || outage.Passes(err) {
+	if outage.Temporary(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
 	if err != nil || e.cancelled || e.stopped != "" || len(e.paused) > 0 || e.forgotten {

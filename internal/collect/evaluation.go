@@ -122,7 +122,7 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if !outage.Is(err) && !outage.Passes(err) && !errors.Is(err, results.ErrBusy) {
+		if !outage.Temporary(err) && !errors.Is(err, results.ErrBusy) {
 			return err
 		}
 		if err := outage.Pause(ctx, outage.AwayFor); err != nil { // the collector meets the outage as well, and logs it

@@ -106,23 +106,30 @@ func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) i
 }
 
 // Resubmitting follows an evaluation to its end. If Redis loses it, it is submitted again; results
-// in the results store are kept. It waits while Redis is unreachable. follow and submit return the
-// errors of this package.
+// in the results store are kept. It waits while Redis is unavailable or refuses commands for now.
+// follow and submit return the errors of this package.
 func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
-	lost := false
-	for {
+	log = log.With().Str("evaluation", string(id)).Logger()
+	refused := outage.Spell{Log: log, Fails: "cannot submit the evaluation again; retrying", Works: "the evaluation is submitted again"}
+	resubmit := func(ctx context.Context) error {
+		err := submit(ctx)
+		if err == nil || outage.Temporary(err) {
+			refused.Note(ctx, err)
+		}
+		return err
+	}
+
+	for lost := false; ; {
 		step := follow
 		if lost {
-			step = submit
+			step = resubmit
 		}
 		err := outage.Through(ctx, step)
 		switch {
-		case err == nil && !lost:
-			return nil
-		case err == nil:
+		case err == nil && lost:
 			lost = false
 		case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
-			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
+			log.Warn().Msg("Redis has lost the evaluation; submitting it again")
 			lost = true
 		default:
 			return err

@@ -39,7 +39,7 @@ func Concerns(err error) bool {
 	switch {
 	case errors.Is(err, store.ErrUnreadable):
 		return true
-	case outage.Is(err) || outage.Passes(err):
+	case outage.Temporary(err):
 		return false
 	}
 	return errors.As(err, &answered) && !errors.Is(err, redis.Nil)

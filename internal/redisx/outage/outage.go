@@ -59,6 +59,10 @@ func Passes(err error) bool {
 	return redis.HasErrorPrefix(err, "MISCONF") || Denied(err)
 }
 
+// Temporary reports whether a command that failed with err may succeed later: Redis is unavailable, or
+// refuses the command for now.
+func Temporary(err error) bool { return Is(err) || Passes(err) }
+
 // Final reports whether err is an answer of Redis that stays the same however often the command is sent.
 func Final(err error) bool {
 	var answered redis.Error

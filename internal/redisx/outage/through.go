@@ -8,12 +8,12 @@ import (
 // AwayFor is the pause before trying an unavailable Redis again.
 const AwayFor = 500 * time.Millisecond
 
-// Through calls do repeatedly, with pauses of AwayFor, while it fails because Redis is unavailable.
-// It returns any other result, or ctx's error if that ends first.
+// Through calls do repeatedly, with pauses of AwayFor, while its error is Temporary. It returns any other
+// result, or ctx's error if that ends first. It is for processes that Redis has served before.
 func Through(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
-		if !Is(err) {
+		if !Temporary(err) {
 			return err
 		}
 		if err := Pause(ctx, AwayFor); err != nil {

@@ -217,7 +217,7 @@ func (k *Ledger) Look(ctx context.Context, memory string, held map[eval.ID]time.
 		if !is && slices.Contains(kept, id) {
 			gone = append(gone, id)
 		}
-		if outage.Is(err) || outage.Passes(err) { // for the others as well
+		if outage.Temporary(err) { // for the others as well
 			break
 		}
 	}
