@@ -140,6 +140,10 @@ const (
 // sees whether Redis knows the first two evaluations.
 func (c *chaos) look(now seen) {
 	c.t.Helper()
+	if now.All.Rejected > c.rejected {
+		c.t.Logf("%s, after %d calls: the provider has rejected %d", now.At.Format("15:04:05.000"), now.All.Arrived, now.All.Rejected)
+		c.rejected = now.All.Rejected
+	}
 	if c.redisStruck {
 		return
 	}

@@ -216,6 +216,8 @@ type chaos struct {
 	copied int             // answers that the provider had given when Redis last wrote a copy of its memory
 	listed time.Time       // since when Redis has known the first two evaluations; zero: it does not
 
+	rejected int // calls, by the provider with a limit
+
 	repeats int // answers that faults may have lost, so that they are asked for again
 	forgot  bool
 	orphans int // answers that no results store had when the workers that knew them were struck

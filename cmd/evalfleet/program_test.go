@@ -23,6 +23,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
+// failedLogs is the folder for the output of programs.
+var failedLogs = flag.String("failed-logs", "", "write all that the programs of failed tests have printed into this folder")
+
 // programName is the base name under which the tests run the program.
 const programName = "evalfleet"
 
@@ -147,10 +150,23 @@ func start(t *testing.T, dir string, cmd *exec.Cmd) *program {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
+			p.keepLog()
 			t.Logf("%s\nstdout:\n%s\nstderr:\n%s", strings.Join(cmd.Args, " "), tail(p.stdout.String()), tail(p.stderr.String()))
 		}
 	})
 	return p
+}
+
+// keepLog writes what a program of a failed test has printed on standard error to failedLogs.
+func (p *program) keepLog() {
+	if *failedLogs == "" {
+		return
+	}
+	name := fmt.Sprintf("%s-%d.log", strings.ReplaceAll(p.t.Name(), "/", "-"), p.cmd.Process.Pid)
+	text := strings.Join(p.cmd.Args, " ") + "\n" + p.stderr.String()
+	if err := os.WriteFile(filepath.Join(*failedLogs, name), []byte(text), 0o600); err != nil {
+		p.t.Log(err)
+	}
 }
 
 func tail(s string) string { return s[max(0, len(s)-4000):] }
