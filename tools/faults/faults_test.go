@@ -21,7 +21,7 @@ import (
 
 var (
 	full = flag.Bool("full", false, "plant the faults (minutes)")
-	only = flag.String("only", "", "plant only the faults of tests whose name contains this")
+	only = flag.String("only", "", "plant only the faults of tests whose name matches this regular expression")
 )
 
 const root = "../.."
@@ -94,8 +94,9 @@ func TestFaultsTurnTestsRed(t *testing.T) {
 	}
 	tree := filepath.Join(t.TempDir(), "tree")
 	copyTree(t, tree)
+	chosen := regexp.MustCompile(*only)
 	for _, f := range faults(t) {
-		if !strings.Contains(f.Test, *only) {
+		if !chosen.MatchString(f.Test) {
 			continue
 		}
 		t.Run(f.Test, func(t *testing.T) {
