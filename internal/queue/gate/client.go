@@ -111,7 +111,7 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 
 	for !c.gate.hands.ended(key) {
 		if err := c.giveBack(ctx, key); err != nil {
-			c.gate.hands.repeated(key) // still, for the next attempt
+			c.gate.hands.markPulledAgain(key) // still, for the next attempt
 			cmd.SetErr(err)
 			return cmd
 		}

@@ -25,9 +25,9 @@ func (h *hands) take(task string) {
 	h.tasks[task] = &hand{}
 }
 
-// repeated reports whether asynq has a task, which was just pulled, in hand already. The task goes
-// back to its queue with that one's ending.
-func (h *hands) repeated(task string) bool {
+// markPulledAgain marks a task that was pulled while asynq has it in hand, so that it goes back to its
+// queue when its handler has ended. It returns false if asynq does not have the task in hand.
+func (h *hands) markPulledAgain(task string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held, ok := h.tasks[task]

@@ -150,7 +150,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 // unheld returns the tasks just pulled that asynq does not have in hand. The others go back to the
 // queue when they end.
 func (g *Gate) unheld(q *queue, tasks []pulled) []pulled {
-	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.repeated(q.keys.task + task.id) })
+	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.markPulledAgain(q.keys.task + task.id) })
 	g.config.Permits.Cancel(q.name, len(tasks)-len(rest))
 	return rest
 }
