@@ -175,6 +175,7 @@ func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntC
 // which they are sent.
 type endings struct {
 	redis redis.UniversalClient
+	pause time.Duration // endPause; tests set others
 
 	mu      sync.RWMutex             // guards all below
 	guarded map[string]*redis.Script // by the hash of asynq's script
@@ -223,7 +224,7 @@ func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if b = e.batches[which]; b == nil {
-		b = batch.New(batch.Config{Most: endAtOnce, Pause: endPause, Enough: endEnough}, func(tasks []batch.Call) ([]any, error) {
+		b = batch.New(batch.Config{Most: endAtOnce, Pause: e.pause, Enough: endEnough}, func(tasks []batch.Call) ([]any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
 			return batch.Run(ctx, e.redis, which.script, tasks)

@@ -74,7 +74,7 @@ const (
 	endEnough = 8
 )
 
-// tests have more patience
+// Tests have more patience.
 var (
 	// A task pulled longer ago is returned instead of handed over. Its lease is not renewed, and
 	// after twice that time a suspended worker counts as dead.
@@ -147,9 +147,14 @@ func New(client redis.UniversalClient, config Config) *Gate {
 		config.Batch = MaxBatch
 	}
 	return &Gate{
-		redis:   client,
-		config:  config,
-		endings: endings{redis: client, guarded: map[string]*redis.Script{}, batches: map[alike]*batch.Batcher[batch.Call, any]{}},
+		redis:  client,
+		config: config,
+		endings: endings{
+			redis:   client,
+			pause:   endPause,
+			guarded: map[string]*redis.Script{},
+			batches: map[alike]*batch.Batcher[batch.Call, any]{},
+		},
 		hands:   hands{tasks: map[string]*hand{}},
 		maxWait: maxWait, fallback: fallback,
 		changed: make(chan struct{}),

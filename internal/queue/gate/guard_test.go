@@ -237,6 +237,7 @@ func TestEndingsTogether(t *testing.T) {
 					return nil
 				}, workerOptions{})
 				held.Wait()
+				w.gate.endings.pause = time.Second // on a slow machine, too, ends come together
 				k := keysOf(queueName)
 				f.redis.LRem(t.Context(), k.active, 0, "t5")
 				f.redis.HSet(t.Context(), k.task+"t6", "owner", "another")
@@ -264,7 +265,7 @@ func TestEndingsTogether(t *testing.T) {
 				if ttl := f.redis.TTL(t.Context(), "asynq:{"+queueName+"}:processed:"+time.Now().UTC().Format("2006-01-02")).Val(); ttl < 24*time.Hour {
 					t.Errorf("the day's count expires in %s", ttl)
 				}
-				if n := sent.Load(); n >= tasks-1 {
+				if n := sent.Load(); n > tasks/2 {
 					t.Errorf("%d scripts ended %d tasks", n, tasks)
 				}
 			})

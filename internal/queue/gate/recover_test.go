@@ -123,30 +123,41 @@ func TestRecoverWithoutOwner(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
 		ctx, k := t.Context(), keysOf(queueName)
-		f.push(5)
-		for range 5 { // as bare asynq pulls
-			id := f.redis.RPopLPush(ctx, k.pending, k.active).Val()
-			f.redis.HSet(ctx, k.task+id, "state", "active")
-		}
 		lease := func(id string, end time.Duration) {
+			t.Helper()
 			if err := f.redis.ZAdd(ctx, k.lease, redis.Z{Member: id, Score: float64(time.Now().Add(end).Unix())}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		lease("t1", 20*time.Second)
-		lease("t2", -time.Second)
-		lease("t3", -orphanedAfter-2*time.Second)
-		// t4 has none
-		lease("t5", -time.Hour)
-		f.redis.Del(ctx, k.task+"t5")
-
 		never := func(context.Context, []string) (map[string]bool, error) {
 			return nil, errors.New("there are no owners to ask about")
 		}
-		got, err := recoverIDs(ctx, f.redis, queueName, never)
-		if err != nil {
-			t.Fatal(err)
-		}
+
+		var got []string
+		f.eventually("tasks recovered before t2 counts as abandoned", func() bool {
+			if err := f.redis.FlushDB(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			f.push(5)
+			for range 5 { // as bare asynq pulls
+				id := f.redis.RPopLPush(ctx, k.pending, k.active).Val()
+				f.redis.HSet(ctx, k.task+id, "state", "active")
+			}
+
+			began := time.Now()
+			lease("t1", 20*time.Second)
+			lease("t2", -orphanedAfter/2)
+			lease("t3", -orphanedAfter-2*time.Second)
+			// t4 has none
+			lease("t5", -time.Hour)
+			f.redis.Del(ctx, k.task+"t5")
+
+			var err error
+			if got, err = recoverIDs(ctx, f.redis, queueName, never); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began) < orphanedAfter/2-time.Second
+		})
 		if diff := cmp.Diff([]string{"t3", "t4"}, got); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)
 		}
