@@ -46,6 +46,7 @@ type Accounts struct {
 	tries  *guesses
 	// compare is bcrypt's comparison.
 	compare func(hash, password []byte) error
+	now     func() time.Time // by which failed logins delay the next
 
 	mu     sync.Mutex // guards all below
 	looked time.Time
@@ -76,8 +77,15 @@ var errCrowded = errors.New("too many logins at once")
 // `htpasswd -B` makes them. A viewer may only read; an operator, the default role, may do what
 // Config.Actions allow. Empty lines and those that begin with # are ignored.
 func OpenAccounts(path string) (*Accounts, error) {
-	a := &Accounts{path: path, checks: make(chan struct{}, mostChecks), queue: make(chan struct{}, mostChecks+mostWaiting),
-		tries: &guesses{of: map[guess]failures{}}, compare: bcrypt.CompareHashAndPassword, known: map[[sha256.Size]byte]time.Time{}}
+	a := &Accounts{
+		path:    path,
+		checks:  make(chan struct{}, mostChecks),
+		queue:   make(chan struct{}, mostChecks+mostWaiting),
+		tries:   &guesses{of: map[guess]failures{}},
+		compare: bcrypt.CompareHashAndPassword,
+		now:     time.Now,
+		known:   map[[sha256.Size]byte]time.Time{},
+	}
 	_, _ = rand.Read(a.secret[:]) // never fails
 	a.look(time.Now())
 	return a, a.err
@@ -172,7 +180,7 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 	if real && a.knows(key) {
 		return of, true, nil
 	}
-	if wait := a.tries.wait(address, name, time.Now()); wait > 0 {
+	if wait := a.tries.wait(address, name, a.now()); wait > 0 {
 		return of, false, &delayed{wait}
 	}
 
@@ -190,13 +198,13 @@ func (a *Accounts) right(ctx context.Context, address, name, password string) (o
 		return of, false, ctx.Err()
 	}
 
-	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // other logins have failed meanwhile
+	if wait := a.tries.wait(address, name, a.now()); wait > 0 { // other logins have failed meanwhile
 		return of, false, &delayed{wait}
 	}
 
 	if a.compare(of.hash, []byte(password)) != nil || !real {
 		a.takeAsLong(of.hash, password)
-		a.tries.failed(address, name, time.Now())
+		a.tries.failed(address, name, a.now())
 		return of, false, nil
 	}
 
