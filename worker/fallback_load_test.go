@@ -72,28 +72,32 @@ func perSecond(n int64) ratelimit.Limit {
 func TestTwiceTheAllowedRateUsesThePrimary(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	const allowed = 100
-	s := simulate(t, map[string]simulator.Model{
-		gpt: {
-			Limits:    simulator.Limits{Requests: simulator.Rates{{N: allowed, Window: time.Second}}},
-			Behaviour: &simulator.Behaviour{Latency: simulator.Span{Min: 50 * time.Millisecond, Max: 150 * time.Millisecond}},
-		},
-		gemini: {Behaviour: &simulator.Behaviour{}},
+	testrun.Eventually(t, "more calls are sent than are allowed", func() bool {
+		const allowed = 100
+		s := simulate(t, map[string]simulator.Model{
+			gpt: {
+				Limits: simulator.Limits{Requests: simulator.Rates{{N: allowed, Window: time.Second}}},
+				Behaviour: &simulator.Behaviour{
+					Latency: simulator.Span{Min: 50 * time.Millisecond, Max: 150 * time.Millisecond},
+				},
+			},
+			gemini: {Behaviour: &simulator.Behaviour{}},
+		})
+		primaries, waits, _ := s.underLoad(sized(2000), func(settings *record.Settings, f *record.Fallback) {
+			settings.Limits = []ratelimit.Limit{perSecond(2 * allowed)}
+			f.After429 = time.Second // for a minute
+			f.MaxWait = 5 * time.Second
+		})
+
+		if primaries < s.runs*95/100 {
+			t.Errorf("%d of %d runs were answered by the primary, want 95 %%", primaries, s.runs)
+		}
+		refused := s.server.Stats().Models[gpt].Rejected > 0 // not if the machine is too slow
+		if refused && waits == 0 {
+			t.Error("the provider refused calls, and no run waited")
+		}
+		return refused
 	})
-	primaries, waits, _ := s.underLoad(sized(2000), func(settings *record.Settings, f *record.Fallback) {
-		settings.Limits = []ratelimit.Limit{perSecond(2 * allowed)}
-		f.After429 = time.Second // for a minute
-		f.MaxWait = 5 * time.Second
-	})
-	if primaries < s.runs*95/100 {
-		t.Errorf("%d of %d runs were answered by the primary, want 95 %%", primaries, s.runs)
-	}
-	if waits == 0 && s.server.Stats().Models[gpt].Rejected == 0 {
-		t.Skip("the machine is too slow to send more calls than are allowed")
-	}
-	if waits == 0 {
-		t.Error("no run waited: the provider refused nothing")
-	}
 }
 
 // A line of many runs before a fast limit is no reason to fall back, although most runs
