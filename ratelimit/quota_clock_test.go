@@ -165,7 +165,10 @@ func quotaAfterAFlush(t testing.TB, connect func() *redis.Client, told int64, kn
 			mustRelease(t, admitted)
 		}
 	}
-	time.Sleep(lease)
+	testrun.Eventually(t, "the grace period is over", func() bool {
+		memory, grace, err := tools(client).Memory(t.Context())
+		return err == nil && memory != "" && grace <= 0
+	})
 	err := tools(client).Reseed(t.Context(), "store", "", func(Scope, time.Time, time.Time, []string) (int64, bool, error) { return told, knows, nil })
 	if err != nil {
 		t.Fatal(err)

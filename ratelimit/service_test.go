@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,47 +114,61 @@ func TestLimitsOfAServiceEndWithIt(t *testing.T) {
 // A Redis that is flushed admits no call beyond a service's limits, and knows them again.
 func TestServiceOutlivesAFlush(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
-		client := connect()
-		l, _ := started(t, connect(), "s", inFlight(Scope{}, 1))
-		held, err := l.Acquire(t.Context(), Request{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A process that stands still for longer than its lease loses it, and the slot is free.
-		stalled := func() bool { return !exact(t) && held.Check() != nil }
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		second := make(chan *Lease, 1)
-		go func() {
-			lease, _ := l.Acquire(t.Context(), Request{})
-			second <- lease
-		}()
-		testrun.Eventually(t, "the limit is in force again", func() bool {
-			return len(pinned(t, client, "s")) == 1 || stalled()
+		attempt := 0
+		testrun.Eventually(t, "a flush outlived by the lease of a call", func() bool {
+			attempt++
+			return serviceOutlivesAFlush(t, connect, fmt.Sprint("s", attempt))
 		})
-		testrun.Eventually(t, "no call is unknown any more", func() bool {
-			grace, err := NewAdmin(client, Config{Namespace: "service/s"}).Grace(t.Context())
-			return err == nil && grace <= 0
-		})
-		select {
-		case lease := <-second:
-			if stalled() {
-				return
-			}
-			t.Fatalf("a second call was admitted beside the first one: %v", lease)
-		case <-time.After(shortLease):
-		}
-		if stalled() {
-			return
-		}
-		mustRelease(t, held)
-		if lease := <-second; lease == nil {
-			t.Error("the second call was not admitted after the first one")
-		} else {
-			mustRelease(t, lease)
-		}
 	})
+}
+
+// serviceOutlivesAFlush flushes Redis while a call of a service is in flight. It returns false if the process stood
+// still for longer than its lease, so that the call's slot was free.
+func serviceOutlivesAFlush(t testing.TB, connect func() *redis.Client, name string) bool {
+	client := connect()
+	l, stop := started(t, connect(), name, inFlight(Scope{}, 1))
+	defer stop()
+	held, err := l.Acquire(t.Context(), Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stalled := func() bool { return !exact(t) && held.Check() != nil }
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := make(chan *Lease, 1)
+	go func() {
+		lease, _ := l.Acquire(t.Context(), Request{})
+		second <- lease
+	}()
+	testrun.Eventually(t, "the limit is in force again", func() bool {
+		return len(pinned(t, client, name)) == 1 || stalled()
+	})
+	testrun.Eventually(t, "no call is unknown any more", func() bool {
+		grace, err := NewAdmin(client, Config{Namespace: "service/" + name}).Grace(t.Context())
+		return err == nil && grace <= 0
+	})
+
+	select {
+	case lease := <-second:
+		if stalled() {
+			return false
+		}
+		t.Fatalf("a second call was admitted beside the first one: %v", lease)
+	case <-time.After(shortLease):
+	}
+	if stalled() {
+		return false
+	}
+
+	mustRelease(t, held)
+	if lease := <-second; lease == nil {
+		t.Error("the second call was not admitted after the first one")
+	} else {
+		mustRelease(t, lease)
+	}
+	return true
 }
 
 // What cannot be a service is refused at once.
