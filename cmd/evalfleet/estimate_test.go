@@ -35,15 +35,18 @@ func estimated(t *testing.T, args ...string) estimate.Estimate {
 func TestEstimateIsWhatARunTakes(t *testing.T) {
 	t.Parallel()
 	const answer = 2000 // tokens
-	documents, latency := sizedFleet(6, 13), sizedFleet(50*time.Millisecond, 500*time.Millisecond)
+	documents, latency := sizedFleet(5, 13), sizedFleet(50*time.Millisecond, 500*time.Millisecond)
+	// At the small size a call may arrive 2 s after it was granted, on a slow machine.
+	window, jitter := sizedFleet(4, 2), sizedFleet(2*time.Second, 400*time.Millisecond)
+	tokens := fmt.Sprintf("{max_concurrency: 50, tokens_per_minute: %d, window: sliding:%ds, jitter: %s}",
+		40_000*60/window, window, jitter)
 	for _, test := range []struct {
 		name, limits, binds string
 		enforced            string // tokens
 	}{
 		{"concurrency", "{max_concurrency: 8}", "concurrency.per_provider.local.max_concurrency", ""},
 		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", "concurrency.per_provider.local.rate_limit", ""},
-		{"tokens", "{max_concurrency: 50, tokens_per_minute: 1200000, window: sliding:2s, jitter: 400ms}",
-			"concurrency.per_provider.local.tokens_per_minute", "40000/2s"},
+		{"tokens", tokens, "concurrency.per_provider.local.tokens_per_minute", fmt.Sprintf("40000/%ds", window)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,10 +85,10 @@ providers: {local: {base_url: "%s/v1"}}
 				t.Fatalf("run ended with %d", code)
 			}
 			stats := server.Stats().All
-			if calls := stats.Arrived - stats.Rejected; calls != int64(made.Total.Calls) {
-				t.Errorf("%d calls were estimated and %d made", made.Total.Calls, calls)
+			if stats.Arrived != int64(made.Total.Calls) {
+				t.Errorf("%d calls were estimated and %d made", made.Total.Calls, stats.Arrived)
 			}
-			if *fullFleet && stats.Rejected != 0 { // on a slow machine a call arrives late, in another window
+			if stats.Rejected != 0 {
 				t.Errorf("%d calls were rejected: %v", stats.Rejected, stats.RejectedBy)
 			}
 

@@ -172,11 +172,11 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 				}
 				// The task may have ended between its state and its owner.
 				task := r.Waits.Task
-				if task.Worker == "" || !task.Alive {
+				if task.Worker == "" {
 					return 0
 				}
-				if task.Since.Before(before) || task.Since.After(time.Now()) {
-					t.Errorf("a run in flight: %+v; want it taken since %s", task, before)
+				if !task.Alive || task.Since.Before(before) || task.Since.After(time.Now()) {
+					t.Errorf("a run in flight: %+v; want it with a living worker, taken since %s", task, before)
 				}
 				return 1
 			}

@@ -83,8 +83,8 @@ func TestInterruptedRunLeavesAManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	dir := tree(t, runFiles("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", server.URL+"/v1"),
-		"eval.yaml", `provider: simulator
+	settings := fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", server.URL+"/v1")
+	dir := tree(t, runFiles("fleet.yaml", settings+calm, "eval.yaml", `provider: simulator
 grounding: off
 reasoning: off
 concurrency: {max_concurrency: 1}
@@ -94,11 +94,16 @@ runs:
 - {id: waits, model: hung, file_a: b.md, file_b: b.md}
 `))
 
-	p := launch(t, dir, "run", "eval.yaml", "--config", "fleet.yaml", "--out-dir", "out", "--grace", "1s")
+	p := launch(t, dir, "run", "eval.yaml", "--config", "fleet.yaml", "--out-dir", "out")
 	testrun.EventuallyGot(t, "the second run is being asked", func() (string, bool) {
 		got := server.Stats().All.Arrived
 		_, err := os.Stat(filepath.Join(dir, "answers/one.md"))
 		return fmt.Sprintf("%d requests, %v", got, err), got == 2 && err == nil
+	})
+	p.signal(syscall.SIGINT)
+	testrun.EventuallyGot(t, "it waits for its call", func() (string, bool) {
+		said := p.stderr.String()
+		return said, strings.Contains(said, "press Ctrl-C again")
 	})
 	p.signal(syscall.SIGINT)
 	if code := p.wait(); code != int(exitInterrupted) {

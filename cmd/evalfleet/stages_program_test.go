@@ -49,8 +49,8 @@ concurrency: {lease: 20s}
 	if got := end.Models[judge]; got.Arrived != runs || got.Answered != runs {
 		t.Errorf("%s was asked %d times and answered %d, want %d: the search is paid for once", judge, got.Arrived, got.Answered, runs)
 	}
-	if got := end.Models[writer]; got.Answered != runs {
-		t.Errorf("%s answered %d times, want %d", writer, got.Answered, runs)
+	if got := end.Models[writer]; got.Arrived != runs || got.Answered != runs { // those of the dead worker never arrived
+		t.Errorf("%s was asked %d times and answered %d, want %d", writer, got.Arrived, got.Answered, runs)
 	}
 	f.wantRowsOnce()
 	if diff := cmp.Diff(map[string]int{"grounded": runs, "json": runs}, f.answeredStages()); diff != "" {

@@ -52,7 +52,7 @@ func (f *testFleet) muted(args ...string) (p *program, read *os.File) {
 }
 
 // A worker and a collecting command whose standard error is a full pipe that is not read work as
-// any other, and say how much of their log is missing when it is read.
+// any other, end when they are told to, and say how much of their log is missing when it is read.
 func TestStuckStandardErrorDelaysNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t, "--latency", "10ms")
@@ -66,6 +66,16 @@ func TestStuckStandardErrorDelaysNothing(t *testing.T) {
 	f.wantRowsOnce()
 	if s := f.stats(); s.All.Answered != f.runs {
 		t.Errorf("%d calls answered for %d runs", s.All.Answered, f.runs)
+	}
+
+	idle, _ := f.stuckPipe("worker", "--config", "fleet.yaml")
+	client := f.redis.Client()
+	testrun.Eventually(t, "a second worker is there", func() bool {
+		return client.ZCard(t.Context(), "{ef}:alive").Val() == 2
+	})
+	idle.signal(syscall.SIGTERM)
+	if code := idle.wait(); code != 0 {
+		t.Errorf("a worker whose log is not read ended with %d after SIGTERM", code)
 	}
 
 	said := &lockedBuffer{}

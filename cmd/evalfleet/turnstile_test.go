@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // turnstile is a proxy before a provider that lets through as many calls as a
@@ -18,6 +20,7 @@ import (
 type turnstile struct {
 	*httptest.Server
 	passes chan struct{}
+	came   atomic.Int64
 	held   atomic.Int64 // calls that wait here
 	left   atomic.Int64 // calls whose callers left while they waited here
 	open   func()       // lets every call through from now on
@@ -40,6 +43,7 @@ func newTurnstile(t *testing.T, provider string) *turnstile {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.came.Add(1)
 		s.held.Add(1)
 		select {
 		case <-s.passes:
@@ -55,6 +59,13 @@ func newTurnstile(t *testing.T, provider string) *turnstile {
 		s.Close()
 	})
 	return s
+}
+
+// await waits until n calls have come, or ctx ends.
+func (s *turnstile) await(ctx context.Context, n int64) {
+	for s.came.Load() < n && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // allow lets n more calls through.
