@@ -225,7 +225,7 @@ type chaos struct {
 
 	begun    map[string]int      // faults by kind
 	stuck    time.Duration       // without progress, after which the fleet is given up
-	patience time.Duration       // without a change of what is left in Redis at the end
+	patience time.Duration       // how long what is left in Redis at the end may stay the same
 	broken   map[string][]string // what the judge found, by invariant
 
 	sabotage func(*chaos) // of TestChaosJudge, when every evaluation has ended

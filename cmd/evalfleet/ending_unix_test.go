@@ -60,7 +60,7 @@ func newReceiver(t *testing.T) *receiver {
 		switch r.tries[id]++; r.tries[id] {
 		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case 2: // later ones follow an answer that was late
+		case 2: // a third try follows an answer that came too late
 			r.events = append(r.events, e)
 		}
 	}))

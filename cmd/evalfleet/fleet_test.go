@@ -98,8 +98,8 @@ func (f *testFleet) writeCalm(text string) {
 	}
 }
 
-// trustRedis says that Redis has forgotten no call. Otherwise no call would start until
-// Redis is up for one lease.
+// trustRedis tells the limiter that Redis has forgotten no call. Without it, no call starts
+// until Redis has been up for as long as a lease lasts.
 func (f *testFleet) trustRedis() {
 	f.t.Helper()
 	limits := ratelimit.NewAdmin(f.redis.Client(), ratelimit.Config{})

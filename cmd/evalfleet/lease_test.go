@@ -63,7 +63,7 @@ func TestWorkerRefusesALeaseThatIsTooShort(t *testing.T) {
 	client := server.Client()
 
 	var p *program
-	for refused := false; !refused; { // while Redis does not answer at all, a worker starts
+	for refused := false; !refused; { // a worker starts if Redis is too slow for it to measure the way
 		p = launch(t, dir, "worker", "--redis", url, "--config", "fleet.yaml")
 		testrun.Eventually(t, "the worker is refused or starts", func() bool {
 			select {

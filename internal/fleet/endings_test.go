@@ -33,7 +33,7 @@ func TestEarlyEndIsToldOnce(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if at := event.At.UnixNano(); !seen[at] { // each call of tell has its own time; it may try twice
+		if at := event.At.UnixNano(); !seen[at] { // a receiver that is slow is sent the same event again
 			seen[at] = true
 			told <- event
 		}

@@ -174,7 +174,7 @@ func ask(t *testing.T, s Settings, namespace string) (unwise []string, err error
 	}
 	client := a.Open(namespace, 0)
 	defer client.Close()
-	if strings.HasSuffix(t.Name(), "/TLS_where_there_is_none") { // which waits for all of the time
+	if strings.HasSuffix(t.Name(), "/TLS_where_there_is_none") { // it waits until the time is up
 		return Examine(t.Context(), client, namespace, Controller)
 	}
 	return examine(t.Context(), client, namespace, Controller, 2*time.Minute)
