@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ var (
 	chaosSeeds = flag.Int("chaos-seeds", 0, "run TestChaos with N seeds")
 	chaosFirst = flag.Uint64("chaos-first", 1, "with -chaos-seeds: run TestChaos with N seeds from this one on")
 	chaosSeed  = flag.Uint64("chaos-seed", 0, "run TestChaos with this seed alone, to replay a schedule that failed")
-	chaosOnly  = flag.String("chaos-only", "", "strike TestChaos only with faults whose names contain this")
+	chaosOnly  = flag.String("chaos-only", "", "strike TestChaos only with faults whose names match this regular expression")
 )
 
 const (
@@ -164,7 +165,8 @@ type step struct {
 }
 
 func drawSchedule(random *rand.Rand) (steps []step) {
-	kinds := slices.DeleteFunc(slices.Clone(chaosFaultKinds), func(f chaosFault) bool { return !strings.Contains(f.name, *chaosOnly) })
+	chosen := regexp.MustCompile(*chaosOnly)
+	kinds := slices.DeleteFunc(slices.Clone(chaosFaultKinds), func(f chaosFault) bool { return !chosen.MatchString(f.name) })
 	for range chaosFaults {
 		steps = append(steps, step{
 			after:  random.IntN(chaosApart),
