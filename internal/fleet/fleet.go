@@ -150,7 +150,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 var ErrForeignStore = errors.New("its results store is not allowed here")
 
 // Stores lists the results stores that evaluations in Redis may name, in the form of
-// folder.SavedURL.
+// outdir.SavedURL.
 type Stores []string
 
 // Of returns the results store that an evaluation's record names; empty: none. The error is

@@ -143,7 +143,7 @@ func (f *Connection) inTurn(ctx context.Context, of record.Evaluation, do func()
 	}
 }
 
-// free returns folder.ErrInUse if another process uses an output folder.
+// free returns outdir.ErrInUse if another process uses an output folder.
 func free(dir string) error {
 	out, err := outdir.Open(dir)
 	if err != nil {

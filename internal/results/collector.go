@@ -110,9 +110,9 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 
 // Follow claims the evaluation for the results store and collects until done reports true and
 // nothing is left, then returns nil. If ctx ends first, it returns its error. done may be nil
-// (never); it is called a few times per second. While Redis is unreachable, or the results store is
-// locked, or full with Options.WaitForRoom, Follow logs it once and waits. It returns any other
-// error, including done's.
+// (never); it is called a few times per second. While Redis is unreachable or refuses commands for
+// now, or the results store is locked, or full with Options.WaitForRoom, Follow logs it once and
+// waits. It returns any other error, including done's.
 func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
 	spell := outage.Spell{
 		Log:   c.options.Log.With().Str("evaluation", string(c.id)).Logger(),

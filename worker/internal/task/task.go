@@ -104,6 +104,8 @@ func whyOf(err error) (why string, delay time.Duration) {
 		return cmp.Or(back.Why, "interrupted"), back.Delay
 	case errors.Is(err, asynq.RevokeTask):
 		return "dropped", 0
+	case err != nil:
+		return "archived", 0
 	}
 	return "recorded before", 0
 }
