@@ -107,7 +107,7 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 	}
 	e.Judges = []eval.Judge{{Name: provider + ":m", Provider: provider, Model: "m"}}
 	e.Normalize()
-	s := enqueue.Submission{Evaluation: e, Texts: texts, SinkURL: sink}
+	s := enqueue.Submission{Evaluation: e, Texts: texts, ResultsURL: sink}
 	if ended > 0 {
 		s.Recorded = func(yield func(enqueue.Recorded, error) bool) {
 			for i := 0; i < documents*(documents-1); i += ended {
@@ -141,7 +141,7 @@ func (f *fleet) fill(id eval.ID) {
 	if err != nil {
 		f.b.Fatal(err)
 	}
-	sink, err := results.Open(ctx, r.SinkURL)
+	sink, err := results.Open(ctx, r.ResultsURL)
 	if err != nil {
 		f.b.Fatal(err)
 	}
@@ -215,11 +215,11 @@ func (f *fleet) start(args ...string) *exec.Cmd {
 // startController starts a controller that may open the results stores of all submissions.
 func (f *fleet) startController(metrics string) *exec.Cmd {
 	f.b.Helper()
-	return f.start(append([]string{"controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", metrics}, f.allowSinks()...)...)
+	return f.start(append([]string{"controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", metrics}, f.allowStores()...)...)
 }
 
-// allowSinks are flags that let a command open the results stores of all submissions.
-func (f *fleet) allowSinks() (flags []string) {
+// allowStores are flags that let a command open the results stores of all submissions.
+func (f *fleet) allowStores() (flags []string) {
 	for _, sink := range f.sinks {
 		flags = append(flags, "--allow-sink", sink)
 	}
@@ -243,7 +243,7 @@ const start = "start"
 func (f *fleet) command(name string, args ...string) (out []byte) {
 	f.b.Helper()
 	if name != start {
-		args = append(args, f.allowSinks()...)
+		args = append(args, f.allowStores()...)
 	}
 	process := exec.Command(f.program, args...)
 	process.Env = append(os.Environ(), "REDIS_URL="+f.redis)
@@ -268,7 +268,7 @@ func (f *fleet) drained() (n int) {
 		f.b.Fatal(err)
 	}
 	for _, id := range ids {
-		if r, err := of.Evaluation(f.b.Context(), id); err == nil && r.Sink != "" {
+		if r, err := of.Evaluation(f.b.Context(), id); err == nil && r.ResultsID != "" {
 			n++
 		}
 	}

@@ -28,10 +28,10 @@ type Submission struct {
 	Evaluation *eval.Evaluation  // normalised
 	Texts      map[string]string // of documents and votes, by hash
 	Settings   record.Settings
-	SinkURL    string // where its results belong; empty: the process that drains chooses
-	// Sink is the id of the results store that has runs of the evaluation: no other may drain what
+	ResultsURL string // where its results belong; empty: the process that drains chooses
+	// ResultsID is the id of the results store that has runs of the evaluation: no other may drain what
 	// a submission creates. Empty: the first one that drains it.
-	Sink string
+	ResultsID string
 	// Recorded yields the runs that the evaluation's results store has, for a Redis that does not
 	// know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
@@ -98,7 +98,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 
-	r.Created, r.SinkURL, r.Sink = time.Now(), s.SinkURL, s.Sink
+	r.Created, r.ResultsURL, r.ResultsID = time.Now(), s.ResultsURL, s.ResultsID
 	restored, err := restore(plans, r.Phases, s.Recorded, s.Retry)
 	if err != nil {
 		return Receipt{}, err

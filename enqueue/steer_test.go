@@ -28,9 +28,9 @@ func recorded(runs ...Recorded) iter.Seq2[Recorded, error] {
 	}
 }
 
-// sinkOf6 is what the results store of a submission of three documents has: two runs
+// storedOf6 is what the results store of a submission of three documents has: two runs
 // succeeded, one failed, and another for the last time that it can.
-func sinkOf6() iter.Seq2[Recorded, error] {
+func storedOf6() iter.Seq2[Recorded, error] {
 	return recorded(
 		Recorded{Index: 0, State: eval.StateSucceeded},
 		Recorded{Index: 1, State: eval.StateFailed, Generation: 3},
@@ -79,7 +79,7 @@ func TestRetryPushesFailedRunsOfTheNextGeneration(t *testing.T) {
 			b := setup(t)
 			s := submission("retried", 3) // 6 runs
 			s.Settings.Limits = []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 4}}
-			s.Recorded = sinkOf6()
+			s.Recorded = storedOf6()
 			id := s.Evaluation.ID()
 			tt.retry(b, s)
 			if len(b.limits.of[string(id)]) != 1 {

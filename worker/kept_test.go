@@ -113,9 +113,9 @@ func TestFullRedisCostsNoCall(t *testing.T) {
 	}
 }
 
-// TestKeptUntilInASink: an outcome is kept until the stream shows that a results store has it,
+// TestKeptUntilStored: an outcome is kept until the stream shows that a results store has it,
 // even if the record is made again.
-func TestKeptUntilInASink(t *testing.T) {
+func TestKeptUntilStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
 	b.submit(3)

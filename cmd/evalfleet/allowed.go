@@ -10,9 +10,9 @@ import (
 
 const allowSinkFlag = "allow-sink"
 
-// allowedSinks returns the results stores that evaluations in Redis may use: those of --sink, --allow-sink and
+// allowedStores returns the results stores that evaluations in Redis may use: those of --sink, --allow-sink and
 // --config, of EVALFLEET_SINK, and of earlier submissions of this user.
-func (p *process) allowedSinks(c *cli.Context) (fleet.Stores, error) {
+func (p *process) allowedStores(c *cli.Context) (fleet.Stores, error) {
 	named := c.StringSlice(allowSinkFlag)
 	if fromEnvironment, ok := p.env("EVALFLEET_SINK"); ok {
 		named = append(named, fromEnvironment)

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestAnswersAreFoundInTheSink: by the simulator's count, an evaluation of another
+// TestAnswersAreFoundInTheStore: by the simulator's count, an evaluation of another
 // name that asks the same makes no call in a run with the same results store, and none by
 // workers that are told of the results store; failed runs are asked again.
-func TestAnswersAreFoundInTheSink(t *testing.T) {
+func TestAnswersAreFoundInTheStore(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)
 	f.configure(f.provider, calm)
@@ -67,7 +67,7 @@ retry: {max_attempts: 1}
 
 	f.workers = append(f.workers, launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", "off", "--cache", "sqlite:shared.db"))
 	f.do(exitOK, "enqueue", write("fourth", "simulator:careful"), "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out-fourth")
-	wantCalls("the same by a worker that knows the sink", 0)
+	wantCalls("the same by a worker that knows the results store", 0)
 	if shown := f.do(exitOK, "show", "0.0", "out-fourth").stdout.String(); !strings.Contains(shown, "not made: an identical call was answered before") {
 		t.Errorf("show says\n%s", shown)
 	}

@@ -23,7 +23,7 @@ import (
 
 // listedRuns is a results store at path with one listed run for each id, all over the
 // same two files; the last has failed, the one before was cut off.
-func listedRuns(t *testing.T, path string, outs map[string]string, ids ...string) (results.Sink, eval.ID) {
+func listedRuns(t *testing.T, path string, outs map[string]string, ids ...string) (results.Store, eval.ID) {
 	t.Helper()
 	texts := map[string]string{}
 	runs := &eval.Runs{Models: []eval.Judge{{Name: "p:m", Provider: "p", Model: "m", Overrides: map[string]any{"reasoning_effort": "low"}}}}
@@ -37,13 +37,13 @@ func listedRuns(t *testing.T, path string, outs map[string]string, ids ...string
 	}
 	e := &eval.Evaluation{Name: "letters", Items: []eval.Item{{}}, Runs: runs, JSON: eval.JSONFalse, Grounding: eval.Required, Reasoning: eval.Off}
 	e.Normalize()
-	sink, err := results.Open(t.Context(), path)
+	db, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sink.Close() })
+	t.Cleanup(func() { _ = db.Close() })
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	err = sink.PutEvaluation(t.Context(), results.Evaluation{
+	err = db.PutEvaluation(t.Context(), results.Evaluation{
 		ID: e.ID(), Plan: e, Created: at, Settings: record.Settings{Priority: 1, Outs: outs}, Phases: []record.Phase{{Kind: eval.KindRuns, Runs: len(ids)}},
 	}, maps.All(texts))
 	if err != nil {
@@ -71,10 +71,10 @@ func listedRuns(t *testing.T, path string, outs map[string]string, ids ...string
 		}
 		entries = append(entries, record.Entry{Run: run, Calls: []record.Call{call}})
 	}
-	if err := sink.Append(t.Context(), e.ID(), entries); err != nil {
+	if err := db.Append(t.Context(), e.ID(), entries); err != nil {
 		t.Fatal(err)
 	}
-	return sink, e.ID()
+	return db, e.ID()
 }
 
 // Of listed runs alone, stdout has the paths of their answers and nothing else; each
@@ -83,11 +83,11 @@ func TestConcludeListedRuns(t *testing.T) {
 	t.Parallel()
 	ids := []string{"r1", "../up", "a/b", "A_B", "a_b", "cut", "fails"}
 	outs := map[string]string{"r1": "out/<run_id>.md", "a/b": "out/1.md", "A_B": "out/2.md", "a_b": "out/3.md"}
-	sink, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, ids...)
+	db, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, ids...)
 	dir, working := t.TempDir(), t.TempDir()
 	var stdout, stderr bytes.Buffer
 	err := conclude(t.Context(), conclusion{
-		reader: sink, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnAny, again: "again", stdout: &stdout, console: &stderr,
+		reader: db, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnAny, again: "again", stdout: &stdout, console: &stderr,
 	})
 	if codeOf(err) != exitRunsFailed {
 		t.Errorf("ended with code %d, %v; want %d", codeOf(err), err, exitRunsFailed)
@@ -150,14 +150,14 @@ func TestConcludeListedRuns(t *testing.T) {
 func TestConcludeSaysWhichAnswerIsNotWritten(t *testing.T) {
 	t.Parallel()
 	outs := map[string]string{"r2": "taken/x.md"}
-	sink, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, "r1", "r2", "r3", "r4")
+	db, id := listedRuns(t, filepath.Join(t.TempDir(), outdir.ResultsFile), nil, "r1", "r2", "r3", "r4")
 	dir, working := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(working, "taken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
 	err := conclude(t.Context(), conclusion{
-		reader: sink, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnNever, again: "evalfleet again", stdout: &stdout, console: &stderr,
+		reader: db, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnNever, again: "evalfleet again", stdout: &stdout, console: &stderr,
 	})
 	if codeOf(err) != exitUsage || !strings.Contains(err.Error(), "run r2") || !strings.Contains(err.Error(), "taken") || !strings.Contains(err.Error(), "evalfleet again") {
 		t.Errorf("ended with code %d, %v; want %d, the run, the path and what to do", codeOf(err), err, exitUsage)

@@ -71,7 +71,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	}
 
 	fleet := []string{"--redis", redis.URL(), "--config", filepath.Join(dir, "fleet.yaml"), "--log-level", "error"}
-	sink := "sqlite:" + filepath.Join(dir, "results.db")
+	url := "sqlite:" + filepath.Join(dir, "results.db")
 	parts, running := errgroup.WithContext(ctx)
 	part := func(stdout io.Writer, args ...string) error {
 		// The user's own settings and keys would lead out of the demo.
@@ -84,12 +84,12 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	}
 	parts.Go(func() error {
 		return part(
-			p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", sink,
+			p.stdout, "controller", "--listen", listen, "--metrics-addr", "off", "--allow-actions", "--allow-sink", url,
 			"--out-dir", filepath.Join(dir, "out"),
 		)
 	})
 	parts.Go(func() error {
-		err := part(io.Discard, "enqueue", filepath.Join(dir, "evaluation.yaml"), "--sink", sink)
+		err := part(io.Discard, "enqueue", filepath.Join(dir, "evaluation.yaml"), "--sink", url)
 		if err == nil {
 			fmt.Fprintln(
 				p.stderr,

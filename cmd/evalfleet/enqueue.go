@@ -73,8 +73,8 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	defer d.Client.Close()
 	d.Dir = outDir(c, submission)
-	d.SinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	if err := p.own.NoteStore(d.SinkURL); err != nil {
+	d.ResultsURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
+	if err := p.own.NoteStore(d.ResultsURL); err != nil {
 		d.Log.Debug().Err(err).Msg("cannot remember the results store; other commands need --" + allowSinkFlag)
 	}
 	if c.Bool(retryFailedFlag) {
@@ -127,17 +127,17 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 // answers.
 func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evaluation, on failOn) (answers []string, err error) {
 	ctx := c.Context
-	sink, err := d.Open(ctx, r)
+	db, err := d.Open(ctx, r)
 	if err != nil {
 		return nil, d.Failure(err)
 	}
-	defer sink.Close()
+	defer db.Close()
 	place := d.Place
 	place.Dir = d.FolderOf(r)
-	err = conclude(ctx, conclusion{reader: sink, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
+	err = conclude(ctx, conclusion{reader: db, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
 			result := built.Result()
-			result.Elsewhere = r.SinkURL == ""
+			result.Elsewhere = r.ResultsURL == ""
 			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
 	return answers, err
@@ -158,7 +158,7 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*f
 		return nil, err
 	}
 
-	allowed, err := p.allowedSinks(c)
+	allowed, err := p.allowedStores(c)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestMessageNamesTheFlagThatHelps(t *testing.T) {
 		{fleet.ErrNoClasses, "--class"},
 		{&fleet.LostError{Dir: "out dir", Err: results.ErrNoEvaluation}, "--out-dir 'out dir'"},
 		{&collect.UnpricedError{Calls: 3}, "--again"},
-		{results.ErrOtherSink, ""},
+		{results.ErrOtherStore, ""},
 	} {
 		got := message(withCode(exitUsage, fmt.Errorf("ev-1: %w", c.err)))
 		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "--") {

@@ -102,16 +102,16 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 	id := s.Evaluation.ID()
 	dir = cmp.Or(dir, outdir.Default(s.Evaluation.Name, id))
 	ctx := c.Context
-	url, _, err := p.sinkIn(c, dir)
+	url, _, err := p.storeIn(c, dir)
 	if err != nil { // nothing is recorded yet
 		return defaultLatency, "by default; --" + latencyFlag, nil
 	}
-	sink, err := results.OpenReadOnly(ctx, url)
+	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		return 0, "", withCode(exitUnreachable, err)
 	}
-	defer func() { err = errors.Join(err, sink.Close()) }()
-	latency, err = sink.MedianLatency(ctx, id)
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	latency, err = reader.MedianLatency(ctx, id)
 	switch {
 	case err != nil:
 		return 0, "", withCode(exitUnreachable, err)

@@ -330,10 +330,10 @@ func (f *testFleet) wantRows(folder string, runs int) (failed int) {
 		f.t.Fatal(err)
 	}
 	if rows != runs || distinct != runs {
-		f.t.Errorf("%d rows of %d runs in the sink; want %d once each", rows, distinct, runs)
+		f.t.Errorf("%d rows of %d runs in the results store; want %d once each", rows, distinct, runs)
 	}
 	if err := db.QueryRowContext(f.t.Context(), `SELECT count(*) FROM pairwise_results`).Scan(&verdicts); err != nil || verdicts != runs-failed {
-		f.t.Errorf("%d verdicts in the sink, %v; want %d", verdicts, err, runs-failed)
+		f.t.Errorf("%d verdicts in the results store, %v; want %d", verdicts, err, runs-failed)
 	}
 	return failed
 }

@@ -36,10 +36,10 @@ func TestReportOnAReceivedFolderWritesNothingElsewhere(t *testing.T) {
 	if err := os.Mkdir(received, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sink, _ := listedRuns(t, filepath.Join(received, outdir.ResultsFile), map[string]string{
+	db, _ := listedRuns(t, filepath.Join(received, outdir.ResultsFile), map[string]string{
 		"a/b": ".git/config", "a_b": "Makefile", "r3": "new.md",
 	}, "a/b", "a_b", "r3", "r4", "fails")
-	if err := sink.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	report := launch(t, dir, "report", "received")
@@ -195,15 +195,15 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 	if err := os.Rename(filepath.Join(out, outdir.ResultsFile), filepath.Join(dir, "mine.db")); err != nil {
 		t.Fatal(err)
 	}
-	for _, sink := range []string{"postgres://ann@" + evil + "/evals", filepath.Join(dir, "mine.db")} {
-		tamper(t, out, func(saved map[string]any) { saved["sink"] = sink })
+	for _, url := range []string{"postgres://ann@" + evil + "/evals", filepath.Join(dir, "mine.db")} {
+		tamper(t, out, func(saved map[string]any) { saved["sink"] = url })
 		for _, command := range []string{"status", "show 0.0", "limits", "report", "resume", "migrate"} {
 			args := append(strings.Fields(command), "out")
 			cmd := exec.Command(must(binary()), args...)
 			cmd.Env = []string{"PGPASSWORD=planted-password"}
 			p := start(t, dir, cmd)
 			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "was not written by one of your runs") {
-				t.Errorf("%s with results in %s ended with %d:\n%s", command, sink, code, p.stderr.String())
+				t.Errorf("%s with results in %s ended with %d:\n%s", command, url, code, p.stderr.String())
 			}
 		}
 	}

@@ -224,7 +224,7 @@ func TestLookIntoFolder(t *testing.T) {
 	f.evaluation("killed", "simulator:careful", 4, 4)
 	run := launch(t, f.dir, "run", "killed.yaml", "--config", "fleet.yaml", "--out-dir", "out")
 	f.until("some runs have been answered", func(s seen) bool { return s.All.Arrived >= 12 })
-	going := lookUntil(t, "the sink has results", func() view.Evaluation { return looked[[]view.Evaluation](t, f.dir, "status", "out")[0] },
+	going := lookUntil(t, "the results store has results", func() view.Evaluation { return looked[[]view.Evaluation](t, f.dir, "status", "out")[0] },
 		func(s view.Evaluation) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
 	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD == nil || *going.Used.CostUSD != 0 || going.Used.Input == 0 || len(going.Queues) != 1 {
 		t.Errorf("while it runs: %+v, used %+v", going, going.Used)

@@ -24,7 +24,7 @@ func migrateCommand(p *process) *cli.Command {
 			}
 
 			if outdir.Is(url) {
-				if url, _, err = p.sinkIn(c, url); err != nil {
+				if url, _, err = p.storeIn(c, url); err != nil {
 					return err
 				}
 			}

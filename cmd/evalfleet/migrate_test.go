@@ -14,11 +14,11 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, outdir.ResultsFile)
-	sink, err := results.Open(t.Context(), path)
+	db, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, argument := range []string{path, dir} {

@@ -20,9 +20,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/view/show"
 )
 
-// TestPostgresSink: one database stores a run that is killed and resumed, and the results of a fleet; the reading
+// TestPostgresStore: one database stores a run that is killed and resumed, and the results of a fleet; the reading
 // commands read it. No process keeps its password.
-func TestPostgresSink(t *testing.T) {
+func TestPostgresStore(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const password = "open-sesame"
@@ -35,11 +35,11 @@ func TestPostgresSink(t *testing.T) {
 	pgtest.Exec(t, database, "CREATE ROLE "+pgtest.Locked+" LOGIN PASSWORD '"+password+"'; CREATE SCHEMA essays AUTHORIZATION "+pgtest.Locked)
 	t.Cleanup(func() { pgtest.Exec(t, database, "DROP OWNED BY "+pgtest.Locked+"; DROP ROLE "+pgtest.Locked) })
 	// The parts of a URL without the password, which the resuming user has in a file.
-	sink := pgtest.As(t, database, pgtest.Locked) + "&search_path=essays&passfile=" + f.write("pgpass", "*:*:*:*:"+password)
+	url := pgtest.As(t, database, pgtest.Locked) + "&search_path=essays&passfile=" + f.write("pgpass", "*:*:*:*:"+password)
 	if err := os.Chmod(filepath.Join(f.dir, "pgpass"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	secret := strings.Replace(sink, pgtest.Locked+"@", pgtest.Locked+":"+password+"@", 1)
+	secret := strings.Replace(url, pgtest.Locked+"@", pgtest.Locked+":"+password+"@", 1)
 
 	run := launch(t, f.dir, "run", mine, "--sink", secret, "--config", "fleet.yaml", "--out-dir", "out")
 	calls.allow(f.runs / 3)
@@ -62,13 +62,13 @@ func TestPostgresSink(t *testing.T) {
 		f.do(exitOK, append([]string{"report", id}, redis...)...))
 	shown := looked[show.Run](t, f.dir, append([]string{"show", "0.7", id}, redis...)...)
 	if shown.Where != "sink" || len(shown.Calls) != 1 || len(shown.Prompt) != 2 {
-		t.Errorf("show: %+v, want a run that is in the sink", shown)
+		t.Errorf("show: %+v, want a run that is in the results store", shown)
 	}
 	if list := looked[[]view.Evaluation](t, f.dir, append([]string{"status", id}, redis...)...); len(list) != 1 || list[0].Used == nil || list[0].Used.Calls != f.runs {
-		t.Errorf("status: %+v, want %d calls, as the sink has them", list, f.runs)
+		t.Errorf("status: %+v, want %d calls, as the results store has them", list, f.runs)
 	}
 
-	conn, err := pgx.Connect(context.Background(), sink)
+	conn, err := pgx.Connect(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +101,6 @@ func TestPostgresSink(t *testing.T) {
 		}
 	}
 	if !strings.Contains(kept, "search_path=essays") {
-		t.Errorf("Redis does not say where the sink is: %s", kept)
+		t.Errorf("Redis does not say where the results store is: %s", kept)
 	}
 }

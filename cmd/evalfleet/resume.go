@@ -87,7 +87,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 
-	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, outdir.ResultsFile)))
+	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.ResultsURL, filepath.Join(dir, outdir.ResultsFile)))
 	if err != nil {
 		return outdir.StoreError(err)
 	}
@@ -116,7 +116,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
-	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.Sink, retry
+	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.ResultsURL, retry
 	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+wording.ShellWord(dir)
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)
@@ -134,10 +134,10 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 // adopt makes the resume.json of a folder use the settings, addresses and results store that are configured here,
 // unless a run of this user wrote it. If addresses differ, it asks.
 func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fleet *config.Fleet, out *terminal.Console) error {
-	if saved.Sink != "" {
+	if saved.ResultsURL != "" {
 		if _, err := os.Stat(filepath.Join(dir, outdir.ResultsFile)); err == nil {
-			saved.Sink = ""
-		} else if saved.Sink, err = p.namedSink(c, dir, saved.Sink); err != nil {
+			saved.ResultsURL = ""
+		} else if saved.ResultsURL, err = p.namedStore(c, dir, saved.ResultsURL); err != nil {
 			return err
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// sinkIn returns the results store of an output folder: results.db in it, or the store that `run` was given with
+// storeIn returns the results store of an output folder: results.db in it, or the store that `run` was given with
 // --sink. Such a store may contain other evaluations, too, so only is the evaluation of this folder. A store elsewhere
 // is only opened if a run of this user has named it, or --config does.
-func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
+func (p *process) storeIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
 	if err := outdir.Check(dir); err != nil {
 		return "", "", err
 	}
@@ -24,19 +24,19 @@ func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, 
 	}
 	saved, err := outdir.ReadResumption(dir)
 	switch {
-	case err != nil || saved.Sink == "":
+	case err != nil || saved.ResultsURL == "":
 		return "", "", usageError(
 			"%s has no results (no %s): name the output folder of an evaluation%s", dir, outdir.ResultsFile, outdir.Nearest(dir),
 		)
 	case p.own.Sealed(saved):
-		return saved.Sink, saved.Evaluation, nil
+		return saved.ResultsURL, saved.Evaluation, nil
 	}
-	url, err = p.namedSink(c, dir, saved.Sink)
+	url, err = p.namedStore(c, dir, saved.ResultsURL)
 	return url, saved.Evaluation, err
 }
 
-// namedSink returns the results store of --config. It must be the one that the resume.json of a folder names (saved).
-func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
+// namedStore returns the results store of --config. It must be the one that the resume.json of a folder names (saved).
+func (p *process) namedStore(c *cli.Context, dir, saved string) (string, error) {
 	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
 
 // readFolder opens the results of an output folder and finds its evaluation.
 func (p *process) readFolder(c *cli.Context, dir string) (results.Reader, eval.ID, error) {
-	url, only, err := p.sinkIn(c, dir)
+	url, only, err := p.storeIn(c, dir)
 	if err != nil {
 		return nil, "", err
 	}

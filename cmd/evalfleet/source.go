@@ -33,7 +33,7 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 		s.Redis, err = p.openDrain(c, 0, false)
 		return s, err
 	}
-	s.StoreIn = func() (string, eval.ID, error) { return p.sinkIn(c, s.Dir) }
+	s.StoreIn = func() (string, eval.ID, error) { return p.storeIn(c, s.Dir) }
 	_, _, err = s.StoreIn()
 	return s, err
 }

@@ -54,7 +54,7 @@ concurrency: {lease: 20s}
 	}
 	f.wantRowsOnce()
 	if diff := cmp.Diff(map[string]int{"grounded": runs, "json": runs}, f.answeredStages()); diff != "" {
-		t.Errorf("answered calls in the sink, by stage (-want +got):\n%s", diff)
+		t.Errorf("answered calls in the results store, by stage (-want +got):\n%s", diff)
 	}
 	run := looked[show.Run](t, f.dir, "show", "0.0", "out")
 	for _, call := range run.Calls {

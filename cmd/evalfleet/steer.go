@@ -66,7 +66,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := p.allowedSinks(c)
+	allowed, err := p.allowedStores(c)
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
 	if err := outdir.Check(dir); err != nil {
 		return err
 	}
-	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.sinkIn(c, dir) })
+	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.storeIn(c, dir) })
 	address, err := embedded.Address(dir)
 	if err == nil {
 		if client, err := connect(

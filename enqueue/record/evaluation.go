@@ -39,14 +39,14 @@ type Evaluation struct {
 	Stopped string // why the fleet paused it, such as StoppedByBudget; empty: the fleet did not pause it
 	// Paused lists, by provider, the pauses of the providers that the fleet paused for the
 	// evaluation. Workers begin no calls to them, and their runs wait until it is resumed.
-	Paused   map[string]Pause
-	Created  time.Time
-	Sink     string // random id of the results store that may drain it; empty until one does
-	SinkURL  string // where the results store is, as asked for at submission; empty: the process that drains chooses
-	Settings Settings
-	Phases   []Phase
-	Revision Revision
-	Result   *Result // nil: not known yet, or the status is active or paused
+	Paused     map[string]Pause
+	Created    time.Time
+	ResultsID  string // random id of the results store that may drain it; empty until one does
+	ResultsURL string // where the results store is, as asked for at submission; empty: the process that drains chooses
+	Settings   Settings
+	Phases     []Phase
+	Revision   Revision
+	Result     *Result // nil: not known yet, or the status is active or paused
 }
 
 // Revision identifies an evaluation's record and its runnable content. If two are equal, they are

@@ -49,7 +49,7 @@ func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error
 
 	r := record.Evaluation{
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
-		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
+		Created: time.UnixMilli(created), ResultsID: values[fieldResultsID], ResultsURL: values[fieldResultsURL],
 	}
 
 	if text := values[fieldResult]; text != "" && record.HasEnded(r.Status, r.Stopped) {

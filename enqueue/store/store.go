@@ -160,19 +160,19 @@ const (
 
 // Fields of the evaluation's record.
 const (
-	fieldVersion  = "v"
-	fieldName     = "name"
-	fieldCreated  = "created"
-	fieldStatus   = "status"
-	fieldStopped  = "stopped"
-	fieldPaused   = "paused"
-	fieldSettings = "settings"
-	fieldPhases   = "phases"
-	fieldSink     = "sink"
-	fieldSinkURL  = "sink_url"
-	fieldChosen   = "chosen"
-	fieldRevision = "revision"
-	fieldResult   = "result"
+	fieldVersion    = "v"
+	fieldName       = "name"
+	fieldCreated    = "created"
+	fieldStatus     = "status"
+	fieldStopped    = "stopped"
+	fieldPaused     = "paused"
+	fieldSettings   = "settings"
+	fieldPhases     = "phases"
+	fieldResultsID  = "sink"
+	fieldResultsURL = "sink_url"
+	fieldChosen     = "chosen"
+	fieldRevision   = "revision"
+	fieldResult     = "result"
 )
 
 // Restored is the state of one run as a results store has it.
@@ -380,11 +380,11 @@ func recordFields(r record.Evaluation) ([]any, error) {
 		fieldSettings, settings,
 		fieldPhases, phases,
 	}
-	if r.SinkURL != "" {
-		fields = append(fields, fieldSinkURL, r.SinkURL)
+	if r.ResultsURL != "" {
+		fields = append(fields, fieldResultsURL, r.ResultsURL)
 	}
-	if r.Sink != "" {
-		fields = append(fields, fieldSink, r.Sink)
+	if r.ResultsID != "" {
+		fields = append(fields, fieldResultsID, r.ResultsID)
 	}
 	return fields, nil
 }

@@ -345,7 +345,7 @@ func TestStatesSpanChunks(t *testing.T) {
 	})
 }
 
-func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
+func TestHeldTellsRecordsApartAndWhatNoStoreHas(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()

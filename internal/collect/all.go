@@ -274,7 +274,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	switch {
 	case err == nil:
 		f.end(ctx, id, outcome.Early())
-	case errors.Is(err, results.ErrOtherSink) && f.drained(ctx, id): // its collector concludes it
+	case errors.Is(err, results.ErrOtherStore) && f.drained(ctx, id): // its collector concludes it
 		f.end(ctx, id, false)
 	case (f.Stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
@@ -354,7 +354,7 @@ func (f *followers) again(id eval.ID) {
 // store, unless the evaluation names one.
 func (f *followers) leave(ctx context.Context, id eval.ID) error {
 	r, err := f.Store.Evaluation(ctx, id)
-	if err != nil || r.SinkURL != "" || r.Sink != "" {
+	if err != nil || r.ResultsURL != "" || r.ResultsID != "" {
 		return err
 	}
 	// Created is on the submitter's clock.

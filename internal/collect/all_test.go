@@ -33,23 +33,23 @@ func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
 	t.Parallel()
 	f, said := followersOf(t)
 	for range 3 {
-		f.say("ev-a", errors.New("the sink is away"))
-		f.say("ev-b", errors.New("the sink is full"))
+		f.say("ev-a", errors.New("the results store is away"))
+		f.say("ev-b", errors.New("the results store is full"))
 	}
 	f.again("ev-a")
 	f.again("ev-a")
 	f.again("ev-c") // without a fact about it
-	f.say("ev-a", errors.New("the sink is away"))
+	f.say("ev-a", errors.New("the results store is away"))
 	var got []string
 	for line := range strings.Lines(said.String()) {
 		got = append(got, strings.TrimSpace(line))
 	}
 	const not, again = "cannot drain results; retrying", "draining results again"
 	want := []string{
-		`{"level":"warn","evaluation":"ev-a","error":"the sink is away","message":"` + not + `"}`,
-		`{"level":"warn","evaluation":"ev-b","error":"the sink is full","message":"` + not + `"}`,
+		`{"level":"warn","evaluation":"ev-a","error":"the results store is away","message":"` + not + `"}`,
+		`{"level":"warn","evaluation":"ev-b","error":"the results store is full","message":"` + not + `"}`,
 		`{"level":"info","evaluation":"ev-a","message":"` + again + `"}`,
-		`{"level":"warn","evaluation":"ev-a","error":"the sink is away","message":"` + not + `"}`,
+		`{"level":"warn","evaluation":"ev-a","error":"the results store is away","message":"` + not + `"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
@@ -205,7 +205,7 @@ func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
 			t.Errorf("without Conclude: took %v", got)
 		}
 	}
-	f.Conclude = func(context.Context, Outcome, results.Sink) error { return nil }
+	f.Conclude = func(context.Context, Outcome, results.Store) error { return nil }
 	if got := looks(); len(got) > 0 {
 		t.Errorf("at first took %v", got)
 	}
@@ -229,7 +229,7 @@ func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
 func TestFollowersLeaveWhatEndedEarly(t *testing.T) {
 	t.Parallel()
 	f, _ := followersOf(t)
-	f.Conclude = func(context.Context, Outcome, results.Sink) error { return nil }
+	f.Conclude = func(context.Context, Outcome, results.Store) error { return nil }
 	ctx, keys := t.Context(), f.Store.Keys()
 	put := func(id eval.ID, status record.Status, more ...any) {
 		t.Helper()

@@ -34,18 +34,18 @@ func (e *UnpricedError) Error() string {
 }
 
 // Spent returns what an evaluation with a budget has spent according to its results store, in
-// nano-USD. It is 0 without a budget, or if sink is nil because there is no results store yet. The
+// nano-USD. It is 0 without a budget, or if reader is nil because there is no results store yet. The
 // error is an *UnpricedError if the amount is unknown.
-func Spent(ctx context.Context, id eval.ID, s record.Settings, sink results.Reader) (int64, error) {
-	if s.Budget() == 0 || sink == nil {
+func Spent(ctx context.Context, id eval.ID, s record.Settings, reader results.Reader) (int64, error) {
+	if s.Budget() == 0 || reader == nil {
 		return 0, nil
 	}
-	return spent(ctx, id, sink)
+	return spent(ctx, id, reader)
 }
 
 // spent sums the cost of an evaluation's calls, except for those in without.
-func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...string) (int64, error) {
-	nano, unknown, err := sink.Spent(ctx, id, without...)
+func spent(ctx context.Context, id eval.ID, reader results.Reader, without ...string) (int64, error) {
+	nano, unknown, err := reader.Spent(ctx, id, without...)
 	if err == nil && unknown > 0 {
 		err = &UnpricedError{id, unknown}
 	}
@@ -66,10 +66,10 @@ type Restoration struct {
 	Limits     *ratelimit.Admin
 	Evaluation eval.ID
 	Budget     bool // the evaluation has a budget, and has not ended
-	Sink       results.Reader
+	Results    results.Reader
 	Unrecorded Unrecorded
 	Log        zerolog.Logger
-	Drain      func(context.Context) error // moves what waits in Redis to Sink
+	Drain      func(context.Context) error // moves what waits in Redis to Results
 }
 
 // Restore opens the budget and the daily quotas after Redis has lost all or part of their used
@@ -106,7 +106,7 @@ func (r Restoration) inOneMemory(ctx context.Context) error {
 		return err
 	}
 	if unsure {
-		if err := seed(ctx, r.Limits, memory, r.Sink, r.Unrecorded); err != nil {
+		if err := seed(ctx, r.Limits, memory, r.Results, r.Unrecorded); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (r Restoration) inOneMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nano, err := spent(ctx, r.Evaluation, r.Sink, counted...)
+	nano, err := spent(ctx, r.Evaluation, r.Results, counted...)
 	if err != nil {
 		return err
 	}
@@ -238,11 +238,11 @@ func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget 
 
 // seed tells Redis how many calls were made today, for the daily quotas that it may have forgotten.
 // The calls are those in a results store and in more. The quota of a group counts all of them.
-func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink results.Reader, more Unrecorded) error {
+func seed(ctx context.Context, limits *ratelimit.Admin, memory string, reader results.Reader, more Unrecorded) error {
 	count := func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, knows bool, err error) {
-		begun, err := sink.CallsBegun(ctx, from, to, without)
+		begun, err := reader.CallsBegun(ctx, from, to, without)
 		if err == nil {
-			knows, err = sink.CalledBefore(ctx, to)
+			knows, err = reader.CalledBefore(ctx, to)
 		}
 		if err != nil {
 			return 0, false, err
@@ -263,5 +263,5 @@ func seed(ctx context.Context, limits *ratelimit.Admin, memory string, sink resu
 		}
 		return n, knows, nil
 	}
-	return limits.Reseed(ctx, sink.ID(), memory, count)
+	return limits.Reseed(ctx, reader.ID(), memory, count)
 }

@@ -31,7 +31,7 @@ type Fleet struct {
 	Store *store.Store
 	// Open opens the results store of an evaluation, where only this process writes.
 	// Several evaluations may be open at once.
-	Open func(ctx context.Context, r record.Evaluation) (results.Sink, error)
+	Open func(ctx context.Context, r record.Evaluation) (results.Store, error)
 	// Allow is called before anything of an evaluation is opened. If it returns an error, the
 	// evaluation is not collected. nil: all are allowed.
 	Allow func(record.Evaluation) error
@@ -45,7 +45,7 @@ type Fleet struct {
 	// or why the fleet has stopped it. If it returns an error, following fails with it. FollowAll
 	// also finds evaluations that ended without a result in their record (store.Store.Conclude),
 	// because a process died before. nil: nothing is called.
-	Conclude func(context.Context, Outcome, results.Sink) error
+	Conclude func(context.Context, Outcome, results.Store) error
 	// Committed is called with all entries that a results store has committed. nil: no calls.
 	Committed func([]record.Entry)
 	// Stops makes Follow return when the fleet has stopped an evaluation, too: its budget leaves no
@@ -78,18 +78,18 @@ type Drained struct {
 // has ended, or why the fleet has stopped it. Drained is valid even with an error.
 func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
-	r, sink, err := f.OpenEvaluation(ctx, id)
+	r, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
 		return d, err
 	}
-	defer sink.Close()
+	defer db.Close()
 	d.Record = r
 	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // the results of runs that have ended are collected below
 	if err != nil {
 		return d, err
 	}
 
-	collector := results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log})
+	collector := results.NewCollector(f.Store.Client(), f.Store.Keys(), id, db, results.Options{Log: f.Log})
 	drain := func(ctx context.Context) error {
 		n, err := collector.Drain(ctx)
 		d.Entries += n
@@ -98,29 +98,29 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	if err := drain(ctx); err != nil {
 		return d, err
 	}
-	restoration := Restoration{Store: f.Store, Limits: f.Limits(), Evaluation: id, Budget: budgeted(r), Sink: sink, Log: f.Log, Drain: drain}
+	restoration := Restoration{Store: f.Store, Limits: f.Limits(), Evaluation: id, Budget: budgeted(r), Results: db, Log: f.Log, Drain: drain}
 	if err := restoration.Restore(ctx); err != nil {
 		return d, err
 	}
 	if _, due := enqueue.Due(r, standings[id]); due {
-		_, err := choosePhase(ctx, f.Enqueuer(), sink, id)
+		_, err := choosePhase(ctx, f.Enqueuer(), db, id)
 		return d, err
 	}
 
 	switch r.Status {
 	case record.StatusDone:
-		return d, f.finish(ctx, id, sink)
+		return d, f.finish(ctx, id, db)
 	case record.StatusCancelled:
 		return d, f.Store.Expire(ctx, id)
 	}
 
-	return d, f.noteStop(ctx, r, sink)
+	return d, f.noteStop(ctx, r, db)
 }
 
 // noteStop stores why the fleet has stopped an evaluation whose results are all drained. It also
 // stops an evaluation whose best candidates are known.
-func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, sink results.Sink) error {
-	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Stops: true, Log: f.Log})
+func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, db results.Store) error {
+	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Results: db, Record: r, Stops: true, Log: f.Log})
 	if err != nil {
 		return err
 	}
@@ -164,13 +164,13 @@ type following struct {
 // follow drains an evaluation as Follow does, but it does not wait for room everywhere. It returns
 // results.ErrFull if there is none when the results store is opened or the end is stored.
 func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
-	r, sink, err := f.OpenEvaluation(ctx, id)
+	r, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer sink.Close()
+	defer db.Close()
 	s := Settings{
-		Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Committed: f.Committed,
+		Enqueuer: f.Enqueuer(), Results: db, Record: r, Committed: f.Committed,
 		Stops: how.stops, WaitForRoom: true, Log: f.Log, news: how.news,
 	}
 	stop := func() {}
@@ -210,7 +210,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	}
 
 	if f.Conclude != nil {
-		if err := f.Conclude(ctx, outcome, sink); err != nil {
+		if err := f.Conclude(ctx, outcome, db); err != nil {
 			return outcome, err
 		}
 	}
@@ -222,7 +222,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 }
 
 // OpenEvaluation reads an evaluation from Redis, opens its results store, and stores it there.
-func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, error) {
+func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Store, error) {
 	r, err := f.Store.WithChoices(ctx, id)
 	if err != nil {
 		return r, nil, err
@@ -250,20 +250,20 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 		return r, nil, err
 	}
 
-	sink, err := f.Open(ctx, r)
+	db, err := f.Open(ctx, r)
 	if err != nil {
 		return r, nil, err
 	}
-	if err := Put(ctx, sink, r, e, texts); err != nil {
-		_ = sink.Close()
+	if err := Put(ctx, db, r, e, texts); err != nil {
+		_ = db.Close()
 		return r, nil, err
 	}
-	return r, sink, nil
+	return r, db, nil
 }
 
 // finish stores the end of an evaluation and lets its data in Redis expire in a week.
-func (f *Fleet) finish(ctx context.Context, id eval.ID, sink results.Sink) error {
-	if err := sink.Finish(ctx, id, time.Now()); err != nil {
+func (f *Fleet) finish(ctx context.Context, id eval.ID, db results.Store) error {
+	if err := db.Finish(ctx, id, time.Now()); err != nil {
 		return err
 	}
 	return f.Store.Expire(ctx, id)
@@ -271,8 +271,8 @@ func (f *Fleet) finish(ctx context.Context, id eval.ID, sink results.Sink) error
 
 // Put makes sure that a results store has an evaluation. texts are its documents and
 // votes, by hash.
-func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Evaluation, texts map[string]string) error {
-	r, err := withChoicesOf(ctx, sink, e, r)
+func Put(ctx context.Context, db results.Store, r record.Evaluation, e *eval.Evaluation, texts map[string]string) error {
+	r, err := withChoicesOf(ctx, db, e, r)
 	if err != nil {
 		return err
 	}
@@ -281,11 +281,11 @@ func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Ev
 	case r.Status == record.StatusCancelled:
 		asked.Cancelled = time.Now()
 	case r.Stopped != "" || len(r.Paused) > 0: // these notes are still valid
-		stored, err := sink.Evaluation(ctx, r.ID)
+		stored, err := db.Evaluation(ctx, r.ID)
 		if err != nil && !errors.Is(err, results.ErrNoEvaluation) {
 			return err
 		}
 		asked.Stopped = stored.Stopped
 	}
-	return sink.PutEvaluation(ctx, asked, maps.All(texts))
+	return db.PutEvaluation(ctx, asked, maps.All(texts))
 }

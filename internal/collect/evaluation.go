@@ -15,10 +15,10 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Settings of an Evaluation. Enqueuer, Sink and Record are required.
+// Settings of an Evaluation. Enqueuer, Results and Record are required.
 type Settings struct {
 	Enqueuer *enqueue.Enqueuer // of the fleet; starts phases
-	Sink     results.Sink      // has the evaluation already, as after Put
+	Results  results.Store     // has the evaluation already, as after Put
 	Record   record.Evaluation
 	Planned  int // number of runs, if Record's phases may have changed; 0: as in Record
 	// Unrecorded describes calls that the results store may lack.
@@ -52,7 +52,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 		s.Observer = unobserved{}
 	}
 	store, id := s.Enqueuer.Store, s.Record.ID
-	t := &tally{id: id, sink: s.Sink, observer: s.Observer, counts: Counts{Planned: cmp.Or(s.Planned, planned(s.Record))}}
+	t := &tally{id: id, reader: s.Results, observer: s.Observer, counts: Counts{Planned: cmp.Or(s.Planned, planned(s.Record))}}
 	if err := t.recount(ctx); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 	if err := e.stopKnown(ctx); err != nil { // if it is known already, nothing is asked
 		return nil, err
 	}
-	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Sink, results.Options{
+	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Results, results.Options{
 		Committed: e.committed, WaitForRoom: s.WaitForRoom, Waiting: s.Observer.Waiting, Woken: s.news.wakes(), Log: s.Log,
 	})
 	return e, nil
@@ -112,7 +112,7 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 		case e.forgotten:
 			err = e.restore(ctx)
 		case e.due:
-			if _, err = choosePhase(ctx, e.settings.Enqueuer, e.settings.Sink, e.id); err == nil {
+			if _, err = choosePhase(ctx, e.settings.Enqueuer, e.settings.Results, e.id); err == nil {
 				err = e.reread(ctx)
 			}
 		default:
@@ -139,7 +139,7 @@ func (e *Evaluation) restore(ctx context.Context) error {
 	if err == nil {
 		err = Restoration{
 			Store: e.store, Limits: e.limits, Evaluation: e.id, Budget: budgeted(r),
-			Sink: e.settings.Sink, Unrecorded: e.settings.Unrecorded, Log: e.settings.Log, Drain: e.Drain,
+			Results: e.settings.Results, Unrecorded: e.settings.Unrecorded, Log: e.settings.Log, Drain: e.Drain,
 		}.Restore(ctx)
 	}
 	if err == nil {
@@ -183,7 +183,7 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	if o.Stopped == "" || o.Budget == 0 {
 		return o, nil
 	}
-	o.Spent, err = spent(ctx, e.id, e.settings.Sink)
+	o.Spent, err = spent(ctx, e.id, e.settings.Results)
 	return o, err
 }
 
@@ -191,7 +191,7 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 // stopped.
 func (e *Evaluation) End(ctx context.Context) error {
 	if e.cancelled {
-		return e.settings.Sink.Cancel(ctx, e.id, time.Now())
+		return e.settings.Results.Cancel(ctx, e.id, time.Now())
 	}
 	o, err := e.Outcome(ctx)
 	if err != nil {
@@ -200,17 +200,17 @@ func (e *Evaluation) End(ctx context.Context) error {
 	if o.Early() {
 		return e.stop(ctx, o.Why())
 	}
-	return e.settings.Sink.Finish(ctx, e.id, time.Now())
+	return e.settings.Results.Finish(ctx, e.id, time.Now())
 }
 
 // stop stores why the evaluation has stopped. If the same reason is stored already, its time stays.
 func (e *Evaluation) stop(ctx context.Context, why results.Stop) error {
-	stored, err := e.settings.Sink.Evaluation(ctx, e.id)
+	stored, err := e.settings.Results.Evaluation(ctx, e.id)
 	if err != nil {
 		return err
 	}
 	if noted := stored.Stopped; noted != nil && noted.Same(why) {
 		return nil
 	}
-	return e.settings.Sink.Stop(ctx, e.id, why)
+	return e.settings.Results.Stop(ctx, e.id, why)
 }

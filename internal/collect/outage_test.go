@@ -40,9 +40,9 @@ func TestFollowOutlivesRedisAtTheEnd(t *testing.T) {
 	back := &startOnFailure{start: server.Start}
 	client := server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
 	client.AddHook(back)
-	f := &Fleet{Store: store.New(client, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
-		sink, err := results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
-		return endSink{sink, server.Kill}, err
+	f := &Fleet{Store: store.New(client, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+		db, err := results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
+		return endStore{db, server.Kill}, err
 	}}
 	if outcome, err := f.Follow(ctx, id); err != nil || !outcome.Cancelled {
 		t.Errorf("Follow = %+v, %v; want a cancelled evaluation", outcome, err)
@@ -55,15 +55,15 @@ func TestFollowOutlivesRedisAtTheEnd(t *testing.T) {
 	}
 }
 
-// endSink does something when a cancelled evaluation's end is stored.
-type endSink struct {
-	results.Sink
+// endStore does something when a cancelled evaluation's end is stored.
+type endStore struct {
+	results.Store
 	do func()
 }
 
-func (s endSink) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
+func (s endStore) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
 	defer s.do()
-	return s.Sink.Cancel(ctx, id, at)
+	return s.Store.Cancel(ctx, id, at)
 }
 
 // startOnFailure starts a dead server when the first command for it has failed.

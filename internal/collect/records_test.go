@@ -23,8 +23,8 @@ import (
 )
 
 // restoreBudget restores the budget of an evaluation from a results store.
-func restoreBudget(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, sink results.Reader, drain func(context.Context) error) error {
-	return Restoration{Store: s, Limits: limits, Evaluation: id, Budget: true, Sink: sink, Log: zerolog.Nop(), Drain: drain}.Restore(ctx)
+func restoreBudget(ctx context.Context, s *store.Store, limits *ratelimit.Admin, id eval.ID, reader results.Reader, drain func(context.Context) error) error {
+	return Restoration{Store: s, Limits: limits, Evaluation: id, Budget: true, Results: reader, Log: zerolog.Nop(), Drain: drain}.Restore(ctx)
 }
 
 // Redis has lost its last writes, and a worker records its calls again only after the results
@@ -66,19 +66,19 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	}
 	tell("an earlier memory")
 
-	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
-	_, sink, err := f.OpenEvaluation(ctx, id)
+	_, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
+	defer db.Close()
 	var drains atomic.Int64
-	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
+	collector := results.NewCollector(client, s.Keys(), id, db, results.Options{Log: zerolog.Nop()})
 	restored := make(chan error, 1)
 	go func() {
-		restored <- restoreBudget(ctx, s, limits, id, sink, func(ctx context.Context) error {
+		restored <- restoreBudget(ctx, s, limits, id, db, func(ctx context.Context) error {
 			drains.Add(1)
 			_, err := collector.Drain(ctx)
 			return err
@@ -109,7 +109,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 }
 
 // budgetedOf submits an evaluation with a budget of a dollar, and opens its results store.
-func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, limits *ratelimit.Admin, id eval.ID, sink results.Sink) {
+func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, limits *ratelimit.Admin, id eval.ID, db results.Store) {
 	t.Helper()
 	ctx := t.Context()
 	s = store.New(client, "")
@@ -121,15 +121,15 @@ func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, lim
 	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
-	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
-	_, sink, err := f.OpenEvaluation(ctx, id)
+	_, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sink.Close() })
-	return s, limits, id, sink
+	t.Cleanup(func() { _ = db.Close() })
+	return s, limits, id, db
 }
 
 // Redis loses writes a second time while a budget is restored: what was summed before does not open
@@ -137,10 +137,10 @@ func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, lim
 func TestRestoreStartsOverAfterAnotherLoss(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), redistest.New(t).Client()
-	s, limits, id, sink := budgetedOf(t, client)
-	collector := results.NewCollector(client, s.Keys(), id, sink, results.Options{Log: zerolog.Nop()})
+	s, limits, id, db := budgetedOf(t, client)
+	collector := results.NewCollector(client, s.Keys(), id, db, results.Options{Log: zerolog.Nop()})
 	drains := 0
-	err := restoreBudget(ctx, s, limits, id, sink, func(ctx context.Context) error {
+	err := restoreBudget(ctx, s, limits, id, db, func(ctx context.Context) error {
 		_, err := collector.Drain(ctx)
 		if drains++; err != nil || drains > 1 {
 			return err
@@ -166,7 +166,7 @@ func TestRestoreStartsOverAfterAnotherLoss(t *testing.T) {
 func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), redistest.New(t).Client()
-	s, limits, id, sink := budgetedOf(t, client)
+	s, limits, id, db := budgetedOf(t, client)
 	ahead := redis.Z{Member: "dead", Score: float64(time.Now().Add(time.Hour).UnixMicro())}
 	if err := client.ZAdd(ctx, "{ef}:alive", ahead).Err(); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 	if err := s.Tell(ctx, "dead", record.Worker{V: record.WorkerVersion, Lease: time.Second, Recorded: &recorded}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	err := restoreBudget(ctx, s, limits, id, sink, func(context.Context) error { return nil })
+	err := restoreBudget(ctx, s, limits, id, db, func(context.Context) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRestoreDoesNotWaitForAHeartbeatThatNobodyRenews(t *testing.T) {
 func TestRestoreFollowsRedisClock(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), redistest.New(t).Client()
-	s, limits, id, sink := budgetedOf(t, client)
+	s, limits, id, db := budgetedOf(t, client)
 	if err := limits.Remember(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestRestoreFollowsRedisClock(t *testing.T) {
 	before := asked()
 	restored := make(chan error, 1)
 	go func() {
-		restored <- restoreBudget(ctx, s, limits, id, sink, func(context.Context) error { return nil })
+		restored <- restoreBudget(ctx, s, limits, id, db, func(context.Context) error { return nil })
 	}()
 	testrun.Eventually(t, "the grace period is known", func() bool { return asked() != before })
 	endsIn(0)

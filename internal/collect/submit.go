@@ -34,7 +34,7 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 		s.Recorded = recordedIn(ctx, recorded, r)
 		switch _, err := recorded.Evaluation(ctx, id); {
 		case err == nil:
-			s.Sink = recorded.ID()
+			s.ResultsID = recorded.ID()
 		case !errors.Is(err, results.ErrNoEvaluation):
 			return enqueue.Receipt{}, err
 		}
@@ -93,10 +93,10 @@ func (f *Fleet) Submit(
 }
 
 // recordedIn yields the runs whose outcomes a results store has.
-func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) iter.Seq2[enqueue.Recorded, error] {
+func recordedIn(ctx context.Context, reader results.Reader, r record.Evaluation) iter.Seq2[enqueue.Recorded, error] {
 	return func(yield func(enqueue.Recorded, error) bool) {
 		for phase := range r.Phases {
-			for run, err := range sink.States(ctx, r.ID, phase) {
+			for run, err := range reader.States(ctx, r.ID, phase) {
 				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
 					return
 				}

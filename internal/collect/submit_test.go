@@ -20,11 +20,11 @@ import (
 func TestResultsStayInOneStoreAfterALoss(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), redistest.New(t)
-	at := func(name string) func(context.Context, record.Evaluation) (results.Sink, error) {
+	at := func(name string) func(context.Context, record.Evaluation) (results.Store, error) {
 		url := "sqlite://" + filepath.Join(t.TempDir(), name+".db")
-		return func(ctx context.Context, _ record.Evaluation) (results.Sink, error) { return results.Open(ctx, url) }
+		return func(ctx context.Context, _ record.Evaluation) (results.Store, error) { return results.Open(ctx, url) }
 	}
-	fleet := func(open func(context.Context, record.Evaluation) (results.Sink, error)) *Fleet {
+	fleet := func(open func(context.Context, record.Evaluation) (results.Store, error)) *Fleet {
 		return &Fleet{Store: store.New(server.Client(), ""), Open: open, Log: zerolog.Nop()}
 	}
 	own, other := at("own"), at("other")
@@ -39,18 +39,18 @@ func TestResultsStayInOneStoreAfterALoss(t *testing.T) {
 	if err := server.Client().FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	sink, err := own(ctx, record.Evaluation{})
+	db, err := own(ctx, record.Evaluation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fleet(own).Submit(ctx, s, sink); err != nil {
+	if _, _, err := fleet(own).Submit(ctx, s, db); err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fleet(other).Once(ctx, e.ID()); !errors.Is(err, results.ErrOtherSink) {
-		t.Errorf("another results store drains the evaluation: %v, want ErrOtherSink", err)
+	if _, err := fleet(other).Once(ctx, e.ID()); !errors.Is(err, results.ErrOtherStore) {
+		t.Errorf("another results store drains the evaluation: %v, want ErrOtherStore", err)
 	}
 	if _, err := fleet(own).Once(ctx, e.ID()); err != nil {
 		t.Errorf("its own results store: %v", err)

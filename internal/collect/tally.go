@@ -49,7 +49,7 @@ func (unobserved) Held(Hold)                        {}
 // tally counts an evaluation's runs as they are committed. It is safe for concurrent use.
 type tally struct {
 	id       eval.ID
-	sink     results.Reader
+	reader   results.Reader
 	observer Observer
 
 	mu     sync.Mutex // guards counts
@@ -74,7 +74,7 @@ func (t *tally) change(apply func(*Counts)) {
 // recount takes the counts from the results store: an entry may be committed twice, and a success
 // may replace a failure.
 func (t *tally) recount(ctx context.Context) error {
-	phases, err := t.sink.Counts(ctx, t.id)
+	phases, err := t.reader.Counts(ctx, t.id)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (t *tally) recount(ctx context.Context) error {
 // without subtracts the failed runs that are being retried.
 func (t *tally) without(ctx context.Context, retried func(enqueue.Recorded) bool) error {
 	again := 0
-	for run, err := range t.sink.Runs(ctx, t.id, eval.StateFailed) {
+	for run, err := range t.reader.Runs(ctx, t.id, eval.StateFailed) {
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 // same time agree.
 type until struct {
 	id       eval.ID
-	sink     results.Reader
+	reader   results.Reader
 	enqueuer *enqueue.Enqueuer
 	asks     *eval.Evaluation
 	rule     rank.Until
@@ -51,13 +51,13 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 		return nil, nil
 	}
 	u := &until{
-		id: s.Record.ID, sink: s.Sink, enqueuer: s.Enqueuer, asks: e, rule: how.Rule(e), phase: phase, each: plan.RunsOfPair(e),
+		id: s.Record.ID, reader: s.Results, enqueuer: s.Enqueuer, asks: e, rule: how.Rule(e), phase: phase, each: plan.RunsOfPair(e),
 	}
 	for _, earlier := range s.Record.Phases[:phase] {
 		u.before += earlier.Runs
 	}
 	if u.stopped = s.Record.Stopped == record.StoppedByUntil; u.stopped {
-		stored, err := s.Sink.Evaluation(ctx, s.Record.ID)
+		stored, err := s.Results.Evaluation(ctx, s.Record.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (u *until) look(ctx context.Context) error {
 		return nil
 	}
 	ended := 0
-	for run, err := range u.sink.States(ctx, u.id, u.phase) {
+	for run, err := range u.reader.States(ctx, u.id, u.phase) {
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (u *until) look(ctx context.Context) error {
 		if u.stopped {
 			look = u.looked + 1
 		}
-		known, err := results.Look(ctx, u.sink, u.id, u.asks, u.phase, u.each*u.rule.Pairs(look), u.rule, look)
+		known, err := results.Look(ctx, u.reader, u.id, u.asks, u.phase, u.each*u.rule.Pairs(look), u.rule, look)
 		if err != nil {
 			return err
 		}

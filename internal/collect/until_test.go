@@ -49,7 +49,7 @@ func newUntilFleet(t *testing.T, budget int64) *untilFleet {
 	}
 	e.Normalize()
 	f := &untilFleet{t: t, asks: e, sink: "sqlite://" + filepath.Join(t.TempDir(), "results.db")}
-	f.Fleet = &Fleet{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+	f.Fleet = &Fleet{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, f.sink)
 	}}
 	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Until: &record.Until{Top: 1}}

@@ -45,8 +45,8 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if owned := r.Sink != ""; owned != waits {
-			t.Errorf("submitted by one that waits: %v; results store in the record: %q", waits, r.Sink)
+		if owned := r.ResultsID != ""; owned != waits {
+			t.Errorf("submitted by one that waits: %v; results store in the record: %q", waits, r.ResultsID)
 		}
 		if !waits {
 			continue
@@ -55,8 +55,8 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own.ID() != r.Sink {
-			t.Errorf("the record names the results store %q, and the submitter's is %q", r.Sink, own.ID())
+		if own.ID() != r.ResultsID {
+			t.Errorf("the record names the results store %q, and the submitter's is %q", r.ResultsID, own.ID())
 		}
 		if err := own.Close(); err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func (f *Connection) once(ctx context.Context, id eval.ID) error {
 	if r := drained.Record; r.ID != "" {
 		fmt.Fprintf(
 			f.Screen, "%s: %d entries collected into %s\n", id, drained.Entries,
-			cmp.Or(r.SinkURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)),
+			cmp.Or(r.ResultsURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)),
 		)
 	}
 	return f.Failure(err)

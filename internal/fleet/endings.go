@@ -52,9 +52,9 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 // Conclude implements collect.Fleet.Conclude. It fails only if Redis is unreachable or ctx ends. It
 // logs files that cannot be written and messages that cannot be sent: the results remain, and
 // `evalfleet report` writes the files.
-func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
+func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, db results.Store) error {
 	log := e.fleet.Log.With().Str("evaluation", string(o.Record.ID)).Logger()
-	built, err := e.write(ctx, o, sink)
+	built, err := e.write(ctx, o, db)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -76,15 +76,15 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, sink results.
 }
 
 // write makes the report and writes all files.
-func (e *Endings) write(ctx context.Context, o collect.Outcome, sink results.Sink) (*report.Report, error) {
+func (e *Endings) write(ctx context.Context, o collect.Outcome, db results.Store) (*report.Report, error) {
 	e.one.Lock()
 	defer e.one.Unlock()
-	built, err := report.Build(ctx, sink, o.Record.ID, report.Options{})
+	built, err := report.Build(ctx, db, o.Record.ID, report.Options{})
 	if err != nil {
 		return nil, err
 	}
 	place := results.Place{Dir: e.fleet.FolderOf(o.Record)}
-	_, err = outdir.Export(ctx, place, sink, built, "evalfleet report "+wording.ShellWord(place.Dir))
+	_, err = outdir.Export(ctx, place, db, built, "evalfleet report "+wording.ShellWord(place.Dir))
 	_, page := outdir.WriteForms(place.Dir, outdir.ReportName, built, outdir.HTML)
 	return built, errors.Join(err, page)
 }

@@ -47,12 +47,12 @@ type Connection struct {
 	Dir string
 	// Place says where files outside the output folder are written.
 	Place results.Place
-	// SinkURL is the results store as the user named it, with its password; empty: the one in the
+	// ResultsURL is the results store as the user named it, with its password; empty: the one in the
 	// record.
-	SinkURL string
-	Allowed Stores
-	Screen  plain.Screen // shows progress
-	Log     zerolog.Logger
+	ResultsURL string
+	Allowed    Stores
+	Screen     plain.Screen // shows progress
+	Log        zerolog.Logger
 }
 
 // Collector collects evaluations, each into the results store of its output folder.
@@ -79,7 +79,7 @@ func (f *Connection) FolderOf(r record.Evaluation) string {
 }
 
 // Open opens the results store of an evaluation and holds its output folder.
-func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Store, error) {
 	named, err := f.Allowed.Of(r)
 	if err != nil {
 		return nil, exitcode.With(exitcode.Usage, err)
@@ -88,22 +88,22 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sin
 	if err != nil {
 		return nil, err
 	}
-	url := cmp.Or(f.SinkURL, named)
-	if _, err := os.Stat(out.Path(outdir.ResultsFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+	url := cmp.Or(f.ResultsURL, named)
+	if _, err := os.Stat(out.Path(outdir.ResultsFile)); url == "" && r.ResultsID != "" && errors.Is(err, fs.ErrNotExist) {
 		out.Undo()
 		_ = out.Close()
 		return nil, elsewhere(r)
 	}
-	sink, err := out.OpenStore(ctx, url)
+	db, err := out.OpenStore(ctx, url)
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
-	return outdir.Store{Sink: sink, Folder: out}, nil
+	return outdir.Store{Store: db, Folder: out}, nil
 }
 
 // ErrElsewhere means that the results of an evaluation are in an output folder that was not named.
-var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherSink)
+var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherStore)
 
 // elsewhere returns the error for an evaluation whose results are in another results store.
 func elsewhere(r record.Evaluation) error { return exitcode.Usagef("%s: %w", r.ID, ErrElsewhere) }
@@ -133,7 +133,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	}
 	if url == "" {
 		url = filepath.Join(dir, outdir.ResultsFile)
-		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(url); r.ResultsID != "" && errors.Is(err, fs.ErrNotExist) {
 			return nil, "", "", elsewhere(r)
 		}
 	}
@@ -156,11 +156,11 @@ type Stores []string
 // Of returns the results store that an evaluation's record names; empty: none. The error is
 // ErrForeignStore if the store is not in a.
 func (a Stores) Of(r record.Evaluation) (string, error) {
-	if r.SinkURL == "" {
+	if r.ResultsURL == "" {
 		return "", nil
 	}
-	if saved, err := outdir.SavedURL(r.SinkURL); err == nil && slices.Contains(a, saved) {
-		return r.SinkURL, nil
+	if saved, err := outdir.SavedURL(r.ResultsURL); err == nil && slices.Contains(a, saved) {
+		return r.ResultsURL, nil
 	}
-	return "", fmt.Errorf("%s: %w: %q", r.ID, ErrForeignStore, outdir.PublicURL(r.SinkURL))
+	return "", fmt.Errorf("%s: %w: %q", r.ID, ErrForeignStore, outdir.PublicURL(r.ResultsURL))
 }

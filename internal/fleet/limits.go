@@ -50,8 +50,8 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 				return view.Limits{}, exitcode.With(exitcode.Unreachable, err)
 			}
 			if only.Status == record.StatusDone || only.Status == record.StatusCancelled {
-				if sink := l.source.sink(ctx, only); sink != nil {
-					return endedLimits(ctx, sink, only.ID)
+				if reader := l.source.reader(ctx, only); reader != nil {
+					return endedLimits(ctx, reader, only.ID)
 				}
 			}
 			queues = only.QueueNames()

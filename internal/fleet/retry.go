@@ -84,7 +84,7 @@ func (t *Target) failedIn(
 		return nil, exitcode.With(code, fmt.Errorf("%w: %w", ErrNoClasses, err))
 	}
 	defer reader.Close()
-	if r.Sink != "" && reader.ID() != r.Sink {
+	if r.ResultsID != "" && reader.ID() != r.ResultsID {
 		return nil, exitcode.Usagef("%w: %s is not the results store of %s", ErrNoClasses, outdir.PublicURL(url), r.ID)
 	}
 
@@ -93,12 +93,12 @@ func (t *Target) failedIn(
 
 // FailedIn returns a function that selects the runs that failed by a results store. It selects
 // those of the error classes, or all if none are given.
-func FailedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []string) (func(enqueue.Recorded) bool, error) {
+func FailedIn(ctx context.Context, reader results.Reader, id eval.ID, classes []string) (func(enqueue.Recorded) bool, error) {
 	if len(classes) == 0 {
 		return EveryFailed, nil
 	}
 	meant := map[enqueue.Recorded]bool{}
-	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
+	for run, err := range reader.Runs(ctx, id, eval.StateFailed) {
 		if err != nil {
 			return nil, outdir.StoreError(err)
 		}

@@ -21,8 +21,8 @@ func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run,
 	if err != nil {
 		return nil, err
 	}
-	if e.Sink != nil {
-		defer e.Sink.Close()
+	if e.Results != nil {
+		defer e.Results.Close()
 	}
 	if own != "" {
 		if id, err = listed(e, own); err != nil {
@@ -57,14 +57,14 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
 	var from show.Source
 	defer func() {
-		if err != nil && from.Sink != nil {
-			_ = from.Sink.Close()
+		if err != nil && from.Results != nil {
+			_ = from.Results.Close()
 		}
 	}()
 
 	if s.Dir != "" {
 		var newest eval.ID
-		if from.Sink, newest, err = s.ReadFolder(ctx); err != nil {
+		if from.Results, newest, err = s.ReadFolder(ctx); err != nil {
 			return nil, err
 		}
 		id = cmp.Or(id, newest)
@@ -76,12 +76,12 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 		switch {
 		case err == nil:
 			from.Store, from.Limits, from.Record = redis.Store, redis.Limits(), r
-			if from.Sink == nil {
-				from.Sink = s.sink(ctx, r)
+			if from.Results == nil {
+				from.Results = s.reader(ctx, r)
 			}
 		case !errors.Is(err, store.ErrNoEvaluation):
 			return nil, exitcode.With(exitcode.Unreachable, err)
-		case from.Sink == nil:
+		case from.Results == nil:
 			return nil, redis.Unknown(ctx, id)
 		}
 	}

@@ -98,8 +98,8 @@ func listens(ctx context.Context, address string) error {
 	return connection.Close()
 }
 
-// sink opens the results store of an evaluation for reading; nil if this machine cannot read it.
-func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
+// reader opens the results store of an evaluation for reading; nil if this machine cannot read it.
+func (s *Source) reader(ctx context.Context, r record.Evaluation) results.Reader {
 	id, name := r.ID, r.Name
 	var at string
 	switch {
@@ -108,7 +108,7 @@ func (s *Source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 		if at, _, err = s.StoreIn(); err != nil {
 			return nil
 		}
-	case r.SinkURL != "":
+	case r.ResultsURL != "":
 		var err error
 		if at, err = s.Redis.Allowed.Of(r); err != nil {
 			s.Log.Warn().Err(err).Msg("skipping the results")

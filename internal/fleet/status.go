@@ -21,7 +21,7 @@ type Status struct {
 // NewStatus returns a Status for a source, which the caller closes.
 func NewStatus(s *Source) *Status {
 	looks := view.NewLooks(s.Log)
-	looks.Open = s.sink
+	looks.Open = s.reader
 	return &Status{source: s, looks: looks}
 }
 

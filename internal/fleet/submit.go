@@ -25,7 +25,7 @@ import (
 // Submit stores the evaluation, with the runs that its results store may have recorded before. lost
 // means that Redis had the evaluation and lost it.
 func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
-	public, err := results.Public(f.SinkURL)
+	public, err := results.Public(f.ResultsURL)
 	if err != nil {
 		return enqueue.Receipt{}, outdir.StoreError(err)
 	}
@@ -36,21 +36,21 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	}
 	var recorded results.Reader
 	stored, err := results.OpenReadOnly(
-		ctx, cmp.Or(f.SinkURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)),
+		ctx, cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)),
 	)
 	switch {
 	case err == nil:
 		recorded = stored
 		defer stored.Close()
-	case !errors.Is(err, results.ErrNoSink):
+	case !errors.Is(err, results.ErrNoStore):
 		return enqueue.Receipt{}, outdir.StoreError(err)
 	}
-	sink, err := f.claim(ctx, e, id)
+	url, err := f.claim(ctx, e, id)
 	if err != nil {
 		return enqueue.Receipt{}, err
 	}
 	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
-		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Sink: sink, Retry: f.Retry, Lost: lost,
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, ResultsURL: public, ResultsID: url, Retry: f.Retry, Lost: lost,
 	}, recorded)
 	if err != nil || !closed {
 		return receipt, Coded(err)
@@ -85,11 +85,11 @@ func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) 
 	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
 		return "", exitcode.With(exitcode.Unreachable, err)
 	}
-	sink, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
+	db, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
 	if err != nil {
 		return "", err
 	}
-	return sink.ID(), outdir.StoreError(sink.Close())
+	return db.ID(), outdir.StoreError(db.Close())
 }
 
 // Stay collects until the evaluation is complete, and submits it again if Redis has lost it. While
@@ -99,11 +99,11 @@ func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID)
 	collector := f.Collector()
 	collector.Stops = true
 	var files *outdir.EarlyFiles
-	collector.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
-		sink, err := f.Open(ctx, r)
-		files = &outdir.EarlyFiles{Reader: sink, ID: id, Place: f.Place, Log: f.Log}
+	collector.Open = func(ctx context.Context, r record.Evaluation) (results.Store, error) {
+		db, err := f.Open(ctx, r)
+		files = &outdir.EarlyFiles{Reader: db, ID: id, Place: f.Place, Log: f.Log}
 		files.Place.Dir = f.FolderOf(r)
-		return sink, err
+		return db, err
 	}
 	collector.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
 	var outcome collect.Outcome

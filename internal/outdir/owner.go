@@ -109,9 +109,9 @@ func (s Owner) key(create bool) ([]byte, error) {
 	return os.ReadFile(s.path)
 }
 
-// sinksFile, next to the key of a user's seals, lists the results stores that the user has named in
+// storesFile, next to the key of a user's seals, lists the results stores that the user has named in
 // submissions. It has one per line, without passwords.
-const sinksFile = "sinks"
+const storesFile = "sinks"
 
 // NoteStore adds a results store to the list of those that the user has named.
 func (s Owner) NoteStore(url string) error {
@@ -122,7 +122,7 @@ func (s Owner) NoteStore(url string) error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(filepath.Dir(s.path), sinksFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(filepath.Dir(s.path), storesFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s Owner) Stores() (known []string) {
 	if s.path == "" {
 		return nil
 	}
-	file, err := os.Open(filepath.Join(filepath.Dir(s.path), sinksFile))
+	file, err := os.Open(filepath.Join(filepath.Dir(s.path), storesFile))
 	if err != nil {
 		return nil
 	}

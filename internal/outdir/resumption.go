@@ -33,7 +33,7 @@ type Resumption struct {
 	Slots      int                      `json:"slots"`
 	Grace      time.Duration            `json:"grace,omitempty"`
 	FailOn     string                   `json:"fail_on"`
-	Sink       string                   `json:"sink,omitempty"` // its URL without a password, or its absolute path; empty: in the folder
+	ResultsURL string                   `json:"sink,omitempty"` // its URL without a password, or its absolute path; empty: in the folder
 	// Out, Data and Input say where files outside the output folder are, as in results.Place. They
 	// are absolute paths, empty if not given.
 	Out   string `json:"out,omitempty"`
@@ -124,8 +124,8 @@ func (r Resumption) Place(dir string) results.Place {
 
 // Submission rebuilds the submission from the results store, because the evaluation file and its
 // documents may have moved or changed.
-func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
-	stored, err := sink.Evaluation(ctx, r.Evaluation)
+func (r Resumption) Submission(ctx context.Context, reader results.Reader) (*config.Submission, error) {
+	stored, err := reader.Evaluation(ctx, r.Evaluation)
 	if errors.Is(err, results.ErrNoEvaluation) {
 		return nil, exitcode.Usagef("%w; repeat the `evalfleet run FILE` that started it", err)
 	}
@@ -140,13 +140,13 @@ func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*confi
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {
-		if texts[document.Hash], err = sink.Text(ctx, document.Hash); err != nil {
+		if texts[document.Hash], err = reader.Text(ctx, document.Hash); err != nil {
 			return nil, StoreError(err)
 		}
 	}
 
 	if votes := stored.Settings.Votes; votes != "" {
-		if texts[votes], err = sink.Text(ctx, votes); err != nil {
+		if texts[votes], err = reader.Text(ctx, votes); err != nil {
 			return nil, StoreError(err)
 		}
 	}

@@ -28,8 +28,8 @@ type runLogs struct {
 	names      []string // by the run's position in the list; none: no runs are listed
 }
 
-func newRunLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) (*runLogs, error) {
-	e, err := show.Open(ctx, id, show.Source{Sink: sink})
+func newRunLogs(ctx context.Context, dir string, reader results.Reader, id eval.ID) (*runLogs, error) {
+	e, err := show.Open(ctx, id, show.Source{Results: reader})
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,12 @@ func (l *runLogs) write(ctx context.Context, phase, index int) error {
 }
 
 // WriteLogs writes the logs of all listed runs that have ended.
-func WriteLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
-	logs, err := newRunLogs(ctx, dir, sink, id)
+func WriteLogs(ctx context.Context, dir string, reader results.Reader, id eval.ID) error {
+	logs, err := newRunLogs(ctx, dir, reader, id)
 	if err != nil || len(logs.names) == 0 {
 		return err
 	}
-	for row, err := range sink.Responses(ctx, id) {
+	for row, err := range reader.Responses(ctx, id) {
 		if err == nil && row.Kind == eval.KindRuns {
 			err = logs.write(ctx, row.Phase, row.Index)
 		}

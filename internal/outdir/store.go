@@ -40,7 +40,7 @@ func PublicURL(url string) string {
 // StoreError gives an error its exit code: exitcode.Usage if the user has to name another results
 // store, exitcode.Unreachable if this one cannot be used now.
 func StoreError(err error) error {
-	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherSink) {
+	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherStore) {
 		return exitcode.With(exitcode.Usage, err)
 	}
 	return exitcode.With(exitcode.Unreachable, err)
@@ -48,20 +48,20 @@ func StoreError(err error) error {
 
 // OpenStore opens the results store of an evaluation, results.db in the folder if url is empty.
 // After a failure, it removes what it has created, and the folder if that is new.
-func (f *Folder) OpenStore(ctx context.Context, url string) (results.Sink, error) {
-	sink, err := results.Open(ctx, cmp.Or(url, f.Path(ResultsFile)))
+func (f *Folder) OpenStore(ctx context.Context, url string) (results.Store, error) {
+	db, err := results.Open(ctx, cmp.Or(url, f.Path(ResultsFile)))
 	if err != nil {
 		f.Undo()
 		return nil, StoreError(err)
 	}
-	return sink, nil
+	return db, nil
 }
 
 // Store is a results store and the output folder that is held for it.
 type Store struct {
-	results.Sink
+	results.Store
 	Folder *Folder
 }
 
 // Close closes both.
-func (s Store) Close() error { return errors.Join(s.Sink.Close(), s.Folder.Close()) }
+func (s Store) Close() error { return errors.Join(s.Store.Close(), s.Folder.Close()) }

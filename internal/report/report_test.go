@@ -293,15 +293,15 @@ func TestRefusedRows(t *testing.T) {
 	}
 }
 
-// TestSink builds a report from a real results store.
-func TestSink(t *testing.T) {
+// TestStore builds a report from a real results store.
+func TestStore(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	sink, err := results.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "results.db"))
+	db, err := results.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "results.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sink.Close() })
+	t.Cleanup(func() { _ = db.Close() })
 	e := plan([]string{"a", "b"}, []string{"q"}, "j")
 	stored := sourceOf(e).evaluation
 	stored.ID, stored.Phases = e.ID(), []record.Phase{{Kind: eval.KindPairwise, Runs: 3}}
@@ -312,7 +312,7 @@ func TestSink(t *testing.T) {
 			}
 		}
 	}
-	if err := sink.PutEvaluation(ctx, stored, texts); err != nil {
+	if err := db.PutEvaluation(ctx, stored, texts); err != nil {
 		t.Fatal(err)
 	}
 	run := record.Run{
@@ -322,10 +322,10 @@ func TestSink(t *testing.T) {
 	failed := run
 	failed.Index, failed.State, failed.Class, failed.Error, failed.Winner, failed.AnsweredBy = 1, "failed", providers.Timeout, "too slow", "", ""
 	calls := []record.Call{{ID: "0.0.0-w-1", Stage: "verdict", Model: "simulator:j", Usage: providers.Usage{Reported: true, Input: 900, Output: 40}}}
-	if err := sink.Append(ctx, stored.ID, []record.Entry{{Run: &run, Calls: calls}, {Run: &failed}}); err != nil {
+	if err := db.Append(ctx, stored.ID, []record.Entry{{Run: &run, Calls: calls}, {Run: &failed}}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Build(ctx, sink, stored.ID, Options{})
+	r, err := Build(ctx, db, stored.ID, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestSink(t *testing.T) {
 			t.Errorf("the terminal does not say %q:\n%s", want, text)
 		}
 	}
-	if _, err := Build(ctx, sink, "ev-aaaaaaaaaaaa", Options{}); !errors.Is(err, results.ErrNoEvaluation) {
+	if _, err := Build(ctx, db, "ev-aaaaaaaaaaaa", Options{}); !errors.Is(err, results.ErrNoEvaluation) {
 		t.Errorf("unknown evaluation: got %v, want %v", err, results.ErrNoEvaluation)
 	}
 }

@@ -22,10 +22,10 @@ import (
 // run, whose answers are named by outs.
 func exportLetters(t *testing.T, place Place, outs map[string]string) (Exported, error) {
 	t.Helper()
-	sink, e := putLetters(t, newPath(t))
+	db, e := putLetters(t, newPath(t))
 	place.Outs = outs
-	mustAppend(t, sink, e.ID, answered(3, "<b>Four</b>\n"), unanswered(1, 0), answered(0, "One"), answered(2, "Three"))
-	return Export(t.Context(), place, sink, e.ID, Rankings{})
+	mustAppend(t, db, e.ID, answered(3, "<b>Four</b>\n"), unanswered(1, 0), answered(0, "One"), answered(2, "Three"))
+	return Export(t.Context(), place, db, e.ID, Rankings{})
 }
 
 func mustRead(t *testing.T, path string) string {
@@ -249,15 +249,15 @@ func TestAnAnswerReplacesALink(t *testing.T) {
 
 func TestOutMayBeAnywhere(t *testing.T) {
 	t.Parallel()
-	sink, e := putLetters(t, newPath(t))
+	db, e := putLetters(t, newPath(t))
 	e.Plan.Runs.List = e.Plan.Runs.List[:1]
 	e.ID, e.Phases[0].Runs = e.Plan.ID(), 1
-	if err := sink.PutEvaluation(t.Context(), e, func(func(string, string) bool) {}); err != nil {
+	if err := db.PutEvaluation(t.Context(), e, func(func(string, string) bool) {}); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, sink, e.ID, answered(0, "One"))
+	mustAppend(t, db, e.ID, answered(0, "One"))
 	elsewhere := filepath.Join(t.TempDir(), "new", "folder")
-	done, err := Export(t.Context(), Place{Dir: t.TempDir(), Working: t.TempDir(), Out: filepath.Join(elsewhere, "<run_id>.md")}, sink, e.ID, Rankings{})
+	done, err := Export(t.Context(), Place{Dir: t.TempDir(), Working: t.TempDir(), Out: filepath.Join(elsewhere, "<run_id>.md")}, db, e.ID, Rankings{})
 	if err != nil || len(done.Answers) != 1 || done.Answers[0] != filepath.Join(elsewhere, "z1.md") || mustRead(t, done.Answers[0]) != "One" {
 		t.Errorf("written %q, %v", done.Answers, err)
 	}
@@ -266,11 +266,11 @@ func TestOutMayBeAnywhere(t *testing.T) {
 // An evaluation without listed runs has no answers.
 func TestNoResponsesOfOtherKinds(t *testing.T) {
 	t.Parallel()
-	sink, id, _ := exported(t)
-	if rows := mustCollect(t, sink.Responses(t.Context(), id)); len(rows) != 0 {
+	db, id, _ := exported(t)
+	if rows := mustCollect(t, db.Responses(t.Context(), id)); len(rows) != 0 {
 		t.Errorf("responses of an evaluation without listed runs: %+v", rows)
 	}
-	if run, found, err := sink.Run(t.Context(), eval.RunID{Evaluation: id, Phase: 1}); err != nil || !found || run.Answer != "" {
+	if run, found, err := db.Run(t.Context(), eval.RunID{Evaluation: id, Phase: 1}); err != nil || !found || run.Answer != "" {
 		t.Errorf("a verdict has the answer %q, %t, %v", run.Answer, found, err)
 	}
 }
@@ -291,8 +291,8 @@ func TestManifestListsEveryRun(t *testing.T) {
 		{"cancelled", []record.Entry{answered(3, "")}, 0, true, "z1 cancelled, a2 cancelled, m3 cancelled, b4 succeeded"},
 		{"limited", []record.Entry{answered(1, ""), answered(3, "")}, 2, false, "z1 none, a2 succeeded, b4 succeeded"},
 	} {
-		sink, e := putLetters(t, newPath(t))
-		mustAppend(t, sink, e.ID, c.recorded...)
+		db, e := putLetters(t, newPath(t))
+		mustAppend(t, db, e.ID, c.recorded...)
 		if c.planned > 0 {
 			e.Phases[0].Runs = c.planned
 		}
@@ -300,7 +300,7 @@ func TestManifestListsEveryRun(t *testing.T) {
 			e.Cancelled = epoch
 		}
 		var out bytes.Buffer
-		if err := writeManifest(t.Context(), &out, sink, e, nil, nil); err != nil {
+		if err := writeManifest(t.Context(), &out, db, e, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		var manifest struct{ Runs []manifestRun }
@@ -324,12 +324,12 @@ func TestManifestListsEveryRun(t *testing.T) {
 // many; then it says how many there are.
 func TestManifestListsJudgedRunsWithoutAResult(t *testing.T) {
 	t.Parallel()
-	sink, e := openSink(t, newPath(t))
-	mustAppend(t, sink, e.ID, verdict(1), verdict(2))
+	db, e := openStore(t, newPath(t))
+	mustAppend(t, db, e.ID, verdict(1), verdict(2))
 	read := func(e Evaluation) (phases []manifestPhase, runs []manifestRun) {
 		t.Helper()
 		var out bytes.Buffer
-		if err := writeManifest(t.Context(), &out, sink, e, nil, nil); err != nil {
+		if err := writeManifest(t.Context(), &out, db, e, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		var manifest struct {

@@ -24,7 +24,7 @@ func TestBatchFiles(t *testing.T) {
 		entry.Calls = []record.Call{call(0, entry.Run.Index, 0, 1, change)}
 		return entry
 	}
-	sink := putExperiment(t, newPath(t), e, texts,
+	db := putExperiment(t, newPath(t), e, texts,
 		called(ended(e, 3, epoch, func(r *record.Run) { r.Answer, r.Finish = "<D>", "truncated" }), func(c *record.Call) { c.RequestID = "req-d" }),
 		called(ended(e, 0, epoch.Add(time.Second), func(r *record.Run) { r.Answers = []string{"A", "A2"} }), func(c *record.Call) {
 			c.RequestID = "req-a"
@@ -37,7 +37,7 @@ func TestBatchFiles(t *testing.T) {
 			c.Class = "timeout"
 		}),
 	)
-	files, _ := exportedFiles(t, Place{Dir: t.TempDir()}, sink, e)
+	files, _ := exportedFiles(t, Place{Dir: t.TempDir()}, db, e)
 	id := string(e.ID)
 	for name, want := range map[string][]string{
 		"requests_output.jsonl": {

@@ -11,7 +11,7 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	for kind, newURL := range kinds {
 		b.Run(kind, func(b *testing.B) {
-			sink, e := openSink(b, newURL(b))
+			db, e := openStore(b, newURL(b))
 			all := make([]record.Entry, 0, batchEntries)
 			stored := 0
 			for b.Loop() {
@@ -20,10 +20,10 @@ func BenchmarkAppend(b *testing.B) {
 					all = append(all, verdict(stored))
 					stored++
 				}
-				mustAppend(b, sink, e.ID, all...)
+				mustAppend(b, db, e.ID, all...)
 			}
 			b.ReportMetric(float64(stored)/b.Elapsed().Seconds(), "entries/s")
-			counts, err := sink.Counts(b.Context(), e.ID)
+			counts, err := db.Counts(b.Context(), e.ID)
 			if err != nil || counts[1].Succeeded != stored {
 				b.Fatalf("%v, %v: want %d runs", counts, err, stored)
 			}

@@ -15,14 +15,14 @@ import (
 
 func testCallsBegun(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	if last, err := sink.LastCall(ctx); !last.IsZero() || err != nil {
+	db, e := openStore(t, url)
+	if last, err := db.LastCall(ctx); !last.IsZero() || err != nil {
 		t.Errorf("LastCall without calls = %v, %v; want none", last, err)
 	}
 	began := func(n int, model string, at time.Duration) record.Call {
 		return call(1, 0, 0, n, func(c *record.Call) { c.Model, c.Started = model, epoch.Add(at) })
 	}
-	mustAppend(t, sink, e.ID, record.Entry{Calls: []record.Call{
+	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{
 		began(1, "a:x", -time.Millisecond), began(2, "a:x", 0), began(3, "a:x", time.Hour), began(4, "b:y", time.Minute),
 		began(5, "b:y", 2*time.Hour),
 	}})
@@ -33,13 +33,13 @@ func testCallsBegun(t *testing.T, url string) {
 		{nil, map[string]int64{"a:x": 2, "b:y": 1}},
 		{[]string{string(e.ID) + "." + began(3, "", 0).ID, string(e.ID) + "." + began(5, "", 0).ID, "ev-other." + began(4, "", 0).ID}, map[string]int64{"a:x": 1, "b:y": 1}},
 	} {
-		got, err := sink.CallsBegun(ctx, epoch, epoch.Add(2*time.Hour), test.without)
+		got, err := db.CallsBegun(ctx, epoch, epoch.Add(2*time.Hour), test.without)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("CallsBegun without %q: %v (-want +got):\n%s", test.without, err, diff)
 		}
 	}
 	for at, want := range map[time.Time]bool{epoch: true, epoch.Add(-time.Millisecond): false} {
-		if called, err := sink.CalledBefore(ctx, at); called != want || err != nil {
+		if called, err := db.CalledBefore(ctx, at); called != want || err != nil {
 			t.Errorf("CalledBefore(%s) = %t, %v; want %t", at, called, err, want)
 		}
 	}
@@ -47,15 +47,15 @@ func testCallsBegun(t *testing.T, url string) {
 	for range callsAtOnce {
 		names = append(names, "none")
 	}
-	recorded, err := sink.Recorded(ctx, e.ID, append(names, began(5, "", 0).ID))
+	recorded, err := db.Recorded(ctx, e.ID, append(names, began(5, "", 0).ID))
 	slices.Sort(recorded)
 	if want := []string{began(2, "", 0).ID, began(4, "", 0).ID, began(5, "", 0).ID}; err != nil || !slices.Equal(recorded, want) {
 		t.Errorf("Recorded = %v, %v; want %v", recorded, err, want)
 	}
-	if other, err := sink.Recorded(ctx, "ev-other", names); len(other) > 0 || err != nil {
+	if other, err := db.Recorded(ctx, "ev-other", names); len(other) > 0 || err != nil {
 		t.Errorf("Recorded of another evaluation = %v, %v; want none", other, err)
 	}
-	if last, err := sink.LastCall(ctx); !last.Equal(epoch.Add(2*time.Hour)) || err != nil {
+	if last, err := db.LastCall(ctx); !last.Equal(epoch.Add(2*time.Hour)) || err != nil {
 		t.Errorf("LastCall = %v, %v; want %v", last, err, epoch.Add(2*time.Hour))
 	}
 }
@@ -64,8 +64,8 @@ func testCallsBegun(t *testing.T, url string) {
 // never 0.
 func testSpent(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	if nano, unknown, err := sink.Spent(ctx, e.ID); nano != 0 || unknown != 0 || err != nil {
+	db, e := openStore(t, url)
+	if nano, unknown, err := db.Spent(ctx, e.ID); nano != 0 || unknown != 0 || err != nil {
 		t.Errorf("Spent without calls = %d, %d, %v; want nothing", nano, unknown, err)
 	}
 	usd := func(f float64) *float64 { return &f }
@@ -84,18 +84,18 @@ func testSpent(t *testing.T, url string) {
 	for i := range calls[3:] {
 		calls[3+i].Usage.CostUSD = nil
 	}
-	mustAppend(t, sink, e.ID, record.Entry{Calls: calls})
-	nano, unknown, err := sink.Spent(ctx, e.ID)
+	mustAppend(t, db, e.ID, record.Entry{Calls: calls})
+	nano, unknown, err := db.Spent(ctx, e.ID)
 	if nano != 300_000_201 || unknown != 2 || err != nil {
 		t.Errorf("Spent = %d, %d unknown, %v; want 300000201, 2 unknown", nano, unknown, err)
 	}
 	without := []string{string(e.ID) + "." + calls[0].ID, string(e.ID) + "." + calls[4].ID, "ev-other." + calls[1].ID}
-	nano, unknown, err = sink.Spent(ctx, e.ID, without...)
+	nano, unknown, err = db.Spent(ctx, e.ID, without...)
 	if nano != 200_000_201 || unknown != 1 || err != nil {
 		t.Errorf("Spent without %q = %d, %d unknown, %v; want 200000201, 1 unknown", without, nano, unknown, err)
 	}
 	var got []record.Call
-	for c, err := range sink.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: calls[0].Phase, Index: calls[0].Index}) {
+	for c, err := range db.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: calls[0].Phase, Index: calls[0].Index}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func testSpent(t *testing.T, url string) {
 // run of the same generation failed with, nor one that was itself found here.
 func testAnswered(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	keyed := func(entry record.Entry, key string, change func(*record.Call)) record.Entry {
 		entry.Calls[0].Key = key
 		if change != nil {
@@ -120,7 +120,7 @@ func testAnswered(t *testing.T, url string) {
 	}
 	none := func(key string) {
 		t.Helper()
-		if got, found, err := sink.Answered(ctx, key); found || err != nil {
+		if got, found, err := db.Answered(ctx, key); found || err != nil {
 			t.Errorf("Answered(%s) = %+v, %v; want nothing", key, got, err)
 		}
 	}
@@ -131,11 +131,11 @@ func testAnswered(t *testing.T, url string) {
 	failed := keyed(failure(3, 0), "malformed", func(c *record.Call) { c.Class, c.Error, c.Text = "", "", "no verdict" })
 	refused := keyed(verdict(4), "refused", func(c *record.Call) { c.Class = "rate_limited" })
 	unkeyed := verdict(5)
-	mustAppend(t, sink, e.ID, later, good, found, failed, refused, unkeyed)
+	mustAppend(t, db, e.ID, later, good, found, failed, refused, unkeyed)
 	for _, key := range []string{"found", "malformed", "refused", "other", ""} {
 		none(key)
 	}
-	got, ok, err := sink.Answered(ctx, "good")
+	got, ok, err := db.Answered(ctx, "good")
 	if diff := cmp.Diff(good.Calls[0], got); diff != "" || !ok || err != nil {
 		t.Errorf("Answered(good): found %t, %v (-want +got):\n%s", ok, err, diff)
 	}
@@ -143,16 +143,16 @@ func testAnswered(t *testing.T, url string) {
 	again := keyed(verdict(3), "again", nil)
 	again.Run.Generation, again.Calls[0].Generation = 1, 1
 	again.Calls[0].ID = "1.3.1-w7k2p9qa-1"
-	mustAppend(t, sink, e.ID, again)
+	mustAppend(t, db, e.ID, again)
 	none("malformed")
-	if _, ok, err := sink.Answered(ctx, "again"); !ok || err != nil {
+	if _, ok, err := db.Answered(ctx, "again"); !ok || err != nil {
 		t.Errorf("Answered(again): found %t, %v; want the answer of the second generation", ok, err)
 	}
-	waits, err := sink.Waits(ctx, e.ID)
+	waits, err := db.Waits(ctx, e.ID)
 	if err != nil || len(waits) != 1 || waits[0].Calls != 6 {
 		t.Errorf("Waits = %+v, %v; want the 6 calls that were made", waits, err)
 	}
-	totals, err := sink.CallTotals(ctx, e.ID)
+	totals, err := db.CallTotals(ctx, e.ID)
 	if err != nil || len(totals) != 1 || totals[0].Calls != 6 || totals[0].FromCache != 1 {
 		t.Errorf("CallTotals = %+v, %v; want 6 calls, and 1 that was answered before", totals, err)
 	}

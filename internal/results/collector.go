@@ -46,7 +46,7 @@ type Collector struct {
 	client  redis.UniversalClient
 	keys    record.Keys
 	id      eval.ID
-	sink    Sink
+	store   Store
 	options Options
 	size    int           // of a batch
 	claimed time.Time     // when the claim was last confirmed
@@ -86,14 +86,14 @@ func (o Options) waiting(why error) {
 	}
 }
 
-// NewCollector returns a collector of evaluation id, which sink must hold already
-// (Sink.PutEvaluation).
-func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
-	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: o.pause()}
+// NewCollector returns a collector of evaluation id, which db must hold already
+// (Store.PutEvaluation).
+func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, db Store, o Options) *Collector {
+	return &Collector{client: client, keys: keys, id: id, store: db, options: o, size: batchEntries, pause: o.pause()}
 }
 
 // Drain claims the evaluation for the results store and collects what is in Redis now. It returns
-// how many entries it committed, also with an error. The error is ErrOtherSink, ErrNoEvaluation,
+// how many entries it committed, also with an error. The error is ErrOtherStore, ErrNoEvaluation,
 // ErrFull or ErrBusy, or says that Redis is unreachable.
 func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 	if err := c.claim(ctx); err != nil {
@@ -213,7 +213,7 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 		return 0, more, err
 	}
 	n = len(d.entries)
-	if err := c.sink.Append(ctx, c.id, d.entries); err != nil {
+	if err := c.store.Append(ctx, c.id, d.entries); err != nil {
 		return 0, false, err
 	}
 	if c.options.Committed != nil {
@@ -226,7 +226,7 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 // entries from the stream.
 func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) error {
 	keys := []string{c.keys.Record(c.id), c.keys.Results(c.id)}
-	args := []any{c.sink.ID()}
+	args := []any{c.store.ID()}
 	for _, message := range committed {
 		args = append(args, message.ID)
 	}
@@ -236,12 +236,12 @@ func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) erro
 		return redisError{"claim results of " + string(c.id), err}
 	case len(reply) == 0:
 		return fmt.Errorf("collect %s: %w in Redis", c.id, ErrNoEvaluation)
-	case reply[0] != c.sink.ID():
+	case reply[0] != c.store.ID():
 		where := ""
 		if reply[1] != "" {
 			where = " (" + reply[1] + ")"
 		}
-		return fmt.Errorf("collect %s into results store %s: %w: %s%s: name that one", c.id, c.sink.ID(), ErrOtherSink, reply[0], where)
+		return fmt.Errorf("collect %s into results store %s: %w: %s%s: name that one", c.id, c.store.ID(), ErrOtherStore, reply[0], where)
 	}
 	c.claimed = time.Now()
 	return nil

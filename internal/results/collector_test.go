@@ -56,11 +56,11 @@ func TestDrain(t *testing.T) {
 		"embedded": redis.NewClient(redistest.Patient(&redis.Options{Addr: embedded.Addr()})),
 	} {
 		t.Run(name, func(t *testing.T) {
-			sink, e := openSink(t, newPath(t))
+			db, e := openStore(t, newPath(t))
 			const n = 2*20 + 7
 			publish(t, client, e.ID, verdicts(n)...)
 			told := 0
-			c := NewCollector(client, keys, e.ID, sink, Options{Committed: func(entries []record.Entry) {
+			c := NewCollector(client, keys, e.ID, db, Options{Committed: func(entries []record.Entry) {
 				for _, entry := range entries {
 					if entry.Run.Index != told {
 						t.Errorf("told of entry %d, want %d", entry.Run.Index, told)
@@ -73,7 +73,7 @@ func TestDrain(t *testing.T) {
 			if got != n || told != n || err != nil {
 				t.Fatalf("got %d entries, %d told, %v, want %d", got, told, err, n)
 			}
-			wantVerdicts(t, sink, e.ID, n)
+			wantVerdicts(t, db, e.ID, n)
 			wantWaiting(t, client, e.ID, 0)
 			if got, err := c.Drain(context.Background()); got != 0 || err != nil {
 				t.Errorf("nothing waits: got %d, %v, want 0", got, err)
@@ -89,14 +89,14 @@ func TestDrainRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
-	collect := func(sink Sink) error {
-		_, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+	db, e := openStore(t, newPath(t))
+	collect := func(db Store) error {
+		_, err := NewCollector(client, keys, e.ID, db, Options{}).Drain(ctx)
 		return err
 	}
 
 	client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), Values: verdict(0).Values()})
-	if err := collect(sink); !errors.Is(err, ErrNoEvaluation) {
+	if err := collect(db); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("without a record: got %v, want ErrNoEvaluation", err)
 	}
 	wantWaiting(t, client, e.ID, 1)
@@ -111,22 +111,22 @@ func TestDrainRefuses(t *testing.T) {
 	}
 	defer func() { _ = empty.Close() }()
 	client.HSet(ctx, keys.Record(e.ID), "sink", empty.ID(), "sink_url", "sqlite:/srv/team.db")
-	err = collect(sink)
-	if !errors.Is(err, ErrOtherSink) || !strings.Contains(err.Error(), empty.ID()) || !strings.Contains(err.Error(), "sqlite:/srv/team.db") {
-		t.Errorf("another's evaluation: got %v, want ErrOtherSink naming %s and where it is", err, empty.ID())
+	err = collect(db)
+	if !errors.Is(err, ErrOtherStore) || !strings.Contains(err.Error(), empty.ID()) || !strings.Contains(err.Error(), "sqlite:/srv/team.db") {
+		t.Errorf("another's evaluation: got %v, want ErrOtherStore naming %s and where it is", err, empty.ID())
 	}
-	wantVerdicts(t, sink, e.ID, 0)
+	wantVerdicts(t, db, e.ID, 0)
 	if err := collect(empty); !errors.Is(err, ErrNoEvaluation) {
-		t.Errorf("a sink without the evaluation: got %v, want ErrNoEvaluation", err)
+		t.Errorf("a results store without the evaluation: got %v, want ErrNoEvaluation", err)
 	}
 	wantWaiting(t, client, e.ID, 1)
 
 	client.HDel(ctx, keys.Record(e.ID), "sink")
-	if err := collect(sink); err != nil {
+	if err := collect(db); err != nil {
 		t.Errorf("unclaimed: %v", err)
 	}
-	if got := client.HGet(ctx, keys.Record(e.ID), "sink").Val(); got != sink.ID() {
-		t.Errorf("claimed by %q, want %q", got, sink.ID())
+	if got := client.HGet(ctx, keys.Record(e.ID), "sink").Val(); got != db.ID() {
+		t.Errorf("claimed by %q, want %q", got, db.ID())
 	}
 }
 
@@ -135,13 +135,13 @@ func TestDrainLosesItsClaim(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdicts(3)...)
-	c := NewCollector(client, keys, e.ID, sink, Options{Committed: func([]record.Entry) {
+	c := NewCollector(client, keys, e.ID, db, Options{Committed: func([]record.Entry) {
 		client.HSet(ctx, keys.Record(e.ID), "sink", "another")
 	}})
-	if _, err := c.Drain(ctx); !errors.Is(err, ErrOtherSink) {
-		t.Errorf("got %v, want ErrOtherSink", err)
+	if _, err := c.Drain(ctx); !errors.Is(err, ErrOtherStore) {
+		t.Errorf("got %v, want ErrOtherStore", err)
 	}
 	wantWaiting(t, client, e.ID, 3)
 }
@@ -152,20 +152,20 @@ func TestDrainKeepsOlderEntriesThatItDidNotRead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdicts(3)...)
 	failover := func([]record.Entry) {
 		client.Del(ctx, keys.Results(e.ID))
 		client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), ID: "5-0", Values: verdict(3).Values()})
 	}
-	if _, err := NewCollector(client, keys, e.ID, sink, Options{Committed: failover}).Drain(ctx); err != nil {
+	if _, err := NewCollector(client, keys, e.ID, db, Options{Committed: failover}).Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
 	wantWaiting(t, client, e.ID, 1)
-	if _, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx); err != nil {
+	if _, err := NewCollector(client, keys, e.ID, db, Options{}).Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantVerdicts(t, sink, e.ID, 4)
+	wantVerdicts(t, db, e.ID, 4)
 	wantWaiting(t, client, e.ID, 0)
 }
 
@@ -173,14 +173,14 @@ func TestDrainMeetsAnEntryItCannotRead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdicts(3)...)
 	client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), ID: "99999999999999-7", Values: []string{"v", "2"}})
-	got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+	got, err := NewCollector(client, keys, e.ID, db, Options{}).Drain(ctx)
 	if got != 3 || err == nil || !strings.Contains(err.Error(), "99999999999999-7") || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("got %d, %v, want 3 and an error naming the entry and its version", got, err)
 	}
-	wantVerdicts(t, sink, e.ID, 3)
+	wantVerdicts(t, db, e.ID, 3)
 	wantWaiting(t, client, e.ID, 1)
 }
 
@@ -216,8 +216,8 @@ func TestDrainIsBrokenOffAtEachCommand(t *testing.T) {
 	server := redistest.New(t)
 	whole := server.Client()
 	const n = 25
-	drain := func(client redis.UniversalClient, id eval.ID, sink Sink) error {
-		c := NewCollector(client, keys, id, sink, Options{})
+	drain := func(client redis.UniversalClient, id eval.ID, db Store) error {
+		c := NewCollector(client, keys, id, db, Options{})
 		c.size = 10
 		_, err := c.Drain(ctx)
 		return err
@@ -226,13 +226,13 @@ func TestDrainIsBrokenOffAtEachCommand(t *testing.T) {
 		for command := 1; ; command++ {
 			whole.FlushAll(ctx)
 			path := newPath(t)
-			sink, e := openSink(t, path)
+			db, e := openStore(t, path)
 			publish(t, whole, e.ID, verdicts(n)...)
 			broken := server.Client()
 			b := &breaker{after: after}
 			b.left.Store(int32(command))
 			broken.AddHook(b)
-			err := drain(broken, e.ID, sink)
+			err := drain(broken, e.ID, db)
 			if err == nil {
 				if command < 8 { // claim, then read and delete three times
 					t.Errorf("only %d commands were broken", command-1)
@@ -242,10 +242,10 @@ func TestDrainIsBrokenOffAtEachCommand(t *testing.T) {
 			if !errors.Is(err, errBroken) {
 				t.Fatalf("command %d: %v", command, err)
 			}
-			if err := drain(whole, e.ID, sink); err != nil {
+			if err := drain(whole, e.ID, db); err != nil {
 				t.Fatalf("command %d, drained again: %v", command, err)
 			}
-			wantVerdicts(t, sink, e.ID, n)
+			wantVerdicts(t, db, e.ID, n)
 			wantWaiting(t, whole, e.ID, 0)
 		}
 	}
@@ -259,12 +259,12 @@ func init() {
 		if err != nil {
 			return err
 		}
-		sink, err := Open(ctx, os.Getenv("TEST_SINK"))
+		db, err := Open(ctx, os.Getenv("TEST_SINK"))
 		if err != nil {
 			return err
 		}
 		e, _ := essays()
-		c := NewCollector(redis.NewClient(options), keys, e.ID, sink, Options{Committed: func([]record.Entry) {
+		c := NewCollector(redis.NewClient(options), keys, e.ID, db, Options{Committed: func([]record.Entry) {
 			fmt.Println("committed")
 			select {}
 		}})
@@ -286,7 +286,7 @@ func TestCollectorIsKilledBetweenCommitAndDeletion(t *testing.T) {
 func testKilledCollector(t *testing.T, url string) {
 	server := redistest.NewTCP(t)
 	client := server.Client()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	const n = 40
 	publish(t, client, e.ID, verdicts(n)...)
 
@@ -309,16 +309,16 @@ func testKilledCollector(t *testing.T, url string) {
 	}
 	_ = child.Wait()
 
-	wantVerdicts(t, sink, e.ID, n)
+	wantVerdicts(t, db, e.ID, n)
 	wantWaiting(t, client, e.ID, n)
-	if got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(context.Background()); got != n || err != nil {
+	if got, err := NewCollector(client, keys, e.ID, db, Options{}).Drain(context.Background()); got != n || err != nil {
 		t.Errorf("drained again: got %d, %v, want %d", got, err, n)
 	}
-	wantVerdicts(t, sink, e.ID, n)
+	wantVerdicts(t, db, e.ID, n)
 	wantWaiting(t, client, e.ID, 0)
 }
 
-func TestTwoCollectorsOfOneSink(t *testing.T) {
+func TestTwoCollectorsOfOneStore(t *testing.T) {
 	t.Parallel()
 	for kind, newURL := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -333,11 +333,11 @@ func testTwoCollectors(t *testing.T, url string) {
 	client := server.Client()
 	const n = 600
 	var published atomic.Bool
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	publish(t, client, e.ID)
 	ended := make(chan error)
 	for range 2 {
-		own, _ := openSink(t, url)
+		own, _ := openStore(t, url)
 		go func() {
 			ended <- NewCollector(server.Client(), keys, e.ID, own, Options{}).Follow(context.Background(), isSet(&published))
 		}()
@@ -351,7 +351,7 @@ func testTwoCollectors(t *testing.T, url string) {
 			t.Errorf("follow: %v", err)
 		}
 	}
-	wantVerdicts(t, sink, e.ID, n)
+	wantVerdicts(t, db, e.ID, n)
 	wantWaiting(t, client, e.ID, 0)
 }
 
@@ -359,32 +359,32 @@ func TestDrainMeetsAFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	const batch, n = 100, 2*100 + 20
 	publish(t, client, e.ID, verdicts(n)...)
 	limit := func(pages int) {
-		if _, err := sink.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if _, err := db.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var pages int
-	if err := sink.(*store).write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+	if err := db.(*store).write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
 	limit(pages + 25) // enough for one batch, too little for two
-	c := NewCollector(client, keys, e.ID, sink, Options{})
+	c := NewCollector(client, keys, e.ID, db, Options{})
 	c.size = batch
 	got, err := c.Drain(ctx)
 	if got != batch || !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "results.db") {
 		t.Fatalf("got %d, %v, want %d and ErrFull naming the file", got, err, batch)
 	}
-	wantVerdicts(t, sink, e.ID, batch)
+	wantVerdicts(t, db, e.ID, batch)
 	wantWaiting(t, client, e.ID, n-batch)
 	limit(1 << 20)
 	if _, err := c.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantVerdicts(t, sink, e.ID, n)
+	wantVerdicts(t, db, e.ID, n)
 	wantWaiting(t, client, e.ID, 0)
 }
 
@@ -396,16 +396,16 @@ func BenchmarkDrain(b *testing.B) {
 	entries := verdicts(n)
 	for b.Loop() {
 		b.StopTimer()
-		sink, e := openSink(b, newPath(b)) // a new one: replaying stored runs is another thing
+		db, e := openStore(b, newPath(b)) // a new one: replaying stored runs is another thing
 		publish(b, client, e.ID, entries...)
 		size := client.MemoryUsage(ctx, keys.Results(e.ID)).Val()
 		b.StartTimer()
-		got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+		got, err := NewCollector(client, keys, e.ID, db, Options{}).Drain(ctx)
 		b.StopTimer()
 		if got != n || err != nil {
 			b.Fatalf("got %d, %v, want %d", got, err, n)
 		}
-		wantVerdicts(b, sink, e.ID, n)
+		wantVerdicts(b, db, e.ID, n)
 		client.FlushAll(ctx)
 		b.ReportMetric(float64(size)/n, "stream-B/entry")
 		b.StartTimer()
@@ -422,7 +422,7 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 		"redis":    redistest.New(t).Client(),
 		"embedded": redis.NewClient(redistest.Patient(&redis.Options{Addr: embedded.Addr()})),
 	} {
-		sink, e := openSink(t, newPath(t))
+		db, e := openStore(t, newPath(t))
 		const short, size = 10, 1 << 20
 		n := short + 2*batchBytes/size + 1
 		entries := verdicts(n)
@@ -431,7 +431,7 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 		}
 		publish(t, client, e.ID, entries...)
 		var batches []int
-		c := NewCollector(client, keys, e.ID, sink, Options{Committed: func(entries []record.Entry) { batches = append(batches, len(entries)) }})
+		c := NewCollector(client, keys, e.ID, db, Options{Committed: func(entries []record.Entry) { batches = append(batches, len(entries)) }})
 		if got, err := c.Drain(context.Background()); got != n || err != nil {
 			t.Fatalf("%s: got %d entries, %v, want %d", name, got, err, n)
 		}
@@ -452,7 +452,7 @@ func TestTextsThatUnpackToGigabytesAreRefused(t *testing.T) {
 	testrun.Slow(t) // it unpacks as much as is allowed
 	t.Parallel()
 	path := newPath(t)
-	sink, _ := openSink(t, path)
+	sink, _ := openStore(t, path)
 	// One frame of unknown size (RFC 8878, 3.1.1): its header, with a window of 1 MiB, and blocks
 	// that each repeat a byte 128 KiB times.
 	const block = 128 << 10

@@ -25,22 +25,22 @@ func bestOf(n int) (Evaluation, func(func(string, string) bool)) {
 // The documents of a phase are stored once, by the first process, permanently.
 func testChoices(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, err := Open(ctx, url)
+	db, err := Open(ctx, url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
+	defer db.Close()
 	e, texts := bestOf(2)
 	chosen := record.Phase{Kind: eval.KindPairwise, Runs: 2, Chosen: true, Choice: &plan.Choice{Documents: []int{1, 3}}}
-	if _, err := sink.Choose(ctx, e.ID, 1, chosen); !errors.Is(err, ErrNoEvaluation) {
+	if _, err := db.Choose(ctx, e.ID, 1, chosen); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("before the evaluation is stored: %v, want %v", err, ErrNoEvaluation)
 	}
 	want := e
 	for range 2 { // open, and stored again so
-		if err := sink.PutEvaluation(ctx, e, texts); err != nil {
+		if err := db.PutEvaluation(ctx, e, texts); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := sink.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
+		if got, err := db.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("open: %v (-want +got):\n%s", err, cmp.Diff(want, got))
 		}
 	}
@@ -52,7 +52,7 @@ func testChoices(t *testing.T, url string) {
 			of := chosen
 			of.Choice = &plan.Choice{Documents: []int{i % 3, 3}}
 			var err error
-			if stored[i], err = sink.Choose(ctx, e.ID, 1, of); err != nil {
+			if stored[i], err = db.Choose(ctx, e.ID, 1, of); err != nil {
 				t.Error(err)
 			}
 		})
@@ -65,17 +65,17 @@ func testChoices(t *testing.T, url string) {
 	}
 	want.Phases = []record.Phase{e.Phases[0], chosen}
 	want.Phases[1].Choice = stored[0]
-	if got, err := sink.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
+	if got, err := db.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("chosen: %v (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 	// Stored again, as at every submission, also with a choice of its own.
 	again := want
 	again.Phases = []record.Phase{e.Phases[0], chosen}
 	again.Phases[1].Choice = &plan.Choice{Documents: []int{0, 1}}
-	if err := sink.PutEvaluation(ctx, again, texts); err != nil {
+	if err := db.PutEvaluation(ctx, again, texts); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sink.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
+	if got, err := db.Evaluation(ctx, e.ID); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("stored again: %v (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 }

@@ -16,26 +16,26 @@ import (
 // ends when the evaluation resumes.
 func testCancelled(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	noTexts := func(func(string, string) bool) {}
 	want := func(step string, at time.Time) {
 		t.Helper()
-		got, err := sink.Evaluation(ctx, e.ID)
-		list, listErr := sink.Evaluations(ctx)
+		got, err := db.Evaluation(ctx, e.ID)
+		list, listErr := db.Evaluations(ctx)
 		if err != nil || listErr != nil || len(list) != 1 || !got.Cancelled.Equal(at) || !list[0].Cancelled.Equal(at) {
 			t.Errorf("%s: cancelled at %s, in the list %+v, %v, %v; want %s", step, got.Cancelled, list, err, listErr, at)
 		}
 	}
 	cancel := func(at time.Time) {
 		t.Helper()
-		if err := sink.Cancel(ctx, e.ID, at); err != nil {
+		if err := db.Cancel(ctx, e.ID, at); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put := func(at time.Time) {
 		t.Helper()
 		e.Cancelled = at
-		if err := sink.PutEvaluation(ctx, e, noTexts); err != nil {
+		if err := db.PutEvaluation(ctx, e, noTexts); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func testCancelled(t *testing.T, url string) {
 	want("going on", time.Time{})
 	cancel(epoch.Add(3 * time.Hour))
 	want("again", epoch.Add(3*time.Hour))
-	if err := sink.Cancel(ctx, "ev-222222222222", epoch); !errors.Is(err, ErrNoEvaluation) {
+	if err := db.Cancel(ctx, "ev-222222222222", epoch); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("an evaluation that is not stored: got %v, want ErrNoEvaluation", err)
 	}
 }
@@ -58,11 +58,11 @@ func testCancelled(t *testing.T, url string) {
 // it.
 func testStoppedByFleet(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	want := func(step string, why *Stop) {
 		t.Helper()
-		got, err := sink.Evaluation(ctx, e.ID)
-		list, listErr := sink.Evaluations(ctx)
+		got, err := db.Evaluation(ctx, e.ID)
+		list, listErr := db.Evaluations(ctx)
 		if err != nil || listErr != nil || len(list) != 1 || cmp.Diff(why, got.Stopped) != "" || cmp.Diff(why, list[0].Stopped) != "" {
 			t.Errorf("%s: stopped %+v, in the list %+v, %v, %v; want %+v", step, got.Stopped, list, err, listErr, why)
 		}
@@ -70,13 +70,13 @@ func testStoppedByFleet(t *testing.T, url string) {
 	put := func(why *Stop) {
 		t.Helper()
 		e.Stopped = why
-		if err := sink.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
+		if err := db.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stop := func(why Stop) {
 		t.Helper()
-		if err := sink.Stop(ctx, e.ID, why); err != nil {
+		if err := db.Stop(ctx, e.ID, why); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,14 +93,14 @@ func testStoppedByFleet(t *testing.T, url string) {
 	want("going on", nil)
 	stop(*paused)
 	want("by a pause", paused)
-	if got, _ := sink.Evaluation(ctx, e.ID); !got.Cancelled.IsZero() {
+	if got, _ := db.Evaluation(ctx, e.ID); !got.Cancelled.IsZero() {
 		t.Errorf("it is cancelled at %s", got.Cancelled)
 	}
-	if err := sink.Cancel(ctx, e.ID, epoch); err != nil {
+	if err := db.Cancel(ctx, e.ID, epoch); err != nil {
 		t.Fatal(err)
 	}
 	want("cancelled", nil)
-	if err := sink.Stop(ctx, "ev-222222222222", *budget); !errors.Is(err, ErrNoEvaluation) {
+	if err := db.Stop(ctx, "ev-222222222222", *budget); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("an evaluation that is not stored: got %v, want ErrNoEvaluation", err)
 	}
 }

@@ -30,10 +30,10 @@ func opinion(index, generation int, state eval.State, score float64) record.Entr
 
 func testPanel(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	put := func(entries ...record.Entry) {
 		t.Helper()
-		if err := sink.Append(ctx, e.ID, entries); err != nil {
+		if err := db.Append(ctx, e.ID, entries); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,29 +47,29 @@ func testPanel(t *testing.T, url string) {
 	const exhausted = "Evaluation failed after 3 retries"
 	put(opinion(0, 0, eval.StateSucceeded, two), opinion(1, 0, eval.StateFailed, 0))
 	want := []PanelRow{row(0, &two, "because", "openai:gpt-5-mini"), row(1, nil, exhausted, "")}
-	if diff := cmp.Diff(want, mustCollect(t, sink.PanelRows(ctx, e.ID))); diff != "" {
+	if diff := cmp.Diff(want, mustCollect(t, db.PanelRows(ctx, e.ID))); diff != "" {
 		t.Errorf("a success and a failure (-want +got):\n%s", diff)
 	}
-	run, found, err := sink.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1})
+	run, found, err := db.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1})
 	if err != nil || !found || run.Reason != exhausted || run.Dimension != "depth" || len(run.Scores) > 0 {
 		t.Errorf("the failed run is %+v, %v", run, err)
 	}
 	// Success replaces failure; a failure of a later generation replaces success.
 	put(opinion(1, 0, eval.StateSucceeded, four), opinion(0, 1, eval.StateFailed, 0))
 	want = []PanelRow{row(0, nil, exhausted, ""), row(1, &four, "because", "openai:gpt-5-mini")}
-	if diff := cmp.Diff(want, mustCollect(t, sink.PanelRows(ctx, e.ID))); diff != "" {
+	if diff := cmp.Diff(want, mustCollect(t, db.PanelRows(ctx, e.ID))); diff != "" {
 		t.Errorf("after both were made again (-want +got):\n%s", diff)
 	}
 	// A score of 0 is one, and none is not.
 	put(opinion(0, 2, eval.StateSucceeded, zero))
-	if got := mustCollect(t, sink.PanelRows(ctx, e.ID))[0]; got.Score == nil || *got.Score != 0 {
+	if got := mustCollect(t, db.PanelRows(ctx, e.ID))[0]; got.Score == nil || *got.Score != 0 {
 		t.Errorf("a score of 0 is read as %v", got.Score)
 	}
-	run, _, err = sink.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1})
+	run, _, err = db.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1})
 	if diff := cmp.Diff([]record.Score{{Criterion: "depth", Score: 4, Reason: "because"}}, run.Scores); diff != "" || err != nil {
 		t.Errorf("scores of a run: %v (-want +got):\n%s", err, diff)
 	}
-	if n := len(mustCollect(t, sink.SingleRows(ctx, e.ID))); n != 0 {
+	if n := len(mustCollect(t, db.SingleRows(ctx, e.ID))); n != 0 {
 		t.Errorf("%d rows of other kinds", n)
 	}
 	for name, want := range map[string]any{"score": nil, "argument": exhausted} {

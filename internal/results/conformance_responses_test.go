@@ -70,35 +70,35 @@ func unanswered(index, generation int) record.Entry {
 	return e
 }
 
-func putLetters(t testing.TB, url string) (Sink, Evaluation) {
+func putLetters(t testing.TB, url string) (Store, Evaluation) {
 	t.Helper()
-	sink, err := Open(context.Background(), url)
+	db, err := Open(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := sink.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Errorf("close sink: %v", err)
 		}
 	})
 	e, texts := letters()
-	if err := sink.PutEvaluation(context.Background(), e, texts); err != nil {
+	if err := db.PutEvaluation(context.Background(), e, texts); err != nil {
 		t.Fatal(err)
 	}
-	return sink, e
+	return db, e
 }
 
 // The answers of listed runs are kept as they came, in the order of the list, and
 // give way as their runs do; a run without one is there as well.
 func testResponses(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := putLetters(t, url)
+	db, e := putLetters(t, url)
 	for _, file := range e.Plan.Runs.Files {
-		if text, err := sink.Text(ctx, file.Hash); err != nil || text != "The text of "+file.ID+".\n" {
+		if text, err := db.Text(ctx, file.Hash); err != nil || text != "The text of "+file.ID+".\n" {
 			t.Errorf("text of %s: %q, %v", file.ID, text, err)
 		}
 	}
-	if got, err := sink.Evaluation(ctx, e.ID); err != nil || cmp.Diff(e, got) != "" {
+	if got, err := db.Evaluation(ctx, e.ID); err != nil || cmp.Diff(e, got) != "" {
 		t.Errorf("evaluation: %v (-want +got):\n%s", err, cmp.Diff(e, got))
 	}
 	prose := "Dear $HOME,\r\n\r\n\"quoted\" <run_id> {x} \x00 \u202e שלום 🙂\n"
@@ -106,17 +106,17 @@ func testResponses(t *testing.T, url string) {
 	cut.Run.Finish = "truncated"
 	mended := answered(3, "Better late.")
 	mended.Run.Generation = 1
-	mustAppend(t, sink, e.ID, unanswered(3, 0), cut, unanswered(1, 0), answered(0, prose), answered(0, "another"), mended, unanswered(3, 0))
+	mustAppend(t, db, e.ID, unanswered(3, 0), cut, unanswered(1, 0), answered(0, prose), answered(0, "another"), mended, unanswered(3, 0))
 
 	want := []record.Run{*answered(0, prose).Run, *unanswered(1, 0).Run, *cut.Run, *mended.Run}
-	for i, row := range mustCollect(t, sink.Responses(ctx, e.ID)) {
+	for i, row := range mustCollect(t, db.Responses(ctx, e.ID)) {
 		if i >= len(want) {
 			t.Fatalf("a row too many: %+v", row)
 		}
 		if diff := cmp.Diff(want[i], row.Run); diff != "" {
 			t.Errorf("row %d (-want +got):\n%s", i, diff)
 		}
-		one, found, err := sink.Run(ctx, row.RunID(e.ID))
+		one, found, err := db.Run(ctx, row.RunID(e.ID))
 		if diff := cmp.Diff(row, one); diff != "" || !found || err != nil {
 			t.Errorf("run %d alone: %t, %v (-of all +alone):\n%s", i, found, err, diff)
 		}
@@ -124,16 +124,16 @@ func testResponses(t *testing.T, url string) {
 			t.Errorf("row %d: %d calls, want 1", i, row.Used.Calls)
 		}
 	}
-	if n := len(mustCollect(t, sink.Runs(ctx, e.ID))); n != len(want) {
+	if n := len(mustCollect(t, db.Runs(ctx, e.ID))); n != len(want) {
 		t.Errorf("%d runs, want %d", n, len(want))
 	}
-	if n := len(mustCollect(t, sink.SingleRows(ctx, e.ID))) + len(mustCollect(t, sink.PairwiseRows(ctx, e.ID))); n != 0 {
+	if n := len(mustCollect(t, db.SingleRows(ctx, e.ID))) + len(mustCollect(t, db.PairwiseRows(ctx, e.ID))); n != 0 {
 		t.Errorf("%d verdicts, want none", n)
 	}
 
 	// A later generation that fails takes the answer with it.
-	mustAppend(t, sink, e.ID, unanswered(0, 1))
-	row, _, err := sink.Run(ctx, eval.RunID{Evaluation: e.ID})
+	mustAppend(t, db, e.ID, unanswered(0, 1))
+	row, _, err := db.Run(ctx, eval.RunID{Evaluation: e.ID})
 	if err != nil || row.Answer != "" || row.State != "failed" {
 		t.Errorf("made again and failed: %+v, %v; want no answer", row.Run, err)
 	}
@@ -143,7 +143,7 @@ func testResponses(t *testing.T, url string) {
 	plan := *e.Plan
 	plan.Runs = &eval.Runs{Models: e.Plan.Runs.Models, List: e.Plan.Runs.List, Files: append([]eval.Document{{ID: "x", Hash: eval.TextHash("x")}}, e.Plan.Runs.Files...)}
 	other.ID, other.Plan = "ev-222222222222", &plan
-	if err := sink.PutEvaluation(ctx, other, maps.All(fewer)); err == nil {
+	if err := db.PutEvaluation(ctx, other, maps.All(fewer)); err == nil {
 		t.Error("an evaluation without the text of one of its files was stored")
 	}
 }

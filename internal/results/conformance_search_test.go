@@ -203,29 +203,29 @@ func runsOf(rows []RunRow) []record.Run {
 }
 
 // phased stores an evaluation whose phases are those of variety.
-func phased(t *testing.T, sink Sink, e Evaluation) eval.ID {
+func phased(t *testing.T, db Store, e Evaluation) eval.ID {
 	t.Helper()
 	e.Phases = []record.Phase{{Kind: eval.KindSingle, Runs: 80}, {Kind: eval.KindPairwise, Runs: 80}, {Kind: eval.KindPanel, Runs: 80}, {Kind: eval.KindPrompts, Runs: 80}}
-	if err := sink.PutEvaluation(t.Context(), e, func(func(string, string) bool) {}); err != nil {
+	if err := db.PutEvaluation(t.Context(), e, func(func(string, string) bool) {}); err != nil {
 		t.Fatal(err)
 	}
 	return e.ID
 }
 
 func testSearch(t *testing.T, url string) {
-	sink, e := openSink(t, url)
-	id := phased(t, sink, e)
+	db, e := openStore(t, url)
+	id := phased(t, db, e)
 	var entries []record.Entry
 	for phase := range 4 {
 		entries = append(entries, variety(phase, 80)...)
 	}
-	mustAppend(t, sink, id, entries...)
+	mustAppend(t, db, id, entries...)
 	some := 0
 	for f := range filters() {
 		for _, newest := range []bool{false, true} {
 			s := Search{Filter: f, Newest: newest, Most: 9}
 			want := wanted(entries, s)
-			found := pages(t, sink, id, s, func() {})
+			found := pages(t, db, id, s, func() {})
 			if diff := cmp.Diff(want, runsOf(found)); diff != "" {
 				t.Errorf("%+v (-want +got):\n%s", s, diff)
 			}
@@ -236,18 +236,18 @@ func testSearch(t *testing.T, url string) {
 			}
 			some += min(1, len(want))
 		}
-		if n, exact, err := sink.SearchCount(t.Context(), id, f); n != len(wanted(entries, Search{Filter: f})) || !exact || err != nil {
+		if n, exact, err := db.SearchCount(t.Context(), id, f); n != len(wanted(entries, Search{Filter: f})) || !exact || err != nil {
 			t.Errorf("%+v: counted %d, exact %t, %v; want %d", f, n, exact, err, len(wanted(entries, Search{Filter: f})))
 		}
 	}
 	if some < 20*combined() {
 		t.Errorf("only %d searches find anything", some)
 	}
-	if rest := pages(t, sink, "ev-abcdefgh2345", Search{Most: 9}, func() {}); len(rest) != 0 {
+	if rest := pages(t, db, "ev-abcdefgh2345", Search{Most: 9}, func() {}); len(rest) != 0 {
 		t.Errorf("an unknown evaluation has %d runs", len(rest))
 	}
 	for _, most := range []int{0, MostFound + 1} {
-		if _, err := sink.Search(t.Context(), id, Search{Most: most}); err == nil {
+		if _, err := db.Search(t.Context(), id, Search{Most: most}); err == nil {
 			t.Errorf("a page of %d runs was given", most)
 		}
 	}
@@ -256,8 +256,8 @@ func testSearch(t *testing.T, url string) {
 // Whatever is recorded while a user pages through, each run that was there is on one page, and
 // none on two.
 func testSearchAppended(t *testing.T, url string) {
-	sink, e := openSink(t, url)
-	id := phased(t, sink, e)
+	db, e := openStore(t, url)
+	id := phased(t, db, e)
 	all := variety(1, 80)
 	for _, newest := range []bool{false, true} {
 		random := rand.New(rand.NewPCG(3, 4))
@@ -268,7 +268,7 @@ func testSearchAppended(t *testing.T, url string) {
 			entry := all[i]
 			r := *entry.Run
 			r.Generation, r.Started, r.Ended = generation, at, at
-			mustAppend(t, sink, id, record.Entry{Run: &r})
+			mustAppend(t, db, id, record.Entry{Run: &r})
 		}
 		if newest {
 			later = nil
@@ -278,13 +278,13 @@ func testSearchAppended(t *testing.T, url string) {
 			put(i, all[i].Run.Ended)
 		}
 		added := 80
-		found := pages(t, sink, id, Search{Newest: newest, Most: 7}, func() {
+		found := pages(t, db, id, Search{Newest: newest, Most: 7}, func() {
 			if newest { // new ones end later than all there are
 				entry := all[0]
 				r := *entry.Run
 				r.Index, r.Ended = added, epoch.Add(time.Hour)
 				added++
-				mustAppend(t, sink, id, record.Entry{Run: &r})
+				mustAppend(t, db, id, record.Entry{Run: &r})
 				return
 			}
 			for _, i := range later[:min(5, len(later))] {
@@ -309,15 +309,15 @@ func testSearchAppended(t *testing.T, url string) {
 
 // A search ends at its bound and continues from there, and a count does not claim to be exact.
 func testSearchBounded(t *testing.T, url string) {
-	sink, e := openSink(t, url)
-	id := phased(t, sink, e)
+	db, e := openStore(t, url)
+	id := phased(t, db, e)
 	entries := variety(1, 80)
-	mustAppend(t, sink, id, entries...)
-	sink.(*store).looks = 10
+	mustAppend(t, db, id, entries...)
+	db.(*store).looks = 10
 	ctx := context.Background()
 	for _, newest := range []bool{false, true} {
 		s := Search{Filter: Filter{Text: "nobody says this"}, Newest: newest, Most: 9}
-		page, err := sink.Search(ctx, id, s)
+		page, err := db.Search(ctx, id, s)
 		if err != nil || len(page.Runs) != 0 || page.Next == nil {
 			t.Fatalf("newest %t: %d runs, next %v, %v; want none and more behind", newest, len(page.Runs), page.Next, err)
 		}
@@ -327,12 +327,12 @@ func testSearchBounded(t *testing.T, url string) {
 		}
 		for f := range filters() {
 			s := Search{Filter: f, Newest: newest, Most: 9}
-			if diff := cmp.Diff(wanted(entries, s), runsOf(pages(t, sink, id, s, func() {}))); diff != "" {
+			if diff := cmp.Diff(wanted(entries, s), runsOf(pages(t, db, id, s, func() {}))); diff != "" {
 				t.Errorf("%+v (-want +got):\n%s", s, diff)
 			}
 		}
 	}
-	if n, exact, err := sink.SearchCount(ctx, id, Filter{Judge: "judge 2"}); exact || n < 1 || n > 10 || err != nil {
+	if n, exact, err := db.SearchCount(ctx, id, Filter{Judge: "judge 2"}); exact || n < 1 || n > 10 || err != nil {
 		t.Errorf("counted %d, exact %t, %v; want those of the first ten, not exact", n, exact, err)
 	}
 }

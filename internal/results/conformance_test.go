@@ -17,19 +17,19 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-func TestSinks(t *testing.T) {
+func TestStores(t *testing.T) {
 	t.Parallel()
 	for kind, newURL := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			testSink(t, newURL)
+			testStore(t, newURL)
 		})
 	}
 }
 
-// testSink is what every kind of results store promises. newURL names a place where no
-// sink is yet.
-func testSink(t *testing.T, newURL func(testing.TB) string) {
+// testStore is what every kind of results store promises. newURL names a place where no
+// results store is yet.
+func testStore(t *testing.T, newURL func(testing.TB) string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"identity stays":           testIdentity,
 		"evaluation round trip":    testEvaluation,
@@ -84,12 +84,12 @@ func testIdentity(t *testing.T, url string) {
 	ctx := context.Background()
 	ids := map[string]bool{}
 	for range 2 {
-		sink, err := Open(ctx, url)
+		db, err := Open(ctx, url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids[sink.ID()] = true
-		if err := sink.Close(); err != nil {
+		ids[db.ID()] = true
+		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,8 +108,8 @@ func testIdentity(t *testing.T, url string) {
 
 func testEvaluation(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, want := openSink(t, url)
-	got, err := sink.Evaluation(ctx, want.ID)
+	db, want := openStore(t, url)
+	got, err := db.Evaluation(ctx, want.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,14 +121,14 @@ func testEvaluation(t *testing.T, url string) {
 	}
 	_, texts := essays()
 	for hash, text := range texts {
-		if got, err := sink.Text(ctx, hash); err != nil || got != text {
+		if got, err := db.Text(ctx, hash); err != nil || got != text {
 			t.Errorf("text of %s: got %q, %v, want %q", hash, got, err, text)
 		}
 	}
-	if err := sink.Finish(ctx, want.ID, epoch.Add(time.Hour)); err != nil {
+	if err := db.Finish(ctx, want.ID, epoch.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	list, err := sink.Evaluations(ctx)
+	list, err := db.Evaluations(ctx)
 	wantList := []Listed{{ID: want.ID, Name: "essays", Created: epoch, Finished: epoch.Add(time.Hour)}}
 	if diff := cmp.Diff(wantList, list); diff != "" || err != nil {
 		t.Errorf("list: %v (-want +got):\n%s", err, diff)
@@ -137,8 +137,8 @@ func testEvaluation(t *testing.T, url string) {
 
 func testEvaluationAgain(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	if err := sink.Finish(ctx, e.ID, epoch.Add(time.Hour)); err != nil {
+	db, e := openStore(t, url)
+	if err := db.Finish(ctx, e.ID, epoch.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	again, _ := essays()
@@ -146,12 +146,12 @@ func testEvaluationAgain(t *testing.T, url string) {
 	again.Settings.Priority = 7
 	again.Phases = append(again.Phases, record.Phase{Kind: eval.KindPairwise, Runs: 3})
 	noTexts := func(func(string, string) bool) {}
-	if err := sink.PutEvaluation(ctx, again, noTexts); err != nil {
+	if err := db.PutEvaluation(ctx, again, noTexts); err != nil {
 		t.Fatalf("store again without texts: %v", err)
 	}
 	want := again
 	want.Created, want.Finished = epoch, epoch.Add(time.Hour)
-	got, err := sink.Evaluation(ctx, e.ID)
+	got, err := db.Evaluation(ctx, e.ID)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("stored again: %v (-want +got):\n%s", err, diff)
 	}
@@ -159,41 +159,41 @@ func testEvaluationAgain(t *testing.T, url string) {
 
 func testMissingText(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, err := Open(ctx, url)
+	db, err := Open(ctx, url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = sink.Close() }()
+	defer func() { _ = db.Close() }()
 	e, texts := essays()
 	fewer := maps.Collect(texts)
 	delete(fewer, e.Plan.Documents[2].Hash)
-	if err := sink.PutEvaluation(ctx, e, maps.All(fewer)); err == nil {
+	if err := db.PutEvaluation(ctx, e, maps.All(fewer)); err == nil {
 		t.Error("an evaluation without one of its texts was stored")
 	}
 	fewer[e.Plan.Documents[2].Hash] = "another text"
-	if err := sink.PutEvaluation(ctx, e, maps.All(fewer)); err == nil {
+	if err := db.PutEvaluation(ctx, e, maps.All(fewer)); err == nil {
 		t.Error("a text was stored under a hash that is not its own")
 	}
-	if list, err := sink.Evaluations(ctx); len(list) != 0 || err != nil {
+	if list, err := db.Evaluations(ctx); len(list) != 0 || err != nil {
 		t.Errorf("something was stored: %v, %v", list, err)
 	}
 }
 
 func testUnknownEvaluation(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, _ := openSink(t, url)
+	db, _ := openStore(t, url)
 	const unknown = eval.ID("ev-aaaaaaaaaaaa")
-	_, readErr := sink.Evaluation(ctx, unknown)
+	_, readErr := db.Evaluation(ctx, unknown)
 	for name, err := range map[string]error{
 		"read":   readErr,
-		"append": sink.Append(ctx, unknown, []record.Entry{verdict(0)}),
-		"finish": sink.Finish(ctx, unknown, epoch),
+		"append": db.Append(ctx, unknown, []record.Entry{verdict(0)}),
+		"finish": db.Finish(ctx, unknown, epoch),
 	} {
 		if !errors.Is(err, ErrNoEvaluation) {
 			t.Errorf("%s: got %v, want ErrNoEvaluation", name, err)
 		}
 	}
-	if rows := mustCollect(t, sink.Runs(ctx, unknown)); len(rows) != 0 {
+	if rows := mustCollect(t, db.Runs(ctx, unknown)); len(rows) != 0 {
 		t.Errorf("got %d runs of an unknown evaluation", len(rows))
 	}
 }
@@ -203,7 +203,7 @@ func testGenerations(t *testing.T, url string) {
 		state      string
 		generation int
 	}
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	for index, test := range []struct {
 		name       string
 		came, want []run // in order; one is kept
@@ -219,10 +219,10 @@ func testGenerations(t *testing.T, url string) {
 		for _, came := range test.came {
 			entry := verdict(index)
 			entry.Run.State, entry.Run.Generation = came.state, came.generation
-			mustAppend(t, sink, e.ID, entry)
+			mustAppend(t, db, e.ID, entry)
 		}
 		var got []run
-		for _, state := range mustCollect(t, sink.States(context.Background(), e.ID, 1)) {
+		for _, state := range mustCollect(t, db.States(context.Background(), e.ID, 1)) {
 			if state.Index == index {
 				got = append(got, run{state.State.String(), state.Generation})
 			}
@@ -235,69 +235,69 @@ func testGenerations(t *testing.T, url string) {
 
 func testVerdictFollowsRun(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdict(0), scores(0))
+	db, e := openStore(t, url)
+	mustAppend(t, db, e.ID, verdict(0), scores(0))
 	other := verdict(0)
 	other.Run.Winner, other.Run.Reason = "b.md", "A late duplicate."
-	mustAppend(t, sink, e.ID, other)
-	if rows := mustCollect(t, sink.PairwiseRows(ctx, e.ID)); len(rows) != 1 || rows[0].Winner != "a.md" {
+	mustAppend(t, db, e.ID, other)
+	if rows := mustCollect(t, db.PairwiseRows(ctx, e.ID)); len(rows) != 1 || rows[0].Winner != "a.md" {
 		t.Errorf("after a duplicate: got %+v, want the first verdict", rows)
 	}
 	again := scores(0)
 	again.Run.Generation, again.Run.Scores = 1, again.Run.Scores[:1]
-	mustAppend(t, sink, e.ID, failure(0, 1), again)
-	if rows := mustCollect(t, sink.PairwiseRows(ctx, e.ID)); len(rows) != 0 {
+	mustAppend(t, db, e.ID, failure(0, 1), again)
+	if rows := mustCollect(t, db.PairwiseRows(ctx, e.ID)); len(rows) != 0 {
 		t.Errorf("after a failure of a higher generation: got %+v, want no verdict", rows)
 	}
-	if rows := mustCollect(t, sink.SingleRows(ctx, e.ID)); len(rows) != 1 || rows[0].Criterion != "rigour" {
+	if rows := mustCollect(t, db.SingleRows(ctx, e.ID)); len(rows) != 1 || rows[0].Criterion != "rigour" {
 		t.Errorf("after other scores of a higher generation: got %+v, want those alone", rows)
 	}
 	better := verdict(0)
 	better.Run.Generation, better.Run.Winner = 1, eval.Tie
-	mustAppend(t, sink, e.ID, better)
-	if rows := mustCollect(t, sink.PairwiseRows(ctx, e.ID)); len(rows) != 1 || rows[0].Winner != eval.Tie {
+	mustAppend(t, db, e.ID, better)
+	if rows := mustCollect(t, db.PairwiseRows(ctx, e.ID)); len(rows) != 1 || rows[0].Winner != eval.Tie {
 		t.Errorf("after success over failure: got %+v, want the tie", rows)
 	}
 }
 
 func testTwice(t *testing.T, url string) {
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	entries := verdicts(20)
-	mustAppend(t, sink, e.ID, entries...)
-	mustAppend(t, sink, e.ID, entries[5:]...)
-	mustAppend(t, sink, e.ID, append(slices.Clone(entries), entries...)...)
-	wantVerdicts(t, sink, e.ID, 20)
+	mustAppend(t, db, e.ID, entries...)
+	mustAppend(t, db, e.ID, entries[5:]...)
+	mustAppend(t, db, e.ID, append(slices.Clone(entries), entries...)...)
+	wantVerdicts(t, db, e.ID, 20)
 }
 
 func testAllOrNothing(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := sink.Append(ended, e.ID, verdicts(3)); !errors.Is(err, context.Canceled) {
+	if err := db.Append(ended, e.ID, verdicts(3)); !errors.Is(err, context.Canceled) {
 		t.Errorf("append with an ended context: got %v, want context.Canceled", err)
 	}
-	wantVerdicts(t, sink, e.ID, 0)
-	mustAppend(t, sink, e.ID)
-	wantVerdicts(t, sink, e.ID, 0)
+	wantVerdicts(t, db, e.ID, 0)
+	mustAppend(t, db, e.ID)
+	wantVerdicts(t, db, e.ID, 0)
 }
 
 func testOrderOfRows(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	for _, i := range []int{10, 2, 0, 11, 9, 1} {
-		mustAppend(t, sink, e.ID, verdict(i))
+		mustAppend(t, db, e.ID, verdict(i))
 	}
-	mustAppend(t, sink, e.ID, scores(1), scores(0))
+	mustAppend(t, db, e.ID, scores(1), scores(0))
 	var pairs, runs []string
-	for _, row := range mustCollect(t, sink.PairwiseRows(ctx, e.ID)) {
+	for _, row := range mustCollect(t, db.PairwiseRows(ctx, e.ID)) {
 		pairs = append(pairs, shortID(row.Phase, row.Index)+row.Order)
 	}
-	for _, row := range mustCollect(t, sink.Runs(ctx, e.ID)) {
+	for _, row := range mustCollect(t, db.Runs(ctx, e.ID)) {
 		runs = append(runs, shortID(row.Phase, row.Index))
 	}
 	var singles []string
-	for _, row := range mustCollect(t, sink.SingleRows(ctx, e.ID)) {
+	for _, row := range mustCollect(t, db.SingleRows(ctx, e.ID)) {
 		singles = append(singles, shortID(row.Phase, row.Index)+row.Criterion)
 	}
 	for _, test := range []struct{ got, want []string }{
@@ -313,18 +313,18 @@ func testOrderOfRows(t *testing.T, url string) {
 
 func testAnyText(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	const text = "line one\r\nline \"two\", 'three'\t\x00 = ? $1 \\ %s 🦉 \u2028 \xff\xc0 ␛ ␛00 ␛␛\x00"
 	entry := verdict(0)
 	entry.Run.Reason, entry.Run.Documents[0], entry.Run.Item = text, text, text
 	entry.Calls[0].Text = text
 	entry.Calls[0].Grounding = &providers.Grounding{Queries: []string{"␛ \x00"}}
-	mustAppend(t, sink, e.ID, entry)
-	rows := mustCollect(t, sink.PairwiseRows(ctx, e.ID))
+	mustAppend(t, db, e.ID, entry)
+	rows := mustCollect(t, db.PairwiseRows(ctx, e.ID))
 	if len(rows) != 1 || rows[0].Reason != text || rows[0].Document1 != text || rows[0].Item != text {
 		t.Errorf("got %+v, want %q in reason, doc_id_1 and item", rows, text)
 	}
-	calls := mustCollect(t, sink.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: 1}))
+	calls := mustCollect(t, db.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: 1}))
 	if diff := cmp.Diff(entry.Calls, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -332,14 +332,14 @@ func testAnyText(t *testing.T, url string) {
 
 func testCounts(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	cancelled := failure(4, 2)
 	cancelled.Run.State, cancelled.Run.Class = "cancelled", "cancelled"
 	malformed := failure(3, 1)
 	malformed.Run.Class = "malformed"
-	mustAppend(t, sink, e.ID, scores(0), verdict(0), verdict(1), failure(2, 0), malformed, cancelled)
+	mustAppend(t, db, e.ID, scores(0), verdict(0), verdict(1), failure(2, 0), malformed, cancelled)
 
-	counts, err := sink.Counts(ctx, e.ID)
+	counts, err := db.Counts(ctx, e.ID)
 	want := []PhaseCounts{
 		{Phase: 0, Kind: eval.KindSingle, Runs: 4, Succeeded: 1, Classes: map[string]int{}},
 		{
@@ -350,7 +350,7 @@ func testCounts(t *testing.T, url string) {
 	if diff := cmp.Diff(want, counts); diff != "" || err != nil {
 		t.Errorf("counts: %v (-want +got):\n%s", err, diff)
 	}
-	states := mustCollect(t, sink.States(ctx, e.ID, 1))
+	states := mustCollect(t, db.States(ctx, e.ID, 1))
 	wantStates := []RunState{
 		{0, eval.StateSucceeded, 0},
 		{1, eval.StateSucceeded, 0},
@@ -361,18 +361,18 @@ func testCounts(t *testing.T, url string) {
 	if diff := cmp.Diff(wantStates, states); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
-	failed := mustCollect(t, sink.Runs(ctx, e.ID, eval.StateFailed))
+	failed := mustCollect(t, db.Runs(ctx, e.ID, eval.StateFailed))
 	if len(failed) != 2 || failed[0].Index != 2 || failed[1].Class != "malformed" {
 		t.Errorf("failed runs: got %+v, want 1.2 and 1.3", failed)
 	}
-	if ended := mustCollect(t, sink.Runs(ctx, e.ID, eval.StateFailed, eval.StateCancelled)); len(ended) != 3 {
+	if ended := mustCollect(t, db.Runs(ctx, e.ID, eval.StateFailed, eval.StateCancelled)); len(ended) != 3 {
 		t.Errorf("failed and cancelled runs: got %d, want 3", len(ended))
 	}
 }
 
 func testCalls(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	refused := call(1, 1, 0, 2, func(c *record.Call) { c.Class, c.Status = "rate_limited", 429 })
 	repair := call(1, 1, 0, 3, func(c *record.Call) {
 		c.Stage = "repair"
@@ -383,9 +383,9 @@ func testCalls(t *testing.T, url string) {
 	identical := verdict(5)
 	identical.Calls = nil
 	discarded := record.Entry{Calls: []record.Call{call(1, 9, 0, 1, func(c *record.Call) { c.Status = 200 })}}
-	mustAppend(t, sink, e.ID, verdict(0), retried, failure(2, 0), identical, discarded)
+	mustAppend(t, db, e.ID, verdict(0), retried, failure(2, 0), identical, discarded)
 
-	totals, err := sink.CallTotals(ctx, e.ID)
+	totals, err := db.CallTotals(ctx, e.ID)
 	want := []CallTotal{
 		{
 			Model: "openai:gpt-5-mini", Stage: "repair", Errors: map[string]int{},
@@ -401,7 +401,7 @@ func testCalls(t *testing.T, url string) {
 		t.Errorf("totals: %v (-want +got):\n%s", err, diff)
 	}
 	used := map[int]Usage{}
-	for _, run := range mustCollect(t, sink.Runs(ctx, e.ID)) {
+	for _, run := range mustCollect(t, db.Runs(ctx, e.ID)) {
 		used[run.Index] = run.Used
 	}
 	wantUsed := map[int]Usage{
@@ -418,10 +418,10 @@ func testCalls(t *testing.T, url string) {
 // A write whose context ends fails with the context's error, whatever package sql says of its
 // transaction: a command that is interrupted then says so, and ends with 130.
 func testStoppedInTransaction(t *testing.T, url string) {
-	sink, _ := openSink(t, url)
+	db, _ := openStore(t, url)
 	for _, last := range []string{"a commit", "a statement"} {
 		ctx, stop := context.WithCancel(t.Context())
-		err := sink.(*store).transact(ctx, "change", func(of *transaction) (err error) {
+		err := db.(*store).transact(ctx, "change", func(of *transaction) (err error) {
 			stop()
 			testrun.Eventually(t, "the transaction to be rolled back", func() bool {
 				_, err = of.tx.ExecContext(t.Context(), "SELECT 1")

@@ -21,16 +21,16 @@ import (
 // with entries that come again, in one batch, too, runs that give way or do not, and
 // calls stored anew.
 func testTotals(t *testing.T, url string) {
-	first, e := openSink(t, url)
-	second, _ := openSink(t, url)
+	first, e := openStore(t, url)
+	second, _ := openStore(t, url)
 	seed := rand.Uint64()
 	made := &maker{rand.New(rand.NewPCG(seed, 0)), nil}
 	for n := range 25 {
 		var both sync.WaitGroup
-		for _, sink := range []Sink{first, second} {
+		for _, db := range []Store{first, second} {
 			batch := made.batch()
 			both.Go(func() {
-				if err := sink.Append(context.Background(), e.ID, batch); err != nil {
+				if err := db.Append(context.Background(), e.ID, batch); err != nil {
 					t.Errorf("append: %v", err)
 				}
 			})
@@ -118,10 +118,10 @@ type sums map[string]string
 
 func (s sums) add(key string, value any) { s[key] = fmt.Sprint(value) }
 
-func kept(t *testing.T, sink Sink, id eval.ID, since []time.Time) sums {
+func kept(t *testing.T, db Store, id eval.ID, since []time.Time) sums {
 	t.Helper()
 	ctx, all := t.Context(), sums{}
-	counts, err := sink.Counts(ctx, id)
+	counts, err := db.Counts(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,12 +131,12 @@ func kept(t *testing.T, sink Sink, id eval.ID, since []time.Time) sums {
 			all.add(fmt.Sprint("failed in phase ", c.Phase, ": ", class), n)
 		}
 	}
-	statistics, err := sink.Statistics(ctx, id)
+	statistics, err := db.Statistics(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all.add("statistics", statistics)
-	totals, err := sink.CallTotals(ctx, id)
+	totals, err := db.CallTotals(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func kept(t *testing.T, sink Sink, id eval.ID, since []time.Time) sums {
 			all.add(key+" "+class, c.Errors[class])
 		}
 	}
-	waits, err := sink.Waits(ctx, id)
+	waits, err := db.Waits(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func kept(t *testing.T, sink Sink, id eval.ID, since []time.Time) sums {
 		all.add("waited for "+w.Limit, []any{w.Calls, w.Total})
 	}
 	for _, from := range since {
-		paces, err := sink.Pace(ctx, id, from)
+		paces, err := db.Pace(ctx, id, from)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,10 +18,10 @@ func withVotes(e Evaluation, votes ...eval.Vote) (Evaluation, map[string]string)
 }
 
 func testVotes(t *testing.T, url string) {
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	wantVotes := func(when string, want ...VoteRow) {
 		t.Helper()
-		if diff := cmp.Diff(want, mustCollect(t, sink.Votes(t.Context(), e.ID))); diff != "" {
+		if diff := cmp.Diff(want, mustCollect(t, db.Votes(t.Context(), e.ID))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
@@ -33,38 +33,38 @@ func testVotes(t *testing.T, url string) {
 
 	voted, texts := withVotes(e, bos, annas)
 	for range 2 {
-		if err := sink.PutEvaluation(t.Context(), voted, maps.All(texts)); err != nil {
+		if err := db.PutEvaluation(t.Context(), voted, maps.All(texts)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantVotes("stored twice", row, other)
-	if err := sink.PutEvaluation(t.Context(), voted, maps.All(map[string]string{})); err != nil {
+	if err := db.PutEvaluation(t.Context(), voted, maps.All(map[string]string{})); err != nil {
 		t.Errorf("votes that are stored need not be given again: %v", err)
 	}
 	wantVotes("stored again without their text", row, other)
-	if text, err := sink.Text(t.Context(), voted.Settings.Votes); err != nil || text != texts[voted.Settings.Votes] {
+	if text, err := db.Text(t.Context(), voted.Settings.Votes); err != nil || text != texts[voted.Settings.Votes] {
 		t.Errorf("their text: got %q, %v", text, err)
 	}
-	if got, err := sink.Evaluation(t.Context(), e.ID); err != nil || got.Settings.Votes != voted.Settings.Votes {
+	if got, err := db.Evaluation(t.Context(), e.ID); err != nil || got.Settings.Votes != voted.Settings.Votes {
 		t.Errorf("settings name the votes %q, %v; want %q", got.Settings.Votes, err, voted.Settings.Votes)
 	}
 
 	fewer, texts := withVotes(e, bos)
 	for what, given := range map[string]map[string]string{"missing": {}, "missing beside others": {"x": "y"}} {
-		if err := sink.PutEvaluation(t.Context(), fewer, maps.All(given)); err == nil {
+		if err := db.PutEvaluation(t.Context(), fewer, maps.All(given)); err == nil {
 			t.Errorf("votes whose text is %s were stored", what)
 		}
 	}
 	strange, unfit := withVotes(e, eval.Vote{Annotator: "cy", First: "a.md", Second: "z.md", Winner: "a.md"})
-	if err := sink.PutEvaluation(t.Context(), strange, maps.All(unfit)); err == nil || !strings.Contains(err.Error(), "z.md") {
+	if err := db.PutEvaluation(t.Context(), strange, maps.All(unfit)); err == nil || !strings.Contains(err.Error(), "z.md") {
 		t.Errorf("a vote on a document that there is not: got %v", err)
 	}
 	wantVotes("after what was refused", row, other)
-	if err := sink.PutEvaluation(t.Context(), fewer, maps.All(texts)); err != nil {
+	if err := db.PutEvaluation(t.Context(), fewer, maps.All(texts)); err != nil {
 		t.Fatal(err)
 	}
 	wantVotes("replaced", other)
-	if err := sink.PutEvaluation(t.Context(), e, maps.All(map[string]string{})); err != nil {
+	if err := db.PutEvaluation(t.Context(), e, maps.All(map[string]string{})); err != nil {
 		t.Fatal(err)
 	}
 	wantVotes("taken back")

@@ -15,13 +15,13 @@ import (
 
 func testTwoWriters(t *testing.T, url string) {
 	ctx := context.Background()
-	first, e := openSink(t, url)
-	second, _ := openSink(t, url)
+	first, e := openStore(t, url)
+	second, _ := openStore(t, url)
 	var both sync.WaitGroup
-	for _, sink := range []Sink{first, second} {
+	for _, db := range []Store{first, second} {
 		both.Go(func() {
 			for i := range 30 {
-				if err := sink.Append(ctx, e.ID, []record.Entry{verdict(i)}); err != nil {
+				if err := db.Append(ctx, e.ID, []record.Entry{verdict(i)}); err != nil {
 					t.Errorf("append: %v", err)
 				}
 			}
@@ -33,8 +33,8 @@ func testTwoWriters(t *testing.T, url string) {
 
 func testReadWhileWritten(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdicts(10)...)
+	db, e := openStore(t, url)
+	mustAppend(t, db, e.ID, verdicts(10)...)
 	reader, err := OpenReadOnly(ctx, url)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func testReadWhileWritten(t *testing.T, url string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sink.Append(ctx, e.ID, []record.Entry{verdict(10 + read)}); err != nil {
+		if err := db.Append(ctx, e.ID, []record.Entry{verdict(10 + read)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := reader.Counts(ctx, e.ID); err != nil {
@@ -71,13 +71,13 @@ func testOpenedAtOnce(t *testing.T, url string) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			sink, err := Open(ctx, url)
+			db, err := Open(ctx, url)
 			if err != nil {
 				t.Errorf("open: %v", err)
 				return
 			}
-			ids[i] = sink.ID()
-			if err := sink.Close(); err != nil {
+			ids[i] = db.ID()
+			if err := db.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
 		})
@@ -102,17 +102,17 @@ func testStoredAtOnce(t *testing.T, url string) {
 	}
 	var writers sync.WaitGroup
 	for i := range 3 {
-		sink, err := Open(ctx, url)
+		db, err := Open(ctx, url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = sink.Close() }()
+		defer func() { _ = db.Close() }()
 		writers.Go(func() {
 			own := one
 			named := plan
 			named.Name = fmt.Sprintf("essays %d", i)
 			own.Plan, own.ID = &named, named.ID()
-			if err := sink.PutEvaluation(ctx, own, maps.All(all)); err != nil {
+			if err := db.PutEvaluation(ctx, own, maps.All(all)); err != nil {
 				t.Errorf("store: %v", err)
 			}
 		})
@@ -121,12 +121,12 @@ func testStoredAtOnce(t *testing.T, url string) {
 }
 
 func testStopped(t *testing.T, url string) {
-	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdicts(50)...)
+	db, e := openStore(t, url)
+	mustAppend(t, db, e.ID, verdicts(50)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var last error
-	for _, err := range sink.Runs(ctx, e.ID) {
+	for _, err := range db.Runs(ctx, e.ID) {
 		cancel()
 		last = err
 	}

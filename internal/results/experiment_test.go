@@ -60,24 +60,24 @@ func ended(e Evaluation, index int, sent time.Time, change func(*record.Run)) re
 	return entry
 }
 
-func putExperiment(t *testing.T, url string, e Evaluation, texts iter.Seq2[string, string], entries ...record.Entry) Sink {
+func putExperiment(t *testing.T, url string, e Evaluation, texts iter.Seq2[string, string], entries ...record.Entry) Store {
 	t.Helper()
-	sink, err := Open(context.Background(), url)
+	db, err := Open(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sink.Close() })
-	if err := sink.PutEvaluation(context.Background(), e, texts); err != nil {
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.PutEvaluation(context.Background(), e, texts); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, sink, e.ID, entries...)
-	return sink
+	mustAppend(t, db, e.ID, entries...)
+	return db
 }
 
 // exportedFiles writes an experiment's files and returns their texts by what they are.
-func exportedFiles(t *testing.T, place Place, sink Sink, e Evaluation) (files map[string]string, done Exported) {
+func exportedFiles(t *testing.T, place Place, db Store, e Evaluation) (files map[string]string, done Exported) {
 	t.Helper()
-	done, err := Export(context.Background(), place, sink, e.ID, Rankings{})
+	done, err := Export(context.Background(), place, db, e.ID, Rankings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +141,8 @@ func TestExperimentsAreWrittenAsTheOtherToolDoes(t *testing.T) {
 				}))
 			}
 			slices.Reverse(entries) // the order in which they ended counts
-			sink := putExperiment(t, filepath.Join(t.TempDir(), "results.db"), e, texts, entries...)
-			files, _ := exportedFiles(t, Place{Dir: t.TempDir()}, sink, e)
+			db := putExperiment(t, filepath.Join(t.TempDir(), "results.db"), e, texts, entries...)
+			files, _ := exportedFiles(t, Place{Dir: t.TempDir()}, db, e)
 			if diff := cmp.Diff(strings.Join(want, "\n")+"\n", files["completed-x.jsonl"]); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}
@@ -166,7 +166,7 @@ func TestExperimentFiles(t *testing.T) {
 	}
 	e, texts := asked("my/../exp", lines...)
 	at := func(i int) time.Time { return epoch.Add(time.Duration(i) * time.Minute) }
-	sink := putExperiment(t, filepath.Join(t.TempDir(), "results.db"), e, texts,
+	db := putExperiment(t, filepath.Join(t.TempDir(), "results.db"), e, texts,
 		ended(e, 3, at(3), func(r *record.Run) {
 			r.State, r.Class, r.Error, r.Attempts, r.Model = "failed", providers.RateLimited, "slow\ndown", 5, "openai-chat:m"
 		}),
@@ -178,7 +178,7 @@ func TestExperimentFiles(t *testing.T) {
 		ended(e, 5, at(4), func(r *record.Run) { r.State, r.Attempts = "cancelled", 0 }),
 	)
 	data := t.TempDir()
-	files, done := exportedFiles(t, Place{Dir: t.TempDir(), Data: data, CSV: true}, sink, e)
+	files, done := exportedFiles(t, Place{Dir: t.TempDir(), Data: data, CSV: true}, db, e)
 
 	stamps := make([]string, 4)
 	for i := range stamps {
@@ -223,12 +223,12 @@ down",,,,
 	}
 
 	// After resuming, the same files have the rest; the input is copied if the file is here.
-	mustAppend(t, sink, e.ID, ended(e, 4, at(5), func(r *record.Run) { r.Answer = "late" }))
+	mustAppend(t, db, e.ID, ended(e, 4, at(5), func(r *record.Run) { r.Answer = "late" }))
 	input := filepath.Join(t.TempDir(), "exp.csv")
 	if err := os.WriteFile(input, []byte("id,prompt\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files, _ = exportedFiles(t, Place{Dir: t.TempDir(), Data: data, Input: input}, sink, e)
+	files, _ = exportedFiles(t, Place{Dir: t.TempDir(), Data: data, Input: input}, db, e)
 	if got := strings.Count(files["completed-my_.._exp.jsonl"], "\n"); got != 5 {
 		t.Errorf("%d lines after the rest was done, want 5", got)
 	}
@@ -255,10 +255,10 @@ func testPromptAnswers(t *testing.T, url string) {
 	several := ended(e, 1, epoch, func(r *record.Run) { r.Answers = []string{prose, "", "c"} })
 	one := ended(e, 0, epoch.Add(time.Minute), func(r *record.Run) { r.Answer = prose })
 	none := ended(e, 2, epoch.Add(2*time.Minute), func(r *record.Run) { r.State, r.Class, r.Error, r.Attempts = "failed", "bad_request", "no", 0 })
-	sink := putExperiment(t, url, e, texts, none, one, several, several)
+	db := putExperiment(t, url, e, texts, none, one, several, several)
 
 	want := []record.Run{*several.Run, *one.Run, *none.Run}
-	got := mustCollect(t, sink.PromptRows(ctx, e.ID))
+	got := mustCollect(t, db.PromptRows(ctx, e.ID))
 	if len(got) != len(want) {
 		t.Fatalf("%d rows, want %d", len(got), len(want))
 	}
@@ -269,17 +269,17 @@ func testPromptAnswers(t *testing.T, url string) {
 		if sent := want[i].Started; row.Attempts > 0 && !row.Sent.Equal(sent) || row.Attempts == 0 && !row.Sent.IsZero() {
 			t.Errorf("row %d was sent at %s, want %s", i, row.Sent, sent)
 		}
-		alone, found, err := sink.Run(ctx, row.RunID(e.ID))
+		alone, found, err := db.Run(ctx, row.RunID(e.ID))
 		if diff := cmp.Diff(row.Run, alone.Run); diff != "" || !found || err != nil {
 			t.Errorf("run %d alone: %t, %v (-of all +alone):\n%s", i, found, err, diff)
 		}
 	}
-	if n := len(mustCollect(t, sink.Responses(ctx, e.ID))); n != 3 {
+	if n := len(mustCollect(t, db.Responses(ctx, e.ID))); n != 3 {
 		t.Errorf("%d responses, want 3", n)
 	}
 	again := ended(e, 1, epoch, func(r *record.Run) { r.State, r.Generation, r.Class = "failed", 1, "timeout" })
-	mustAppend(t, sink, e.ID, again)
-	if row, _, err := sink.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1}); err != nil || row.Answers != nil {
+	mustAppend(t, db, e.ID, again)
+	if row, _, err := db.Run(ctx, eval.RunID{Evaluation: e.ID, Index: 1}); err != nil || row.Answers != nil {
 		t.Errorf("made again and failed: %+v, %v; want no answers", row.Run, err)
 	}
 }

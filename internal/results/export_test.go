@@ -27,9 +27,9 @@ var update = flag.Bool("update", false, "write testdata anew")
 const awkward = "It cites \"its sources\", twice;\nand =SUM(A1) is no formula here.\n"
 
 // exported is a results store with something of everything, and its rankings.
-func exported(t testing.TB) (Sink, eval.ID, Rankings) {
+func exported(t testing.TB) (Store, eval.ID, Rankings) {
 	t.Helper()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	quoted, tie, identical, cancelled := verdict(0), verdict(2), verdict(3), failure(5, 1)
 	quoted.Run.Reason = awkward
 	tie.Run.Winner = eval.Tie
@@ -37,11 +37,11 @@ func exported(t testing.TB) (Sink, eval.ID, Rankings) {
 	identical.Run.Attempts, identical.Calls = 0, nil
 	cancelled.Run.State, cancelled.Run.Class, cancelled.Run.Error = "cancelled", "cancelled", ""
 	cancelled.Run.Started, cancelled.Calls = time.Time{}, nil
-	mustAppend(t, sink, e.ID, failure(4, 0), scores(1), identical, verdict(10), quoted, cancelled, tie, verdict(1), scores(0))
-	if err := sink.Finish(context.Background(), e.ID, epoch.Add(time.Minute)); err != nil {
+	mustAppend(t, db, e.ID, failure(4, 0), scores(1), identical, verdict(10), quoted, cancelled, tie, verdict(1), scores(0))
+	if err := db.Finish(context.Background(), e.ID, epoch.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return sink, e.ID, Rankings{
+	return db, e.ID, Rankings{
 		Elo: []EloRow{{"a.md", 1532.25}, {"b.md", 1467.75}, {"d.md", math.NaN()}},
 		Ranking: []RankingRow{
 			{Candidate: "a", Rank: 1, RankLow: 1, RankHigh: 2, Ability: 0.5, SE: 0.25, Low: 0.01, High: 0.99, Wins: 3, Losses: 0, Ties: 2, WinRate: 0.8, Group: 1, ModelSE: 0.2, BeatsNext: 0.975, MarginalLow: 1, MarginalHigh: 1, Best: 0.975, Elo: 1086.5, EloLow: 1001.75, EloHigh: 1172, WinLow: 0.5, WinHigh: 1, Lead: 1, LeadLow: 0.02, LeadHigh: 1.98},
@@ -57,10 +57,10 @@ func exported(t testing.TB) (Sink, eval.ID, Rankings) {
 
 func TestExport(t *testing.T) {
 	t.Parallel()
-	sink, id, rankings := exported(t)
+	db, id, rankings := exported(t)
 	dir := t.TempDir()
 	for range 2 { // the second replaces the first
-		done, err := Export(context.Background(), Place{Dir: dir}, sink, id, rankings)
+		done, err := Export(context.Background(), Place{Dir: dir}, db, id, rankings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,9 +103,9 @@ func TestExport(t *testing.T) {
 
 func TestExportRoundTrip(t *testing.T) {
 	t.Parallel()
-	sink, id, _ := exported(t)
+	db, id, _ := exported(t)
 	dir := t.TempDir()
-	if _, err := Export(context.Background(), Place{Dir: dir}, sink, id, Rankings{}); err != nil {
+	if _, err := Export(context.Background(), Place{Dir: dir}, db, id, Rankings{}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(filepath.Join(dir, PairwiseFile))
@@ -166,12 +166,12 @@ func TestExportRoundTrip(t *testing.T) {
 func TestExportOfNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	dir := t.TempDir()
-	if _, err := Export(ctx, Place{Dir: dir}, sink, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
+	if _, err := Export(ctx, Place{Dir: dir}, db, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("unknown evaluation: got %v, want ErrNoEvaluation", err)
 	}
-	if _, err := Export(ctx, Place{Dir: dir}, sink, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
+	if _, err := Export(ctx, Place{Dir: dir}, db, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
@@ -216,14 +216,14 @@ func TestExportLeavesNothingHalfDone(t *testing.T) {
 func TestManifestHasTheSettings(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	e.Settings.Retry = record.Retry{MaxAttempts: 9, InitialDelay: time.Second}
 	e.Plan.Pairwise.Template = "Compare.\n[[documents]]"
-	if err := sink.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
+	if err := db.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := writeManifest(ctx, &out, sink, e, &Choices{Sentence: "Ranked.", Ties: "half", Clusters: 20}, nil); err != nil {
+	if err := writeManifest(ctx, &out, db, e, &Choices{Sentence: "Ranked.", Ties: "half", Clusters: 20}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var manifest struct {

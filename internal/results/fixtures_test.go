@@ -146,28 +146,28 @@ func newPath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "results.db")
 }
 
-// openSink opens url and stores essays in it.
-func openSink(t testing.TB, url string) (Sink, Evaluation) {
+// openStore opens url and stores essays in it.
+func openStore(t testing.TB, url string) (Store, Evaluation) {
 	t.Helper()
-	sink, err := Open(context.Background(), url)
+	db, err := Open(context.Background(), url)
 	if err != nil {
 		t.Fatalf("open %s: %v", url, err)
 	}
 	t.Cleanup(func() {
-		if err := sink.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Errorf("close sink: %v", err)
 		}
 	})
 	e, texts := essays()
-	if err := sink.PutEvaluation(context.Background(), e, texts); err != nil {
+	if err := db.PutEvaluation(context.Background(), e, texts); err != nil {
 		t.Fatalf("store evaluation: %v", err)
 	}
-	return sink, e
+	return db, e
 }
 
-func mustAppend(t testing.TB, sink Sink, id eval.ID, entries ...record.Entry) {
+func mustAppend(t testing.TB, db Store, id eval.ID, entries ...record.Entry) {
 	t.Helper()
-	if err := sink.Append(t.Context(), id, entries); err != nil {
+	if err := db.Append(t.Context(), id, entries); err != nil {
 		t.Fatalf("append: %v", err)
 	}
 }

@@ -27,39 +27,39 @@ func isSet(flag *atomic.Bool) func(context.Context) (bool, error) {
 func TestFollowReadsOnceMoreWhenDone(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdict(0))
 	last := func(context.Context) (bool, error) {
 		publish(t, client, e.ID, verdict(1))
 		return true, nil
 	}
-	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(context.Background(), last); err != nil {
+	if err := NewCollector(client, keys, e.ID, db, Options{}).Follow(context.Background(), last); err != nil {
 		t.Fatal(err)
 	}
-	wantVerdicts(t, sink, e.ID, 2)
+	wantVerdicts(t, db, e.ID, 2)
 	wantWaiting(t, client, e.ID, 0)
 }
 
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdict(0))
 
 	ctx, cancel := context.WithCancel(context.Background())
-	c := NewCollector(client, keys, e.ID, sink, Options{Committed: func([]record.Entry) { cancel() }})
+	c := NewCollector(client, keys, e.ID, db, Options{Committed: func([]record.Entry) { cancel() }})
 	if err := c.Follow(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with its context: got %v, want context.Canceled", err)
 	}
-	wantVerdicts(t, sink, e.ID, 1)
+	wantVerdicts(t, db, e.ID, 1)
 
 	failed := errors.New("no counts")
-	c = NewCollector(client, keys, e.ID, sink, Options{})
+	c = NewCollector(client, keys, e.ID, db, Options{})
 	if err := c.Follow(context.Background(), func(context.Context) (bool, error) { return false, failed }); !errors.Is(err, failed) {
 		t.Errorf("with done's error: got %v, want it", err)
 	}
 
-	c = NewCollector(client, keys, e.ID, sink, Options{})
+	c = NewCollector(client, keys, e.ID, db, Options{})
 	if _, err := c.Drain(context.Background()); err != nil { // with nothing to delete, only looking helps
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestFollowEnds(t *testing.T) {
 func TestFollowHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID)
 	looks := 0
 	looked := func(context.Context) (bool, error) { looks++; return looks > 5, nil }
@@ -93,7 +93,7 @@ func TestFollowHoldsNoConnection(t *testing.T) {
 		}
 		most <- blocked
 	}()
-	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(t.Context(), looked); err != nil {
+	if err := NewCollector(client, keys, e.ID, db, Options{}).Follow(t.Context(), looked); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -126,13 +126,13 @@ func TestFollowWaitsForRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
 	client := server.Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	publish(t, client, e.ID, verdicts(3)...)
 	var published atomic.Bool
 	committed := make(chan int, 100)
 	log := make(logged, 10)
 	waits := make(chan error, 10)
-	c := NewCollector(server.Client(), keys, e.ID, sink, Options{
+	c := NewCollector(server.Client(), keys, e.ID, db, Options{
 		Committed: func(entries []record.Entry) { committed <- len(entries) },
 		Waiting:   func(why error) { waits <- why },
 		Log:       zerolog.New(log),
@@ -157,27 +157,27 @@ func TestFollowWaitsForRedis(t *testing.T) {
 	if begun, over := <-waits, <-waits; begun == nil || over != nil || len(waits) != 0 {
 		t.Errorf("told of waiting for %v, then %v; want Redis away, and its end", begun, over)
 	}
-	wantVerdicts(t, sink, e.ID, 5)
+	wantVerdicts(t, db, e.ID, 5)
 	wantWaiting(t, client, e.ID, 0)
 }
 
-func TestFollowWaitsForALockedSink(t *testing.T) {
+func TestFollowWaitsForALockedStore(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	client := redistest.New(t).Client()
 	path := newPath(t)
-	sink, e := openSink(t, path)
-	if _, err := sink.(*store).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
+	db, e := openStore(t, path)
+	if _, err := db.(*store).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := openSink(t, path)
+	other, _ := openStore(t, path)
 	tx, err := other.(*store).write.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	publish(t, client, e.ID, verdict(0))
 	log := make(logged, 10)
-	c := NewCollector(client, keys, e.ID, sink, Options{Log: zerolog.New(log)})
+	c := NewCollector(client, keys, e.ID, db, Options{Log: zerolog.New(log)})
 	ended := make(chan error)
 	go func() {
 		ended <- c.Follow(ctx, func(context.Context) (bool, error) { return true, nil })
@@ -190,7 +190,7 @@ func TestFollowWaitsForALockedSink(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("follow: %v", err)
 	}
-	wantVerdicts(t, sink, e.ID, 1)
+	wantVerdicts(t, db, e.ID, 1)
 }
 
 // A full results store ends Follow, or is waited for: then it is said once, and what comes
@@ -199,22 +199,22 @@ func TestFollowMeetsAFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	limit := func(pages int) {
-		if _, err := sink.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if _, err := db.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Error(err)
 		}
 	}
 	const n = 300
 	publish(t, client, e.ID, verdicts(n)...)
 	limit(1) // as many as there are
-	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(ctx, nil); !errors.Is(err, ErrFull) {
+	if err := NewCollector(client, keys, e.ID, db, Options{}).Follow(ctx, nil); !errors.Is(err, ErrFull) {
 		t.Fatalf("follow: %v, want ErrFull", err)
 	}
 	var published atomic.Bool
 	log, waits := make(logged, 10), make(chan error, 10)
 	failures := 0
-	c := NewCollector(client, keys, e.ID, &failing{Sink: sink, failed: func() {
+	c := NewCollector(client, keys, e.ID, &failing{Store: db, failed: func() {
 		if failures++; failures == 3 {
 			limit(1 << 20)
 		}
@@ -240,18 +240,18 @@ func TestFollowMeetsAFullDisk(t *testing.T) {
 	if begun, over := <-waits, <-waits; !errors.Is(begun, ErrFull) || over != nil || len(waits) != 0 {
 		t.Errorf("told of waiting for %v, then %v; want ErrFull, and its end", begun, over)
 	}
-	wantVerdicts(t, sink, e.ID, n+2)
+	wantVerdicts(t, db, e.ID, n+2)
 	wantWaiting(t, client, e.ID, 0)
 }
 
 // failing is a results store that tells when it could not append.
 type failing struct {
-	Sink
+	Store
 	failed func()
 }
 
 func (f *failing) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
-	err := f.Sink.Append(ctx, id, entries)
+	err := f.Store.Append(ctx, id, entries)
 	if err != nil {
 		f.failed()
 	}

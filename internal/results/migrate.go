@@ -61,7 +61,7 @@ func mustReadHistory(files fs.FS) history {
 }
 
 // Migrate brings an existing store to this program's version, as Open does. It returns the version
-// before and the version after. The error is ErrNoSink if there is no store.
+// before and the version after. The error is ErrNoStore if there is no store.
 func Migrate(ctx context.Context, url string) (from, to int, err error) {
 	return migrate(ctx, url, released)
 }
@@ -70,11 +70,11 @@ func migrate(ctx context.Context, url string, h history) (from, to int, err erro
 	if from, err = versionAt(ctx, url, h); err != nil {
 		return 0, 0, err
 	}
-	sink, err := open(ctx, url, h)
+	db, err := open(ctx, url, h)
 	if err != nil {
 		return 0, 0, err
 	}
-	return from, h.version(), sink.Close()
+	return from, h.version(), db.Close()
 }
 
 func versionAt(ctx context.Context, url string, h history) (int, error) {

@@ -64,22 +64,22 @@ func TestAStoreOfVersion7IsOpened(t *testing.T) {
 			t.Parallel()
 			for name, h := range map[string]history{"by this program": released, "by a later one": next} {
 				url := golden(t)
-				sink, err := open(t.Context(), url, h)
+				db, err := open(t.Context(), url, h)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				defer sink.Close()
-				fresh, e := openSink(t, kinds[kind](t))
+				defer db.Close()
+				fresh, e := openStore(t, kinds[kind](t))
 				mustAppend(t, fresh, e.ID, append(verdicts(4), failure(4, 0), scores(0), scores(1))...)
 				if err := fresh.Finish(t.Context(), e.ID, epoch.Add(time.Hour)); err != nil {
 					t.Fatal(err)
 				}
 				for range 2 {
-					if diff := cmp.Diff(contents(t, fresh, e.ID), contents(t, sink, e.ID)); diff != "" {
+					if diff := cmp.Diff(contents(t, fresh, e.ID), contents(t, db, e.ID)); diff != "" {
 						t.Errorf("%s: it holds something else (-want +got):\n%s", name, diff)
 					}
 					mustAppend(t, fresh, e.ID, verdict(4), scores(2))
-					mustAppend(t, sink, e.ID, verdict(4), scores(2))
+					mustAppend(t, db, e.ID, verdict(4), scores(2))
 				}
 			}
 		})
@@ -119,11 +119,11 @@ func TestMigratedTablesAreThoseOfANewStore(t *testing.T) {
 	path, fresh := goldens["sqlite"](t), newPath(t)
 	for range 2 { // the second time there is nothing to do
 		for _, path := range []string{path, fresh} {
-			sink, err := open(t.Context(), path, next)
+			db, err := open(t.Context(), path, next)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := sink.Close(); err != nil {
+			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -183,16 +183,16 @@ func TestMigrations(t *testing.T) {
 // putVerdicts makes a store with 20 verdicts.
 func putVerdicts(t *testing.T, url string) eval.ID {
 	t.Helper()
-	sink, err := Open(t.Context(), url)
+	db, err := Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
+	defer db.Close()
 	e, texts := essays()
-	if err := sink.PutEvaluation(t.Context(), e, texts); err != nil {
+	if err := db.PutEvaluation(t.Context(), e, texts); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, sink, e.ID, verdicts(20)...)
+	mustAppend(t, db, e.ID, verdicts(20)...)
 	return e.ID
 }
 
@@ -227,8 +227,8 @@ func testFailedMigration(t *testing.T, url string) {
 	id := putVerdicts(t, url)
 	first := history{next.create, next.steps[:len(next.steps)-1]}
 	broken := first.with("DELETE FROM calls; UPDATE runs SET state = 'lost'; INSERT INTO nowhere VALUES (1)")
-	if sink, err := open(t.Context(), url, broken); err == nil {
-		_ = sink.Close()
+	if db, err := open(t.Context(), url, broken); err == nil {
+		_ = db.Close()
 		t.Fatal("a migration that cannot be done was done")
 	}
 	wantVersion(t, url, first, id)
@@ -256,7 +256,7 @@ func testMigratedAtOnce(t *testing.T, url string) {
 // A program that has a store open while a later one migrates it writes nothing more, and
 // can no longer open it.
 func testOutgrown(t *testing.T, url string) {
-	old, e := openSink(t, url)
+	old, e := openStore(t, url)
 	mustAppend(t, old, e.ID, verdicts(20)...)
 	if _, _, err := migrate(testrun.Context(t), url, next); err != nil {
 		t.Fatal(err)
@@ -267,9 +267,9 @@ func testOutgrown(t *testing.T, url string) {
 		t.Errorf("got %v, want ErrUnfit, which ends a collector", err)
 	}
 	wantVersion(t, url, next, e.ID)
-	sink, err := Open(t.Context(), url)
+	db, err := Open(t.Context(), url)
 	if err == nil {
-		_ = sink.Close()
+		_ = db.Close()
 	}
 	wantError(t, err, "use the newer evalfleet")
 }
@@ -288,10 +288,10 @@ func testReadersDoNotMigrate(t *testing.T, url string) {
 }
 
 func testNothingToMigrate(t *testing.T, url string) {
-	if _, _, err := migrate(t.Context(), url, next); !errors.Is(err, ErrNoSink) {
-		t.Errorf("got %v, want ErrNoSink", err)
+	if _, _, err := migrate(t.Context(), url, next); !errors.Is(err, ErrNoStore) {
+		t.Errorf("got %v, want ErrNoStore", err)
 	}
-	if reader, err := OpenReadOnly(t.Context(), url); !errors.Is(err, ErrNoSink) {
+	if reader, err := OpenReadOnly(t.Context(), url); !errors.Is(err, ErrNoStore) {
 		_ = reader.Close()
 		t.Errorf("it was made: %v", err)
 	}

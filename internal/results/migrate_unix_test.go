@@ -96,7 +96,7 @@ func TestALargeStoreIsMigrated(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
-			old, e := openSink(t, url)
+			old, e := openStore(t, url)
 			mustAppend(t, old, e.ID, verdict(0))
 			all := "evaluation, phase, index_, " + runFields + ", " + runWaits
 			_, err := old.(*store).write.ExecContext(testrun.Context(t), fmt.Sprintf(`

@@ -23,9 +23,9 @@ func TestFilesAreNamedHarmlessly(t *testing.T) {
 			e, texts := asked(name, `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}`)
 			e.Plan.Prompts.Format = format
 			e.ID = e.Plan.ID()
-			sink := putExperiment(t, newPath(t), e, texts, ended(e, 0, epoch, func(*record.Run) {}))
+			db := putExperiment(t, newPath(t), e, texts, ended(e, 0, epoch, func(*record.Run) {}))
 			place := Place{Dir: t.TempDir(), Data: t.TempDir(), CSV: true}
-			if _, err := Export(t.Context(), place, sink, e.ID, Rankings{}); err != nil {
+			if _, err := Export(t.Context(), place, db, e.ID, Rankings{}); err != nil {
 				t.Errorf("%q: %v", name, err)
 			}
 			found := false

@@ -21,9 +21,9 @@ import (
 //
 // The error names the place, without a password, and says what to do. Either the place is not a
 // results store, is damaged, was written by a newer program, or cannot be written.
-func Open(ctx context.Context, url string) (Sink, error) { return open(ctx, url, released) }
+func Open(ctx context.Context, url string) (Store, error) { return open(ctx, url, released) }
 
-func open(ctx context.Context, url string, h history) (Sink, error) {
+func open(ctx context.Context, url string, h history) (Store, error) {
 	if isPostgres(url) {
 		return openPostgres(ctx, url, h)
 	}

@@ -128,9 +128,9 @@ func TestPostgresRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sink, err := Open(t.Context(), test.make(t, pgtest.New(t)))
+			db, err := Open(t.Context(), test.make(t, pgtest.New(t)))
 			if err == nil {
-				_ = sink.Close()
+				_ = db.Close()
 			}
 			wantError(t, err, test.want...)
 			if errors.Is(err, ErrUnfit) != test.unfit {
@@ -177,8 +177,8 @@ func withoutTLS(t *testing.T) string {
 func TestPostgresIsReadByAGuest(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	sink, e := openSink(t, database)
-	mustAppend(t, sink, e.ID, verdicts(3)...)
+	db, e := openStore(t, database)
+	mustAppend(t, db, e.ID, verdicts(3)...)
 	pgtest.Exec(t, database, "CREATE ROLE viewer LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO viewer")
 	t.Cleanup(func() { pgtest.Exec(t, database, "DROP OWNED BY viewer; DROP ROLE viewer") })
 	as := pgtest.As(t, database, "viewer")
@@ -208,23 +208,23 @@ func TestPostgresSchemas(t *testing.T) {
 		if path != "" {
 			at = with(t, database, "search_path", path)
 		}
-		sink, e := openSink(t, at)
-		mustAppend(t, sink, e.ID, verdict(0))
-		ids[sink.ID()] = true
+		db, e := openStore(t, at)
+		mustAppend(t, db, e.ID, verdict(0))
+		ids[db.ID()] = true
 	}
 	if len(ids) != 3 { // Essays is essays
 		t.Errorf("got %d identities, want 3", len(ids))
 	}
-	if _, err := OpenReadOnly(t.Context(), with(t, database, "search_path", "none")); !errors.Is(err, ErrNoSink) {
-		t.Errorf("a schema that is not there: got %v, want ErrNoSink", err)
+	if _, err := OpenReadOnly(t.Context(), with(t, database, "search_path", "none")); !errors.Is(err, ErrNoStore) {
+		t.Errorf("a schema that is not there: got %v, want ErrNoStore", err)
 	}
 }
 
 // The database's language must not change the order of rows.
 func TestPostgresComparesBytes(t *testing.T) {
 	t.Parallel()
-	sink, _ := openSink(t, pgtest.New(t))
-	wrong := mustCollect(t, rows(t.Context(), &sink.(*store).access, func(row scanner, name *string) error { return row.Scan(name) }, `
+	db, _ := openStore(t, pgtest.New(t))
+	wrong := mustCollect(t, rows(t.Context(), &db.(*store).access, func(row scanner, name *string) error { return row.Scan(name) }, `
 SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.atttypid = 'text'::regtype AND a.attcollation <> '"C"'::regcollation`))
 	if len(wrong) > 0 {
@@ -240,25 +240,25 @@ CREATE TRIGGER fail BEFORE INSERT ON calls FOR EACH ROW EXECUTE FUNCTION fail()`
 func TestPostgresIsFull(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	sink, e := openSink(t, database)
-	mustAppend(t, sink, e.ID, verdicts(2)...)
+	db, e := openStore(t, database)
+	mustAppend(t, db, e.ID, verdicts(2)...)
 	pgtest.Exec(t, database, fail)
-	err := sink.Append(t.Context(), e.ID, verdicts(5))
+	err := db.Append(t.Context(), e.ID, verdicts(5))
 	wantError(t, err, "no space left", "nothing collected is lost")
 	if !errors.Is(err, ErrFull) || passes(err) {
 		t.Errorf("got %v, want ErrFull, which does not pass by itself", err)
 	}
-	wantVerdicts(t, sink, e.ID, 2)
+	wantVerdicts(t, db, e.ID, 2)
 	pgtest.Exec(t, database, "DROP TRIGGER fail ON calls")
-	mustAppend(t, sink, e.ID, verdicts(5)...)
-	wantVerdicts(t, sink, e.ID, 5)
+	mustAppend(t, db, e.ID, verdicts(5)...)
+	wantVerdicts(t, db, e.ID, 5)
 }
 
 func TestPostgresIsLocked(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	sink, e := openSink(t, database)
-	other, _ := openSink(t, database)
+	db, e := openStore(t, database)
+	other, _ := openStore(t, database)
 	held, release := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
@@ -270,16 +270,16 @@ func TestPostgresIsLocked(t *testing.T) {
 		})
 	}()
 	<-held
-	sink.(*store).dialect = postgres{patience: 20 * time.Millisecond, version: released.version()}
-	if err := sink.Append(t.Context(), e.ID, verdicts(1)); !errors.Is(err, ErrBusy) || !passes(err) {
+	db.(*store).dialect = postgres{patience: 20 * time.Millisecond, version: released.version()}
+	if err := db.Append(t.Context(), e.ID, verdicts(1)); !errors.Is(err, ErrBusy) || !passes(err) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}
-	wantVerdicts(t, sink, e.ID, 0)
+	wantVerdicts(t, db, e.ID, 0)
 	close(release)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	mustAppend(t, sink, e.ID, verdict(0))
+	mustAppend(t, db, e.ID, verdict(0))
 }
 
 // A server that goes away in the middle, and comes back, is waited for.
@@ -287,14 +287,14 @@ func TestFollowWaitsForAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()
 	server := pgtest.Own(t)
-	sink, e := openSink(t, server.New(t))
+	db, e := openStore(t, server.New(t))
 	publish(t, client, e.ID, verdicts(3)...)
 	committed := make(chan int, 100)
 	log := make(logged, 10)
 	waits := make(chan error, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := NewCollector(client, keys, e.ID, sink, Options{
+	c := NewCollector(client, keys, e.ID, db, Options{
 		Log: zerolog.New(log), Waiting: func(why error) { waits <- why },
 		Committed: func(entries []record.Entry) { committed <- len(entries) },
 	})
@@ -318,5 +318,5 @@ func TestFollowWaitsForAServerThatIsAway(t *testing.T) {
 	if begun, over := <-waits, <-waits; !errors.Is(begun, ErrAway) || over != nil || len(waits) != 0 {
 		t.Errorf("told of waiting for %v, then %v; want ErrAway, and its end", begun, over)
 	}
-	wantVerdicts(t, sink, e.ID, 5)
+	wantVerdicts(t, db, e.ID, 5)
 }

@@ -14,14 +14,14 @@ import (
 // discarded generation and of runs that have not ended.
 func testProgress(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	lenient := verdict(2)
 	lenient.Run.Judge = "lenient"
 	cancelled := verdict(3)
 	cancelled.Run.State, cancelled.Run.Started, cancelled.Run.Ended, cancelled.Calls = "cancelled", time.Time{}, time.Time{}, nil
-	mustAppend(t, sink, e.ID, verdict(0), verdict(5), failure(1, 0), failure(1, 1), lenient, cancelled, scores(1),
+	mustAppend(t, db, e.ID, verdict(0), verdict(5), failure(1, 0), failure(1, 1), lenient, cancelled, scores(1),
 		record.Entry{Calls: []record.Call{call(1, 9, 0, 1, func(c *record.Call) { c.Class, c.MaybeBill = "timeout", true })}})
-	got, err := sink.Progress(ctx, e.ID)
+	got, err := db.Progress(ctx, e.ID)
 	want := []Progress{
 		{Phase: 0, Judge: "strict", Succeeded: 1, First: epoch.Add(time.Second), Last: epoch.Add(2 * time.Second),
 			Used: Usage{Calls: 1, Input: 500, Output: 60, Unpriced: 1}},
@@ -34,7 +34,7 @@ func testProgress(t *testing.T, url string) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("progress: %v (-want +got):\n%s", err, diff)
 	}
-	if none, err := sink.Progress(ctx, "ev-abcdefgh2345"); len(none) != 0 || err != nil {
+	if none, err := db.Progress(ctx, "ev-abcdefgh2345"); len(none) != 0 || err != nil {
 		t.Errorf("progress of an unknown evaluation: %v, %v; want none", none, err)
 	}
 }

@@ -43,7 +43,7 @@ type decoded struct {
 // record.ErrOtherVersion if the first is of another version.
 func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d decoded, err error) {
 	if c.fit == nil {
-		e, err := c.sink.Evaluation(ctx, c.id)
+		e, err := c.store.Evaluation(ctx, c.id)
 		if err != nil {
 			return d, err
 		}

@@ -41,9 +41,9 @@ type restLine struct {
 // OpenRest moves what an earlier process has kept at path into the results store, and reserves room
 // for size bytes. The error is ErrNoEvaluation if the results store does not know the kept
 // evaluation; the file stays then. It is ErrFull if there is no room.
-func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, error) {
+func OpenRest(ctx context.Context, path string, size int64, db Store) (*Rest, error) {
 	r := &Rest{path: path, size: size}
-	if err := r.take(ctx, sink); err != nil {
+	if err := r.take(ctx, db); err != nil {
 		return nil, err
 	}
 	if err := r.write(bytes.NewReader(make([]byte, size))); err != nil {
@@ -54,7 +54,7 @@ func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, e
 }
 
 // take moves the file's entries into the results store.
-func (r *Rest) take(ctx context.Context, sink Sink) error {
+func (r *Rest) take(ctx context.Context, db Store) error {
 	file, err := os.Open(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -66,7 +66,7 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 	of, size := map[eval.ID][]record.Entry{}, 0
 	store := func() error {
 		for id, entries := range of {
-			if err := sink.Append(ctx, id, entries); err != nil {
+			if err := db.Append(ctx, id, entries); err != nil {
 				return fmt.Errorf("store the results that %s keeps of %s: %w", r.path, id, err)
 			}
 		}

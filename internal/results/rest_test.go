@@ -20,10 +20,10 @@ func TestRestIsTakenByTheNext(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.New(t).Client()
 	path := filepath.Join(t.TempDir(), "rest")
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	open := func() *Rest {
 		t.Helper()
-		r, err := OpenRest(ctx, path, size, sink)
+		r, err := OpenRest(ctx, path, size, db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,9 +43,9 @@ func TestRestIsTakenByTheNext(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantVerdicts(t, sink, e.ID, 0)
+	wantVerdicts(t, db, e.ID, 0)
 	r = open()
-	wantVerdicts(t, sink, e.ID, 5)
+	wantVerdicts(t, db, e.ID, 5)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func TestRestIsTakenByTheNext(t *testing.T) {
 func TestRestOfOneEndlessLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rest")
-	sink, _ := openSink(t, newPath(t))
+	db, _ := openStore(t, newPath(t))
 	if err := errors.Join(os.WriteFile(path, []byte("{"), 0o600), os.Truncate(path, 64<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRest(t.Context(), path, 1000, sink); !errors.Is(err, bufio.ErrTooLong) {
+	if _, err := OpenRest(t.Context(), path, 1000, db); !errors.Is(err, bufio.ErrTooLong) {
 		t.Errorf("got %v, want %v", err, bufio.ErrTooLong)
 	}
 }
@@ -73,8 +73,8 @@ func TestRestIsBounded(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.New(t).Client()
 	path := filepath.Join(t.TempDir(), "rest")
-	sink, e := openSink(t, newPath(t))
-	r, err := OpenRest(ctx, path, 2000, sink)
+	db, e := openStore(t, newPath(t))
+	r, err := OpenRest(ctx, path, 2000, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func TestRestIsBounded(t *testing.T) {
 	if err := os.WriteFile(path, raw[:end-5], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRest(ctx, path, 2000, sink); err != nil {
+	if _, err := OpenRest(ctx, path, 2000, db); err != nil {
 		t.Fatal(err)
 	}
-	wantVerdicts(t, sink, e.ID, kept-1)
+	wantVerdicts(t, db, e.ID, kept-1)
 }
 
 func TestRestOfAnUnknownEvaluationStays(t *testing.T) {
@@ -105,8 +105,8 @@ func TestRestOfAnUnknownEvaluationStays(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sink, _ := openSink(t, newPath(t))
-	if _, err := OpenRest(ctx, path, 1000, sink); !errors.Is(err, ErrNoEvaluation) {
+	db, _ := openStore(t, newPath(t))
+	if _, err := OpenRest(ctx, path, 1000, db); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("got %v, want ErrNoEvaluation", err)
 	}
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != line {

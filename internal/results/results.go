@@ -1,7 +1,7 @@
 // Package results moves an evaluation's results out of Redis into its one results store. It reads
 // them back row by row, and writes the files made from them.
 //
-// A Sink is the store, a Collector drains one evaluation's stream into it, and Export writes the
+// A Store is the store, a Collector drains one evaluation's stream into it, and Export writes the
 // CSVs and the manifest. Found reads the results that later phases depend on. The package computes
 // no rankings (Export receives the finished rows), does not decide when an evaluation is over, and
 // does not bound the stream.
@@ -22,9 +22,9 @@ var (
 	// ErrNoEvaluation means that the results store, or Redis, does not know the
 	// evaluation.
 	ErrNoEvaluation = errors.New("no such evaluation")
-	// ErrOtherSink means that the evaluation is drained into another results store, and
+	// ErrOtherStore means that the evaluation is drained into another results store, and
 	// only there.
-	ErrOtherSink = errors.New("the evaluation belongs to another results store")
+	ErrOtherStore = errors.New("the evaluation belongs to another results store")
 	// ErrNoText means that the results store has no document with a hash.
 	ErrNoText = errors.New("no such document")
 	// ErrFull means that nothing more can be written: disk full, quota or file size limit
@@ -36,16 +36,16 @@ var (
 	// ErrAway means that the results store's server is unreachable, or that the connection to it
 	// was lost. This may pass.
 	ErrAway = errors.New("it cannot be reached")
-	// ErrNoSink is an ErrUnfit: nothing is there, and Open would create a results store.
-	ErrNoSink = errors.New("no results database")
+	// ErrNoStore is an ErrUnfit: nothing is there, and Open would create a results store.
+	ErrNoStore = errors.New("no results database")
 	// ErrBusy means that another program held the results store's lock for longer than busyTimeout.
 	// This passes.
 	ErrBusy = errors.New("locked by another program")
 )
 
-// Sink stores evaluations and their results. It is safe for concurrent use, even by several
+// Store stores evaluations and their results. It is safe for concurrent use, even by several
 // processes. Every write is one transaction and may be repeated: the second time changes nothing.
-type Sink interface {
+type Store interface {
 	Reader
 	// PutEvaluation stores e's questions and settings. If e is stored already, it replaces the
 	// settings, votes, phases, and the facts about items that are not part of the identity; Created

@@ -22,10 +22,10 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	for kind, newURL := range kinds {
 		b.Run(kind, func(b *testing.B) {
-			sink, e := openSink(b, newURL(b))
-			runs := fill(b, sink, e.ID, documents)
+			db, e := openStore(b, newURL(b))
+			runs := fill(b, db, e.ID, documents)
 			if kind == "postgres" { // does so for itself, but not in tests
-				if _, err := sink.(*store).write.ExecContext(b.Context(), "ANALYZE"); err != nil {
+				if _, err := db.(*store).write.ExecContext(b.Context(), "ANALYZE"); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -54,14 +54,14 @@ func BenchmarkSearch(b *testing.B) {
 					search.After = after
 					b.Run(name+"/"+from, func(b *testing.B) {
 						quickest(b, func() error {
-							_, err := sink.Search(b.Context(), e.ID, search)
+							_, err := db.Search(b.Context(), e.ID, search)
 							return err
 						})
 					})
 				}
 				b.Run(name+"/count", func(b *testing.B) {
 					quickest(b, func() error {
-						_, _, err := sink.SearchCount(b.Context(), e.ID, search.Filter)
+						_, _, err := db.SearchCount(b.Context(), e.ID, search.Filter)
 						return err
 					})
 				})
@@ -87,7 +87,7 @@ func documentName(i int) string { return fmt.Sprintf("essays/%04d.md", i) }
 
 // fill records a verdict of three judges on both orders of all pairs; few
 // failed, and returns how many.
-func fill(b *testing.B, sink Sink, id eval.ID, documents int) int {
+func fill(b *testing.B, db Store, id eval.ID, documents int) int {
 	b.Helper()
 	began := time.Now()
 	var entries []record.Entry
@@ -109,13 +109,13 @@ func fill(b *testing.B, sink Sink, id eval.ID, documents int) int {
 				}
 				runs++
 				if entries = append(entries, entry); len(entries) == batchEntries {
-					mustAppend(b, sink, id, entries...)
+					mustAppend(b, db, id, entries...)
 					entries = entries[:0]
 				}
 			}
 		}
 	}
-	mustAppend(b, sink, id, entries...)
+	mustAppend(b, db, id, entries...)
 	b.Logf("%d runs appended in %v", runs, time.Since(began))
 	return runs
 }

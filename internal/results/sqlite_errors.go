@@ -43,11 +43,11 @@ type unfit struct{ error }
 func (e unfit) Unwrap() error        { return e.error }
 func (e unfit) Is(target error) bool { return target == ErrUnfit }
 
-// missing is an ErrNoSink with its own message.
+// missing is an ErrNoStore with its own message.
 type missing struct{ unfit }
 
 func (e missing) Is(target error) bool {
-	return target == ErrNoSink || target == fs.ErrNotExist || e.unfit.Is(target)
+	return target == ErrNoStore || target == fs.ErrNotExist || e.unfit.Is(target)
 }
 
 // unwritable reports whether a file or folder that cannot be written caused err.

@@ -109,11 +109,11 @@ func TestOpenRefuses(t *testing.T) {
 
 func openAndClose(t *testing.T, path string) {
 	t.Helper()
-	sink, err := Open(context.Background(), path)
+	db, err := Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,9 +153,9 @@ func TestDamageIsMetLater(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	path := newPath(t)
-	sink, e := openSink(t, path)
-	mustAppend(t, sink, e.ID, verdicts(200)...)
-	if err := sink.Close(); err != nil {
+	db, e := openStore(t, path)
+	mustAppend(t, db, e.ID, verdicts(200)...)
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	damage(t, path, 32*4096) // after the first page of every table
@@ -187,7 +187,7 @@ func TestOpenReadOnlyOfNothing(t *testing.T) {
 	wantError(t, err, path, "empty")
 }
 
-func TestNamesOfSinks(t *testing.T) {
+func TestNamesOfStores(t *testing.T) {
 	t.Parallel()
 	working, err := os.Getwd()
 	if err != nil {
@@ -226,20 +226,20 @@ func TestAnyFileName(t *testing.T) {
 		t.Skip("Windows forbids such names")
 	}
 	path := filepath.Join(t.TempDir(), "a b?mode=ro&c#d%41'\"é.db")
-	sink, e := openSink(t, "sqlite:"+path)
-	mustAppend(t, sink, e.ID, verdict(0))
+	db, e := openStore(t, "sqlite:"+path)
+	mustAppend(t, db, e.ID, verdict(0))
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("it was made elsewhere: %v", err)
 	}
-	wantVerdicts(t, sink, e.ID, 1)
+	wantVerdicts(t, db, e.ID, 1)
 }
 
 // A commit has to survive a power cut, because the entry is then deleted from
 // Redis; and readers must not wait for writers.
 func TestDurability(t *testing.T) {
 	t.Parallel()
-	sink, _ := openSink(t, newPath(t))
-	write := sink.(*store).write
+	db, _ := openStore(t, newPath(t))
+	write := db.(*store).write
 	got := map[string]string{}
 	for _, pragma := range []string{"journal_mode", "synchronous", "busy_timeout", "application_id", "user_version"} {
 		var value string
@@ -264,7 +264,7 @@ func TestStoreAtRestKeepsFewConnections(t *testing.T) {
 	for kind, newURL := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			sink, _ := openSink(t, newURL(t))
+			sink, _ := openStore(t, newURL(t))
 			db := sink.(*store).db
 			var busy []*sql.Conn
 			for range readers {
@@ -292,9 +292,9 @@ func TestStoreAtRestKeepsFewConnections(t *testing.T) {
 // Rows come one by one only if SQLite need not sort or gather them first.
 func TestRowsAreNotSorted(t *testing.T) {
 	t.Parallel()
-	sink, _ := openSink(t, newPath(t))
+	db, _ := openStore(t, newPath(t))
 	for _, query := range []string{selectRuns + "r.evaluation = ?" + groupRuns, selectPairs, selectScores} {
-		steps := mustCollect(t, rows(t.Context(), &sink.(*store).access, func(row scanner, step *string) error {
+		steps := mustCollect(t, rows(t.Context(), &db.(*store).access, func(row scanner, step *string) error {
 			var id, parent, unused int
 			return row.Scan(&id, &parent, &unused, step)
 		}, "EXPLAIN QUERY PLAN "+query, "ev-abcdefgh2345"))
@@ -310,7 +310,7 @@ func TestRowsAreNotSorted(t *testing.T) {
 // A search finds its way by an index, or a page of a million runs takes seconds.
 func TestSearchesUseIndexes(t *testing.T) {
 	t.Parallel()
-	sink, e := openSink(t, newPath(t))
+	db, e := openStore(t, newPath(t))
 	one := 1
 	for _, c := range []struct {
 		search Search
@@ -333,7 +333,7 @@ func TestSearchesUseIndexes(t *testing.T) {
 			if w = w.plus(looked); after != nil {
 				w = w.plus(c.search.at(behind, after))
 			}
-			steps := mustCollect(t, rows(t.Context(), &sink.(*store).access, func(row scanner, step *string) error {
+			steps := mustCollect(t, rows(t.Context(), &db.(*store).access, func(row scanner, step *string) error {
 				var id, parent, unused int
 				return row.Scan(&id, &parent, &unused, step)
 			}, "EXPLAIN QUERY PLAN SELECT r.evaluation, r.phase, r.index_ FROM "+w.from+" WHERE "+w.text+" ORDER BY "+sorted+" LIMIT 50", w.args...))

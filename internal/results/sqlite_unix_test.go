@@ -39,8 +39,8 @@ func init() {
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
-	sink, e := openSink(t, path)
-	if err := sink.Close(); err != nil {
+	db, e := openStore(t, path)
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	play(t, "limited", path)
@@ -56,11 +56,11 @@ func writeLimited() error {
 	ctx := context.Background()
 	path := os.Getenv("TEST_SINK")
 	e, _ := essays()
-	sink, err := Open(ctx, path)
+	db, err := Open(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sink.Close() }()
+	defer func() { _ = db.Close() }()
 	signal.Ignore(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
@@ -72,19 +72,19 @@ func writeLimited() error {
 		return err
 	}
 	all := verdicts(300)
-	if err := sink.Append(ctx, e.ID, all[:50]); err != nil {
+	if err := db.Append(ctx, e.ID, all[:50]); err != nil {
 		return fmt.Errorf("below the limit: %w", err)
 	}
-	err = sink.Append(ctx, e.ID, all[50:])
+	err = db.Append(ctx, e.ID, all[50:])
 	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), path) {
 		return unexpected("beyond the limit", err, "ErrFull naming the file")
 	}
-	if rows, err := collect(sink.Runs(ctx, e.ID)); len(rows) != 50 || err != nil {
+	if rows, err := collect(db.Runs(ctx, e.ID)); len(rows) != 50 || err != nil {
 		return unexpected("reading after the failure", err, "50 runs")
 	}
 	target := filepath.Join(filepath.Dir(path), "ranking.csv")
 	long := []RankingRow{{Candidate: strings.Repeat("x", 300_000)}}
-	_, err = Export(ctx, Place{Dir: filepath.Dir(path)}, sink, e.ID, Rankings{Ranking: long})
+	_, err = Export(ctx, Place{Dir: filepath.Dir(path)}, db, e.ID, Rankings{Ranking: long})
 	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), target) {
 		return unexpected("export", err, "ErrFull naming the file")
 	}
@@ -96,7 +96,7 @@ func writeLimited() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &unlimited); err != nil {
 		return err
 	}
-	if err := sink.Append(ctx, e.ID, all[50:]); err != nil {
+	if err := db.Append(ctx, e.ID, all[50:]); err != nil {
 		return fmt.Errorf("with room again: %w", err)
 	}
 	return nil
@@ -114,9 +114,9 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		_ = os.RemoveAll(folder)
 	})
 	path := filepath.Join(folder, "results.db")
-	sink, e := openSink(t, path)
-	mustAppend(t, sink, e.ID, verdicts(5)...)
-	if err := sink.Close(); err != nil {
+	db, e := openStore(t, path)
+	mustAppend(t, db, e.ID, verdicts(5)...)
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{path: 0o444, folder: 0o555} {
@@ -137,9 +137,9 @@ func readAsNobody() error {
 	path := os.Getenv("TEST_SINK")
 	e, _ := essays()
 	for _, url := range []string{path, filepath.Join(filepath.Dir(path), "new.db")} {
-		sink, err := Open(ctx, url)
+		db, err := Open(ctx, url)
 		if err == nil {
-			_ = sink.Close()
+			_ = db.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), url) || !strings.Contains(err.Error(), "cannot be written") {
 			return unexpected("open", err, url+" cannot be written")

@@ -14,7 +14,7 @@ import (
 // testStatistics: runs are counted by who answered, each once, however often it is
 // stored and whichever of its generations is.
 func testStatistics(t *testing.T, url string) {
-	sink, e := openSink(t, url)
+	db, e := openStore(t, url)
 	fell := func(entry record.Entry, change func(*record.Run)) record.Entry {
 		change(entry.Run)
 		return entry
@@ -38,15 +38,15 @@ func testStatistics(t *testing.T, url string) {
 		}),
 		identical,
 	}
-	mustAppend(t, sink, e.ID, entries...)
+	mustAppend(t, db, e.ID, entries...)
 	again := fell(failure(4, 1), func(r *record.Run) { r.RateLimitWaits, r.RateLimitFallbacks, r.Fell = 1, 1, []record.Fell{event} })
-	mustAppend(t, sink, e.ID, append(slices.Clone(entries), again)...)
-	got, err := sink.Statistics(t.Context(), e.ID)
+	mustAppend(t, db, e.ID, append(slices.Clone(entries), again)...)
+	got, err := db.Statistics(t.Context(), e.ID)
 	want := Statistics{Total: 5, Primary: 2, Fallback: 2, RateLimitWaits: 6, RateLimitFallbacks: 2, ContextFallbacks: 1, Waited: 3}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if none, err := sink.Statistics(t.Context(), "ev-abcdefgh2345"); none != (Statistics{}) || err != nil {
+	if none, err := db.Statistics(t.Context(), "ev-abcdefgh2345"); none != (Statistics{}) || err != nil {
 		t.Errorf("of an unknown evaluation: %+v, %v", none, err)
 	}
 }
@@ -55,7 +55,7 @@ func testStatistics(t *testing.T, url string) {
 // them is what the event log says.
 func TestFallbacksAreEvents(t *testing.T) {
 	t.Parallel()
-	sink, e := openSink(t, "sqlite:"+newPath(t))
+	sink, e := openStore(t, "sqlite:"+newPath(t))
 	run := verdict(2)
 	run.Run.Fell = []record.Fell{{Event: record.EventContextLengthFallback, Original: "openai:a", Fallback: "google:b", Class: "context_length", At: epoch}}
 	mustAppend(t, sink, e.ID, run)

@@ -15,8 +15,8 @@ import (
 
 func testTimeline(t *testing.T, url string) {
 	ctx := context.Background()
-	sink, e := openSink(t, url)
-	if got, err := sink.Timeline(ctx, e.ID, 10); len(got.Periods) != 0 || !got.From.IsZero() || err != nil {
+	db, e := openStore(t, url)
+	if got, err := db.Timeline(ctx, e.ID, 10); len(got.Periods) != 0 || !got.From.IsZero() || err != nil {
 		t.Errorf("without calls: got %+v, %v; want nothing", got, err)
 	}
 	lasted := func(n int, from, to time.Duration, change func(*record.Call)) record.Call {
@@ -26,14 +26,14 @@ func testTimeline(t *testing.T, url string) {
 		})
 	}
 	bound := func(limit string) func(*record.Call) { return func(c *record.Call) { c.BoundBy = limit } }
-	mustAppend(t, sink, e.ID, record.Entry{Calls: []record.Call{
+	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{
 		lasted(1, 0, 3500*time.Millisecond, bound("")),
 		lasted(2, 250*time.Millisecond, 500*time.Millisecond, bound("fleet/concurrency")),
 		lasted(3, 1*time.Second, 2*time.Second, bound("fleet/concurrency")),
 		lasted(4, 2500*time.Millisecond, 2500*time.Millisecond, func(c *record.Call) { c.Class = "rate_limited" }),
 		lasted(5, time.Hour, 2*time.Hour, func(c *record.Call) { c.Cached = true }), // no call was made
 	}})
-	got, err := sink.Timeline(ctx, e.ID, 4)
+	got, err := db.Timeline(ctx, e.ID, 4)
 	want := Timeline{From: epoch, Width: time.Second, Periods: []Period{
 		{Begun: map[string]int{"": 1, "fleet/concurrency": 1}, InFlight: 1.25},
 		{Begun: map[string]int{"fleet/concurrency": 1}, InFlight: 2},
@@ -43,7 +43,7 @@ func testTimeline(t *testing.T, url string) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("timeline: %v (-want +got):\n%s", err, diff)
 	}
-	if few, err := sink.Timeline(ctx, e.ID, 3); err != nil || few.Width != 2*time.Second || len(few.Periods) != 2 {
+	if few, err := db.Timeline(ctx, e.ID, 3); err != nil || few.Width != 2*time.Second || len(few.Periods) != 2 {
 		t.Errorf("at most 3 periods: got %d of %v, %v; want 2 of 2s", len(few.Periods), few.Width, err)
 	}
 }

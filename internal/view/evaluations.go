@@ -34,8 +34,8 @@ type Looks struct {
 	judges map[eval.ID][]eval.Judge
 	paces  map[phaseKey]*Pace
 
-	reading sync.Mutex // guards sinks; held while one results store is read
-	sinks   map[eval.ID]*sinkNumbers
+	reading sync.Mutex // guards stored; held while one results store is read
+	stored  map[eval.ID]*storedNumbers
 }
 
 type phaseKey struct {
@@ -45,7 +45,7 @@ type phaseKey struct {
 
 // NewLooks returns Looks that have read nothing yet.
 func NewLooks(log zerolog.Logger) *Looks {
-	return &Looks{log: log, judges: map[eval.ID][]eval.Judge{}, paces: map[phaseKey]*Pace{}, sinks: map[eval.ID]*sinkNumbers{}}
+	return &Looks{log: log, judges: map[eval.ID][]eval.Judge{}, paces: map[phaseKey]*Pace{}, stored: map[eval.ID]*storedNumbers{}}
 }
 
 // InRedis reads evaluations from Redis. It omits those that have expired or were deleted.
@@ -145,7 +145,7 @@ func (l *Looks) read(
 		held = len(in.holds) > 0 || all
 	}
 
-	l.addSink(ctx, &e, r, now)
+	l.addStored(ctx, &e, r, now)
 	if !slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.RatePerS != nil }) {
 		e.addWholeRate(now)
 	}
@@ -191,7 +191,7 @@ func (l *Looks) InFolder(
 			e.Fallback = stored.Settings.Fallback
 			e.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: stored.Settings}, nil)
 		}
-		l.addSink(ctx, &e, record.Evaluation{ID: of.ID, Name: of.Name}, now)
+		l.addStored(ctx, &e, record.Evaluation{ID: of.ID, Name: of.Name}, now)
 		l.notePace(&e, now)
 		list = append(list, e)
 	}

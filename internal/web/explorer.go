@@ -44,29 +44,29 @@ func partOf(id eval.ID, name string, r *http.Request) Part {
 // asked opens an evaluation's results store and reads what the evaluation asks. The caller
 // closes the results store.
 func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results.Evaluation, error) {
-	sink, err := s.results(ctx, id)
+	reader, err := s.results(ctx, id)
 	if err != nil {
 		return nil, results.Evaluation{}, noResults(err)
 	}
-	e, err := sink.Evaluation(ctx, id)
+	e, err := reader.Evaluation(ctx, id)
 	if errors.Is(err, results.ErrNoEvaluation) {
 		err = fmt.Errorf("%w: no result of an evaluation with this id has been collected yet", errNotFound)
 	}
 	if err != nil {
-		_ = sink.Close()
+		_ = reader.Close()
 		return nil, results.Evaluation{}, err
 	}
-	return sink, e, nil
+	return reader, e, nil
 }
 
 // patience is how long a page keeps searching for runs. One search examines a limited number.
 const patience = time.Second
 
 // search searches until the page is full, nothing is left, or patience has passed.
-func search(ctx context.Context, sink results.Reader, id eval.ID, s results.Search) (results.Page, error) {
+func search(ctx context.Context, reader results.Reader, id eval.ID, s results.Search) (results.Page, error) {
 	var all results.Page
 	for most, began := s.Most, time.Now(); ; {
-		page, err := sink.Search(ctx, id, s)
+		page, err := reader.Search(ctx, id, s)
 		if err != nil {
 			return results.Page{}, err
 		}
@@ -127,17 +127,17 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 		return nil, err
 	}
 	ctx, id := r.Context(), eval.ID(r.PathValue("id"))
-	sink, e, err := s.asked(ctx, id)
+	reader, e, err := s.asked(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	defer sink.Close()
+	defer reader.Close()
 	of := &Results{Part: partOf(id, e.Plan.Name, r), Runs: []Result{}, Query: q, Lists: listsOf(e)}
 	if q.Judge != "" && !slices.Contains(of.Lists.Judges, q.Judge) {
 		return nil, badRequest("judge: unknown judge %q; want one of %s", q.Judge, strings.Join(of.Lists.Judges, ", "))
 	}
 	asks := narrowed(e.Plan, q.Search)
-	page, err := search(ctx, sink, id, asks)
+	page, err := search(ctx, reader, id, asks)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 	}
 	of.Count = &Count{len(page.Runs), true}
 	if page.Next != nil {
-		of.Count.Runs, of.Count.Exact, err = sink.SearchCount(ctx, id, asks.Filter)
+		of.Count.Runs, of.Count.Exact, err = reader.SearchCount(ctx, id, asks.Filter)
 	}
 	return of, err
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// sinks maps the kinds of results stores to functions that return a location without a store.
-var sinks = map[string]func(testing.TB) string{
+// storeKinds maps the kinds of results stores to functions that return a location without a store.
+var storeKinds = map[string]func(testing.TB) string{
 	"sqlite": func(t testing.TB) string { return filepath.Join(t.TempDir(), "results.db") },
 }
 
@@ -81,11 +81,11 @@ func compared() (results.Evaluation, map[string]string, []record.Entry) {
 // explored serves an evaluation's pages from a results store of its own.
 func explored(t *testing.T, at string, e results.Evaluation, texts map[string]string, entries []record.Entry) *site {
 	t.Helper()
-	sink, err := results.Open(t.Context(), at)
+	db, err := results.Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(sink.PutEvaluation(t.Context(), e, maps.All(texts)), sink.Append(t.Context(), e.ID, entries), sink.Close())
+	err = errors.Join(db.PutEvaluation(t.Context(), e, maps.All(texts)), db.Append(t.Context(), e.ID, entries), db.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func read[T any](s *site, path string) (of T) {
 
 func TestExplorer(t *testing.T) {
 	t.Parallel()
-	for kind, newURL := range sinks {
+	for kind, newURL := range storeKinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			e, texts, entries := compared()
@@ -368,7 +368,7 @@ func TestResultsElsewhere(t *testing.T) {
 		code int
 	}{
 		{fmt.Errorf("%w: in a store that was not named", ErrNotHere), http.StatusNotFound},
-		{fmt.Errorf("open x: %w", results.ErrNoSink), http.StatusNotFound},
+		{fmt.Errorf("open x: %w", results.ErrNoStore), http.StatusNotFound},
 		{fmt.Errorf("open x: %w", io.ErrUnexpectedEOF), http.StatusServiceUnavailable},
 	} {
 		failure.Store(fmt.Errorf("%w", c.err)) // of one type

@@ -9,5 +9,5 @@ import (
 )
 
 func init() {
-	sinks["postgres"] = func(t testing.TB) string { return pgtest.New(t) }
+	storeKinds["postgres"] = func(t testing.TB) string { return pgtest.New(t) }
 }

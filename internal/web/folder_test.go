@@ -28,14 +28,14 @@ import (
 func failedFolder(t *testing.T) (*Folder, eval.ID) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results.db")
-	sink, err := results.Open(t.Context(), path)
+	db, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked, texts := question(hostile)
 	id := asked.ID()
 	phases := []record.Phase{{Kind: eval.KindPairwise, Runs: 6}}
-	err = sink.PutEvaluation(t.Context(), results.Evaluation{ID: id, Plan: asked, Phases: phases, Created: time.Now()}, func(yield func(string, string) bool) {
+	err = db.PutEvaluation(t.Context(), results.Evaluation{ID: id, Plan: asked, Phases: phases, Created: time.Now()}, func(yield func(string, string) bool) {
 		for hash, text := range texts {
 			if !yield(hash, text) {
 				return
@@ -50,7 +50,7 @@ func failedFolder(t *testing.T) (*Folder, eval.ID) {
 			Started: time.Unix(int64(i), 0), Ended: time.Unix(int64(i), 0),
 		}})
 	}
-	err = errors.Join(err, sink.Append(t.Context(), id, entries), sink.Close())
+	err = errors.Join(err, db.Append(t.Context(), id, entries), db.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,14 +103,14 @@ func TestFolder(t *testing.T) {
 func TestFolderOfAnEndedRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.db")
-	sink, err := results.Open(t.Context(), path)
+	db, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked, texts := question("ended")
 	id := asked.ID()
 	stored := results.Evaluation{ID: id, Plan: asked, Phases: []record.Phase{{Kind: eval.KindPairwise, Runs: 6}}, Created: time.Now()}
-	err = sink.PutEvaluation(t.Context(), stored, func(yield func(string, string) bool) {
+	err = db.PutEvaluation(t.Context(), stored, func(yield func(string, string) bool) {
 		for hash, text := range texts {
 			if !yield(hash, text) {
 				return
@@ -126,7 +126,7 @@ func TestFolderOfAnEndedRun(t *testing.T) {
 			Winner: asked.Documents[min(pair[0], pair[1])].ID, Started: time.Unix(int64(i), 0), Ended: time.Unix(int64(i), 0),
 		}})
 	}
-	if err = errors.Join(err, sink.Append(t.Context(), id, entries), sink.Close()); err != nil {
+	if err = errors.Join(err, db.Append(t.Context(), id, entries), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := results.OpenReadOnly(t.Context(), path)

@@ -103,7 +103,7 @@ var ofPair = func() map[string]setting {
 
 // opened opens the results store of the evaluation in an address, and returns the pair and the query in it. The caller
 // closes the store unless there is an error.
-func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluation, at eval.RunID, q Query, err error) {
+func (s *Server) opened(r *http.Request) (reader results.Reader, e results.Evaluation, at eval.RunID, q Query, err error) {
 	if q, err = parse(r, ofPair); err != nil {
 		return nil, e, at, q, err
 	}
@@ -111,24 +111,24 @@ func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluat
 	if !ok {
 		return nil, e, at, q, badRequest("%q is not a pair: want <phase>.<number>, such as 0.17", r.PathValue("pair"))
 	}
-	if sink, e, err = s.asked(r.Context(), eval.ID(r.PathValue("id"))); err != nil {
+	if reader, e, err = s.asked(r.Context(), eval.ID(r.PathValue("id"))); err != nil {
 		return nil, e, at, q, err
 	}
 	if at.Phase >= len(e.Phases) || e.Phases[at.Phase].Kind != eval.KindPairwise {
-		_ = sink.Close()
+		_ = reader.Close()
 		return nil, e, at, q, fmt.Errorf("%w: phase %d has no pairs", errNotFound, at.Phase)
 	}
-	return sink, e, at, q, nil
+	return reader, e, at, q, nil
 }
 
 func (s *Server) pair(r *http.Request) (*Reading, error) {
-	sink, e, at, q, err := s.opened(r)
+	reader, e, at, q, err := s.opened(r)
 	if err != nil {
 		return nil, err
 	}
-	defer sink.Close()
+	defer reader.Close()
 	ctx := r.Context()
-	c, err := s.scan(ctx, sink, e, Query{})
+	c, err := s.scan(ctx, reader, e, Query{})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Server) pair(r *http.Request) (*Reading, error) {
 	}
 	of := &Reading{Part: partOf(e.ID, e.Plan.Name, r), Pair: pairs[0], Query: q, End: q.values.Get("end")}
 	q.values.Del("end")
-	if err := of.read(ctx, sink, e); err != nil {
+	if err := of.read(ctx, reader, e); err != nil {
 		return nil, err
 	}
 	return of, of.addSteps(ctx, c, e, at)
@@ -208,13 +208,13 @@ func firstPairs(e results.Evaluation) int {
 }
 
 // read adds the question and the texts.
-func (p *Reading) read(ctx context.Context, sink results.Reader, e results.Evaluation) error {
+func (p *Reading) read(ctx context.Context, reader results.Reader, e results.Evaluation) error {
 	for _, d := range e.Plan.Documents {
 		for k, id := range p.Pair.Documents {
 			if d.ID != id {
 				continue
 			}
-			text, err := sink.Text(ctx, d.Hash)
+			text, err := reader.Text(ctx, d.Hash)
 			if err != nil && !errors.Is(err, results.ErrNoText) {
 				return err
 			}
@@ -233,12 +233,12 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	values.Del("step")
 	plain := r.Clone(r.Context())
 	plain.URL.RawQuery = values.Encode()
-	sink, e, at, q, err := s.opened(plain)
+	reader, e, at, q, err := s.opened(plain)
 	if err != nil {
 		return "", err
 	}
-	defer sink.Close()
-	c, err := s.scan(r.Context(), sink, e, q)
+	defer reader.Close()
+	c, err := s.scan(r.Context(), reader, e, q)
 	if err != nil {
 		return "", err
 	}

@@ -69,7 +69,7 @@ func disputed() (results.Evaluation, map[string]string, []record.Entry) {
 func TestPairsAreFoundByTheirMarks(t *testing.T) {
 	t.Parallel()
 	e, texts, entries := disputed()
-	s := explored(t, sinks["sqlite"](t), e, texts, entries)
+	s := explored(t, storeKinds["sqlite"](t), e, texts, entries)
 	for query, want := range map[string][]string{
 		"":                           {"0.0", "0.1", "0.2", "0.3", "0.4", "0.5"},
 		"only=disagree":              {"0.0"},
@@ -105,7 +105,7 @@ func TestPairsAreFoundByTheirMarks(t *testing.T) {
 func TestPairPage(t *testing.T) {
 	t.Parallel()
 	e, texts, entries := disputed()
-	s := explored(t, sinks["sqlite"](t), e, texts, entries)
+	s := explored(t, storeKinds["sqlite"](t), e, texts, entries)
 	of := "/evaluations/" + string(s.done) + "/pairs/"
 	got, page := s.ask(http.MethodGet, of+"0.2?only=people")
 	for _, words := range []string{
@@ -153,7 +153,7 @@ func TestPairPage(t *testing.T) {
 func TestStepsEnd(t *testing.T) {
 	t.Parallel()
 	e, texts, entries := disputed()
-	s := explored(t, sinks["sqlite"](t), e, texts, entries[:20]) // pair 0.5 has no run yet
+	s := explored(t, storeKinds["sqlite"](t), e, texts, entries[:20]) // pair 0.5 has no run yet
 	const next, previous = `rel="next"`, `rel="prev"`
 	for path, want := range map[string][3]bool{ // next, previous, no other
 		"0.0": {true, false, false}, "0.3": {true, true, false}, "0.4": {false, true, false},

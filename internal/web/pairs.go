@@ -63,16 +63,16 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 		q.Most = pairsShown
 	}
 	ctx, id := r.Context(), eval.ID(r.PathValue("id"))
-	sink, e, err := s.asked(ctx, id)
+	reader, e, err := s.asked(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	defer sink.Close()
+	defer reader.Close()
 	of := &Pairs{Part: partOf(id, e.Plan.Name, r), Pairs: []Pair{}, Query: q}
 	if e.Plan.Pairwise == nil {
 		return of, nil
 	}
-	c, err := s.scan(ctx, sink, e, q)
+	c, err := s.scan(ctx, reader, e, q)
 	if err != nil {
 		return nil, err
 	}

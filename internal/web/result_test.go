@@ -71,7 +71,7 @@ func stoppedSite(t *testing.T) *site {
 	s := newSite(t, func(cfg *Config) {
 		cfg.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) { return results.OpenReadOnly(ctx, at) }
 	})
-	sink, err := results.Open(t.Context(), at)
+	db, err := results.Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func stoppedSite(t *testing.T) *site {
 	known := &results.Known{Best: []string{"1" + hostile}, Candidates: 3, Confidence: 0.95, Pairs: 12}
 	trust := &record.Reliance{Level: string(report.Unsound), Text: "Judges agree on 72 % of pairs (kappa 0.49, moderate). They match people on 18 % (kappa −0.14): do not rely on this ranking."}
 	_, paused := s.store.Pause(t.Context(), s.idle, record.StoppedByUntil)
-	err = errors.Join(sink.PutEvaluation(t.Context(), e, maps.All(texts)), sink.Stop(t.Context(), s.idle, results.Stop{At: time.Now(), Known: known}), sink.Close(), paused,
+	err = errors.Join(db.PutEvaluation(t.Context(), e, maps.All(texts)), db.Stop(t.Context(), s.idle, results.Stop{At: time.Now(), Known: known}), db.Close(), paused,
 		s.store.Conclude(t.Context(), s.idle, record.Result{At: time.Now(), Headline: "“1” is first; at 95 % confidence, no other could be.", Reliance: trust}))
 	if err != nil {
 		t.Fatal(err)

@@ -61,12 +61,12 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from.Sink != nil {
-		defer from.Sink.Close()
+	if from.Results != nil {
+		defer from.Results.Close()
 	}
 	e, err := show.Open(r.Context(), id, from)
 	if errors.Is(err, results.ErrNoEvaluation) && from.Store != nil { // nothing is collected yet
-		from.Sink = nil
+		from.Results = nil
 		e, err = show.Open(r.Context(), id, from)
 	}
 
@@ -102,7 +102,7 @@ func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err erro
 			return from, known
 		}
 	}
-	from.Sink, err = s.results(r.Context(), id)
+	from.Results, err = s.results(r.Context(), id)
 	if err != nil && from.Store == nil {
 		return from, noResults(err)
 	}

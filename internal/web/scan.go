@@ -15,15 +15,15 @@ import (
 
 // scan reads the pairs of an evaluation and tests each against the query of an address.
 type scan struct {
-	sink  results.Reader
-	e     results.Evaluation
-	asks  results.Search
-	size  int    // runs of a pair
-	only  string // the required mark of a pair; empty: any
-	text  string // text to find, in lower case
-	votes votes
-	has   map[string]bool // whether a document's text contains text, by hash
-	began time.Time
+	reader results.Reader
+	e      results.Evaluation
+	asks   results.Search
+	size   int    // runs of a pair
+	only   string // the required mark of a pair; empty: any
+	text   string // text to find, in lower case
+	votes  votes
+	has    map[string]bool // whether a document's text contains text, by hash
+	began  time.Time
 }
 
 // votes holds people's votes by pair of documents, sorted by ID: for each document, and ties.
@@ -43,9 +43,9 @@ func onlyOf(_ *results.Search, value string) error {
 	return nil
 }
 
-func (s *Server) scan(ctx context.Context, sink results.Reader, e results.Evaluation, q Query) (*scan, error) {
+func (s *Server) scan(ctx context.Context, reader results.Reader, e results.Evaluation, q Query) (*scan, error) {
 	c := &scan{
-		sink: sink, e: e, asks: narrowed(e.Plan, q.Search), size: plan.RunsOfPair(e.Plan),
+		reader: reader, e: e, asks: narrowed(e.Plan, q.Search), size: plan.RunsOfPair(e.Plan),
 		only: q.values.Get("only"), text: strings.ToLower(q.values.Get("text")), has: map[string]bool{}, began: time.Now(),
 	}
 	c.asks.Kind = eval.KindPairwise
@@ -72,7 +72,7 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 	}
 
 	for {
-		page, err := search(ctx, c.sink, c.e.ID, asks)
+		page, err := search(ctx, c.reader, c.e.ID, asks)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -112,7 +112,7 @@ func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all 
 			if from > 0 {
 				asks.After = &results.Mark{Phase: phase, Index: from*c.size - 1}
 			}
-			page, err := search(ctx, c.sink, c.e.ID, asks)
+			page, err := search(ctx, c.reader, c.e.ID, asks)
 			if err != nil {
 				return nil, false, err
 			}
@@ -180,7 +180,7 @@ func (c *scan) fits(ctx context.Context, p Pair) (bool, error) {
 		}
 		has, known := c.has[d.Hash]
 		if !known {
-			text, err := c.sink.Text(ctx, d.Hash)
+			text, err := c.reader.Text(ctx, d.Hash)
 			if err != nil && !errors.Is(err, results.ErrNoText) {
 				return false, err
 			}
@@ -235,13 +235,13 @@ func (s *Server) countVotes(ctx context.Context, of voted) (votes, error) {
 	if of.hash == "" {
 		return nil, nil
 	}
-	sink, err := s.results(ctx, of.id)
+	reader, err := s.results(ctx, of.id)
 	if err != nil {
 		return nil, err
 	}
-	defer sink.Close()
+	defer reader.Close()
 	all := votes{}
-	for row, err := range sink.Votes(ctx, of.id) {
+	for row, err := range reader.Votes(ctx, of.id) {
 		if err != nil {
 			return nil, err
 		}

@@ -111,7 +111,7 @@ func TestAPISchema(t *testing.T) {
 		"/api/queues": "queues", "/api/queues/p/pending": "tasks", "/api/queues/p/active": "tasks", "/api/queues/p/archived": "tasks", "/api/queues/p/completed": "tasks",
 	})
 	e, texts, entries := compared()
-	recorded := explored(t, sinks["sqlite"](t), e, texts, entries)
+	recorded := explored(t, storeKinds["sqlite"](t), e, texts, entries)
 	of := "/api/evaluations/" + string(recorded.done)
 	answers(recorded, map[string]string{of: "evaluation", of + "/results": "results", of + "/pairs": "pairs", of + "/runs/0.0": "run", of + "/files": "files"})
 	submit := func(fail error) string {

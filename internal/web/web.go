@@ -297,7 +297,7 @@ func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error
 		return nil, errNotFound
 	}
 	reader, err := s.cfg.Results(ctx, id)
-	if errors.Is(err, results.ErrNoSink) || errors.Is(err, results.ErrOtherSink) {
+	if errors.Is(err, results.ErrNoStore) || errors.Is(err, results.ErrOtherStore) {
 		err = fmt.Errorf("%w: %w", ErrNotHere, err)
 	}
 	return reader, err

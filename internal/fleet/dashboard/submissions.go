@@ -59,7 +59,7 @@ func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) 
 // submit stores an evaluation in Redis.
 func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *config.Submission) (web.Receipt, error) {
 	each := *f
-	each.SinkURL = s.Sink
+	each.ResultsURL = s.Sink
 	if sent.RetryFailed {
 		each.Retry = fleet.EveryFailed
 	}

@@ -60,19 +60,19 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer out.Close()
-	sink, err := out.OpenStore(ctx, j.StoreURL)
+	db, err := out.OpenStore(ctx, j.StoreURL)
 	if err != nil {
 		return err
 	}
-	defer sink.Close()
-	if err := collect.Put(ctx, sink, j.Record, j.Submission.Evaluation, j.Submission.Texts); err != nil {
+	defer db.Close()
+	if err := collect.Put(ctx, db, j.Record, j.Submission.Evaluation, j.Submission.Texts); err != nil {
 		return outdir.StoreError(err)
 	}
 	if len(j.Record.Phases) == 0 { // only votes: no model is asked
-		if err := sink.Finish(ctx, j.id, time.Now()); err != nil {
+		if err := db.Finish(ctx, j.id, time.Now()); err != nil {
 			return outdir.StoreError(err)
 		}
-		return j.Conclude(ctx, sink)
+		return j.Conclude(ctx, db)
 	}
 	if err := j.saveResumption(); err != nil {
 		return outdir.Failed(err)
@@ -81,7 +81,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	var more collect.Unrecorded
 	var rest *results.Rest
 	if own {
-		if rest, err = j.openRest(ctx, out, sink); err != nil {
+		if rest, err = j.openRest(ctx, out, db); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, rest.Close()), err) }()
@@ -90,14 +90,14 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 		defer end()
-		begun, openErr := j.openBegun(ctx, out, sink)
+		begun, openErr := j.openBegun(ctx, out, db)
 		if openErr != nil {
 			return openErr
 		}
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, begun.Close()), err) }()
 		more.Begun = begun.Between
 		j.Worker.Observer = observe.Join(j.Worker.Observer, observe.Observer{Begun: begun.Note})
-		if err := j.remember(ctx, j.Worker.Client, sink, begun); err != nil {
+		if err := j.remember(ctx, j.Worker.Client, db, begun); err != nil {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func Run(ctx context.Context, c Config) (err error) {
 		return exitcode.With(exitcode.Unreachable, err)
 	}
 	defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, events.Close()), err) }()
-	j.Worker.Cache, j.Worker.Observer = sink, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
-	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, sink); err != nil {
+	j.Worker.Cache, j.Worker.Observer = db, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
+	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, db); err != nil {
 		return err
 	}
 
@@ -121,11 +121,11 @@ func Run(ctx context.Context, c Config) (err error) {
 		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
 	}
 
-	ended := j.work(ctx, j.Worker, sink, rest, j.Record, more)
+	ended := j.work(ctx, j.Worker, db, rest, j.Record, more)
 	if ended != nil && !collect.IsEnding(ended) {
 		return ended
 	}
-	return cmp.Or(ended, j.Conclude(context.WithoutCancel(ctx), sink))
+	return cmp.Or(ended, j.Conclude(context.WithoutCancel(ctx), db))
 }
 
 // saveResumption writes what is needed to resume the job.
@@ -140,7 +140,7 @@ func (j *job) saveResumption() error {
 		r.Providers[judge.Provider] = j.Submission.Providers[judge.Provider]
 	}
 	var err error
-	if r.Sink, err = outdir.SavedURL(j.StoreURL); err != nil {
+	if r.ResultsURL, err = outdir.SavedURL(j.StoreURL); err != nil {
 		return err
 	}
 	if err := errors.Join(j.Owner.NoteStore(j.StoreURL), j.Owner.Seal(&r)); err != nil {

@@ -21,8 +21,8 @@ import (
 
 // openRest opens the file for results that the results store may have no room for when the embedded
 // Redis ends: at least the calls in flight, of a few kilobytes each.
-func (j *job) openRest(ctx context.Context, out *outdir.Folder, sink results.Sink) (*results.Rest, error) {
-	rest, err := results.OpenRest(ctx, out.Path(outdir.RestFile), int64(64<<10+4<<10*j.Worker.Slots), sink)
+func (j *job) openRest(ctx context.Context, out *outdir.Folder, db results.Store) (*results.Rest, error) {
+	rest, err := results.OpenRest(ctx, out.Path(outdir.RestFile), int64(64<<10+4<<10*j.Worker.Slots), db)
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation):
 		return nil, exitcode.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder", err)
@@ -49,17 +49,17 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 }
 
 // openBegun opens the file of the calls that runs in the folder have begun.
-func (j *job) openBegun(ctx context.Context, out *outdir.Folder, sink results.Reader) (*outdir.Begun, error) {
+func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.Reader) (*outdir.Begun, error) {
 	daily := func(l ratelimit.Limit) bool { return l.Resets != "" }
 	each := slices.ContainsFunc(j.Submission.Settings.Limits, daily) || slices.ContainsFunc(j.Worker.Limits, daily)
-	begun, err := outdir.OpenBegun(ctx, out.Path(outdir.BegunFile), each, sink.Recorded)
+	begun, err := outdir.OpenBegun(ctx, out.Path(outdir.BegunFile), each, reader.Recorded)
 	return begun, exitcode.With(exitcode.Unreachable, err)
 }
 
 // remember tells an embedded Redis, which is always new, when the last call was made: what a rate
 // or a window had left then counts as used up.
-func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader, begun *outdir.Begun) error {
-	last, err := sink.LastCall(ctx)
+func (j *job) remember(ctx context.Context, client redis.UniversalClient, reader results.Reader, begun *outdir.Begun) error {
+	last, err := reader.LastCall(ctx)
 	if err != nil {
 		return outdir.StoreError(err)
 	}

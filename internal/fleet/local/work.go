@@ -26,13 +26,13 @@ import (
 // work submits the evaluation, works on it and drains it until every run is in the results store.
 // more holds the calls of earlier runs that the store may lack.
 func (j *job) work(
-	ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation,
+	ctx context.Context, settings worker.Config, db results.Store, rest *results.Rest, r record.Evaluation,
 	more collect.Unrecorded,
 ) error {
 	client := settings.Client
 	s := store.New(client, j.Worker.Namespace)
 	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: j.Worker.Log})
-	sinkURL, err := results.Public(j.StoreURL)
+	resultsURL, err := results.Public(j.StoreURL)
 	if err != nil {
 		return outdir.StoreError(err)
 	}
@@ -42,19 +42,19 @@ func (j *job) work(
 	}
 	var evaluation *collect.Evaluation
 	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
-		jobs, err := sink.Jobs(ctx, r.ID)
+		jobs, err := db.Jobs(ctx, r.ID)
 		if err != nil {
 			return enqueue.Receipt{}, outdir.StoreError(err)
 		}
 		receipt, err := collect.Submit(ctx, enqueuer, enqueue.Submission{
 			Evaluation: j.Submission.Evaluation, Texts: j.Submission.Texts, Settings: j.Submission.Settings,
-			SinkURL: sinkURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle != nil,
-		}, sink)
+			ResultsURL: resultsURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle != nil,
+		}, db)
 		if err != nil {
 			return receipt, err
 		}
 		drain := func(ctx context.Context) error {
-			_, err := results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.Worker.Log}).Drain(ctx)
+			_, err := results.NewCollector(client, s.Keys(), r.ID, db, results.Options{Log: j.Worker.Log}).Drain(ctx)
 			return err
 		}
 		if evaluation != nil {
@@ -62,12 +62,12 @@ func (j *job) work(
 		}
 		return receipt, collect.Restoration{
 			Store: s, Limits: limits, Evaluation: r.ID, Budget: j.Submission.Settings.Budget() > 0,
-			Sink: sink, Unrecorded: more, Log: j.Worker.Log, Drain: drain,
+			Results: db, Unrecorded: more, Log: j.Worker.Log, Drain: drain,
 		}.Restore(ctx)
 	}
 	receipt, err := submit(ctx, nil)
 	if errors.Is(err, store.ErrCancelled) {
-		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
+		if err := db.Cancel(ctx, r.ID, time.Now()); err != nil {
 			return outdir.StoreError(err)
 		}
 		return exitcode.Usagef("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
@@ -76,9 +76,9 @@ func (j *job) work(
 		return err
 	}
 	watch := plain.NewProgress(j.Screen, r)
-	files := &outdir.EarlyFiles{Reader: sink, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
+	files := &outdir.EarlyFiles{Reader: db, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
-		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Unrecorded: more, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
+		Enqueuer: enqueuer, Results: db, Record: r, Planned: receipt.Runs, Unrecorded: more, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
 		Committed: func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) },
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (j *job) work(
 		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
 		err = cmp.Or(err, drainErr)
 	} else if ctx.Err() != nil {
-		if err := results.ExportManifest(context.WithoutCancel(ctx), j.Place, sink, r.ID); err != nil {
+		if err := results.ExportManifest(context.WithoutCancel(ctx), j.Place, db, r.ID); err != nil {
 			j.Worker.Log.Warn().Err(err).Msg("cannot write the manifest of the interrupted run")
 		}
 	}

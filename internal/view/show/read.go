@@ -124,15 +124,15 @@ func (f *reading) documents() []eval.Document {
 // recorded adds the outcome and the calls, from the results store and from Redis if they wait there to be collected.
 func (f *reading) recorded(ctx context.Context, run *Run) error {
 	var calls []record.Call
-	if f.Sink != nil {
-		row, ok, err := f.Sink.Run(ctx, f.id)
+	if f.Results != nil {
+		row, ok, err := f.Results.Run(ctx, f.id)
 		if err != nil {
 			return err
 		}
 		if ok {
 			run.Outcome, run.Where = &row.Run, "sink"
 		}
-		for call, err := range f.Sink.Calls(ctx, f.id) {
+		for call, err := range f.Results.Calls(ctx, f.id) {
 			if err != nil {
 				return err
 			}
@@ -270,8 +270,8 @@ func (f *reading) prompt(ctx context.Context, run *Run) error {
 	}
 
 	for _, d := range documents {
-		if f.Sink != nil {
-			text, err := f.Sink.Text(ctx, d.Hash)
+		if f.Results != nil {
+			text, err := f.Results.Text(ctx, d.Hash)
 			if err != nil {
 				return err
 			}

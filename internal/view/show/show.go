@@ -29,10 +29,10 @@ func (unknown) Is(target error) bool { return target == ErrUnknown }
 
 // Source is where an evaluation's runs are read from: a Redis that has its record, its results store, or both.
 type Source struct {
-	Store  *store.Store      // nil: none
-	Limits *ratelimit.Admin  // of the same Redis
-	Record record.Evaluation // in that Redis, with choices
-	Sink   results.Reader    // nil: none
+	Store   *store.Store      // nil: none
+	Limits  *ratelimit.Admin  // of the same Redis
+	Record  record.Evaluation // in that Redis, with choices
+	Results results.Reader    // nil: none
 }
 
 // Evaluation reads runs. It is for one goroutine.
@@ -51,12 +51,12 @@ type Evaluation struct {
 // Open reads what an evaluation asks. The error is results.ErrNoEvaluation if the results store does not have it.
 func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
-	if from.Sink == nil {
+	if from.Results == nil {
 		var err error
 		e.Asked, err = from.Store.Plan(ctx, id)
 		return e, err
 	}
-	kept, err := from.Sink.Evaluation(ctx, id)
+	kept, err := from.Results.Evaluation(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -22,21 +22,21 @@ import (
 
 var full = flag.Bool("full", false, "measure at the whole size")
 
-// BenchmarkSink reports on a results store of one million verdicts on 1,000 candidates (9,900
+// BenchmarkStore reports on a results store of one million verdicts on 1,000 candidates (9,900
 // on 100 without -full): both orders of every pair, a judge each. It prints the seconds
 // of reading and ranking, those of writing every form, and how much memory the process
 // has had at most, beside what it had when the results store was filled.
-func BenchmarkSink(b *testing.B) {
+func BenchmarkStore(b *testing.B) {
 	candidates := 100
 	if *full {
 		candidates = 1000
 	}
-	sink, id := filledSink(b, candidates)
+	db, id := filledStore(b, candidates)
 	before, known := residentMB("VmRSS")
 	var built, written time.Duration
 	for b.Loop() {
 		start := time.Now()
-		r, err := Build(b.Context(), sink, id, Options{Draws: 200})
+		r, err := Build(b.Context(), db, id, Options{Draws: 200})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,16 +62,16 @@ func BenchmarkSink(b *testing.B) {
 	}
 }
 
-// filledSink is a results store with a verdict on every pair of candidates in both orders, of
+// filledStore is a results store with a verdict on every pair of candidates in both orders, of
 // two judges in turns.
-func filledSink(b *testing.B, candidates int) (results.Sink, eval.ID) {
+func filledStore(b *testing.B, candidates int) (results.Store, eval.ID) {
 	b.Helper()
 	ctx := context.Background()
-	sink, err := results.Open(ctx, "sqlite:"+filepath.Join(b.TempDir(), "results.db"))
+	db, err := results.Open(ctx, "sqlite:"+filepath.Join(b.TempDir(), "results.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = sink.Close() })
+	b.Cleanup(func() { _ = db.Close() })
 	e := plan(names(candidates), []string{""}, "one", "two")
 	stored := sourceOf(e).evaluation
 	stored.ID, stored.Phases = e.ID(), []record.Phase{{Kind: eval.KindPairwise, Runs: candidates * (candidates - 1)}}
@@ -82,14 +82,14 @@ func filledSink(b *testing.B, candidates int) (results.Sink, eval.ID) {
 			}
 		}
 	}
-	if err := sink.PutEvaluation(ctx, stored, texts); err != nil {
+	if err := db.PutEvaluation(ctx, stored, texts); err != nil {
 		b.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(31, 32))
 	var batch []record.Entry
 	index := 0
 	flush := func() {
-		if err := sink.Append(ctx, stored.ID, batch); err != nil {
+		if err := db.Append(ctx, stored.ID, batch); err != nil {
 			b.Fatal(err)
 		}
 		batch = batch[:0]
@@ -124,7 +124,7 @@ func filledSink(b *testing.B, candidates int) (results.Sink, eval.ID) {
 		}
 	}
 	flush()
-	return sink, stored.ID
+	return db, stored.ID
 }
 
 // residentMB is how much memory the process has (VmRSS) or had at most (VmHWM); not

@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// sinkNumbers is what a results store knows of an evaluation in addition to its counts.
-type sinkNumbers struct {
+// storedNumbers is what a results store knows of an evaluation in addition to its counts.
+type storedNumbers struct {
 	until    time.Time
 	underWay bool // when they were read
 	classes  map[string]int
@@ -24,15 +24,15 @@ type sinkNumbers struct {
 	statistics *results.Statistics
 }
 
-// A results store that is displayed continuously is read again only after sinkRest times as long as the last read took.
+// A results store that is displayed continuously is read again only after storedRest times as long as the last read took.
 // For an evaluation that has ended, endedRest is the minimum.
 const (
-	sinkRest  = 20
-	endedRest = 30 * time.Second
+	storedRest = 20
+	endedRest  = 30 * time.Second
 )
 
-// addSink adds to an evaluation the data that only its results store has, if it can be read.
-func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) {
+// addStored adds to an evaluation the data that only its results store has, if it can be read.
+func (l *Looks) addStored(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) {
 	numbers, err := l.numbers(ctx, e, r, now)
 	if err != nil {
 		l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot read the results from here")
@@ -80,10 +80,10 @@ func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.
 
 // numbers reads the results store of an evaluation, unless it was read lately. It returns nil if the store cannot be
 // read.
-func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) (*sinkNumbers, error) {
+func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) (*storedNumbers, error) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
-	last := l.sinks[e.ID]
+	last := l.stored[e.ID]
 	if last != nil && now.Before(last.until) && last.underWay == e.UnderWay() {
 		return last, nil
 	}
@@ -105,18 +105,18 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 		return nil, err
 	}
 
-	rest := sinkRest * time.Since(begun)
+	rest := storedRest * time.Since(begun)
 	if numbers.underWay = e.UnderWay(); !numbers.underWay {
 		rest = max(rest, endedRest)
 	}
 	numbers.until = now.Add(rest)
-	l.sinks[e.ID] = numbers
+	l.stored[e.ID] = numbers
 	return numbers, nil
 }
 
 // readUse reads failures and usage.
-func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
-	numbers := &sinkNumbers{classes: map[string]int{}}
+func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*storedNumbers, error) {
+	numbers := &storedNumbers{classes: map[string]int{}}
 	counts, err := reader.Counts(ctx, e.ID)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNu
 }
 
 // readNumbers reads all of a results store's numbers.
-func readNumbers(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
+func readNumbers(ctx context.Context, reader results.Reader, e *Evaluation) (*storedNumbers, error) {
 	numbers, err := readUse(ctx, reader, e)
 	if err != nil {
 		return nil, err
