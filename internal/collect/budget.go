@@ -130,9 +130,10 @@ func (r Restoration) inOneMemory(ctx context.Context) error {
 // after the grace period.
 const (
 	askWorkers = 200 * time.Millisecond
-	askGrace   = time.Second
 	tellTime   = 5 * time.Second
 )
+
+var askGrace = time.Second // tests ask more often
 
 // awaitRecords waits until the limiter's grace period is over and every live worker has recorded
 // again what it knew when the limiter's memory began. It drains what is recorded meanwhile, and

@@ -1,0 +1,5 @@
+package collect
+
+import "time"
+
+func init() { askGrace = 20 * time.Millisecond }
