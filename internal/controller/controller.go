@@ -71,6 +71,7 @@ type Controller struct {
 	queues  *asynq.Inspector
 
 	scrapeTime time.Duration // tests have more patience
+	sweepEvery time.Duration // tests have less
 	quarantine *quarantine.Quarantine
 	scales     moment.Cache[struct{}, Scale] // of ServeScale
 
@@ -86,7 +87,7 @@ func New(cfg Config) *Controller {
 		limiter: ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
 		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
-		scrapeTime: scrapeTime,
+		scrapeTime: scrapeTime, sweepEvery: sweepEvery,
 	}
 	c.scales = moment.Cache[struct{}, Scale]{
 		Keep: scaleKept, AtOnce: 1, Make: func(ctx context.Context, _ struct{}) (Scale, error) { return c.Scale(ctx) },

@@ -23,7 +23,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	sweeps := c.newSweeps()
 	for {
 		spell.Note(ctx, sweeps.step(ctx))
-		if outage.Pause(ctx, sweepEvery) != nil {
+		if outage.Pause(ctx, c.sweepEvery) != nil {
 			return
 		}
 	}
