@@ -66,22 +66,28 @@ func TestSuspendedMachineSendsNothing(t *testing.T) {
 
 // A rate admits a call for the moment: a call that slept meanwhile is too late.
 func TestCallThatSleptIsTooLate(t *testing.T) {
-	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
-		for what, sleep := range map[string]func(*machine, time.Duration){"suspended": (*machine).suspend, "paused": (*machine).setWall} {
-			client := connect()
-			limit := rate(1000, time.Second, 1)
-			limit.Jitter = time.Second
-			register(t, client, "fleet", limit)
-			laptop := &machine{}
-			p := startOn(t, laptop, connect(), Config{Worker: what, Lease: time.Minute})
-			lease := mustAcquire(t, p, newID(), openai)
-			sleep(laptop, 2*time.Second)
-			if err := lease.Check(); !errors.Is(err, ErrLost) {
-				t.Errorf("a call of a machine that was %s for 2 s may be sent: %v", what, err)
-			}
-			mustRelease(t, lease)
-		}
-	})
+	t.Parallel()
+	for what, sleep := range map[string]func(*machine, time.Duration){
+		"suspended": (*machine).suspend,
+		"paused":    (*machine).setWall,
+	} {
+		t.Run(what, func(t *testing.T) { // each on its own Redis, which may have forgotten no call
+			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+				limit := rate(1000, time.Second, 1)
+				limit.Jitter = time.Second
+				register(t, connect(), "fleet", limit)
+				laptop := &machine{}
+				p := startOn(t, laptop, connect(), Config{Worker: what, Lease: time.Minute})
+				lease := mustAcquire(t, p, newID(), openai)
+
+				sleep(laptop, 2*time.Second)
+				if err := lease.Check(); !errors.Is(err, ErrLost) {
+					t.Errorf("a call of a machine that was %s for 2 s may be sent: %v", what, err)
+				}
+				mustRelease(t, lease)
+			})
+		})
+	}
 }
 
 // A virtual machine is paused for longer than a lease: only its wall clock is set right when it
