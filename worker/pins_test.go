@@ -49,7 +49,7 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 		return after(20*time.Millisecond, firstWins)(ctx, n, request)
 	}
 	b := setup(t, provider)
-	limited := b.config()
+	limited := b.brief() // it notices a flush when it renews
 	limited.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
 	stop := b.start(limited)
 	b.inForce("the worker has pinned its limit", 1)
