@@ -181,7 +181,9 @@ func newDocsBench(t *testing.T, root, page string) *docsBench {
 		addresses = append(addresses, database, pgtest.New(t))
 	}
 	if strings.Contains(page, "redis://") || strings.Contains(page, docsServer) {
-		redis := redistest.NewTCP(t).URL()
+		server := redistest.NewTCP(t)
+		(&testFleet{t: t, redis: server}).trustRedis()
+		redis := server.URL()
 		addresses = append(addresses, "redis://redis:6379", redis, "redis://127.0.0.1:6379", redis, "redis://localhost:6379", redis)
 	}
 	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
