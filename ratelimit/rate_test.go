@@ -138,7 +138,8 @@ func TestKnownWaitIsRefusedExactly(t *testing.T) {
 			}
 			least := want - time.Since(began)
 			if refusal.Limit != limit.ID() || refusal.Wait > want || refusal.Wait < least {
-				t.Errorf("refused for %s by %q, want %s to %s by %q", refusal.Wait, refusal.Limit, least, want, limit.ID())
+				t.Errorf("refused for %s by %q, want %s to %s by %q",
+					refusal.Wait, refusal.Limit, least, want, limit.ID())
 			}
 		}
 		ask(time.Hour)

@@ -89,7 +89,8 @@ func (b *bench) wantNoticed(what string, limit int, steered chan struct{}) {
 	close(steered)
 	b.wantQuiet(what)
 	if calls, _ := b.provider.count(); calls > noticed+limit {
-		b.t.Errorf("%d calls were begun after the workers had noticed the %s, want at most %d", calls-noticed, what, limit)
+		b.t.Errorf("%d calls were begun after the workers had noticed the %s, want at most %d",
+			calls-noticed, what, limit)
 	}
 }
 

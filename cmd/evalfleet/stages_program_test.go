@@ -49,7 +49,8 @@ concurrency: {lease: 20s}
 	if got := end.Models[judge]; got.Arrived != runs || got.Answered != runs {
 		t.Errorf("%s was asked %d times and answered %d, want %d: the search is paid for once", judge, got.Arrived, got.Answered, runs)
 	}
-	if got := end.Models[writer]; got.Arrived != runs || got.Answered != runs { // those of the dead worker never arrived
+	// The calls of the dead worker never arrived.
+	if got := end.Models[writer]; got.Arrived != runs || got.Answered != runs {
 		t.Errorf("%s was asked %d times and answered %d, want %d", writer, got.Arrived, got.Answered, runs)
 	}
 	f.wantRowsOnce()

@@ -224,7 +224,8 @@ func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if b = e.batches[which]; b == nil {
-		b = batch.New(batch.Config{Most: endAtOnce, Pause: e.pause, Enough: endEnough}, func(tasks []batch.Call) ([]any, error) {
+		cfg := batch.Config{Most: endAtOnce, Pause: e.pause, Enough: endEnough}
+		b = batch.New(cfg, func(tasks []batch.Call) ([]any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
 			return batch.Run(ctx, e.redis, which.script, tasks)
