@@ -34,7 +34,7 @@ func (q *Enqueuer) Choose(
 	ctx context.Context, id eval.ID,
 	choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error),
 ) (bool, error) {
-	e, err := q.Store.Plan(ctx, id)
+	e, err := q.Store.Questions(ctx, id)
 	if err != nil {
 		return false, err
 	}

@@ -288,8 +288,8 @@ func Fits(e *eval.Evaluation, r record.Evaluation) error {
 			problem = fmt.Errorf("its record has %d phases, its plan %d", len(r.Phases), len(kinds))
 		case phase.Kind != kinds[i]:
 			problem = fmt.Errorf("phase %d is of kind %q in its record, of kind %q in its plan", i, phase.Kind, kinds[i])
-		case len(phase.JudgeQueues) != len(e.Asked(phase.Kind)):
-			problem = fmt.Errorf("phase %d has %d queues for %d judges", i, len(phase.JudgeQueues), len(e.Asked(phase.Kind)))
+		case len(phase.JudgeQueues) != len(e.JudgesOf(phase.Kind)):
+			problem = fmt.Errorf("phase %d has %d queues for %d judges", i, len(phase.JudgeQueues), len(e.JudgesOf(phase.Kind)))
 		}
 		if problem != nil {
 			return fmt.Errorf("%s: %w: %w", r.ID, store.ErrUnreadable, problem)
@@ -322,7 +322,7 @@ func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *
 	if err != nil {
 		return r, nil, nil, err
 	}
-	e, err := s.Plan(ctx, id)
+	e, err := s.Questions(ctx, id)
 	if err != nil {
 		return r, nil, nil, err
 	}
@@ -367,7 +367,7 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 // evaluation with tighter limits than its provider or group has separate queues, so that its runs
 // do not block others.
 func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record.Settings) []string {
-	judges := e.Asked(kind)
+	judges := e.JudgesOf(kind)
 	queues := make([]string, len(judges))
 	for i, judge := range judges {
 		call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Group: settings.Group(kind, i)}
@@ -446,7 +446,7 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 	if run.Second >= 0 {
 		documents = append(documents, shown[run.Second].ID)
 	}
-	asked := e.Asked(kind)[run.Judge]
+	asked := e.JudgesOf(kind)[run.Judge]
 	t := record.Task{
 		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind, Model: asked.Target(), Documents: documents,
 	}

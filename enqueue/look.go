@@ -118,7 +118,7 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 	if len(ids) == 0 {
 		return nil
 	}
-	verdict, err := t.waits.look(ctx, t.standings())
+	verdict, err := t.waits.decide(ctx, t.standings())
 	if err != nil {
 		return err
 	}

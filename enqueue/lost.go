@@ -87,7 +87,7 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	}
 	t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", len(lost)).
 		Msg("tasks are missing from the queue; pushing them again")
-	return true, push(ctx, t.store, queue, lost, s.record.Keeps, told(t.Queued))
+	return true, push(ctx, t.store, queue, lost, s.record.Keeps, withTime(t.Queued))
 }
 
 // lost returns the tasks of a share's runs that should be in the queue and are not.

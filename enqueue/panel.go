@@ -83,15 +83,15 @@ func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evalua
 		tasks[i].Generation = run.Generation
 	}
 	queue := of.JudgeQueues[runs[0].Judge]
-	if err := push(ctx, q.Store, queue, tasks, r.Keeps, told(q.Queued)); err != nil {
+	if err := push(ctx, q.Store, queue, tasks, r.Keeps, withTime(q.Queued)); err != nil {
 		return err
 	}
 	return q.Store.AnnounceFilled(ctx, queue)
 }
 
-// told returns a function that passes each pushed task to queued, with the time of the call to
-// told.
-func told(queued func(record.Task, time.Time)) func(record.Task) {
+// withTime returns a function that passes each pushed task to queued, with the time of the call to
+// withTime.
+func withTime(queued func(record.Task, time.Time)) func(record.Task) {
 	if queued == nil {
 		return nil
 	}

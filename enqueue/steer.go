@@ -89,7 +89,7 @@ func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[s
 		return false, false
 	}
 	all = true
-	for i, asked := range e.Asked(phase.Kind) {
+	for i, asked := range e.JudgesOf(phase.Kind) {
 		if phase.JudgeQueues[i] == queue {
 			_, is := paused[asked.Provider]
 			some, all = some || is, all && is
@@ -131,7 +131,7 @@ func parked(
 	if err != nil {
 		return 0, err
 	}
-	n, asked := 0, e.Asked(p.Kind())
+	n, asked := 0, e.JudgesOf(p.Kind())
 	for i := range first {
 		run := p.At(queue, i)
 		state, _ := record.ParseStateByte(states[run.Index-lowest])
@@ -246,7 +246,7 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 // failed returns the failed runs that pick selects, by phase.
 func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Recorded) bool) (map[int][]store.Failed, Retried, error) {
 	var result Retried
-	e, err := q.Store.Plan(ctx, r.ID)
+	e, err := q.Store.Questions(ctx, r.ID)
 	if err != nil {
 		return nil, result, err
 	}

@@ -369,7 +369,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 				tasks = append(tasks, next)
 			}
 		}
-		if err := push(ctx, t.store, queue, tasks, s.record.Keeps, told(t.Queued)); err != nil {
+		if err := push(ctx, t.store, queue, tasks, s.record.Keeps, withTime(t.Queued)); err != nil {
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0
@@ -395,7 +395,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 // it waits for its leader.
 func (s *share) taskOf(p *plan.Plan, run plan.Run, states []byte, first int) (record.Task, bool) {
 	state, generation := record.ParseStateByte(states[run.Index-first])
-	_, paused := s.paused[s.plan.Asked(p.Kind())[run.Judge].Provider]
+	_, paused := s.paused[s.plan.JudgesOf(p.Kind())[run.Judge].Provider]
 	if state != eval.StateNone || paused || s.waits(p, run, states[s.leader(p, run)-first]) {
 		return record.Task{}, false
 	}

@@ -57,8 +57,8 @@ func newUndrained(s *store.Store) *undrained {
 	return &undrained{store: s, bound: undrainedBound, sizes: map[eval.ID]size{}}
 }
 
-// look measures the memory, if that is due, and decides by how many entries wait now.
-func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standing) (verdict, error) {
+// decide measures the memory, if that is due, and decides by how many entries wait now.
+func (u *undrained) decide(ctx context.Context, standings map[eval.ID]store.Standing) (verdict, error) {
 	if time.Since(u.measured) >= max(measureEvery, time.Duration(len(u.sizes))*measureTimeEach) {
 		if err := u.measure(ctx, standings); err != nil {
 			return verdict{}, err

@@ -67,9 +67,9 @@ type Document struct {
 	Bytes     int    `json:"bytes"`     // length of its text
 }
 
-// Asked returns the judges of a kind's runs: the judges, the agents of a panel, or the models of listed runs or of
+// JudgesOf returns the judges of a kind's runs: the judges, the agents of a panel, or the models of listed runs or of
 // prompts. It returns nil if the evaluation does not have the kind.
-func (e *Evaluation) Asked(kind Kind) []Judge {
+func (e *Evaluation) JudgesOf(kind Kind) []Judge {
 	switch {
 	case kind == KindPanel && e.Panel != nil:
 		return e.Panel.Agents

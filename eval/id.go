@@ -117,7 +117,7 @@ func (e *Evaluation) encode() []byte {
 // answers get one canonical form, so that equal effects have equal values.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
-	e.Grounding, e.Reasoning = e.said(e.Grounding), e.said(e.Reasoning)
+	e.Grounding, e.Reasoning = e.canonical(e.Grounding), e.canonical(e.Reasoning)
 	items := rank(len(e.Items), func(a, b int) int { return cmp.Compare(e.Items[a].ID, e.Items[b].ID) })
 	e.Items = permute(e.Items, items)
 	newItem := invert(items)
@@ -152,9 +152,9 @@ func (e *Evaluation) Normalize() {
 	e.Pairwise.Pairs.Listed = listed
 }
 
-// said returns the canonical form of a requirement: of all values with the same effect on this evaluation, the one
+// canonical returns the canonical form of a requirement: of all values with the same effect on this evaluation, the one
 // that is stored.
-func (e *Evaluation) said(r Requirement) Requirement {
+func (e *Evaluation) canonical(r Requirement) Requirement {
 	judged := e.Single != nil || e.Pairwise != nil || e.Panel != nil
 	switch {
 	case e.Runs == nil && r == Off:

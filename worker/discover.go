@@ -93,7 +93,7 @@ func (d *discovery) once(ctx context.Context) error {
 		d.on.queues.met(e.Record.Settings.Timeouts)
 		for _, phase := range e.Record.Phases {
 			for i, queue := range phase.JudgeQueues {
-				judge := e.Asked.Asked(phase.Kind)[i]
+				judge := e.Asked.JudgesOf(phase.Kind)[i]
 				if all[queue] == nil {
 					all[queue] = map[call.Asker]bool{}
 				}

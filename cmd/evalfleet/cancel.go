@@ -39,7 +39,7 @@ func cancelCommand(p *process) *cli.Command {
 			}
 
 			said, err := t.Cancel(c.Context)
-			return tell(t, said, err)
+			return printChange(t, said, err)
 		},
 	}
 }

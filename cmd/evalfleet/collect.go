@@ -36,12 +36,12 @@ func collectCommand(p *process) *cli.Command {
 			if c.Bool(openFlag) && id == "" {
 				return usageError("--%s needs the ID of an evaluation: evalfleet collect ID --%s", openFlag, openFlag)
 			}
-			d, err := p.openDrain(c, 0, false)
+			d, err := p.openConnection(c, 0, false)
 			if err != nil {
 				return err
 			}
 			defer d.Client.Close()
-			if err := goOnWith(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || !c.Bool(openFlag) {
+			if err := withResumeCommand(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || !c.Bool(openFlag) {
 				return err
 			}
 			return p.openReport(c, d, id)
@@ -69,9 +69,9 @@ func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) er
 	return nil
 }
 
-// goOnWith adds the command that resumes after an interruption, or once Redis or the disk is
+// withResumeCommand adds the command that resumes after an interruption, or once Redis or the disk is
 // usable again. It cannot restore an evaluation that Redis has lost.
-func goOnWith(err error, command string) error {
+func withResumeCommand(err error, command string) error {
 	if errors.Is(err, results.ErrNoEvaluation) {
 		return err
 	}

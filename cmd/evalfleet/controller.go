@@ -59,7 +59,7 @@ func controllerCommand(p *process) *cli.Command {
 
 // control runs a controller and its servers until the context ends.
 func (p *process) control(c *cli.Context) error {
-	d, err := p.openDrain(c, 0, true)
+	d, err := p.openConnection(c, 0, true)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func enqueueCommand(p *process) *cli.Command {
 }
 
 func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) (answers []string, err error) {
-	d, err := p.openDrain(c, 0, true)
+	d, err := p.openConnection(c, 0, true)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		}
 		collected, cancelled := d.Stay(c.Context, submission, receipt.ID)
 		if cancelled != nil && !collect.IsEnding(cancelled) {
-			return nil, goOnWith(cancelled, p.again(c))
+			return nil, withResumeCommand(cancelled, p.again(c))
 		}
 		answers, err = p.concludeIn(c, d, collected, on)
 		if err = cmp.Or(cancelled, err); err != nil {
@@ -143,9 +143,9 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	return answers, err
 }
 
-// openDrain connects to the fleet's Redis, for commands that collect results or only read; lease and stays are as in
+// openConnection connects to the fleet's Redis, for commands that collect results or only read; lease and stays are as in
 // connect.
-func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
+func (p *process) openConnection(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err

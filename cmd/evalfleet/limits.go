@@ -31,7 +31,7 @@ func limitsCommand(p *process) *cli.Command {
 			}
 			defer s.Close()
 			watched := fleet.NewLimits(s)
-			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
+			return p.showFrames(c, func(ctx context.Context, now time.Time) (string, bool, error) {
 				limits, err := watched.Read(ctx, now)
 				if err != nil {
 					return "", false, err

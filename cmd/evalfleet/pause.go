@@ -19,7 +19,7 @@ func pauseCommand(p *process) *cli.Command {
 			}
 			defer t.Client.Close()
 			said, err := t.Pause(c.Context)
-			return tell(t, said, err)
+			return printChange(t, said, err)
 		},
 	}
 }

@@ -239,7 +239,7 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 	if c.String(redisFlag) == "" {
 		return nil, "", "", usageError("%s is not a folder; to report on an evaluation by its id, set its Redis with --%s", argument, redisFlag)
 	}
-	d, err := p.openDrain(c, 0, false)
+	d, err := p.openConnection(c, 0, false)
 	if err != nil {
 		return nil, "", "", err
 	}

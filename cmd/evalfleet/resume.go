@@ -46,7 +46,7 @@ func resumeCommand(p *process) *cli.Command {
 			}
 			defer t.Client.Close()
 			said, err := t.Resume(c.Context)
-			return tell(t, said, err)
+			return printChange(t, said, err)
 		},
 	}
 }

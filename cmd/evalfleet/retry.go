@@ -40,7 +40,7 @@ func retryCommand(p *process) *cli.Command {
 			}
 			defer t.Client.Close()
 			said, err := t.Retry(c.Context, classes, c.String(sinkFlagName))
-			return tell(t, said, err)
+			return printChange(t, said, err)
 		},
 	}
 }

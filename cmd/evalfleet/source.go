@@ -30,7 +30,7 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 	}
 	if s.Dir == "" {
 		s.Only = eval.ID(argument)
-		s.Redis, err = p.openDrain(c, 0, false)
+		s.Redis, err = p.openConnection(c, 0, false)
 		return s, err
 	}
 	s.StoreIn = func() (string, eval.ID, error) { return p.storeIn(c, s.Dir) }

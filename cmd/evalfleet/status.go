@@ -37,7 +37,7 @@ func statusCommand(p *process) *cli.Command {
 			}
 			defer s.Close()
 			watched := fleet.NewStatus(s)
-			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
+			return p.showFrames(c, func(ctx context.Context, now time.Time) (string, bool, error) {
 				list, err := watched.List(ctx, now)
 				if err != nil {
 					return "", false, err

@@ -85,8 +85,8 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 	}, nil
 }
 
-// tell prints the result of pausing, resuming, cancelling or retrying an evaluation.
-func tell(t *fleet.Target, said string, err error) error {
+// printChange prints the result of pausing, resuming, cancelling or retrying an evaluation.
+func printChange(t *fleet.Target, said string, err error) error {
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if dir != "" {
 		return of, p.showFolder(c, of, dir)
 	}
-	d, err := p.openDrain(c, 0, false)
+	d, err := p.openConnection(c, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -21,9 +21,9 @@ func lookFlags() []cli.Flag {
 	}
 }
 
-// look prints one frame. With --watch it prints one after the other until ctx ends or the last one was printed. If
-// Redis or a results store is unreachable after the first frame, look says so once and waits.
-func (p *process) look(c *cli.Context, look terminal.Frame) error {
+// showFrames prints one frame. With --watch it prints one after the other until ctx ends or the last one was printed. If
+// Redis or a results store is unreachable after the first frame, showFrames says so once and waits.
+func (p *process) showFrames(c *cli.Context, look terminal.Frame) error {
 	text, last, err := look(c.Context, time.Now())
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := p.openDrain(c, fleet.Lease, true)
+	d, err := p.openConnection(c, fleet.Lease, true)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func NewFit(e *eval.Evaluation) *Fit {
 	f := &Fit{plan.Phases(e), map[eval.Kind]map[string]bool{}, map[eval.Kind]map[string]bool{}, map[eval.Kind]map[string]bool{}}
 	for _, kind := range slices.Compact(slices.Clone(f.kinds)) {
 		f.shown[kind] = set(e.Shown(kind), func(d eval.Document) string { return d.ID })
-		f.asked[kind] = set(e.Asked(kind), func(j eval.Judge) string { return j.Name })
+		f.asked[kind] = set(e.JudgesOf(kind), func(j eval.Judge) string { return j.Name })
 	}
 	if e.Single != nil {
 		f.scores[eval.KindSingle] = set(e.Single.Criteria, func(c eval.Criterion) string { return c.Name })

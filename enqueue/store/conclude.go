@@ -65,7 +65,7 @@ const (
 // ClaimNotice reports whether this process must send a notice: no other process has sent it, or is
 // sending it.
 func (s *Store) ClaimNotice(ctx context.Context, id eval.ID, notice string) (bool, error) {
-	claimed, err := take(ctx, s.client, s.keys.Notice(id, notice), 1, noticeClaim)
+	claimed, err := acquire(ctx, s.client, s.keys.Notice(id, notice), 1, noticeClaim)
 	if err != nil {
 		return false, fmt.Errorf("claim notice %s of %s: %w", notice, id, err)
 	}

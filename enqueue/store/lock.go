@@ -39,21 +39,21 @@ func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 			return false, fmt.Errorf("keep the lock: %w", err)
 		}
 	}
-	if held, err = take(ctx, l.client, l.key, l.id, l.life); err != nil {
+	if held, err = acquire(ctx, l.client, l.key, l.id, l.life); err != nil {
 		return false, fmt.Errorf("take the lock: %w", err)
 	}
 	return held, nil
 }
 
-// take sets a key for a life, if it does not exist. If it exists, take shortens its remaining life
+// acquire sets a key for a life, if it does not exist. If it exists, acquire shortens its remaining life
 // to at most that.
-func take(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
-	return takeScript.Run(ctx, client, []string{key}, value, life.Milliseconds()).Bool()
+func acquire(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
+	return acquireScript.Run(ctx, client, []string{key}, value, life.Milliseconds()).Bool()
 }
 
 var (
 	//go:embed lua/take.lua
 	takeSource string
 
-	takeScript = redis.NewScript(takeSource)
+	acquireScript = redis.NewScript(takeSource)
 )

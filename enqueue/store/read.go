@@ -82,8 +82,8 @@ func parsePauses(text string) (pauses map[string]record.Pause, err error) {
 	return pauses, nil
 }
 
-// Plan reads an evaluation's questions. Its ID is derived from this content.
-func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
+// Questions reads an evaluation's questions. Its ID is derived from this content.
+func (s *Store) Questions(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
 	raw, err := s.client.Get(ctx, s.keys.Plan(id)).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("%s: %w", id, ErrNoEvaluation)

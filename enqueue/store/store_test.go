@@ -93,7 +93,7 @@ func TestCreatedEvaluationIsReadBack(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("record (-want +got):\n%s", diff)
 		}
-		plan, err := s.Plan(t.Context(), want.ID)
+		plan, err := s.Questions(t.Context(), want.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

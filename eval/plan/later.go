@@ -92,10 +92,10 @@ func descending(start, end int, values []float64) []int {
 	return order
 }
 
-// standIn returns placeholder documents for a choice ByScores that has not been made. They are as many documents of
+// placeholders returns placeholder documents for a choice ByScores that has not been made. They are as many documents of
 // each item as will be compared. With a baseline, the split between its documents and others gives the maximum number
 // of pairs.
-func standIn(e *eval.Evaluation) []int {
+func placeholders(e *eval.Evaluation) []int {
 	var chosen []int
 	for start, end := range items(e.Documents) {
 		n := min(e.Pairwise.TopN, end-start)

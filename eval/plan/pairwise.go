@@ -46,7 +46,7 @@ func pairwisePhases(e *eval.Evaluation) int {
 	}
 	docs := e.Documents
 	if e.Pairwise.TopN > 0 {
-		docs = some(docs, standIn(e))
+		docs = some(docs, placeholders(e))
 	}
 	r, err := newRounds(docs, e.Pairwise.Pairs.Share)
 	if err != nil { // New reports it
@@ -65,7 +65,7 @@ func choosePairs(e *eval.Evaluation, id eval.ID, phase int, choice *Choice) (pai
 	if e.Pairwise.Pairs.Mode == eval.PairsListed {
 		return listedAmong(e, choice), nil
 	}
-	documents := standIn(e)
+	documents := placeholders(e)
 	if choice != nil {
 		documents = choice.Documents
 	}
@@ -115,7 +115,7 @@ func RunsOfPair(e *eval.Evaluation) int {
 	if e.Pairwise.Order == eval.OrderBoth {
 		orders = 2
 	}
-	return orders * e.Pairwise.Trials * len(e.Asked(eval.KindPairwise))
+	return orders * e.Pairwise.Trials * len(e.JudgesOf(eval.KindPairwise))
 }
 
 // listed enumerates the pairs of a file, in its order.

@@ -102,7 +102,7 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 	}
 	kind := Phases(e)[phase]
-	p := &Plan{kind: kind, dimensions: 1, judges: len(e.Asked(kind))}
+	p := &Plan{kind: kind, dimensions: 1, judges: len(e.JudgesOf(kind))}
 	switch p.kind {
 	case eval.KindSingle:
 		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials
@@ -169,9 +169,9 @@ func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
 	case eval.KindPrompts:
 		l = prompts(e.Prompts.List)
 	default:
-		return dealt(len(e.Asked(kind)), runs)
+		return dealt(len(e.JudgesOf(kind)), runs)
 	}
-	asked := make([]int, len(e.Asked(kind)))
+	asked := make([]int, len(e.JudgesOf(kind)))
 	for index := range min(runs, l.count()) {
 		asked[l.at(index).Judge]++
 	}

@@ -20,7 +20,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	if phase < 0 || phase >= len(phases) {
 		return fmt.Errorf("the evaluation has %d phases, numbered from 0", len(phases))
 	}
-	problems := []error{validateJudges(e.Asked(phases[phase]), o)}
+	problems := []error{validateJudges(e.JudgesOf(phases[phase]), o)}
 	if o.Limit < 0 {
 		problems = append(problems, fmt.Errorf("limit is %d: want 0 (all runs) or more", o.Limit))
 	}

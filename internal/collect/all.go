@@ -104,7 +104,7 @@ func (f *Fleet) FollowAll(ctx context.Context) error {
 	spell := outage.Spell{Log: all.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
 	group.Go(func() error { all.listen(ctx); return nil })
 	for {
-		ids, err := all.look(ctx)
+		ids, err := all.findDue(ctx)
 		spell.Note(ctx, err)
 		for _, id := range ids {
 			group.Go(func() error { return all.one(ctx, id) })
@@ -128,8 +128,8 @@ func (f *followers) listen(ctx context.Context) {
 	})
 }
 
-// look returns the evaluations that must be drained and that this process is not draining yet.
-func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
+// findDue returns the evaluations that must be drained and that this process is not draining yet.
+func (f *followers) findDue(ctx context.Context) (due []eval.ID, err error) {
 	f.mu.Lock()
 	announced, missed := f.announced, f.missed
 	f.announced, f.missed = map[eval.ID]bool{}, false
@@ -209,7 +209,7 @@ func (f *followers) look(ctx context.Context) (due []eval.ID, err error) {
 	if !all && !missed {
 		f.pause = max(followEvery, time.Duration(len(ids))*followTimeEach)
 	}
-	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
+	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.mustDrain(id, standings[id]) }), nil
 }
 
 // concluded returns which evaluations have a result in their record. It asks about evaluations that
@@ -228,8 +228,8 @@ func (f *followers) concluded(ctx context.Context, standings map[eval.ID]store.S
 	return f.Store.Concluded(ctx, ended)
 }
 
-// takes reports whether an evaluation must be drained from now on.
-func (f *followers) takes(id eval.ID, now store.Standing) bool {
+// mustDrain reports whether an evaluation must be drained from now on.
+func (f *followers) mustDrain(id eval.ID, now store.Standing) bool {
 	if f.busy[id] != nil {
 		return false
 	}
@@ -261,7 +261,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	var err error
 	var outcome Outcome
 	if f.Stays {
-		err = f.leave(ctx, id)
+		err = f.letSubmitterOpen(ctx, id)
 	}
 	if err == nil {
 		f.mu.Lock()
@@ -350,9 +350,9 @@ func (f *followers) again(id eval.ID) {
 	}
 }
 
-// leave waits until the process that submitted a new evaluation has had time to open its results
+// letSubmitterOpen waits until the process that submitted a new evaluation has had time to open its results
 // store, unless the evaluation names one.
-func (f *followers) leave(ctx context.Context, id eval.ID) error {
+func (f *followers) letSubmitterOpen(ctx context.Context, id eval.ID) error {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil || r.ResultsURL != "" || r.ResultsID != "" {
 		return err

@@ -82,7 +82,7 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	}
 	wants := func(what string, want ...eval.ID) {
 		t.Helper()
-		got, err := f.look(ctx)
+		got, err := f.findDue(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestFollowersTakeWhatEndedBetweenLooks(t *testing.T) {
 	takes := func(id eval.ID) {
 		t.Helper()
 		testrun.Eventually(t, string(id)+" is taken", func() bool {
-			ids, err := f.look(ctx)
+			ids, err := f.findDue(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ func TestFollowersTakeWhatEndedBetweenLooks(t *testing.T) {
 		defer f.mu.Unlock()
 		return f.missed
 	})
-	if ids, err := f.look(ctx); err != nil || len(ids) > 0 {
+	if ids, err := f.findDue(ctx); err != nil || len(ids) > 0 {
 		t.Fatalf("at first took %v, %v; want nothing", ids, err)
 	}
 	put("ev-short")
@@ -194,7 +194,7 @@ func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
 	looks := func() []eval.ID {
 		t.Helper()
 		f.swept = time.Time{}
-		ids, err := f.look(ctx)
+		ids, err := f.findDue(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestFollowersLeaveWhatEndedEarly(t *testing.T) {
 	put("ev-late", record.StatusPaused, "stopped", record.StoppedByUntil, "result", "{}")
 	f.Store.Client().XAdd(ctx, &redis.XAddArgs{Stream: keys.Results("ev-late"), Values: []string{"v", "1"}})
 	put("ev-left", record.StatusPaused, "stopped", record.StoppedByUntil)
-	got, err := f.look(ctx)
+	got, err := f.findDue(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestFollowersLeaveWhatEndedEarly(t *testing.T) {
 	}
 	put("ev-handled", record.StatusActive, "stopped", "")
 	f.swept = time.Time{}
-	if got, err = f.look(ctx); err != nil {
+	if got, err = f.findDue(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]eval.ID{"ev-handled"}, got); diff != "" {
@@ -271,7 +271,7 @@ func TestFollowersComeBackToWhatFailed(t *testing.T) {
 	f.Store.Client().XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
 	takes := func() bool {
 		t.Helper()
-		ids, err := f.look(ctx)
+		ids, err := f.findDue(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

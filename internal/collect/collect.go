@@ -124,7 +124,7 @@ func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, db results.St
 	if err != nil {
 		return err
 	}
-	if _, err := e.look(ctx); err != nil {
+	if _, err := e.countEnded(ctx); err != nil {
 		return err
 	}
 	o, err := e.Outcome(ctx)
@@ -227,7 +227,7 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 	if err != nil {
 		return r, nil, err
 	}
-	e, err := f.Store.Plan(ctx, id)
+	e, err := f.Store.Questions(ctx, id)
 	if err != nil {
 		return r, nil, err
 	}

@@ -68,7 +68,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	e.asked = time.Now()
-	ended, err := e.look(ctx)
+	ended, err := e.countEnded(ctx)
 	if outage.Temporary(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
@@ -92,8 +92,8 @@ func (e *ending) goal() (runs int, open bool) {
 	return e.tally.now().Planned, false
 }
 
-// look reads the evaluation's state from Redis, and returns how many of its runs have ended.
-func (e *ending) look(ctx context.Context) (ended int, err error) {
+// countEnded reads the evaluation's state from Redis, and returns how many of its runs have ended.
+func (e *ending) countEnded(ctx context.Context) (ended int, err error) {
 	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
 	if err != nil {
 		return 0, err
@@ -220,7 +220,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 	var err error
 	if e.plan == nil {
-		e.plan, err = e.store.Plan(ctx, e.id)
+		e.plan, err = e.store.Questions(ctx, e.id)
 	}
 	return e.plan, err
 }

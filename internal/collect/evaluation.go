@@ -175,7 +175,7 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	var err error
 	if o.Stopped == record.StoppedByUntil && e.until != nil {
 		if e.until.known == nil { // another process has found it
-			err = e.until.look(ctx)
+			err = e.until.check(ctx)
 		}
 		o.Known = e.until.known
 		return o, err

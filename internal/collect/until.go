@@ -41,7 +41,7 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 	if how == nil {
 		return nil, nil
 	}
-	e, err := s.Enqueuer.Store.Plan(ctx, s.Record.ID)
+	e, err := s.Enqueuer.Store.Questions(ctx, s.Record.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +74,10 @@ func (u *until) due(ended int) bool {
 	return u.known == nil && ended >= u.before+u.each*u.rule.Pairs(u.looked+1) && time.Since(u.last) >= askEvery
 }
 
-// look tests whether the best candidates are known, if a look is due. Calls that were in flight at
+// check finds out whether the best candidates are known, if a look is due. Calls that were in flight at
 // the stop add pairs. So for a stopped evaluation, it finds what was known first, not what is known
 // by now.
-func (u *until) look(ctx context.Context) error {
+func (u *until) check(ctx context.Context) error {
 	u.last = time.Now()
 	if u.noted != nil {
 		u.known = u.noted
@@ -115,7 +115,7 @@ func (e *ending) stopKnown(ctx context.Context) error {
 	if u == nil || !u.due(e.tally.now().Ended) {
 		return nil
 	}
-	if err := u.look(ctx); err != nil || u.known == nil {
+	if err := u.check(ctx); err != nil || u.known == nil {
 		return err
 	}
 	e.asked = time.Time{} // ask Redis at once

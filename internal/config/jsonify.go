@@ -78,7 +78,7 @@ func (s *draft) takesTwo(judge eval.Judge) bool {
 // inTwo returns the first judge that needs two calls for a verdict.
 func (s *draft) inTwo() (first eval.Judge, found bool) {
 	for _, kind := range plan.Phases(&s.asked) {
-		for _, judge := range s.asked.Asked(kind) {
+		for _, judge := range s.asked.JudgesOf(kind) {
 			if twoCalls(&s.asked, s.known, kind, judge) {
 				return judge, true
 			}

@@ -105,7 +105,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	topUp := enqueue.NewTopUp(c.store, c.limiter, c.log)
 	parts.Go(func() error { return topUp.Run(ctx) })
-	parts.Go(func() error { c.keep(ctx); return nil })
+	parts.Go(func() error { c.serveQueues(ctx); return nil })
 	parts.Go(func() error { c.sweep(ctx); return nil })
 	if c.collect != nil {
 		parts.Go(func() error { return c.collect.FollowAll(ctx) })
@@ -122,8 +122,8 @@ func (c *Controller) committed(entries []record.Entry) {
 	}
 }
 
-// keep handles due tasks and the leftovers of dead workers, unless a worker does so.
-func (c *Controller) keep(ctx context.Context) {
+// serveQueues handles due tasks and the leftovers of dead workers, unless a worker does so.
+func (c *Controller) serveQueues(ctx context.Context) {
 	spell := outage.Spell{
 		Log: c.log, Fails: "cannot do housekeeping for the queues; retrying",
 		Works: "housekeeping for the queues works again",

@@ -135,7 +135,7 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	}
 
 	tell(workersAlive, float64(workers))
-	seen, err := c.look(ctx)
+	seen, err := c.query(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ type capacity struct {
 // The result is never less than the number in flight, so that no busy worker is removed. It is 0 if
 // nothing can run and nothing is in flight.
 func (c *Controller) Scale(ctx context.Context) (Scale, error) {
-	seen, err := c.look(ctx)
+	seen, err := c.query(ctx)
 	if err != nil {
 		return Scale{}, err
 	}
@@ -140,8 +140,8 @@ type seen struct {
 	cooldowns []ratelimit.Cooldown
 }
 
-// look queries Redis once for everything that scale and metrics need.
-func (c *Controller) look(ctx context.Context) (*seen, error) {
+// query queries Redis once for everything that scale and metrics need.
+func (c *Controller) query(ctx context.Context) (*seen, error) {
 	s := &seen{depths: map[string]gate.Depth{}}
 	var err error
 	if s.evaluations, err = c.active(ctx); err != nil {
@@ -191,7 +191,7 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 			}
 			d := &demand{queue: name}
 			paused := 0
-			asked := e.Asked(phase.Kind)
+			asked := e.JudgesOf(phase.Kind)
 			judges := 0
 			for j, of := range phase.JudgeQueues {
 				if of != name {

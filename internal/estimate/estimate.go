@@ -116,7 +116,7 @@ func Of(q Question) (Estimate, error) {
 			estimate.TooLarge = append(estimate.TooLarge, overWindows(q, p, prompts)...)
 		}
 		asks, identical, turns := plan.Asks(e, p.Kind(), p.Runs()), identicalByJudge(e, p), turnsByModel(q, p)
-		for i, judge := range e.Asked(p.Kind()) {
+		for i, judge := range e.JudgesOf(p.Kind()) {
 			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: asks[i], Identical: identical[i]}
 			part.Calls = part.Runs - part.Identical
 			if turns != nil {
@@ -203,7 +203,7 @@ func (p Part) plus(other Part) Part {
 
 // identicalByJudge counts the runs on two equal texts, by position of the judge.
 func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
-	counts := make([]int, len(e.Asked(p.Kind())))
+	counts := make([]int, len(e.JudgesOf(p.Kind())))
 	if p.Kind() != eval.KindPairwise || !anyIdentical(e.Documents) {
 		return counts
 	}

@@ -46,7 +46,7 @@ func OverWindows(q Question) ([]TooLarge, error) {
 // overWindows counts the prompts of one phase. It takes the size of the text around the documents from the sampled
 // prompts.
 func overWindows(q Question, p *plan.Plan, sampled prompts) []TooLarge {
-	judges, shown := q.Evaluation.Asked(p.Kind()), q.Evaluation.Shown(p.Kind())
+	judges, shown := q.Evaluation.JudgesOf(p.Kind()), q.Evaluation.Shown(p.Kind())
 	if sampled.count == 0 || len(shown) == 0 {
 		return nil
 	}

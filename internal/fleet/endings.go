@@ -62,7 +62,7 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, db results.St
 		log.Warn().Err(err).Msg("cannot write all files of the evaluation")
 	}
 	result := built.Result()
-	if err := e.tell(ctx, o, built, result); err != nil {
+	if err := e.notify(ctx, o, built, result); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -89,8 +89,8 @@ func (e *Endings) write(ctx context.Context, o collect.Outcome, db results.Store
 	return built, errors.Join(err, page)
 }
 
-// tell sends the notice of the end, unless another process has sent it.
-func (e *Endings) tell(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
+// notify sends the notice of the end, unless another process has sent it.
+func (e *Endings) notify(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
 	if e.notifier == nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ func TestEarlyEndIsToldOnce(t *testing.T) {
 			Known: &results.Known{Best: []string{"a"}, Candidates: 2, Confidence: 0.95, Pairs: pairs},
 		}
 		built := &report.Report{Phases: []results.PhaseCounts{{Succeeded: succeeded, Failed: failed}}}
-		if err := e.tell(t.Context(), o, built, record.Result{At: time.Now()}); err != nil {
+		if err := e.notify(t.Context(), o, built, record.Result{At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,9 +30,9 @@ type opinion struct {
 	lot   uint64
 }
 
-// keep adds an opinion to the candidate's sample. Each opinion has a pseudo-random number that depends on its run
+// sample adds an opinion to the candidate's sample. Each opinion has a pseudo-random number that depends on its run
 // alone, and the opinionsKept opinions with the smallest numbers stay.
-func (p *Panel) keep(candidate int, row results.PanelRow) {
+func (p *Panel) sample(candidate int, row results.PanelRow) {
 	kept := p.opinions[candidate]
 	lot := rand.NewPCG(uint64(row.Phase), uint64(row.Index)).Uint64()
 	at, _ := slices.BinarySearchFunc(kept, lot, func(o opinion, lot uint64) int { return cmp.Compare(o.lot, lot) })
@@ -52,8 +52,8 @@ type panelSaid struct {
 	Opinions   []opinion
 }
 
-// said returns a candidate's opinions, ordered by dimension, agent and document.
-func (p *Panel) said(candidate int) []opinion {
+// opinionsOf returns a candidate's opinions, ordered by dimension, agent and document.
+func (p *Panel) opinionsOf(candidate int) []opinion {
 	all := slices.Clone(p.opinions[candidate])
 	slices.SortStableFunc(all, func(a, b opinion) int {
 		return cmp.Or(cmp.Compare(a.order[0], b.order[0]), cmp.Compare(a.order[1], b.order[1]), cmp.Compare(a.Document, b.Document))
@@ -121,7 +121,7 @@ func (r *Report) panelSections(candidates int) []section {
 	}
 	said := section{title: "Arguments of the panel"}
 	for _, c := range r.byPanel() {
-		for _, o := range r.Panel.said(c.Candidate) {
+		for _, o := range r.Panel.opinionsOf(c.Candidate) {
 			said.lines = append(said.lines, fmt.Sprintf("%s, %s, %s: %s. %s", named(o.Document), named(o.Dimension), named(o.Agent), o.Score,
 				wording.Clip(harmless.Line(o.Text), opinionRunes)))
 		}

@@ -32,7 +32,7 @@ func (m *memory) withCalls(n int, limits ...string) *memory {
 	m.waits = waits
 	e := m.evaluation.Plan
 	for _, phase := range m.counts {
-		asked := e.Asked(phase.Kind)
+		asked := e.JudgesOf(phase.Kind)
 		for k, judge := range asked {
 			p := results.Progress{Phase: phase.Phase, Judge: judge.Name, Succeeded: phase.Runs / len(asked)}
 			if k == len(asked)-1 {

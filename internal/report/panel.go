@@ -73,7 +73,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 		return nil
 	}
 	p.Scored++
-	p.keep(candidate, row)
+	p.sample(candidate, row)
 	b.opinions.add(document, agent, dimension, *row.Score)
 	for _, k := range []int{agent, len(p.Agents)} {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)

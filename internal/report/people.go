@@ -25,7 +25,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	if left := len(people.Annotators) - len(shown); left > 0 {
 		said.lines = append(said.lines, wording.Counted(left, "more annotator")+" in report.json.")
 	}
-	said.lines = append(said.lines, people.said())
+	said.lines = append(said.lines, people.summary())
 	sections := []section{said}
 	if s, ok := r.ranksByPeople(candidates, width); ok {
 		sections = append(sections, s)
@@ -48,8 +48,8 @@ func (r *Report) peopleSections(candidates, width int) []section {
 // mostAnnotators bounds the rows of annotators.
 const mostAnnotators = 20
 
-// said returns how much people voted, in words.
-func (p *People) said() string {
+// summary returns how much people voted, in words.
+func (p *People) summary() string {
 	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
 		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
 	if p.Pooled > 0 {

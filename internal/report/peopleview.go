@@ -31,7 +31,7 @@ func (r *Report) peopleView() *peopleView {
 		return nil
 	}
 	v := &peopleView{
-		Said:       people.said(),
+		Said:       people.summary(),
 		Judges:     people.againstRows(),
 		Ranks:      r.peopleRanks(),
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),

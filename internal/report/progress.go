@@ -102,7 +102,7 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 			return &progress.Judges[k]
 		}
 		asks := runplan.Asks(r.Evaluation.Plan, phase.Kind, phase.Runs)
-		for k, judge := range r.Evaluation.Plan.Asked(phase.Kind) {
+		for k, judge := range r.Evaluation.Plan.JudgesOf(phase.Kind) {
 			of := at(judge.Name)
 			of.Model, of.Planned = judge.Target(), asks[k]
 		}

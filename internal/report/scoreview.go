@@ -121,7 +121,7 @@ func (r *Report) panelView() *panelView {
 			continue
 		}
 		v.Candidates = append(v.Candidates, scoreRow{c.Name, scoreCells(scale, scores...)})
-		v.Said = append(v.Said, panelSaid{c.Name, mean(scores[len(p.Dimensions)]), p.said(c.Candidate)})
+		v.Said = append(v.Said, panelSaid{c.Name, mean(scores[len(p.Dimensions)]), p.opinionsOf(c.Candidate)})
 	}
 
 	return v

@@ -279,7 +279,7 @@ func (a *appender) outcome(r *record.Run) error {
 	ended := stamp{r.Ended}
 	switch {
 	case r.Kind == eval.KindPanel && r.State != eval.StateCancelled.String():
-		score, argument := said(r)
+		score, argument := scoreOf(r)
 		a.add(putOpinion, a.evaluation, id, first, r.Judge, r.Dimension, score, argument, r.Model, ended, r.Item, r.AnsweredBy, candidate1)
 	case r.State != eval.StateSucceeded.String():
 	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
@@ -305,9 +305,9 @@ func (a *appender) outcome(r *record.Run) error {
 	return nil
 }
 
-// said returns the outcome of a panel's run: its score with the argument, or nil with the text that
+// scoreOf returns the outcome of a panel's run: its score with the argument, or nil with the text that
 // replaces the argument.
-func said(r *record.Run) (score *float64, argument string) {
+func scoreOf(r *record.Run) (score *float64, argument string) {
 	argument = r.Reason
 	for _, s := range r.Scores { // at most one
 		score, argument = &s.Score, s.Reason

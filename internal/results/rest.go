@@ -43,7 +43,7 @@ type restLine struct {
 // evaluation; the file stays then. It is ErrFull if there is no room.
 func OpenRest(ctx context.Context, path string, size int64, db Store) (*Rest, error) {
 	r := &Rest{path: path, size: size}
-	if err := r.take(ctx, db); err != nil {
+	if err := r.storeAll(ctx, db); err != nil {
 		return nil, err
 	}
 	if err := r.write(bytes.NewReader(make([]byte, size))); err != nil {
@@ -53,8 +53,8 @@ func OpenRest(ctx context.Context, path string, size int64, db Store) (*Rest, er
 	return r, nil
 }
 
-// take moves the file's entries into the results store.
-func (r *Rest) take(ctx context.Context, db Store) error {
+// storeAll moves the file's entries into the results store.
+func (r *Rest) storeAll(ctx context.Context, db Store) error {
 	file, err := os.Open(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -55,7 +55,7 @@ func unfinishedOf(e Evaluation, counts []PhaseCounts) []unfinished {
 // plannedRuns describes the planned runs of a phase. It returns false if another version of the program
 // numbered them differently.
 func plannedRuns(e Evaluation, c PhaseCounts) (unfinished, bool) {
-	asked := e.Plan.Asked(c.Kind)
+	asked := e.Plan.JudgesOf(c.Kind)
 	whole, err := plan.New(e.Plan, c.Phase, plan.Options{
 		JudgeQueues: slices.Repeat([]string{"-"}, len(asked)), // nothing goes through these queues
 		Choice:      e.Phases[c.Phase].Choice,

@@ -87,12 +87,12 @@ func OpenAccounts(path string) (*Accounts, error) {
 		known:   map[[sha256.Size]byte]time.Time{},
 	}
 	_, _ = rand.Read(a.secret[:]) // never fails
-	a.look(time.Now())
+	a.reload(time.Now())
 	return a, a.err
 }
 
-// look reads the file if it has changed. The caller holds mu, or has the only reference.
-func (a *Accounts) look(now time.Time) {
+// reload reads the file if it has changed. The caller holds mu, or has the only reference.
+func (a *Accounts) reload(now time.Time) {
 	if now.Sub(a.looked) < lookEvery {
 		return
 	}
@@ -159,7 +159,7 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 func (a *Accounts) find(name string) (of account, real bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.look(time.Now())
+	a.reload(time.Now())
 	if a.err != nil {
 		return account{}, false, a.err
 	}

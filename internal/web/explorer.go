@@ -196,7 +196,7 @@ func listsOf(e results.Evaluation) (l lists) {
 			continue
 		}
 		l.Kinds = append(l.Kinds, string(phase.Kind))
-		for _, judge := range e.Plan.Asked(phase.Kind) {
+		for _, judge := range e.Plan.JudgesOf(phase.Kind) {
 			if !slices.Contains(l.Judges, judge.Name) {
 				l.Judges = append(l.Judges, judge.Name)
 			}

@@ -71,7 +71,7 @@ func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 		return eval.Conversation{}, errors.New("prompt is empty or has an unknown form: want a text, a list of texts, or a list of messages")
 	}
 	if wire.Kind(parts[0]) == '"' {
-		return said(parts)
+		return conversation(parts)
 	}
 	if !systemFirst[api] {
 		api = ""
@@ -79,7 +79,7 @@ func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 	return wire.Messages("prompt", parts, api)
 }
 
-func said(parts []json.RawMessage) (c eval.Conversation, err error) {
+func conversation(parts []json.RawMessage) (c eval.Conversation, err error) {
 	for i, part := range parts {
 		if wire.Kind(part) != '"' {
 			return eval.Conversation{}, fmt.Errorf("prompt[%d] is not text like those before it: use only texts, or only messages", i)

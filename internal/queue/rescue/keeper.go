@@ -66,14 +66,14 @@ func (k *Keeper) step(ctx context.Context, now time.Time) (next time.Duration) {
 	next = stepInEvery
 	held, err := k.lock.Hold(ctx)
 	if held {
-		next, err = dueEvery, k.look(ctx, now)
+		next, err = dueEvery, k.serveQueues(ctx, now)
 	}
 	k.Note(ctx, err)
 	return next
 }
 
-// look looks after the queues.
-func (k *Keeper) look(ctx context.Context, now time.Time) error {
+// serveQueues looks after the queues.
+func (k *Keeper) serveQueues(ctx context.Context, now time.Time) error {
 	queues, err := k.Queues(ctx)
 	if err != nil {
 		return err

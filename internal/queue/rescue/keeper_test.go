@@ -68,7 +68,7 @@ func TestOneKeeperLooksAfterIdleQueues(t *testing.T) {
 	first, sentByFirst := keeper(t, server, names)
 	second, sentBySecond := keeper(t, server, names)
 	now := time.Now().Add(time.Hour)
-	first.look(t.Context(), now) //nolint:errcheck // loads the scripts of what is rarer
+	first.serveQueues(t.Context(), now) //nolint:errcheck // loads the scripts of what is rarer
 	sentByFirst.Store(0)
 	for i := range steps {
 		now := now.Add(time.Duration(i+1) * dueEvery)

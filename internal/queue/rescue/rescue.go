@@ -101,7 +101,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 		}
 	}
 
-	if err := r.bury(ctx); err != nil {
+	if err := r.forgetDeadWorkers(ctx); err != nil {
 		return err
 	}
 	if time.Since(r.swept) >= pinsSweep {
@@ -176,9 +176,9 @@ func (r *Rescuer) countDeath(ctx context.Context, task string) error {
 	return err
 }
 
-// bury removes the limits of dead workers' configurations, and everything else that is known of
+// forgetDeadWorkers removes the limits of dead workers' configurations, and everything else that is known of
 // those workers.
-func (r *Rescuer) bury(ctx context.Context) error {
+func (r *Rescuer) forgetDeadWorkers(ctx context.Context) error {
 	workers, err := r.limiter.Alive(ctx)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *Rescuer) bury(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes the limits that dead workers have pinned and that bury does not find, because the
+// sweep removes the limits that dead workers have pinned and that forgetDeadWorkers does not find, because the
 // workers have no heartbeat left.
 func (r *Rescuer) sweep(ctx context.Context) error {
 	holders, err := r.limiter.Holders(ctx)
@@ -221,7 +221,7 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 	}
 
 	for worker, holder := range pinned {
-		if _, known := alive[worker]; known { // bury handles it
+		if _, known := alive[worker]; known { // forgetDeadWorkers handles it
 			continue
 		}
 		if err := r.limiter.Unregister(ctx, holder); err != nil {

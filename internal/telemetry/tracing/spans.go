@@ -23,7 +23,7 @@ const (
 // Handled makes the spans for a worker's handling of a run. If the outcome was recorded, there is a span of the whole
 // run, otherwise one of the worker's part in it. In either case there is a span for each call, below the run's.
 func (t *Tracer) Handled(h observe.Handled) {
-	tracer := t.of(h.Worker)
+	tracer := t.tracerOf(h.Worker)
 	began := h.Began
 	if !h.First.IsZero() && h.First.Before(began) {
 		began = h.First

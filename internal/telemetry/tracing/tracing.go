@@ -60,9 +60,9 @@ func (t *Tracer) Close() error {
 	return nil
 }
 
-// of returns the tracer of a worker by the worker's ID. A process gets another ID after it could not renew its leases
+// tracerOf returns the tracer of a worker by the worker's ID. A process gets another ID after it could not renew its leases
 // in time.
-func (t *Tracer) of(workerID string) trace.Tracer {
+func (t *Tracer) tracerOf(workerID string) trace.Tracer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tracer, ok := t.workers[workerID]

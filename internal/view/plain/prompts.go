@@ -49,7 +49,7 @@ func (p Prompts) first(n int) []plannedRun {
 	type line struct{ phase, judge, next int } // next: the index to look at
 	var lines []line
 	for phase, p := range plans {
-		for judge := range e.Asked(p.Kind()) {
+		for judge := range e.JudgesOf(p.Kind()) {
 			lines = append(lines, line{phase: phase, judge: judge})
 		}
 	}
@@ -90,7 +90,7 @@ func (p Prompts) write(to io.Writer, run plannedRun) error {
 		return err
 	}
 
-	judge, shown := e.Asked(run.kind)[run.Judge], e.Shown(run.kind)
+	judge, shown := e.JudgesOf(run.kind)[run.Judge], e.Shown(run.kind)
 	documents := shown[run.First].ID
 	if run.Second >= 0 {
 		documents += ", then " + shown[run.Second].ID

@@ -64,7 +64,7 @@ func (f *reading) planned() (*Run, error) {
 	if f.id.Phase >= len(kinds) {
 		return nil, unknown{fmt.Errorf("%s has no phase %d: its phases are 0 to %d", f.id.Evaluation, f.id.Phase, len(kinds)-1)}
 	}
-	asked := f.Asked.Asked(kinds[f.id.Phase])
+	asked := f.Asked.JudgesOf(kinds[f.id.Phase])
 	o := plan.Options{JudgeQueues: enqueue.JudgeQueues(f.id.Evaluation, f.Asked, kinds[f.id.Phase], f.settings)}
 	if f.id.Phase < len(f.phases) { // not beyond a limit
 		of := f.phases[f.id.Phase]

@@ -53,7 +53,7 @@ func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
 	if from.Results == nil {
 		var err error
-		e.Asked, err = from.Store.Plan(ctx, id)
+		e.Asked, err = from.Store.Questions(ctx, id)
 		return e, err
 	}
 	kept, err := from.Results.Evaluation(ctx, id)

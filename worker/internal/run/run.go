@@ -144,7 +144,7 @@ func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 		return err
 	}
 	r.Evaluation, r.Place = of, place
-	r.Judge = of.Asked.Asked(r.Task.Kind)[place.Judge]
+	r.Judge = of.Asked.JudgesOf(r.Task.Kind)[place.Judge]
 	shown := of.Asked.Shown(r.Task.Kind)
 	r.Documents = []eval.Document{shown[place.First]}
 	if place.Second >= 0 {
