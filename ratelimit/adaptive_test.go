@@ -52,8 +52,8 @@ func (a *adapting) end(leases []*Lease, went func(*Lease)) {
 	}
 }
 
-func answered(e *Lease) { e.Answered() }
-func refused(e *Lease)  { e.Refused("") }
+func answered(e *Lease) { e.Settle(Settlement{Answered: true}) }
+func refused(e *Lease)  { e.Settle(Settlement{Refused: true}) }
 func failed(*Lease)     {}
 
 // allows checks what the limits in force are.
@@ -202,11 +202,11 @@ func TestCutOfTheNarrowest(t *testing.T) {
 	a := adapt(t, func() *redis.Client { return server.Client() }, 1,
 		adaptive(Scope{Provider: "openai"}, 20), adaptive(model, 10),
 		Limit{Scope: model, Kind: Requests, Max: 1000, Period: time.Second, Burst: 1000})
-	a.end(a.begin(10), func(e *Lease) { e.Refused(Requests) })
+	a.end(a.begin(10), func(e *Lease) { e.Settle(Settlement{Refused: true, Exceeded: Requests}) })
 	a.allows(20, 10, 1000)
-	a.end(a.begin(10), func(e *Lease) { e.Refused(Tokens) })
+	a.end(a.begin(10), func(e *Lease) { e.Settle(Settlement{Refused: true, Exceeded: Tokens}) })
 	a.allows(20, 7, 1000)
-	a.end(a.begin(7), func(e *Lease) { e.Refused(Concurrency) })
+	a.end(a.begin(7), func(e *Lease) { e.Settle(Settlement{Refused: true, Exceeded: Concurrency}) })
 	a.allows(20, 4, 1000)
 }
 

@@ -106,7 +106,7 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 }
 
 // EndBackground ends the lease of a background call, from any process, and settles the usage as
-// Settle does; nil: unknown, and the reservation stays. It is no error if the call has ended
+// Settlement.Used does; nil: unknown, and the reservation stays. It is no error if the call has ended
 // before.
 func (a *Admin) EndBackground(ctx context.Context, call string, used *Used) error {
 	text, err := a.client.HGet(ctx, a.keys.background(), call).Bytes()

@@ -43,7 +43,7 @@ func spends(t testing.TB, callers int, processes ...*process) (charged int64) {
 					t.Error("the budget never leaves no room")
 					return
 				}
-				lease.Settle(Used{Cost: cost})
+				lease.Settle(Settlement{Used: &Used{Cost: cost}})
 				mustRelease(t, lease)
 			}
 		})
@@ -106,7 +106,7 @@ func TestBudgetIsClosedUntilItIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease.Settle(Used{Cost: costly})
+		lease.Settle(Settlement{Used: &Used{Cost: costly}})
 		mustRelease(t, lease)
 		if _, err := acquireCosting(t, p, 1); refusal(err) == nil || !refusal(err).Exhausted {
 			t.Errorf("Acquire beyond the budget = %v, want a refusal for good", err)
@@ -146,7 +146,7 @@ func TestBudgetWaitsForCallsInFlight(t *testing.T) {
 			return err == nil && usage[0].Waiting == 2
 		})
 		began := time.Now()
-		first.Settle(Used{Cost: costly / 2})
+		first.Settle(Settlement{Used: &Used{Cost: costly / 2}})
 		mustRelease(t, first)
 		group.Wait()
 		if took := time.Since(began); exact(t) && took > patience-100*time.Millisecond {
@@ -188,7 +188,7 @@ func TestBudgetAcrossAFlush(t *testing.T) {
 			}
 		}
 		spent(3 * costly)
-		lease.Settle(Used{Cost: costly / 2})
+		lease.Settle(Settlement{Used: &Used{Cost: costly / 2}})
 		mustRelease(t, lease)
 		spent(5 * costly / 2)
 		if done, err := tools(client).ForgetSpent(t.Context(), "ev-a"); !done || err != nil {
@@ -208,14 +208,17 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 		spent int64
 		kept  bool // in use still, if Redis learned of the lease again before its end
 	}{
-		"settled":  {func(t testing.TB, _ *process, l *Lease) { l.Settle(Used{Cost: cost}); mustRelease(t, l) }, cost, false},
+		"settled": {func(t testing.TB, _ *process, l *Lease) {
+			l.Settle(Settlement{Used: &Used{Cost: cost}})
+			mustRelease(t, l)
+		}, cost, false},
 		"unknown":  {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, costly, false},
 		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, costly, true},
 		"of a process that has stopped": {func(t testing.TB, p *process, l *Lease) {
 			if err := p.stop(); err != nil {
 				t.Fatal(err)
 			}
-			l.Settle(Used{Cost: cost})
+			l.Settle(Settlement{Used: &Used{Cost: cost}})
 			mustRelease(t, l)
 		}, cost, false},
 		"never sent": {func(t testing.TB, _ *process, l *Lease) {

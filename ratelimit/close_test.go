@@ -112,8 +112,7 @@ func TestHeadersTighten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lease.Observe(Tokens, leftTokens)
-			lease.Observe(Requests, leftCalls)
+			lease.Settle(Settlement{Left: []Left{{Tokens, leftTokens}, {Requests, leftCalls}}})
 			mustRelease(t, lease)
 			return 0
 		}

@@ -47,12 +47,6 @@ func (u Used) minus(other Used) Used {
 	return Used{u.Input - other.Input, u.Output - other.Output, u.Cost - other.Cost}
 }
 
-// remaining is how much of a limit is left according to the provider.
-type remaining struct {
-	rule  *rule
-	units int64
-}
-
 // ID returns the ID of the Request.
 func (e *Lease) ID() string { return e.id }
 
@@ -138,76 +132,8 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Settle records what the call really used, before its release. Usage beyond the reservation
-// becomes a debt. Excess reservations go back to budgets, and to windows unless the provider
-// charges the reservation; a bucket gives nothing back, because the tokens left in it may have
-// been lost since, when the bucket was full. A call that is not settled keeps its reservation.
-func (e *Lease) Settle(used Used) {
-	e.limiter.mu.Lock()
-	defer e.limiter.mu.Unlock()
-	e.more = used.minus(e.reserved)
-}
-
 // Reserved returns what limits of units reserve for the call until it is settled.
 func (e *Lease) Reserved() Used { return e.reserved }
-
-// Observe records what the provider's headers say is left of a minute's calls or tokens, before the lease's release. If
-// that is less than this limiter would give, the limit is tightened to it: others use the account too, or the provider
-// counts differently. It is never loosened, because headers are old when they arrive.
-func (e *Lease) Observe(kind Kind, left int64) {
-	e.limiter.mu.Lock()
-	defer e.limiter.mu.Unlock()
-	for _, r := range e.rules {
-		said := r.Kind == kind && r.Provider != "" && r.Period == time.Minute
-		// The count of a rate is unknown; only 0 left says something: no burst is saved up.
-		if said && (r.way == byRate && left == 0 || r.way == byWindow && r.Window.Length == r.Period) {
-			e.remaining = append(e.remaining, remaining{rule: r, units: max(0, left)})
-		}
-	}
-}
-
-// Answered records, before the lease's release, that the provider answered the call. Limits that were cut grow with
-// such answers.
-func (e *Lease) Answered() {
-	e.limiter.mu.Lock()
-	defer e.limiter.mu.Unlock()
-	e.answered = true
-}
-
-// Refused records, before the lease's release, that the provider refused the call because of too many requests or
-// overload. of is the kind of limit that the provider named, "" if none. If of is a kind that bounds calls or tokens
-// started, and the call has such a limit in force, that limit handles the refusal. Otherwise the narrowest of the
-// call's adaptive limits is cut to seven tenths of the calls in flight under it, or of the limit if that is less, and
-// at least one.
-//
-// All calls that started before a cut belong to one episode and cut no further, in any process: their refusals say
-// nothing about the limit as it is now. Provider hints do not affect this: a long Retry-After starts a cooldown (Cool)
-// and delays no cut. If no other call was in flight, the refused call was not one too many and cuts nothing. A call
-// under a closed limit cuts nothing either.
-//
-// A limit grows again by one call, or a fiftieth of its cap, after as many answered calls as it allows. Only calls that
-// started since the cut, and ended while all of its leases were taken, count: a limit that is not used up gives no
-// evidence. It never grows beyond its cap. A cut is forgotten an hour after the last call under the limit was answered
-// or refused, so unused limits leave nothing behind.
-//
-// Additive increase and multiplicative decrease follow D.-M. Chiu and R. Jain, Analysis of the Increase and Decrease
-// Algorithms for Congestion Avoidance in Computer Networks, 1989. The other choices follow congestion control: a cut of
-// the calls in flight (RFC 5681, 3.1), to 0.7 of them (RFC 9438, 4.6), once for everything sent before it (RFC 6582),
-// and no growth while the limit is not fully used (RFC 7661).
-func (e *Lease) Refused(of Kind) {
-	var narrowest *rule
-	for _, r := range e.rules {
-		if r.Kind == of && of != Concurrency {
-			return
-		}
-		if r.Adaptive && (narrowest == nil || r.Model != "") {
-			narrowest = r
-		}
-	}
-	e.limiter.mu.Lock()
-	defer e.limiter.mu.Unlock()
-	e.refused = narrowest
-}
 
 // Restored reports whether the call is under a limit whose usage is restored from recorded calls when Redis loses it: a
 // budget or a daily quota. Record such a call after Release returns.

@@ -67,7 +67,7 @@ type Limit struct {
 	// settling then only adds usage.
 	Charged bool `json:"charged,omitempty"`
 	// Adaptive, for Concurrency, makes Max a cap. The limit is cut below it when the provider refuses calls, and grows
-	// again; see Lease.Refused.
+	// again; see Settlement.
 	Adaptive bool `json:"adaptive,omitempty"`
 }
 

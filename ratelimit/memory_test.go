@@ -393,7 +393,7 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 				p.mu.Lock()
 				before := p.epoch
 				p.mu.Unlock()
-				lease.Settle(Used{Cost: 1})
+				lease.Settle(Settlement{Used: &Used{Cost: 1}})
 				if released == "before the loss" {
 					mustRelease(t, lease)
 				} else {

@@ -37,7 +37,7 @@ func TestTokensAreSharedByNewcomers(t *testing.T) {
 						}
 						mu.Unlock()
 						sleep(ctx, 2*time.Second)
-						lease.Settle(Used{Input: each})
+						lease.Settle(Settlement{Used: &Used{Input: each}})
 						lease.End(0)
 					}
 				})

@@ -77,7 +77,7 @@ func spend(t testing.TB, l *process, server *tokenServer, reserved, used int64) 
 	if lease.Check() == nil {
 		server.arrive(used)
 	}
-	lease.Settle(Used{Input: used / 2, Output: used - used/2})
+	lease.Settle(Settlement{Used: &Used{Input: used / 2, Output: used - used/2}})
 	mustRelease(t, lease)
 	return lease.Waited()
 }
@@ -250,7 +250,7 @@ func TestBucketOfTokens(t *testing.T) {
 		first := acquire()
 		time.Sleep(300 * time.Millisecond)
 		second := acquire()
-		first.Settle(Used{Input: 10})
+		first.Settle(Settlement{Used: &Used{Input: 10}})
 		mustRelease(t, first)
 		third := acquire()
 		if gap := time.Duration(third.startMicros-second.startMicros) * time.Microsecond; gap < 200*time.Millisecond {

@@ -46,7 +46,7 @@ func TestLimitsOfTokensAndDays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease.Settle(ratelimit.Used{Input: 150, Output: 600})
+		lease.Settle(ratelimit.Settlement{Used: &ratelimit.Used{Input: 150, Output: 600}})
 		if err := lease.Release(ctx); err != nil {
 			t.Fatal(err)
 		}

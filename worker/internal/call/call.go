@@ -227,8 +227,7 @@ func (c *Calls) end(
 	defer c.by.Worker.Ledger.Ending()()
 	call.Ended = c.run.Now().UTC()
 	used := c.settle(ctx, lease, s, call, lease.Reserved(), result, err)
-	lease.Settle(used)
-	tell(lease, result, err)
+	lease.Settle(settlementOf(used, result, err))
 	c.chain.NoteRefusal(s.Target, err) // before another takes the slot
 	// Before another can be told that it has the slot.
 	c.run.EmitSlots(s.Event(observe.EventReleased), lease, 1)

@@ -74,25 +74,28 @@ func (c *Calls) settle(
 	return used
 }
 
-// tell reports to the limits whether the call was accepted, and what the provider said is left of them.
-func tell(lease *ratelimit.Lease, result *providers.Result, err error) {
+// settlementOf returns what the limits learn of a call's end: whether the provider accepted the call, and what it said
+// is left of them.
+func settlementOf(used ratelimit.Used, result *providers.Result, err error) ratelimit.Settlement {
+	settled := ratelimit.Settlement{Used: &used}
 	var said []providers.LimitState
 	var failed *providers.Error
 	switch {
 	case err == nil:
-		lease.Answered()
+		settled.Answered = true
 		said = result.Limits
 	case errors.As(err, &failed):
-		if failed.Class == providers.RateLimited || failed.Class == providers.Overloaded {
-			lease.Refused(ratelimit.Kind(failed.Exceeded))
-		}
+		settled.Refused = failed.Class == providers.RateLimited || failed.Class == providers.Overloaded
+		settled.Exceeded = ratelimit.Kind(failed.Exceeded)
 		said = failed.Limits
 	}
+
 	for _, state := range said {
 		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
-			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)
+			settled.Left = append(settled.Left, ratelimit.Left{Kind: ratelimit.Kind(state.Kind), Units: state.Remaining})
 		}
 	}
+	return settled
 }
 
 // release ends the lease. The lease of a call that was given up counts a little longer: the provider may see the next
