@@ -118,7 +118,7 @@ func (l *Limiter) Wait(ctx context.Context, call Scope) error {
 	if err != nil {
 		return err
 	}
-	lease.End(0)
+	lease.End()
 	return nil
 }
 

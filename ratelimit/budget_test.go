@@ -213,7 +213,7 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 			mustRelease(t, l)
 		}, cost, false},
 		"unknown":  {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, costly, false},
-		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, costly, true},
+		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.GiveUp(time.Minute, false) }, costly, true},
 		"of a process that has stopped": {func(t testing.TB, p *process, l *Lease) {
 			if err := p.stop(); err != nil {
 				t.Fatal(err)

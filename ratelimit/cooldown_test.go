@@ -186,7 +186,7 @@ func TestCallsResumeAtTheirPace(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range calls {
-				mustAcquire(t, l, newID(), openai).End(0)
+				mustAcquire(t, l, newID(), openai).End()
 				starts = append(starts, time.Since(began).Round(time.Millisecond))
 			}
 			return starts

@@ -63,7 +63,7 @@ func TestLeaseTooShortForTheWayToRedis(t *testing.T) {
 					if lease.Check() == nil {
 						calls++
 					}
-					lease.End(0)
+					lease.End()
 				}
 				cancel()
 				if err := <-done; err != nil {

@@ -149,28 +149,23 @@ func (e *Lease) Release(ctx context.Context) error {
 }
 
 // End ends the lease as Release does, without waiting: Redis learns of it with the next script. The limiter keeps
-// trying until Redis has recorded it or Run ends. keep is for a call that was given up while the provider may still
-// count its request: the lease lasts for keep longer and then expires; 0: it ends now.
-func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
+// trying until Redis has recorded it or Run ends.
+func (e *Lease) End() { e.end(release{}) }
 
-// Cut ends the lease of a call whose connection was cut before the answer arrived. The provider may not have noticed
-// and may still be working on it, so the lease counts for keep longer, and under Request.Hold until the call's
-// LatestEnd.
-func (e *Lease) Cut(keep time.Duration) {
-	if e.counts > 0 {
+// GiveUp ends the lease of a call that its caller gave up, or whose connection broke, while the provider may still
+// count it. Like End, it does not wait. The lease lasts for keep longer, or for as long as its limits assume that a
+// request travels (Limit.Jitter) if that is more, and then expires.
+//
+// cut means that the connection was cut before the answer arrived. The provider may not have noticed and may still be
+// working on the call, so under Request.Hold the lease lasts at least until the call's LatestEnd.
+func (e *Lease) GiveUp(keep time.Duration, cut bool) {
+	for _, r := range e.rules {
+		keep = max(keep, r.Jitter)
+	}
+	if cut && e.counts > 0 {
 		keep = max(keep, e.latestEnd.sub(e.limiter.now()))
 	}
-	e.End(keep)
-}
-
-// Jitter returns the longest time between a grant and the arrival of its request that the lease's limits assume; 0:
-// none of them sets one.
-func (e *Lease) Jitter() time.Duration {
-	var longest time.Duration
-	for _, r := range e.rules {
-		longest = max(longest, r.Jitter)
-	}
-	return longest
+	e.end(release{keep: keep})
 }
 
 // abandon releases a lease whose call never started. It returns the call's share of the rates unless another call was

@@ -134,7 +134,7 @@ func TestLeaseIsNotRenewedPastItsLatestEnd(t *testing.T) {
 	})
 }
 
-func TestEndKeepsTheSlotThatLong(t *testing.T) {
+func TestGivenUpCallsKeepTheSlotThatLong(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 1))
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
@@ -148,7 +148,7 @@ func TestEndKeepsTheSlotThatLong(t *testing.T) {
 		testrun.Eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
 		const keep = 150 * time.Millisecond
 		began := time.Now()
-		lease.End(keep)
+		lease.GiveUp(keep, false)
 		if took := (<-got).Sub(began); took < keep {
 			t.Errorf("the slot was given away after %s, want at least %s", took, keep)
 		}
@@ -371,7 +371,7 @@ func TestAbandonedCallsCountUntilTheirLatestEnd(t *testing.T) {
 			if !hold {
 				began = time.Now() // the moment counts from the cut
 			}
-			lease.Cut(moment)
+			lease.GiveUp(moment, true)
 			mustRelease(t, mustAcquire(t, a, newID(), openai))
 			if took := time.Since(began); took < least-50*time.Millisecond || exact(t) && took > least+time.Second {
 				t.Errorf("with hold %t the slot came back after %s, want about %s", hold, took, least)

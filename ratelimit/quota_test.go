@@ -100,7 +100,7 @@ func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
 			}
 			mustRelease(t, l)
 		}, 1},
-		"given up":   {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, 1},
+		"given up":   {func(_ testing.TB, _ *process, l *Lease) { l.GiveUp(time.Minute, false) }, 1},
 		"never sent": {func(t testing.TB, _ *process, l *Lease) { l.abandon(); mustRelease(t, l) }, 0},
 	}
 	for name, end := range ends {

@@ -38,7 +38,7 @@ func TestTokensAreSharedByNewcomers(t *testing.T) {
 						mu.Unlock()
 						sleep(ctx, 2*time.Second)
 						lease.Settle(Settlement{Used: &Used{Input: each}})
-						lease.End(0)
+						lease.End()
 					}
 				})
 			}

@@ -142,7 +142,7 @@ func (f *testFleet) inFlight(client *redis.Client, id eval.ID, provider string, 
 
 	return func() {
 		for _, lease := range leases {
-			lease.End(0)
+			lease.End()
 		}
 		for i := range jobs {
 			if err := ratelimit.NewAdmin(client, ratelimit.Config{}).EndBackground(ctx, "job "+strconv.Itoa(i), nil); err != nil {

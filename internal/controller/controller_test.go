@@ -307,7 +307,7 @@ func TestScale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer lease.End(0)
+			defer lease.End()
 		}
 		if _, err := b.store.Pause(t.Context(), r.ID, ""); err != nil {
 			t.Fatal(err)

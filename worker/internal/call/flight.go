@@ -24,7 +24,7 @@ func (c *Calls) Land(cause error) {
 		return
 	}
 	c.flight = nil
-	f.lease.End(abandonedKeep(f.lease))
+	f.lease.GiveUp(AbandonedKeep, false)
 	if job := c.run.Progress.Job; job != nil && job.Call.ID == f.call.ID {
 		return // it continues at the provider
 	}

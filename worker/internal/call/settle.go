@@ -12,11 +12,8 @@ import (
 )
 
 // AbandonedKeep is how much longer the lease of a call that was given up counts. If a limit of the call assumes a
-// longer spread between a grant and the arrival at the provider, that is used instead.
+// longer spread between a grant and the arrival at the provider, the limiter uses that instead.
 const AbandonedKeep = 500 * time.Millisecond
-
-// abandonedKeep returns how much longer the lease counts if its call is given up.
-func abandonedKeep(lease *ratelimit.Lease) time.Duration { return max(AbandonedKeep, lease.Jitter()) }
 
 // settle reports how much of its reservation an ended call used, and announces the consequences of its failure. Unknown
 // usage counts as reserved. lease is the call's; nil: it was a job.
@@ -102,14 +99,12 @@ func settlementOf(used ratelimit.Used, result *providers.Result, err error) rate
 // request before it sees that this connection is closed. It may not notice at all that a connection was cut in between.
 func release(lease *ratelimit.Lease, err error) {
 	switch class := providers.ClassOf(err); {
-	case err == nil:
-		lease.End(0)
 	case class == providers.Timeout, class == providers.Cancelled:
-		lease.End(abandonedKeep(lease))
+		lease.GiveUp(AbandonedKeep, false)
 	case wasCut(err):
-		lease.Cut(abandonedKeep(lease))
+		lease.GiveUp(AbandonedKeep, true)
 	default:
-		lease.End(0)
+		lease.End()
 	}
 }
 
