@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -16,7 +15,6 @@ type Lease struct {
 	call    Scope
 	rules   []*rule
 	boundBy string
-	waited  time.Duration
 
 	reserved Used
 	counts   time.Duration // how long it counts unless renewed; 0: the limiter's lease time
@@ -65,17 +63,6 @@ func (e *Lease) Now() time.Time {
 	return time.UnixMicro(e.startMicros).Add(e.limiter.now().sub(e.start))
 }
 
-// Left returns the time until the call's LatestEnd; without one, the longest time.Duration.
-func (e *Lease) Left() time.Duration {
-	if e.latestEnd.isZero() {
-		return math.MaxInt64
-	}
-	return e.latestEnd.sub(e.limiter.now())
-}
-
-// Waited returns how long the call spent in Acquire.
-func (e *Lease) Waited() time.Duration { return e.waited }
-
 // Check returns nil if a request may be written now: call it right before writing. It returns ErrLost if the lease has
 // ended, or if the call is later than the limits' jitter allows after its granted start. The caller then releases the
 // lease and asks for the call again.
@@ -116,8 +103,9 @@ func (e *Lease) ended(now instant) error {
 	return nil
 }
 
-// Context returns a context that ends with parent, and with the cause ErrLost when the lease is
-// lost. Requests sent under the lease must use it.
+// Context returns a context for the call's requests. It ends with parent, with the cause ErrLost when the lease is lost,
+// and with context.DeadlineExceeded at the call's LatestEnd: the lease counts no longer. Requests sent under the lease
+// must use it. Call the CancelFunc when the call has ended.
 func (e *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	e.limiter.mu.Lock()
@@ -129,7 +117,15 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	if lost != nil {
 		cancel(lost)
 	}
-	return ctx, func() { cancel(context.Canceled) }
+
+	if e.latestEnd.isZero() {
+		return ctx, func() { cancel(context.Canceled) }
+	}
+	limited, stop := context.WithTimeout(ctx, e.latestEnd.sub(e.limiter.now()))
+	return limited, func() {
+		stop()
+		cancel(context.Canceled)
+	}
 }
 
 // Reserved returns what limits of units reserve for the call until it is settled.

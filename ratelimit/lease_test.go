@@ -134,6 +134,24 @@ func TestLeaseIsNotRenewedPastItsLatestEnd(t *testing.T) {
 	})
 }
 
+func TestContextEndsAtTheLatestEnd(t *testing.T) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 1))
+		p := start(t, connect(), "a", func(c *Config) { c.Lease = time.Hour }) // no renewal loses the lease before
+		lease, err := p.Acquire(t.Context(), Request{ID: "a", Call: openai, LatestEnd: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := lease.Context(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("cause at the latest end = %v, want %v", cause, context.DeadlineExceeded)
+		}
+		mustRelease(t, lease)
+	})
+}
+
 func TestGivenUpCallsKeepTheSlotThatLong(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 1))

@@ -67,7 +67,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exc
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
-			p.grant(c, o.grants[i], told, now)
+			p.grant(c, o.grants[i], told)
 		}
 	}
 
@@ -104,7 +104,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exc
 }
 
 // grant gives a lease to its call.
-func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
+func (p *pump) grant(c *call, granted grant, told exchange) {
 	g := c.queue
 	p.admissions++
 	g.last = p.admissions
@@ -116,7 +116,6 @@ func (p *pump) grant(c *call, granted grant, told exchange, now time.Time) {
 		start: told.answered.add(granted.start), startMicros: told.redis + granted.start.Microseconds(), moved: told.moved,
 		until: told.sent.add(granted.start + p.limiter.cfg.Lease - p.limiter.cfg.margin()),
 	}
-	e.waited = now.Sub(c.asked) + max(0, granted.start)
 	if c.LatestEnd > 0 {
 		e.latestEnd = e.start.add(c.LatestEnd)
 	}

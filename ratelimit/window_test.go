@@ -64,12 +64,14 @@ func tokens(most int64, window, jitter time.Duration) Limit {
 	}
 }
 
-// spend makes one call of so many tokens, half of them output.
+// spend makes one call of so many tokens, half of them output, and returns how long it waited.
 func spend(t testing.TB, l *process, server *tokenServer, reserved, used int64) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(t.Context(), testrun.Deadline(t))
 	defer cancel()
+	asked := time.Now()
 	lease, err := l.Acquire(ctx, Request{ID: newID(), Call: openai, Input: reserved / 2, Output: reserved - reserved/2})
+	waited := time.Since(asked)
 	if err != nil {
 		t.Errorf("Acquire of %d tokens: %v", reserved, err)
 		return 0
@@ -79,7 +81,7 @@ func spend(t testing.TB, l *process, server *tokenServer, reserved, used int64) 
 	}
 	lease.Settle(Settlement{Used: &Used{Input: used / 2, Output: used - used/2}})
 	mustRelease(t, lease)
-	return lease.Waited()
+	return waited
 }
 
 func TestTokensOfAWindowAreNeverOver(t *testing.T) {

@@ -141,8 +141,7 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 		return nil, err
 	}
 	c.run.Calls(timeout)
-	held, letGo := lease.Context(ctx)
-	limited, cancel := context.WithTimeout(held, min(timeout, lease.Left())) // a lease counts no longer than Left
+	limited, cancel := lease.Context(ctx)
 	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
 	ended()
@@ -151,7 +150,6 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 		err = c.doubted(s, err)
 	}
 	cancel()
-	letGo()
 	return result, c.end(ctx, s, call, lease, result, err, timeout)
 }
 
