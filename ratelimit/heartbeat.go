@@ -70,7 +70,7 @@ func (l *Limiter) renew(ctx context.Context) error {
 	}
 
 	epoch := l.epoch
-	told := l.cfg.Memory.tell(l.clock.shows(began))
+	told := l.cfg.Notes.tell(l.clock.shows(began))
 	l.mu.Unlock()
 	for {
 		some := leases[:min(len(leases), leasesPerRenewal)]

@@ -73,9 +73,9 @@ func (h *history) moveClock(w *mate, set, by int64, known string) (int, error) {
 func (h *history) follow(by int64) {
 	for _, w := range slices.Concat(h.workers, h.dead) {
 		w.until += by
-		for id, told := range w.cfg.Memory.uses {
+		for id, told := range w.cfg.Notes.uses {
 			told.ends = told.ends.add(time.Duration(by) * time.Microsecond)
-			w.cfg.Memory.uses[id] = told
+			w.cfg.Notes.uses[id] = told
 		}
 	}
 	for _, f := range h.audit.flights {

@@ -344,7 +344,7 @@ func (h *history) birth() error {
 	h.born++
 	w := &mate{name: fmt.Sprintf("w%d", h.born)}
 	w.Limiter = New(h.client, Config{Worker: w.name, Lease: historyLease})
-	w.cfg.Memory.own = func() instant { return instant{ran: time.Duration(h.model.now) * time.Microsecond} }
+	w.cfg.Notes.own = func() instant { return instant{ran: time.Duration(h.model.now) * time.Microsecond} }
 	h.workers = append(h.workers, w)
 	h.note("%s is born", w.name)
 	if err := h.hears(w, true); err != nil {

@@ -51,7 +51,7 @@ func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 	defer p.limiter.mu.Unlock()
 	for i, r := range b.rules {
 		if (r.way == byQuota || r.way == byBudget) && b.version != "" { // else it may be of another epoch
-			p.limiter.cfg.Memory.note(r.rule, p.registry.epoch, o.inUse[i], o.now)
+			p.limiter.cfg.Notes.note(r.rule, p.registry.epoch, o.inUse[i], o.now)
 		}
 		if r.way != byLeases {
 			continue

@@ -52,8 +52,8 @@ type Config struct {
 	// happens every third of it. The process fences itself after four fifths.
 	// Default DefaultLease.
 	Lease time.Duration
-	// Memory holds what a new Limiter takes over from one that was fenced. Default: a Memory of its own.
-	Memory *Memory
+	// Notes are what a new Limiter takes over from one that was fenced: see there. Default: Notes of its own.
+	Notes *Notes
 	// Log receives one message about each outage of Redis. The zero Logger is silent.
 	Log zerolog.Logger
 }
@@ -100,7 +100,7 @@ type mail struct {
 // New returns a Limiter that uses client. The caller closes client.
 func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
-	cfg.Memory = cmp.Or(cfg.Memory, &Memory{})
+	cfg.Notes = cmp.Or(cfg.Notes, &Notes{})
 	return &Limiter{
 		access: newAccess(client, cfg),
 		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), doubts: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),

@@ -42,7 +42,7 @@ func (h *history) renewsIn(w *mate, granted string) error {
 		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
 		renewals = append(renewals, r)
 	}
-	uses, byID := w.cfg.Memory.tell(time.UnixMicro(now)), map[string]useNow{}
+	uses, byID := w.cfg.Notes.tell(time.UnixMicro(now)), map[string]useNow{}
 	for _, use := range uses {
 		byID[h.countedIn(use.key).id] = use
 	}

@@ -300,7 +300,7 @@ func (h *history) send(s *sentBatch) error {
 	s.outcome = got
 	for i, r := range s.b.rules {
 		if (r.way == byQuota || r.way == byBudget) && s.b.version != "" {
-			s.by.cfg.Memory.note(r.rule, h.model.epoch, got.inUse[i], got.now)
+			s.by.cfg.Notes.note(r.rule, h.model.epoch, got.inUse[i], got.now)
 		}
 	}
 	if g, w := words(got), words(want); g != w {

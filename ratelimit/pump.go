@@ -221,7 +221,7 @@ func (p *pump) undo(c *call) {
 
 // load reads the registry and sorts every waiting call into its wait queue again.
 func (p *pump) load(ctx context.Context) error {
-	before := p.limiter.cfg.Memory.before()
+	before := p.limiter.cfg.Notes.before()
 	registry, err := p.limiter.load(ctx)
 	if err == nil && (registry.epoch == "" || deleted(before, registry)) {
 		known := before != nil && before.epoch != ""
@@ -257,7 +257,7 @@ func (p *pump) load(ctx context.Context) error {
 	}
 
 	p.registry, p.reload, p.stale = registry, false, false
-	p.limiter.cfg.Memory.keep(registry)
+	p.limiter.cfg.Notes.keep(registry)
 	var calls []*call
 	for _, g := range p.queues {
 		for _, c := range g.first(g.calls.Len()) {

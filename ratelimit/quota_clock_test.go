@@ -152,8 +152,8 @@ func quotaAfterAFlush(t testing.TB, connect func() *redis.Client, told int64, kn
 	if err := a.stop(); err != nil { // the last call was its
 		t.Fatal(err)
 	}
-	memory := a.cfg.Memory
-	a = start(t, connect(), "a2", renews, func(c *Config) { c.Memory = memory })
+	notes := a.cfg.Notes
+	a = start(t, connect(), "a2", renews, func(c *Config) { c.Notes = notes })
 
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)

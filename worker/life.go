@@ -40,7 +40,7 @@ type life struct {
 	log     zerolog.Logger
 	ledger  *ledger.Ledger
 	cache   *call.Cache
-	memory  *ratelimit.Memory
+	notes   *ratelimit.Notes
 	watched chan struct{} // closed when the watcher has ended
 	stuck   chan struct{} // closed when a handler is late
 	idle    chan struct{} // closed at the end, when no handler is left but those that are stuck
@@ -60,7 +60,7 @@ func newLife(cfg Config) *life {
 	limiter := ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})
 	return &life{
 		client: cfg.Client, log: cfg.Log, ledger: ledger.New(store.New(cfg.Client, cfg.Namespace), limiter),
-		cache: call.NewCache(cfg.Cache), memory: &ratelimit.Memory{}, watched: make(chan struct{}),
+		cache: call.NewCache(cfg.Cache), notes: &ratelimit.Notes{}, watched: make(chan struct{}),
 		stuck: make(chan struct{}), idle: make(chan struct{}), handlers: map[*pulse.Pulse]bool{},
 	}
 }

@@ -58,7 +58,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	}
 
 	busy := storeOf(cfg)
-	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Memory: of.memory, Log: log}
+	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Notes: of.notes, Log: log}
 	s.worker = &run.Worker{
 		ID: id, Log: log, Store: busy, Ledger: of.ledger, Evaluations: evaluations.New(busy), Halts: evaluations.NewHalts(busy),
 		Limiter: ratelimit.New(cfg.Client, limits), Admin: ratelimit.NewAdmin(cfg.Client, limits),
