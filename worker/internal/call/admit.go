@@ -11,6 +11,15 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
+// admission is a call's wait for its lease.
+type admission struct {
+	*Calls
+	call  *record.Call
+	step  Step
+	isJob bool
+	asks  ratelimit.Request // what the limiter is asked next
+}
+
 // admit takes a slot of this process and then a lease, which it checks at the last moment: nothing is sent under a
 // lease that is no longer ours.
 func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
@@ -21,10 +30,10 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 			return nil, err
 		}
 	}
-
 	if err := c.run.Known(ctx, ""); err != nil {
 		return nil, err
 	}
+
 	c.run.Waits()
 	defer c.run.Steps()
 	waiting, release := c.run.Waiting(ctx)
@@ -36,82 +45,125 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 		return nil, c.interrupted(ctx, isJob, err)
 	}
 	c.slot = true
-	scope := c.run.Scope(s.Target)
+
+	a := &admission{Calls: c, call: call, step: s, isJob: isJob}
+	a.asks = a.request(waiting, timeout)
+	return a.acquire(ctx, waiting)
+}
+
+// acquire asks the limiter until the call has a lease, or its run does something else. waiting ends with ctx, and when
+// the run should no longer wait.
+func (a *admission) acquire(ctx, waiting context.Context) (*ratelimit.Lease, error) {
+	for {
+		a.run.Waits()
+		a.asks.ID = string(a.run.Task.Evaluation) + "." + a.call.ID
+		lease, err := a.by.Worker.Limiter.Acquire(waiting, a.asks)
+		again := false
+		if err == nil {
+			lease, again, err = a.accept(ctx, lease)
+		} else {
+			again, err = a.refused(ctx, err)
+		}
+		if !again {
+			return lease, err
+		}
+	}
+}
+
+// request returns what the limiter is asked for the call, without an ID. It accepts waits of up to run.InPlace.
+func (a *admission) request(waiting context.Context, timeout time.Duration) ratelimit.Request {
+	scope := a.run.Scope(a.step.Target)
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
-	c.by.Tokens.Meet(waiting, c.by.Worker.Admin, call.Model)
-	input, output := c.by.Tokens.Reserve(call.Model, s.Request,
-		slices.ContainsFunc(c.by.Limits, charges) || slices.ContainsFunc(c.run.Settings().Limits, charges))
-	cost := c.mostCost(call.Model, s.Request)
-	longest, cooldown := run.InPlace, time.Duration(0)
-	if !isJob && c.by.Asides.stepsAside(c.run.Queue) {
+	a.by.Tokens.Meet(waiting, a.by.Worker.Admin, a.call.Model)
+	input, output := a.by.Tokens.Reserve(a.call.Model, a.step.Request,
+		slices.ContainsFunc(a.by.Limits, charges) || slices.ContainsFunc(a.run.Settings().Limits, charges))
+
+	cooldown := time.Duration(0)
+	if !a.isJob && a.by.Asides.stepsAside(a.run.Queue) {
 		cooldown = time.Millisecond
 	}
-	consent := c.chain.Consent(s.Target, cooldown > 0)
-	for {
-		c.run.Waits()
-		lease, err := c.by.Worker.Limiter.Acquire(waiting, ratelimit.Request{
-			ID:      string(c.run.Task.Evaluation) + "." + call.ID,
-			Call:    scope,
-			Holders: c.by.holders(c.run.Task.Evaluation),
-			MaxWait: longest, MaxCooldown: cooldown, Consent: consent, LatestEnd: timeout, Hold: c.run.Settings().Hold || isJob,
-			Input: input, Output: output, Cost: cost,
-		})
-		if err == nil {
-			c.by.Worker.Shares.Admitted(c.run.Queue, lease.BoundBy() != "")
-			call.BoundBy = lease.BoundBy()
-			if over := c.chain.Refused(s.Target); over != nil && !isJob { // refused since the wait began
-				_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
-				c.freeSlot()
-				return nil, over
-			}
-			known := c.run.Known(ctx, lease.Memory()) // the wait may have been long
-			if err = lease.Check(); err == nil && known == nil && !c.run.Halted() {
-				c.run.Progress.Fallen.Admitted()
-				return lease, nil
-			}
-			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
-			if known != nil {
-				c.freeSlot()
-				return nil, known
-			}
-			if ctx.Err() == nil && c.run.MayBegin() == nil {
-				call.ID = c.nextCallID() // a lease's ID is used only once
-				continue
-			}
-		}
-		var refusal *ratelimit.Refusal
-		if errors.As(err, &refusal) && (refusal.Declined || refusal.Cooldown && consent != nil && !consent(refusal.Wait, true)) {
-			c.freeSlot()
-			return nil, c.chain.Declined(refusal)
-		}
-		// All runs of a queue keep the same limits, so another run would wait as long. Only a cooldown may apply to one
-		// of several models.
-		if refusal != nil && !refusal.Cooldown && !refusal.Exhausted {
-			longest = 0
-			if consent == nil {
-				continue
-			}
-			if err = c.run.Save(ctx); err == nil { // a crash must not restart the wait
-				continue
-			}
-		}
-		if refusal != nil && refusal.Cooldown && consent != nil {
-			if saved := c.run.Save(ctx); saved != nil {
-				err, refusal = saved, nil
-			}
-		}
-		c.freeSlot()
-		if refusal != nil && refusal.Exhausted {
-			return nil, c.OutOfBudget(ctx)
-		}
-		if refusal != nil && refusal.Cooldown && cooldown > 0 {
-			return nil, &cooled{refusal.Wait}
-		}
-		if refusal != nil {
-			return nil, c.run.GoBack(ctx, refusal.Wait, run.ForLimit+refusal.Limit)
-		}
-		return nil, c.interrupted(ctx, isJob, err)
+	return ratelimit.Request{
+		Call:        scope,
+		Holders:     a.by.holders(a.run.Task.Evaluation),
+		MaxWait:     run.InPlace,
+		MaxCooldown: cooldown,
+		Consent:     a.chain.Consent(a.step.Target, cooldown > 0),
+		LatestEnd:   timeout,
+		Hold:        a.run.Settings().Hold || a.isJob,
+		Input:       input,
+		Output:      output,
+		Cost:        a.mostCost(a.call.Model, a.step.Request),
 	}
+}
+
+// accept returns a lease that was granted if the call may still begin under it. Otherwise it ends the lease: the call
+// asks again under another ID, or err says why it does not begin.
+func (a *admission) accept(ctx context.Context, lease *ratelimit.Lease) (_ *ratelimit.Lease, again bool, err error) {
+	a.by.Worker.Shares.Admitted(a.run.Queue, lease.BoundBy() != "")
+	a.call.BoundBy = lease.BoundBy()
+	if over := a.chain.Refused(a.step.Target); over != nil && !a.isJob { // refused since the wait began
+		_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
+		a.freeSlot()
+		return nil, false, over
+	}
+
+	known := a.run.Known(ctx, lease.Memory()) // the wait may have been long
+	if err = lease.Check(); err == nil && known == nil && !a.run.Halted() {
+		a.run.Progress.Fallen.Admitted()
+		return lease, false, nil
+	}
+	_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
+	if known != nil {
+		a.freeSlot()
+		return nil, false, known
+	}
+
+	if ctx.Err() == nil && a.run.MayBegin() == nil {
+		a.call.ID = a.nextCallID() // a lease's ID is used only once
+		return nil, true, nil
+	}
+	a.freeSlot()
+	return nil, false, a.interrupted(ctx, a.isJob, err)
+}
+
+// refused handles the error of a call that was given no lease. Either the call asks again and then accepts any wait for
+// a limit, or why says what the run does instead.
+func (a *admission) refused(ctx context.Context, err error) (again bool, why error) {
+	var refusal *ratelimit.Refusal
+	if !errors.As(err, &refusal) {
+		a.freeSlot()
+		return false, a.interrupted(ctx, a.isJob, err)
+	}
+	consent := a.asks.Consent
+	if refusal.Declined || refusal.Cooldown && consent != nil && !consent(refusal.Wait, true) {
+		a.freeSlot()
+		return false, a.chain.Declined(refusal)
+	}
+
+	// All runs of a queue keep the same limits, so another run would wait as long. Only a cooldown may apply to one
+	// of several models.
+	if !refusal.Cooldown && !refusal.Exhausted {
+		a.asks.MaxWait = 0
+		saved := consent == nil || a.run.Save(ctx) == nil // a crash must not restart the wait
+		if saved {
+			return true, nil
+		}
+	}
+	if refusal.Cooldown && consent != nil {
+		if err := a.run.Save(ctx); err != nil {
+			a.freeSlot()
+			return false, a.interrupted(ctx, a.isJob, err)
+		}
+	}
+
+	a.freeSlot()
+	switch {
+	case refusal.Exhausted:
+		return false, a.OutOfBudget(ctx)
+	case refusal.Cooldown && a.asks.MaxCooldown > 0:
+		return false, &cooled{refusal.Wait}
+	}
+	return false, a.run.GoBack(ctx, refusal.Wait, run.ForLimit+refusal.Limit)
 }
 
 // interrupted handles a wait for admission that was ended: by a graceful stop, because the evaluation was halted, or at
