@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ func TestOneUserLeavesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})
+	open := sync.OnceFunc(func() { close(leave) })
+	defer open()
 	s := New(Config{Accounts: accounts, Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
 		entered <- struct{}{}
 		<-leave
@@ -46,8 +49,15 @@ func TestOneUserLeavesRoom(t *testing.T) {
 		go func() { codes <- send(ann) }()
 		<-entered
 	}
-	if code := send(ann); code != http.StatusTooManyRequests {
-		t.Errorf("one more of the same user: %d, want 429", code)
+	more := make(chan int, 1)
+	go func() { more <- send(ann) }()
+	select {
+	case <-entered:
+		t.Fatal("one more of the same user is let in")
+	case code := <-more:
+		if code != http.StatusTooManyRequests {
+			t.Errorf("one more of the same user: %d, want 429", code)
+		}
 	}
 	go func() { codes <- send(bob) }()
 	select {
@@ -56,7 +66,7 @@ func TestOneUserLeavesRoom(t *testing.T) {
 		t.Errorf("another user: %d", code)
 		go func() { codes <- code }()
 	}
-	close(leave)
+	open()
 	for range uploadsEach + 1 {
 		if code := <-codes; code != http.StatusCreated {
 			t.Errorf("status %d, want 201", code)

@@ -245,7 +245,7 @@ func TestJSONIsNotHeld(t *testing.T) {
 // Of millions of names in JSON, as many are read as files are allowed.
 func TestNamesInJSONAreNotHeld(t *testing.T) {
 	runtime.GC()
-	read, _, err := received(t, io.MultiReader(strings.NewReader(`{"files":{`), &numbered{}), upload.JSON, 64<<20)
+	read, _, err := received(t, io.MultiReader(strings.NewReader(`{"files":{`), io.LimitReader(&numbered{}, 1<<20)), upload.JSON, 64<<20)
 	if !errors.Is(err, upload.ErrTooLarge) || read > 200<<10 {
 		t.Errorf("read %d bytes, got %v; want %v", read, err, upload.ErrTooLarge)
 	}
