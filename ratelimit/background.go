@@ -23,8 +23,8 @@ type Background struct {
 	Cost   int64   `json:"cost,omitempty"` // nano-USD
 }
 
-// Known returns the description of the call that AssertBackground needs if Redis forgets it: its start, its
-// reservations and its limits.
+// Known returns what Admin.AssertBackground needs to count the call again if Redis forgets it: its start, its
+// reservations and its limits. Store it with the provider's name for the call before Background.
 func (e *Lease) Known() Background {
 	known := Background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
 	for _, r := range e.rules {
@@ -61,11 +61,11 @@ func (a *Admin) AssertBackground(ctx context.Context, call string, of Background
 	return nil
 }
 
-// Background hands the lease over to a call that continues at the provider, under the
-// provider's name for it. From then on no process renews it, and it counts until EndBackground
-// or its latest end, even if this process dies. The lease itself has ended and must not be
-// released. ErrLost means that it had ended before, and the call is not counted. Background is
-// idempotent.
+// Background hands the lease over to a call that continues at the provider while no process waits for it, such as a job.
+// call is the provider's name for it, and latestEnd the time until it has certainly ended. From then on no process
+// renews the lease, and it counts until Admin.EndBackground or latestEnd, even if this process dies. The lease itself
+// has ended. ErrLost means that it had ended before, and the call is not counted: see Admin.AssertBackground. After any
+// other error, call Background again: it is idempotent.
 func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Duration) error {
 	l := e.limiter
 	l.mu.Lock()

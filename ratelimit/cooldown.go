@@ -60,8 +60,9 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 }
 
 // Cool starts a cooldown, as Limiter.Cool does, for all calls of the limit under which the provider refused this call.
-// kind is the kind of limit that the provider named; "" if it named none, which matches any kind. If no limit of that
-// kind is in force, the cooldown covers the call's model.
+// kind is the kind of limit that the provider named; "" if it named none. Without a limit of that kind in force, the
+// cooldown covers the call's model. wait is the provider's own hint; 0: it gave none. Call Cool before the lease ends,
+// so that no other call takes its place first.
 //
 // After a wait of up to 5 s, calls under a rate resume at its pace without a probe. They need a probe if a call was
 // refused shortly after the last such resumption.

@@ -13,8 +13,8 @@ type others struct {
 
 // InFlight returns how many calls are in flight, in all processes, under the narrowest concurrency limit of the lease's
 // call: the evaluation's own limit if there is one, else the one with the lowest bound. The lease's own call counts
-// until its release. The numbers of other workers are as of this worker's last exchange with Redis. 0: the call has no
-// such limit.
+// until its release. The numbers of other processes are as of this one's last exchange with Redis; InFlight does not
+// ask again. 0: the call has no such limit.
 func (e *Lease) InFlight() int64 {
 	var narrowest *rule
 	for _, r := range e.rules {

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// Lease is the right to have one call in flight under all its limits. It is
-// renewed until it is released, lost or past its LatestEnd.
+// Lease is the right to have one call in flight under all its limits. It is renewed until it ends, is lost, or is past
+// its call's LatestEnd. Its methods may be used by any number of goroutines.
+//
+// A call goes through it in this order: Check right before the request is written; the request itself, under Context;
+// Settle, with what the call used; and on every exit path one of Release, End and GiveUp.
 type Lease struct {
 	limiter *Limiter
 	id      string
@@ -45,20 +48,23 @@ func (u Used) minus(other Used) Used {
 	return Used{u.Input - other.Input, u.Output - other.Output, u.Cost - other.Cost}
 }
 
-// ID returns the ID of the Request.
+// ID returns the ID of the Request, by which Redis knows the lease: the random one if the Request had none.
 func (e *Lease) ID() string { return e.id }
 
 // BoundBy returns the ID of the limit, or of the cooldown, that the call waited for last; "" if it did not wait.
+// WaitedFor puts a cooldown into words.
 func (e *Lease) BoundBy() string { return e.boundBy }
 
-// Memory returns the name of what Redis remembered, as Admin.Memory does, when it last knew of the lease.
+// Memory returns the name of what Redis remembered, as Admin.Memory does, when it granted the lease or renewed it last.
+// If another name is in force by now, Redis may have forgotten what it was told before.
 func (e *Lease) Memory() string {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
 	return e.epoch
 }
 
-// Now returns the current time on Redis's clock: the time of the grant plus the time that has passed here since.
+// Now returns the current time on Redis's clock, without asking Redis: the call's granted start plus the time that has
+// passed here since. Processes whose own clocks differ agree on it.
 func (e *Lease) Now() time.Time {
 	return time.UnixMicro(e.startMicros).Add(e.limiter.now().sub(e.start))
 }
@@ -103,9 +109,9 @@ func (e *Lease) ended(now instant) error {
 	return nil
 }
 
-// Context returns a context for the call's requests. It ends with parent, with the cause ErrLost when the lease is lost,
-// and with context.DeadlineExceeded at the call's LatestEnd: the lease counts no longer. Requests sent under the lease
-// must use it. Call the CancelFunc when the call has ended.
+// Context returns a context for the call's requests, which must use it. It ends with parent; with the cause ErrLost when
+// the lease is lost; and with context.DeadlineExceeded at the call's LatestEnd, because the lease counts no longer. Call
+// the CancelFunc when the call has ended.
 func (e *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	e.limiter.mu.Lock()
@@ -128,18 +134,19 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	}
 }
 
-// Reserved returns what limits of units reserve for the call until it is settled.
+// Reserved returns what limits of units (tokens, nano-USD) reserve for the call until it is settled: the amounts of its
+// Request.
 func (e *Lease) Reserved() Used { return e.reserved }
 
 // Restored reports whether the call is under a limit whose usage is restored from recorded calls when Redis loses it: a
-// budget or a daily quota. Record such a call after Release returns.
+// budget or a daily quota. Record such a call only after Release has returned, or a limit that is restored meanwhile may
+// miss it or count it twice.
 func (e *Lease) Restored() bool {
 	return slices.ContainsFunc(e.rules, func(r *rule) bool { return r.way == byBudget || r.way == byQuota })
 }
 
 // Release ends the lease and returns once Redis has recorded that, or with an error if ctx ends first; the limiter then
-// keeps trying. A second Release waits for the first. Call it on every exit path, with a context that outlives the
-// call's.
+// keeps trying. After another Release, End or GiveUp it only waits. Call it with a context that outlives the call's.
 func (e *Lease) Release(ctx context.Context) error {
 	return e.limiter.confirm(ctx, e.end(release{awaited: true}))
 }

@@ -115,7 +115,9 @@ func (l *Limiter) note(e *Lease, late time.Duration, tooLate bool) {
 	}
 }
 
-// Connected records how long a connection to the call's provider took to open.
+// Connected records how long a connection to the call's provider took to open. Call it for each connection that the
+// call opens. Limits with a Measured Jitter estimate from it how much longer than at its best a request travels; for
+// other limits it has no effect.
 func (e *Lease) Connected(took time.Duration) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
