@@ -39,7 +39,7 @@ const (
 type session struct {
 	cfg        Config
 	life       *life
-	worker     *run.Worker
+	worker     *run.Session
 	tokens     *tokens.Learnt
 	asides     *call.Asides
 	troubles   *trouble.Troubles
@@ -59,7 +59,7 @@ func newSession(cfg Config, id string, of *life) *session {
 
 	busy := storeOf(cfg)
 	limits := ratelimit.Config{Namespace: busy.Keys().Namespace, Worker: id, Lease: cfg.Lease, Notes: of.notes, Log: log}
-	s.worker = &run.Worker{
+	s.worker = &run.Session{
 		ID: id, Log: log, Store: busy, Ledger: of.ledger, Evaluations: evaluations.New(busy), Halts: evaluations.NewHalts(busy),
 		Limiter: ratelimit.New(cfg.Client, limits), Admin: ratelimit.NewAdmin(cfg.Client, limits),
 		Shares: share.New(cfg.Slots), Endpoints: cfg.Endpoints, Observer: cfg.Observer, Stopping: stop.NewSignal(),

@@ -24,7 +24,7 @@ const MaxRepairs = 2
 
 // Asker asks for the answer of one run. It is used by one goroutine.
 type Asker struct {
-	on     *run.Worker
+	on     *run.Session
 	tokens *tokens.Learnt
 	run    *run.Run
 	calls  *call.Calls
@@ -32,7 +32,7 @@ type Asker struct {
 }
 
 // New returns an Asker for a run. It makes its calls with calls and takes fallback models from chain.
-func New(on *run.Worker, learnt *tokens.Learnt, r *run.Run, calls *call.Calls, chain *fallback.Chain) *Asker {
+func New(on *run.Session, learnt *tokens.Learnt, r *run.Run, calls *call.Calls, chain *fallback.Chain) *Asker {
 	return &Asker{on: on, tokens: learnt, run: r, calls: calls, chain: chain}
 }
 

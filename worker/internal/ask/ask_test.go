@@ -16,7 +16,7 @@ import (
 func TestSearchesAreBoundedUnderABudget(t *testing.T) {
 	t.Parallel()
 	for _, limits := range [][]ratelimit.Limit{nil, {ratelimit.Budget("e", 1000)}} {
-		worker := &run.Worker{}
+		worker := &run.Session{}
 		r := run.New(t.Context(), worker, "q")
 		r.Task = record.Task{Kind: eval.KindPairwise}
 		r.Evaluation = &evaluations.Evaluation{

@@ -36,7 +36,7 @@ const (
 
 // Config holds what a Caller needs.
 type Config struct {
-	Worker    *run.Worker
+	Worker    *run.Session
 	Slots     int               // calls in flight in this process
 	MaxAnswer int               // bytes of one answer
 	Limits    []ratelimit.Limit // of the worker's own configuration

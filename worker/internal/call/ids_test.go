@@ -12,7 +12,7 @@ import (
 // one.
 func TestCallsAreNamedOnce(t *testing.T) {
 	t.Parallel()
-	worker := &run.Worker{ID: "w"}
+	worker := &run.Session{ID: "w"}
 	caller := NewCaller(Config{Worker: worker})
 	callsOf := func() *Calls {
 		r := run.New(t.Context(), worker, "q")

@@ -28,14 +28,14 @@ const probeTime = time.Second
 
 // Chain holds the fallback models of one run. It is used by one goroutine.
 type Chain struct {
-	on       *run.Worker
+	on       *run.Session
 	refusals *Refusals
 	run      *run.Run
 	tooLong  time.Duration // the last wait for a limit that the run declined
 }
 
 // New returns a run's chain.
-func New(on *run.Worker, refusals *Refusals, r *run.Run) *Chain {
+func New(on *run.Session, refusals *Refusals, r *run.Run) *Chain {
 	return &Chain{on: on, refusals: refusals, run: r}
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Worker holds what all runs of a worker's session share.
-type Worker struct {
+// Session holds what all runs of a worker's session share.
+type Session struct {
 	ID          string
 	Log         zerolog.Logger
 	Store       *store.Store
@@ -49,25 +49,25 @@ type Worker struct {
 }
 
 // Name returns a name that no other call or pull of a run has.
-func (w *Worker) Name() string { return fmt.Sprintf("%s-%d", w.ID, w.names.Add(1)) }
+func (s *Session) Name() string { return fmt.Sprintf("%s-%d", s.ID, s.names.Add(1)) }
 
 // Queued returns a function that emits an event for each task that this worker puts into its queue; nil without a
 // listener.
-func (w *Worker) Queued() func(record.Task, time.Time) {
-	if w.Observer.Event == nil {
+func (s *Session) Queued() func(record.Task, time.Time) {
+	if s.Observer.Event == nil {
 		return nil
 	}
 	return func(t record.Task, at time.Time) {
 		e := observe.Queued(t, at)
-		e.Worker = w.ID
-		w.Observer.Event(e)
+		e.Worker = s.ID
+		s.Observer.Event(e)
 	}
 }
 
 // SayUnserved logs the consequence for runs that need a provider which this worker cannot call, once for each provider.
-func (w *Worker) SayUnserved(target eval.Judge, consequence string) {
-	if _, said := w.unserved.LoadOrStore(target.Provider, true); !said {
-		w.Log.Warn().Str("provider", target.Provider).Str("model", target.Model).
+func (s *Session) SayUnserved(target eval.Judge, consequence string) {
+	if _, said := s.unserved.LoadOrStore(target.Provider, true); !said {
+		s.Log.Warn().Str("provider", target.Provider).Str("model", target.Model).
 			Msg(consequence + ": this provider is not configured here, or its key is missing")
 	}
 }
@@ -83,7 +83,7 @@ type Run struct {
 	Dimension  string // of a panel: the dimensions asked for now, by ID
 	Progress   store.Progress
 
-	on     *Worker
+	on     *Session
 	halted *stop.Signal // given when no more calls of its evaluation may begin
 	clock  struct {     // of Redis
 		shown time.Time // zero: not seen yet
@@ -99,7 +99,7 @@ type Run struct {
 }
 
 // New returns the run of a task that was pulled from a queue. ctx is the task handler's.
-func New(ctx context.Context, on *Worker, queue string) *Run {
+func New(ctx context.Context, on *Session, queue string) *Run {
 	return &Run{Queue: queue, on: on, pulse: pulse.Of(ctx)}
 }
 

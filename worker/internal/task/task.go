@@ -37,7 +37,7 @@ const ReasonIdentical = "identical"
 
 // Handler handles the tasks of a worker's session.
 type Handler struct {
-	Worker     *run.Worker
+	Worker     *run.Session
 	Caller     *call.Caller
 	Quarantine *quarantine.Quarantine
 
