@@ -58,7 +58,7 @@ func (a *admission) acquire(ctx, waiting context.Context) (*ratelimit.Lease, err
 		a.run.Waits()
 		a.asks.ID = string(a.run.Task.Evaluation) + "." + a.call.ID
 		lease, err := a.by.Worker.Limiter.Acquire(waiting, a.asks)
-		again := false
+		var again bool
 		if err == nil {
 			lease, again, err = a.accept(ctx, lease)
 		} else {
