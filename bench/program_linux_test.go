@@ -129,7 +129,7 @@ func (f *fleet) fill(id eval.ID) {
 	if err != nil {
 		f.b.Fatal(err)
 	}
-	e, err := of.Plan(ctx, id)
+	e, err := of.Questions(ctx, id)
 	if err != nil {
 		f.b.Fatal(err)
 	}
