@@ -58,6 +58,7 @@ func TestSuspendedCallsAreTriedOneAtATime(t *testing.T) {
 func TestWhoseTroubleItIs(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		a := start(t, connect(), "a")
+		<-a.Beating() // only the troubles of living workers are listed
 		found := func(what string, f Failing, want Reported) {
 			t.Helper()
 			if got := failing(t, a, f); got != want {
