@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -126,6 +127,13 @@ func (f *testFleet) looks(pages string) {
 			f.t.Errorf("%v ended with %d", args, code)
 		}
 	}
+	testrun.Eventually(f.t, "the pages are served", func() bool {
+		conn, err := net.Dial("tcp", pages)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
 	for _, path := range []string{"queues", "queues/simulator", "servers", "queues/simulator/active_tasks", "queues/simulator/pending_tasks", "queues/simulator/completed_tasks"} {
 		f.askQueues(http.MethodGet, pages, path)
 	}
