@@ -15,7 +15,7 @@ func TestBackgroundCallsKeepTheirSlots(t *testing.T) {
 		client := connect()
 		second, window := 3*shortLease, time.Minute // the latest end of the second call
 		if !exact(t) {
-			second, window = 90*time.Second, time.Hour // no machine stands still until then
+			second, window = 90*time.Second, time.Hour // no machine stands still for that long
 		}
 		register(t, client, "fleet", inFlight(Scope{}, 2), tokens(1000, window, 0))
 		a, b := start(t, connect(), "a", short), start(t, connect(), "b", short)
