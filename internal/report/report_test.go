@@ -297,24 +297,8 @@ func TestRefusedRows(t *testing.T) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	db, err := results.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "results.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
 	e := plan([]string{"a", "b"}, []string{"q"}, "j")
-	stored := sourceOf(e).evaluation
-	stored.ID, stored.Phases = e.ID(), []record.Phase{{Kind: eval.KindPairwise, Runs: 3}}
-	texts := func(yield func(string, string) bool) {
-		for _, d := range e.Documents {
-			if !yield(d.Hash, d.ID) {
-				return
-			}
-		}
-	}
-	if err := db.PutEvaluation(ctx, stored, texts); err != nil {
-		t.Fatal(err)
-	}
+	db, stored := storeOf(t, e, 3)
 	run := record.Run{
 		Kind: eval.KindPairwise, State: "succeeded", Judge: "j", Model: "simulator:j", AnsweredBy: "simulator:j", Item: "q",
 		Documents: []string{"q/a", "q/b"}, Candidates: []string{"a", "b"}, Trial: 1, Winner: "q/a", Reason: "better", Ended: stored.Created,

@@ -62,19 +62,17 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// filledStore is a results store with a verdict on every pair of candidates in both orders, of
-// two judges in turns.
-func filledStore(b *testing.B, candidates int) (results.Store, eval.ID) {
-	b.Helper()
-	ctx := context.Background()
-	db, err := results.Open(ctx, "sqlite:"+filepath.Join(b.TempDir(), "results.db"))
+// storeOf returns a results store that has an evaluation of so many runs, and no run yet.
+func storeOf(t testing.TB, e *eval.Evaluation, runs int) (results.Store, results.Evaluation) {
+	t.Helper()
+	db, err := results.Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "results.db"))
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.Cleanup(func() { _ = db.Close() })
-	e := plan(names(candidates), []string{""}, "one", "two")
+	t.Cleanup(func() { _ = db.Close() })
+
 	stored := sourceOf(e).evaluation
-	stored.ID, stored.Phases = e.ID(), []record.Phase{{Kind: eval.KindPairwise, Runs: candidates * (candidates - 1)}}
+	stored.ID, stored.Phases = e.ID(), []record.Phase{{Kind: eval.KindPairwise, Runs: runs}}
 	texts := func(yield func(string, string) bool) {
 		for _, d := range e.Documents {
 			if !yield(d.Hash, d.ID) {
@@ -82,9 +80,19 @@ func filledStore(b *testing.B, candidates int) (results.Store, eval.ID) {
 			}
 		}
 	}
-	if err := db.PutEvaluation(ctx, stored, texts); err != nil {
-		b.Fatal(err)
+	if err := db.PutEvaluation(context.Background(), stored, texts); err != nil {
+		t.Fatal(err)
 	}
+	return db, stored
+}
+
+// filledStore is a results store with a verdict on every pair of candidates in both orders, of
+// two judges in turns.
+func filledStore(b *testing.B, candidates int) (results.Store, eval.ID) {
+	b.Helper()
+	ctx := context.Background()
+	e := plan(names(candidates), []string{""}, "one", "two")
+	db, stored := storeOf(b, e, candidates*(candidates-1))
 	rng := rand.New(rand.NewPCG(31, 32))
 	var batch []record.Entry
 	index := 0
