@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -71,13 +70,7 @@ func joins(start func(c *chaos, fleet []string) (p *program, log func())) func(*
 // sick starts a worker with a configuration and an environment of its own.
 func (c *chaos) sick(config string, args []string, env ...string) *program {
 	c.t.Helper()
-	path, err := binary()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	cmd := exec.Command(path, append(args, "--config", config)...)
-	cmd.Env = env
-	return start(c.t, c.dir, cmd)
+	return launchWith(c.t, c.dir, env, append(args, "--config", config)...)
 }
 
 // login is the user of Redis that the fleet's processes log in as, with a password in a file.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,9 +28,7 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	})
 	dir := filepath.Join(top, "here")
 	in := func(args ...string) *program {
-		cmd := exec.Command(must(binary()), append(args, "--redis", server.URL())...)
-		cmd.Env = []string{"PGPASSWORD=planted-password"}
-		return start(t, dir, cmd)
+		return launchWith(t, dir, []string{"PGPASSWORD=planted-password"}, append(args, "--redis", server.URL())...)
 	}
 	submit := func(file string) string {
 		t.Helper()

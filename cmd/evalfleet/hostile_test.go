@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -148,11 +147,11 @@ func TestResumeOfAReceivedFolderUsesOwnAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(args ...string) (*program, int) {
-		cmd := exec.Command(must(binary()), args...)
+		var env []string
 		for name, value := range keys {
-			cmd.Env = append(cmd.Env, name+"="+value)
+			env = append(env, name+"="+value)
 		}
-		p := start(t, dir, cmd)
+		p := launchWith(t, dir, env, args...)
 		return p, p.wait()
 	}
 	if p, code := in("run", "eval.yaml", "--config", "dead.yaml", "--out-dir", "out"); code != int(exitRunsFailed) {
@@ -199,9 +198,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 		tamper(t, out, func(saved map[string]any) { saved["sink"] = url })
 		for _, command := range []string{"status", "show 0.0", "limits", "report", "resume", "migrate"} {
 			args := append(strings.Fields(command), "out")
-			cmd := exec.Command(must(binary()), args...)
-			cmd.Env = []string{"PGPASSWORD=planted-password"}
-			p := start(t, dir, cmd)
+			p := launchWith(t, dir, []string{"PGPASSWORD=planted-password"}, args...)
 			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "was not written by one of your runs") {
 				t.Errorf("%s with results in %s ended with %d:\n%s", command, url, code, p.stderr.String())
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,9 +26,7 @@ func TestOpen(t *testing.T) {
 	say := func(opens bool, env []string, args ...string) (opened, stderr string) {
 		t.Helper()
 		_ = os.Remove(filepath.Join(dir, "opened"))
-		cmd := exec.Command(must(binary()), args...)
-		cmd.Env = env
-		p := start(t, dir, cmd)
+		p := launchWith(t, dir, env, args...)
 		if code := p.wait(); code != 0 {
 			t.Errorf("%v ended with %d", args, code)
 		}

@@ -124,11 +124,19 @@ func (b *lockedBuffer) String() string {
 // launch starts evalfleet in dir; it is killed when the test ends.
 func launch(t *testing.T, dir string, args ...string) *program {
 	t.Helper()
+	return launchWith(t, dir, nil, args...)
+}
+
+// launchWith is launch with more in the environment.
+func launchWith(t *testing.T, dir string, env []string, args ...string) *program {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, dir, exec.Command(path, args...))
+	cmd := exec.Command(path, args...)
+	cmd.Env = env
+	return start(t, dir, cmd)
 }
 
 // start starts a command that is evalfleet, or becomes it, in dir, with cmd.Env added
