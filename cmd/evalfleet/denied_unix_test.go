@@ -3,7 +3,9 @@
 package main
 
 import (
+	"database/sql"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -112,6 +114,16 @@ func TestResubmissionOutlivesWhatRedisRefuses(t *testing.T) {
 	waits := f.enqueueAndWait()
 	testrun.Eventually(t, "it has submitted the evaluation", func() bool {
 		return strings.Contains(waits.stderr.String(), "runs in queues")
+	})
+	testrun.Eventually(t, "its results store has the evaluation", func() bool {
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, "out", "results.db")+"?mode=ro")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		n := 0
+		err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM evaluations").Scan(&n)
+		return err == nil && n == 1
 	})
 
 	rules("-@write")
