@@ -144,11 +144,11 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	limited, cancel := lease.Context(ctx)
 	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
-	ended()
 	err = failureOf(limited, err)
 	if c.noteTrouble(ctx, s, lease, err); !c.found.Own {
 		err = c.doubted(s, err)
 	}
+	ended()
 	cancel()
 	return result, c.end(ctx, s, call, lease, result, err, timeout)
 }

@@ -57,7 +57,9 @@ func (c *Calls) settle(
 			if c.found.Over {
 				why.For = time.Since(c.found.Since)
 			}
-			c.run.PauseProvider(ctx, why)
+			if c.run.PauseProvider(ctx, why) {
+				c.by.Worker.Doubts.Paused(c.run.Task.Evaluation, s.Target.Provider)
+			}
 		}
 		if TooMany(failed) {
 			c.by.Asides.told(Asker{c.run.Task.Evaluation, s.Target.Target()}, true)

@@ -28,6 +28,8 @@ type doubt struct {
 	times   int       // how often in a row that run was refused
 	flying  int       // calls in flight here
 	accused map[eval.RunID]bool
+	// believed: no single run is to blame, and the provider is not paused yet.
+	believed bool
 }
 
 // doubtTime is how long a refusal counts as evidence against the provider: a person may have acted since.
@@ -40,9 +42,14 @@ func (d *Doubts) Calls(id eval.ID, provider string) (ended func()) {
 	return func() { d.change(at, func(now *doubt) { now.flying-- }) }
 }
 
+// Paused records that a provider was paused for an evaluation. Once it is resumed, another pause needs new evidence.
+func (d *Doubts) Paused(id eval.ID, provider string) {
+	d.change(asked{id, provider}, func(now *doubt) { now.believed = false })
+}
+
 // Answered records that a model answered a call of an evaluation.
 func (d *Doubts) Answered(id eval.ID, target eval.Judge) {
-	d.change(asked{id, target.Provider}, func(now *doubt) { now.at = time.Time{} })
+	d.change(asked{id, target.Provider}, func(now *doubt) { now.at, now.believed = time.Time{}, false })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.answered == nil {
@@ -62,18 +69,22 @@ func (d *Doubts) HasAnswered(target eval.Judge) bool {
 // others may only be slow to start.
 const loneRefusals = 3
 
-// Refused records that a provider refused a run. alone reports whether the refusal may concern only this run: no other
-// was refused shortly before without an answer since. guilty reports whether it does: others were answered since the
-// run was last refused.
+// Refused records that a provider refused a run, before the end of its call is recorded. alone reports whether the
+// refusal may concern only this run: no other was refused shortly before without an answer since. guilty reports
+// whether it does: others were answered since the run was last refused. Until the pause that follows is recorded, no
+// other refusal is taken for a run's own, because its slot would be free for a call that the pause must prevent.
 func (d *Doubts) Refused(id eval.ID, provider string, refused eval.RunID) (alone, guilty bool) {
 	d.change(asked{id, provider}, func(now *doubt) {
+		if now.believed {
+			return
+		}
 		first := now.at.IsZero() || time.Since(now.at) > doubtTime
 		guilty = now.at.IsZero() && now.accused[refused]
 		if first || now.run != refused {
 			now.times = 0
 		}
 		now.times++
-		alone = first || now.run == refused && (now.flying > 0 || now.times < loneRefusals)
+		alone = first || now.run == refused && (now.flying > 1 || now.times < loneRefusals)
 
 		now.run, now.at = refused, time.Now()
 		if now.accused == nil {
@@ -87,7 +98,7 @@ func (d *Doubts) Refused(id eval.ID, provider string, refused eval.RunID) (alone
 			now.at = time.Time{}
 		}
 		if !alone {
-			now.accused = nil
+			now.accused, now.believed = nil, true
 		}
 	})
 	return alone, guilty
@@ -101,7 +112,7 @@ func (d *Doubts) change(at asked, how func(*doubt)) {
 	if d.of == nil {
 		d.of = map[asked]doubt{}
 	}
-	if d.of[at] = now; now.flying == 0 && now.at.IsZero() && len(now.accused) == 0 {
+	if d.of[at] = now; now.flying == 0 && now.at.IsZero() && !now.believed && len(now.accused) == 0 {
 		delete(d.of, at)
 	}
 }

@@ -120,7 +120,7 @@ const PauseTime = 5 * time.Second
 
 // PauseProvider stops new calls to the run's provider for its evaluation, in every process, and logs that the first
 // time. If it fails, the next run with the same failure tries again.
-func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
+func (r *Run) PauseProvider(ctx context.Context, why record.Pause) (paused bool) {
 	ctx, release := r.on.Ledger.Lasting(ctx)
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, PauseTime)
@@ -133,10 +133,12 @@ func (r *Run) PauseProvider(ctx context.Context, why record.Pause) {
 		r.on.Log.Warn().Str("evaluation", string(id)).Str("provider", provider).Str("class", string(why.Class)).
 			Msgf("provider %s is paused for this evaluation, %s; %s, then run `evalfleet resume`", provider, why, why.Remedy())
 	}
-	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
+	paused = err == nil || errors.Is(err, store.ErrNoEvaluation)
+	if !paused {
 		r.Log().Debug().Err(err).Msg("cannot pause provider; the next failure retries")
 	}
 	r.on.Halts.EndOf(evaluations.Halted{Evaluation: id, Provider: provider})
+	return paused
 }
 
 // Steering returns an Enqueuer, with which to pause and stop the run's evaluation for all workers.
