@@ -69,15 +69,25 @@ func TestDeleteAsks(t *testing.T) {
 	f.onFleet(exitUsage, "delete", id, "--force")
 }
 
-// onTerminal runs a command on a terminal of its own and types once it is asked something. said is the output after the
-// question, with the terminal's line ends converted to plain ones.
+// onTerminal runs a command of the fleet on a terminal, and wants it to ask something.
 func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string, code exit) {
+	f.t.Helper()
+	asked, said, code = f.typing(typed, append(args, "--redis", f.redis.URL())...)
+	if asked == "" {
+		f.t.Fatalf("%v asked nothing and ended with %d: %q", args, code, said)
+	}
+	return asked, said, code
+}
+
+// typing runs a command on a terminal of its own and types once it is asked something. said is the output after the
+// question, with the terminal's line ends converted to plain ones. asked is empty if there was no question.
+func (f *testFleet) typing(typed string, args ...string) (asked, said string, code exit) {
 	f.t.Helper()
 	path, err := binary()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(f.t.Context(), path, append(args, "--redis", f.redis.URL())...)
+	cmd := exec.CommandContext(f.t.Context(), path, args...)
 	cmd.Dir = f.dir
 	terminal, err := pty.Start(cmd)
 	if err != nil {
@@ -87,12 +97,12 @@ func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string
 	stuck := context.AfterFunc(testrun.Context(f.t), func() { _ = cmd.Process.Kill() })
 	defer stuck()
 	var text strings.Builder
-	question := -1
+	question := 0
 	buffer := make([]byte, 1024)
 	for {
 		n, err := terminal.Read(buffer)
 		text.Write(buffer[:n])
-		if question < 0 && strings.HasSuffix(text.String(), "[y/N] ") {
+		if question == 0 && strings.HasSuffix(text.String(), "[y/N] ") {
 			question = text.Len()
 			if _, err := terminal.WriteString(typed); err != nil {
 				f.t.Fatal(err)
@@ -103,11 +113,8 @@ func (f *testFleet) onTerminal(typed string, args ...string) (asked, said string
 		}
 	}
 	_ = cmd.Wait() // the exit code says more
-	plain := strings.ReplaceAll(text.String(), "\r\n", "\n")
-	if question < 0 {
-		f.t.Fatalf("%v asked nothing and ended with %d: %q", args, cmd.ProcessState.ExitCode(), plain)
-	}
-	return plain[:question], plain[question:], exit(cmd.ProcessState.ExitCode())
+	before, after := text.String()[:question], text.String()[question:]
+	return strings.ReplaceAll(before, "\r\n", "\n"), strings.ReplaceAll(after, "\r\n", "\n"), exit(cmd.ProcessState.ExitCode())
 }
 
 // On a terminal, cancel asks first. The runs that it gives up are no progress.

@@ -11,7 +11,6 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
-	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
@@ -66,21 +65,19 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	p.sayQueues(s)
 	source := "--" + latencyFlag
 	if latency == 0 {
-		if latency, source, err = p.recordedLatency(c, s, outDir(c, s)); err != nil {
+		source = "by default; --" + latencyFlag
+		dir := evaluationDir(c, s)
+		if latency, err = p.recordedLatency(c, s, dir); err != nil {
 			return err
+		}
+		if latency > 0 {
+			source = "median in " + dir
 		}
 	}
 
-	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	made, err := estimateBy(s, latency, tokensOut, slots)
 	if err != nil {
-		return withCode(exitUsage, err)
-	}
-	made, err := estimate.Of(estimate.Question{
-		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
-		Latency: latency, TokensOut: tokensOut, Slots: slots, Now: time.Now(), TwoCalls: s.TwoCalls, Window: s.Window,
-	})
-	if err != nil {
-		return withCode(exitUsage, err)
+		return err
 	}
 
 	if c.Bool(jsonFlag) {
@@ -96,27 +93,34 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	return made.Write(p.stdout, p.columns(p.stdout), source, answers)
 }
 
+// estimateBy estimates an evaluation with the given latency of a call, tokens of an answer and calls in flight. 0 stands
+// for the default of each.
+func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots int) (estimate.Estimate, error) {
+	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return estimate.Estimate{}, withCode(exitUsage, err)
+	}
+	made, err := estimate.Of(estimate.Question{
+		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
+		Latency: cmp.Or(latency, defaultLatency), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
+		TwoCalls: s.TwoCalls, Window: s.Window,
+	})
+	return made, withCode(exitUsage, err)
+}
+
 // recordedLatency returns the median latency of the calls that an earlier run of the evaluation recorded in its output
-// folder, or the default if there are none. source says which of the two.
-func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
-	id := s.Evaluation.ID()
-	dir = cmp.Or(dir, outdir.Default(s.Evaluation.Name, id))
+// folder; 0 if there are none.
+func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, err error) {
 	ctx := c.Context
 	url, _, err := p.storeIn(c, dir)
 	if err != nil { // nothing is recorded yet
-		return defaultLatency, "by default; --" + latencyFlag, nil
+		return 0, nil
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		return 0, "", withCode(exitUnreachable, err)
+		return 0, withCode(exitUnreachable, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	latency, err = reader.MedianLatency(ctx, id)
-	switch {
-	case err != nil:
-		return 0, "", withCode(exitUnreachable, err)
-	case latency == 0:
-		return defaultLatency, "by default; --" + latencyFlag, nil
-	}
-	return latency, "median in " + dir, nil
+	latency, err = reader.MedianLatency(ctx, s.Evaluation.ID())
+	return latency, withCode(exitUnreachable, err)
 }

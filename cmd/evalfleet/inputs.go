@@ -216,6 +216,11 @@ func outDir(c *cli.Context, s *config.Submission) string {
 	return dir
 }
 
+// evaluationDir returns the output folder of one evaluation: that of --out-dir, or else its default.
+func evaluationDir(c *cli.Context, s *config.Submission) string {
+	return cmp.Or(outDir(c, s), outdir.Default(s.Evaluation.Name, s.Evaluation.ID()))
+}
+
 // inTurn processes the inputs, one evaluation after another, and asks the judges about the
 // answers of each as soon as it has ended.
 func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submission) (answers []string, err error)) error {

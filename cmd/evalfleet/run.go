@@ -17,7 +17,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/fleet/local"
-	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -35,7 +34,7 @@ func runCommand(p *process) *cli.Command {
 			"known. A FOLDER instead of a FILE compares " +
 			"its documents in pairs; set the judges with --judge. Listed runs, from the file, --runs-config, --runs-stdin, " +
 			"or --file-a and --file-b, write each answer to a file and print its path.",
-		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag(), allowKeysOption()),
+		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag(), allowKeysOption(), yesOption()),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, false)
@@ -51,6 +50,9 @@ func runCommand(p *process) *cli.Command {
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
 				j, err := p.newJob(c, s)
 				if err != nil {
+					return nil, err
+				}
+				if err = p.confirmCost(c, s, j.how.slots); err != nil {
 					return nil, err
 				}
 				err = j.run(c.Context)
@@ -83,7 +85,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, on
 	j.StoreURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	dir := cmp.Or(outDir(c, submission), outdir.Default(submission.Evaluation.Name, submission.Evaluation.ID()))
+	dir := evaluationDir(c, submission)
 	if j.Place, err = placeOf(c, submission, dir); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,8 @@ type Submission struct {
 	Warnings []Problem
 	// Dir is the folder of the evaluation file.
 	Dir string
+	// ConfirmAbove is the cost in nano-USD above which a person is asked before the evaluation starts; 0: not given.
+	ConfirmAbove int64
 }
 
 // OwnProviders returns the sorted names of the providers that the evaluation asks and that are not

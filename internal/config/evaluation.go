@@ -41,8 +41,9 @@ type draft struct {
 	nameAt     place  // of name, or of the file that the evaluation is named after
 	named      bool   // the file says blind: false
 
-	prices map[string]providers.Price
-	budget money
+	prices       map[string]providers.Price
+	budget       money
+	confirmAbove money
 	// untilAt is the position of settings.Until.
 	untilAt place
 }
@@ -145,11 +146,13 @@ func (s *draft) read(y *yamlFile, root value) {
 		"panel":       func(v value) { s.asked.Panel = s.panel(y, v) },
 		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
 		"fallback":    func(v value) { s.fallback(y, v) },
-		"budget":      func(v value) { s.budget = y.budget(v) },
+		"budget":      func(v value) { s.budget = y.money(v, "budget") },
 		"prices":      func(v value) { y.prices(v, s.prices) },
 		"until":       func(v value) { s.until(y, v) },
 		"votes":       keep(&votes),
 		"items":       keep(&items),
+
+		"confirm_above": func(v value) { s.confirmAbove = y.money(v, "bound") },
 
 		"enforce_web_search": keep(&older.enforceWebSearch),
 		"llm_api":            keep(&older.llmAPI),
@@ -279,6 +282,8 @@ func (s *draft) finish() (*Submission, error) {
 		Out:        s.out,
 		Warnings:   s.warnings,
 		Dir:        s.dir,
+
+		ConfirmAbove: s.confirmAbove.nano,
 	}, nil
 }
 

@@ -205,7 +205,7 @@ func syntaxHint(message, line string) string {
 // mappingExamples holds an example of each mapping that is often given as one word.
 var mappingExamples = map[string]string{
 	"pairwise": "{pairs: all}", "single": "{criteria: [style]}", "concurrency": "{max_concurrency: 8}", "retry": "{max_attempts: 3}",
-	"budget": "{usd: 5}", "providers": `{local: {base_url: "http://127.0.0.1:8000/v1"}}`,
+	"budget": "{usd: 5}", "confirm_above": "{usd: 5}", "providers": `{local: {base_url: "http://127.0.0.1:8000/v1"}}`,
 }
 
 // suffixed matches a number with the letter for thousands or millions.

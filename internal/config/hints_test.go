@@ -32,6 +32,7 @@ func TestHints(t *testing.T) {
 		{"another case", "documents: [\"*.md\"]\njudges: [simulator:careful]\npairwise: {order: Both}\n", "did you mean both?"},
 		{"a bare budget", minimal + "budget: $5\n", "budget: the budget has no currency; write {usd: 5}"},
 		{"a budget with a sign", minimal + "budget: {usd: $5}\n", `budget.usd: got "$5"; want a number of US dollars above 0`},
+		{"a bare bound", minimal + "confirm_above: $20\n", "confirm_above: the bound has no currency; write {usd: 20}"},
 		{"an open quote", "name: \"x\n" + minimal, "look for a quote that is not closed"},
 		{"odd indentation", "documents: [\"*.md\"]\njudges:\n- simulator:careful\n pairwise: {}\n", "check the indentation"},
 		{"no space after a colon", "name:x\n" + minimal, "and have a space after their colon"},

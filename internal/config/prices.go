@@ -103,10 +103,10 @@ func priceOf(rows map[string]providers.Price, target string) (providers.Price, b
 	return rows[best], found
 }
 
-// budget reads {usd: 50}.
-func (y *yamlFile) budget(v value) money {
+// money reads {usd: 50}. what names the amount in messages.
+func (y *yamlFile) money(v value, what string) money {
 	if word, ok := scalar(v.node); ok {
-		y.refuse(v.place, "write {usd: "+strings.TrimPrefix(printable(word), "$")+"}", "the budget has no currency")
+		y.refuse(v.place, "write {usd: "+strings.TrimPrefix(printable(word), "$")+"}", "the %s has no currency", what)
 		return money{at: v.place}
 	}
 	at, usd, written, valid := v.place, 0.0, false, true
@@ -120,9 +120,9 @@ func (y *yamlFile) budget(v value) money {
 	switch {
 	case !valid: // already reported
 	case !written:
-		y.refuse(v.place, "add usd, for example {usd: 50}", "the budget has no amount")
+		y.refuse(v.place, "add usd, for example {usd: 50}", "the %s has no amount", what)
 	case nano < 1 || usd > mostBudget:
-		y.refuse(at, fmt.Sprintf("want US dollars above 0, at most %d", mostBudget), "a budget of %v", usd)
+		y.refuse(at, fmt.Sprintf("want US dollars above 0, at most %d", mostBudget), "a %s of %v", what, usd)
 	}
 	return money{nano, at}
 }

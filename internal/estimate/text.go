@@ -41,6 +41,15 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	return t.Flush()
 }
 
+// Summary returns the calls, their cost and the duration in a line.
+func (e Estimate) Summary() string {
+	cost := "at an unknown price"
+	if e.CostUSD != nil {
+		cost = "for about " + ratelimit.USD(*e.CostUSD)
+	}
+	return fmt.Sprintf("at least %s %s, in at least %s", wording.Counted(e.Total.Calls, "call"), cost, roundTime(e.Seconds))
+}
+
 // sheet is an estimate that is being written.
 type sheet struct{ *lines.Writer }
 

@@ -11,17 +11,22 @@ import (
 	"golang.org/x/term"
 )
 
+// Interactive reports whether a person can answer questions on stdin.
+func Interactive(stdin io.Reader) bool {
+	keyboard, ok := stdin.(*os.File)
+	return ok && term.IsTerminal(int(keyboard.Fd()))
+}
+
 // Confirm asks a yes-or-no question on a terminal. asked is false if stdin is not a terminal. err is the error of ctx
 // if it ended before the answer.
 func Confirm(ctx context.Context, stdin io.Reader, console io.Writer, question string) (yes, asked bool, err error) {
-	keyboard, ok := stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(keyboard.Fd())) {
+	if !Interactive(stdin) {
 		return false, false, nil
 	}
 	fmt.Fprint(console, question+" [y/N] ")
 	answered := make(chan string, 1)
 	go func() { // Ctrl-C leaves it behind: reading from a terminal cannot be interrupted
-		line, err := bufio.NewReader(keyboard).ReadString('\n')
+		line, err := bufio.NewReader(stdin).ReadString('\n')
 		if err != nil {
 			line = ""
 		}

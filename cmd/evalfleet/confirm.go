@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const yesFlag = "yes"
+
+func yesOption() cli.Flag {
+	return &cli.BoolFlag{
+		Name: yesFlag, Aliases: []string{"y"},
+		Usage: "do not ask before an expensive evaluation (default ask on a terminal, above confirm_above)",
+	}
+}
+
+// The bounds above which a person is asked before an evaluation starts: its cost in nano-USD if the file sets no
+// confirm_above, and its calls if their price is unknown.
+const (
+	defaultConfirmAbove = 5 * ratelimit.Dollar
+	mostUnpriced        = 1000
+)
+
+// confirmCost tells a person at a terminal what an evaluation may cost, and asks before an expensive one starts. A
+// budget is an answer to the question, and so are calls that were made before. Without a terminal, nobody is asked, and
+// an expensive evaluation without a budget gets a warning.
+func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) error {
+	latency, err := p.recordedLatency(c, s, evaluationDir(c, s))
+	if err == nil && latency > 0 { // the evaluation itself reports a store that cannot be read
+		return nil
+	}
+	made, err := estimateBy(s, 0, 0, slots)
+	if err != nil {
+		return err
+	}
+
+	person := terminal.Interactive(p.stdin)
+	bound := cmp.Or(s.ConfirmAbove, int64(defaultConfirmAbove))
+	expensive := isExpensive(made, bound) && s.Settings.Budget() == 0
+	switch {
+	case person:
+		fmt.Fprintln(p.stderr, made.Summary())
+	case expensive && made.CostUSD != nil:
+		fmt.Fprintf(p.stderr, "evalfleet: warning: %s; to bound the cost, add budget: {usd: …} to the file\n", made.Summary())
+	}
+	if !person || !expensive || c.Bool(yesFlag) {
+		return nil
+	}
+
+	yes, _, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "Start it?")
+	switch {
+	case err != nil:
+		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
+	case !yes:
+		return usageError("nothing was called")
+	}
+	return nil
+}
+
+// isExpensive reports whether an evaluation costs more than a bound in nano-USD, or its price is unknown and it makes
+// many calls.
+func isExpensive(e estimate.Estimate, bound int64) bool {
+	if e.CostUSD == nil {
+		return e.Total.Calls > mostUnpriced
+	}
+	return *e.CostUSD*ratelimit.Dollar > float64(bound)
+}
