@@ -38,6 +38,12 @@ func (r RunID) Short() string {
 	return strconv.Itoa(r.Phase) + "." + strconv.Itoa(r.Index)
 }
 
+// Cell returns the identifier without its evaluation as exported tables have it: "r<phase>-<index>". No program takes
+// it for a number, as many take Short: 0.1 and 0.10 are then the same run.
+func (r RunID) Cell() string {
+	return "r" + strconv.Itoa(r.Phase) + "-" + strconv.Itoa(r.Index)
+}
+
 // ParseRunID reads a whole run identifier. It accepts only the form that String returns.
 func ParseRunID(s string) (RunID, error) {
 	evaluation, short, _ := strings.Cut(s, ".")
@@ -54,10 +60,14 @@ func ParseRunID(s string) (RunID, error) {
 	return id, nil
 }
 
-// ParseShort reads a run identifier without its evaluation. It accepts only the form that Short returns.
+// ParseShort reads a run identifier without its evaluation. It accepts only the forms that Short and Cell return.
 func ParseShort(s string) (id RunID, ok bool) {
-	id, err := parseShort(s)
-	if err != nil || id.Short() != s {
+	short := s
+	if cell, is := strings.CutPrefix(s, "r"); is {
+		short = strings.Replace(cell, "-", ".", 1)
+	}
+	id, err := parseShort(short)
+	if err != nil || s != id.Short() && s != id.Cell() {
 		return RunID{}, false
 	}
 	return id, true

@@ -376,7 +376,13 @@ func TestParseShort(t *testing.T) {
 	if got, ok := eval.ParseShort(want.Short()); got != want || !ok {
 		t.Errorf("ParseShort = %+v, %t, want %+v", got, ok, want)
 	}
-	for _, bad := range []string{"", ".", "0", "0.", ".1", "0.1.2", "x.1", "0.x", "-1.0", "0.+1", "00.1", "0.01", "0.1 ", "ev-a.0.1"} {
+	if got, ok := eval.ParseShort(want.Cell()); got != want || !ok || want.Cell() != "r2-17" {
+		t.Errorf("ParseShort(%q) = %+v, %t, want %+v", want.Cell(), got, ok, want)
+	}
+	for _, bad := range []string{
+		"", ".", "0", "0.", ".1", "0.1.2", "x.1", "0.x", "-1.0", "0.+1", "00.1", "0.01", "0.1 ", "ev-a.0.1",
+		"r", "r-", "r0", "r0-", "r-1", "r0.1", "0-1", "r0-1-2", "r0--1", "r0-+1", "r00-1", "r0-01", "R0-1", "rr0-1",
+	} {
 		if got, ok := eval.ParseShort(bad); ok {
 			t.Errorf("ParseShort(%q) = %+v, want none", bad, got)
 		}

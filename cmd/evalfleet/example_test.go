@@ -31,7 +31,7 @@ func TestEssaysRankInTrueOrder(t *testing.T) {
 		t.Errorf("the README shows\n%s\nand run prints\n%s", sample, printed)
 	}
 	for _, name := range []string{
-		"results.db", "pairwise_results.csv", "single_doc_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html",
+		"results.db", "answers.csv", "scores.csv", "verdicts.csv", "calls.csv", "pairwise_results.csv", "single_doc_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html",
 	} {
 		if info, err := os.Stat(filepath.Join(dir, "out", name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)

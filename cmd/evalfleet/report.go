@@ -197,7 +197,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	var paths []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		var err error
-		if paths, err = results.ExportComparison(dir, compared.Rows()); err != nil {
+		if paths, err = results.ExportTable(dir, compared.Table()); err != nil {
 			return withCode(exitUnreachable, err)
 		}
 	}

@@ -18,7 +18,7 @@ func showCommand(p *process) *cli.Command {
 		Usage:     "Show one run in detail",
 		ArgsUsage: "RUN [ID|DIR]",
 		Description: "RUN is <evaluation>.<phase>.<index>. If the evaluation or its output folder is given as well, RUN can also be " +
-			"<phase>.<index> or the id of a listed run. Prints the verdict or error, the prompt, and each call with its " +
+			"<phase>.<index>, r<phase>-<index> as in the CSV files, or the id of a listed run. Prints the verdict or error, the prompt, and each call with its " +
 			"answer; for an unfinished run, also where it waits. Prompts are not stored: they are rebuilt from the plan and " +
 			"the documents, which always gives the same text.",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON"}},
@@ -51,8 +51,8 @@ func showCommand(p *process) *cli.Command {
 }
 
 // runArguments parses the arguments of `show`. id is the run, without an evaluation if none is named; where is the
-// evaluation's ID or folder, "" if --out-dir names it. If the argument is not a run's ID, own is the argument, which
-// may be the own ID of a listed run.
+// evaluation's ID or folder, "" if --out-dir names it. Unless the argument has a dot, as other IDs of runs have, own is
+// the argument, which may be the own ID of a listed run.
 func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) {
 	argument := c.Args().First()
 	if n := c.Args().Len(); n < 1 || n > 2 || argument == "" {
@@ -70,11 +70,13 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	}
 
 	id, ok := eval.ParseShort(argument)
+	if argument != id.Short() {
+		own = argument
+	}
 	if !ok {
 		if outdir.Is(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
 			return id, "", "", usageError("put the run first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
-		own = argument
 	}
 
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {

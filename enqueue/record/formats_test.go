@@ -137,6 +137,7 @@ func TestGoldenIdentifiers(t *testing.T) {
 	for _, row := range []struct{ what, want string }{
 		{"run", run.String()},
 		{"run, where the evaluation is clear", run.Short()},
+		{"run, in tables", run.Cell()},
 		{"task", task},
 		{"call and lease", task + "-w7k2p9qa-1"},
 		{"document text", eval.TextHash("hello")},

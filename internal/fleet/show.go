@@ -14,8 +14,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/view/show"
 )
 
-// Run collects what Redis and the results store know of a run. own, unless empty, is the own id of
-// a listed run or a prompt, which replaces the position in id.
+// Run collects what Redis and the results store know of a run. own, unless empty, is an argument that may be the own
+// id of a listed run or a prompt. Such a run is meant if the evaluation has it; otherwise own must be a run's id in
+// tables, and id has its position.
 func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run, error) {
 	e, err := s.find(ctx, id.Evaluation)
 	if err != nil {
@@ -25,8 +26,12 @@ func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run,
 		defer e.Results.Close()
 	}
 	if own != "" {
-		if id, err = listed(e, own); err != nil {
+		of, err := listed(e, own)
+		if _, ok := eval.ParseShort(own); err != nil && !ok {
 			return nil, err
+		}
+		if err == nil {
+			id = of
 		}
 	}
 	run, err := e.Run(ctx, id.Phase, id.Index)
@@ -50,7 +55,7 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 	if near := wording.Nearest(own, known); near != "" {
 		return id, exitcode.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
-	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or the id of a listed run or a prompt", own, e.ID)
+	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the id of a listed run or a prompt", own, e.ID)
 }
 
 // find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.

@@ -196,14 +196,15 @@ func TestChoicesAndLeads(t *testing.T) {
 				t.Errorf("the %s has no sentence of choices, or no lead %s", what, r.Groups[0].leadWords(0))
 			}
 		}
-		for k, row := range rows.Ranking[:3] {
-			lead := row.Ability - rows.Ranking[k+1].Ability
-			if math.Abs(row.Lead-lead) > 1e-9 || !(row.LeadLow < lead && lead < row.LeadHigh) {
-				t.Errorf("%s leads by %v (%v to %v), want %v", row.Candidate, row.Lead, row.LeadLow, row.LeadHigh, lead)
+		ranking := rankingOf(t, r)
+		for k, row := range ranking[:3] {
+			lead := row.number("ability") - ranking[k+1].number("ability")
+			if math.Abs(row.number("lead")-lead) > 1e-9 || !(row.number("lead_low") < lead && lead < row.number("lead_high")) {
+				t.Errorf("%s leads by %v (%v to %v), want %v", row["candidate"], row["lead"], row["lead_low"], row["lead_high"], lead)
 			}
 		}
-		if !math.IsNaN(rows.Ranking[3].Lead) {
-			t.Errorf("the last leads by %v", rows.Ranking[3].Lead)
+		if !math.IsNaN(ranking[3].number("lead")) {
+			t.Errorf("the last leads by %v", ranking[3]["lead"])
 		}
 	}
 }

@@ -3,11 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
-	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
@@ -214,27 +212,6 @@ func (c *Comparison) Headline() []string {
 	}
 
 	return lines
-}
-
-// Rows returns the rows of comparison.csv: one for every candidate in every evaluation.
-func (c *Comparison) Rows() []results.ComparisonRow {
-	var rows []results.ComparisonRow
-	for _, one := range c.Candidates {
-		for k, r := range c.Reports {
-			row := results.ComparisonRow{
-				Candidate: one.Name, Evaluation: string(r.Evaluation.ID), Name: r.Evaluation.Plan.Name, Move: string(one.Moves[k]),
-				Ability: math.NaN(), Low: math.NaN(), High: math.NaN(),
-			}
-			if p := one.Places[k]; p != nil {
-				row.Rank, row.SharedRank = p.Rank, p.SharedRank
-				if r.abilities() {
-					row.RankLow, row.RankHigh, row.Ability, row.Low, row.High = p.RankLow, p.RankHigh, p.Ability, p.Low, p.High
-				}
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
 }
 
 // label returns the name of evaluation k, followed by its id if another evaluation has the same name.

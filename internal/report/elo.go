@@ -5,19 +5,20 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
-	"github.com/evalfleet/evalfleet/internal/results"
 )
+
+// documentElo is a document's rating among the documents of its item.
+type documentElo struct {
+	item int // by position in the plan
+	id   string
+	elo  float64
+}
 
 // rateDocuments gives every compared document an Elo rating among the documents of its item, and sorts these best
 // first within each item. Items share no comparison, so their ratings share no scale; each item has the mean 1000. It
 // removes the position effect where pairs were not shown equally often in both orders and the verdicts on the item
 // allow to estimate it.
 func (b *builder) rateDocuments() error {
-	type rated struct {
-		item int
-		results.EloRow
-	}
-	var all []rated
 	documents := b.report.Evaluation.Plan.Documents
 	place, size := make([]int, len(documents)), map[int]int{} // of each document in its item
 	for d, document := range documents {
@@ -58,14 +59,11 @@ func (b *builder) rateDocuments() error {
 		if fit == nil || fit.Games(place[d]) == 0 {
 			continue
 		}
-		all = append(all, rated{document.Item, results.EloRow{DocID: document.ID, Elo: rank.Elo(fit.Abilities[place[d]])}})
+		b.report.elo = append(b.report.elo, documentElo{document.Item, document.ID, rank.Elo(fit.Abilities[place[d]])})
 	}
 
-	slices.SortStableFunc(all, func(x, y rated) int {
-		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(y.Elo, x.Elo))
+	slices.SortStableFunc(b.report.elo, func(x, y documentElo) int {
+		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(y.elo, x.elo))
 	})
-	for _, one := range all {
-		b.report.elo = append(b.report.elo, one.EloRow)
-	}
 	return nil
 }

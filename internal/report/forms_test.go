@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"io"
 	"math"
@@ -155,10 +156,10 @@ func TestNoNumberThatIsNone(t *testing.T) {
 				}
 			}
 		}
-		rows := r.Rankings()
-		for _, row := range rows.Ranking {
-			for _, x := range []float64{row.Ability, row.SE, row.Low, row.High, row.WinRate, row.ModelSE, row.BeatsNext} {
-				if math.IsInf(x, 0) || row.Wins+row.Losses+row.Ties > 0 && math.IsNaN(row.Ability) {
+		for _, row := range rankingOf(t, r) {
+			games := row.integer("wins") + row.integer("losses") + row.integer("ties")
+			for _, name := range []string{"ability", "se", "low", "high", "win_rate", "model_se", "beats_next"} {
+				if math.IsInf(row.number(name), 0) || games > 0 && math.IsNaN(row.number("ability")) {
 					t.Fatalf("seed %d: row %+v", seed, row)
 				}
 			}
@@ -225,18 +226,19 @@ func anything(rng *rand.Rand) *memory {
 func TestExportedComparison(t *testing.T) {
 	t.Parallel()
 	r := hostileReport(t)
-	rows := Compare(r, built(t, sourceOf(plan([]string{"=cmd()"}, []string{"q"}, "j")), Options{})).Rows()
-	if want := 2 * len(hostile); len(rows) != want {
-		t.Errorf("%d rows, want %d", len(rows), want)
-	}
+	rows := Compare(r, built(t, sourceOf(plan([]string{"=cmd()"}, []string{"q"}, "j")), Options{})).Table()
 	dir := t.TempDir()
-	paths, err := results.ExportComparison(dir, rows)
+	paths, err := results.ExportTable(dir, rows)
 	if err != nil || len(paths) != 2 {
 		t.Fatal(paths, err)
 	}
 	raw, err := os.ReadFile(paths[0])
 	if err != nil {
 		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if want := 2*len(hostile) + 1; err != nil || len(lines) != want {
+		t.Errorf("%d lines, %v; want %d", len(lines), err, want)
 	}
 	if text := string(raw); !strings.Contains(text, "'=cmd|") || strings.Contains(text, "NaN") || !strings.Contains(text, ",gone\n") {
 		t.Errorf("comparison.csv:\n%.2000s", text)

@@ -7,9 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
-	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/lines"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -75,16 +73,6 @@ func (i Item) meanScore() float64 {
 		return math.NaN()
 	}
 	return i.Score.Mean()
-}
-
-func (r *Report) itemRows() (rows []results.ItemRow) {
-	for _, i := range r.Items {
-		rows = append(rows, results.ItemRow{
-			Item: i.ID, Categories: strings.Join(i.Categories, "; "), Pairs: i.Pairs, Disagree: i.Disagree, Flipped: i.Flipped, Unlike: i.Unlike,
-			Contested: i.Marked, Share: i.Contested(), Spread: i.Spread(), Score: i.meanScore(),
-		})
-	}
-	return rows
 }
 
 // Category is the ranking of candidates on the items of one category.

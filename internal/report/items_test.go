@@ -108,7 +108,8 @@ func TestContestedItems(t *testing.T) {
 func TestItemRows(t *testing.T) {
 	t.Parallel()
 	m := inCategories(3, false)
-	if rows := built(t, m, Options{}).Rankings().Items; len(rows) != 6 || rows[0].Item != "q00" || rows[5].Categories != "verse <i>" || rows[0].Pairs != 3 || !math.IsNaN(rows[0].Score) || !(rows[0].Spread > 0) {
+	rows := linesOf(t, built(t, m, Options{}), "items")
+	if len(rows) != 6 || rows[0]["item"] != "q00" || rows[5]["categories"] != "verse <i>" || rows[0].integer("pairs") != 3 || !math.IsNaN(rows[0].number("mean_score")) || !(rows[0].number("spread") > 0) {
 		t.Errorf("rows %+v", rows)
 	}
 	scored := inCategories(3, false).withScores("style")
@@ -118,11 +119,23 @@ func TestItemRows(t *testing.T) {
 			scored.singles[k].Score = 4
 		}
 	}
-	if rows := built(t, scored, Options{}).Rankings().Items; rows[0].Score != 2 || rows[5].Score != 4 {
+	if rows := linesOf(t, built(t, scored, Options{}), "items"); rows[0].number("mean_score") != 2 || rows[5].number("mean_score") != 4 {
 		t.Errorf("mean scores of %+v", rows)
 	}
 	scored.pairwise, scored.counts = nil, scored.counts[:1]
-	if rows := built(t, scored, Options{}).Rankings(); len(rows.Items) != 6 || rows.Ranking != nil || rows.Items[5].Score != 4 || rows.Items[0].Pairs != 0 {
-		t.Errorf("of scores alone: %+v", rows.Items)
+	alone := built(t, scored, Options{})
+	if rows := linesOf(t, alone, "items"); len(rows) != 6 || rows[5].number("mean_score") != 4 || rows[0].integer("pairs") != 0 {
+		t.Errorf("of scores alone: %+v", rows)
+	}
+	// Of scores alone, candidates are ranked by their means, and have no abilities.
+	ranking := rankingOf(t, alone)
+	for k, want := range alone.Groups[0].Ranked {
+		row := ranking[k]
+		if row["candidate"] != want.Name || row.integer("rank") != want.Rank || row.number("mean_score") != want.Overall.Mean() || row.integer("scores") != want.Overall.N {
+			t.Errorf("row %d of scores alone: %+v, want %+v", k, row, want)
+		}
+		if row.number("mean_score_low") != want.ScoreLimits.Low || !math.IsNaN(row.number("ability")) || !math.IsNaN(row.number("elo")) || !math.IsNaN(row.number("win_rate")) {
+			t.Errorf("row %d of scores alone: %+v, want limits and no ability", k, row)
+		}
 	}
 }

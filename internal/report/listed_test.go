@@ -64,7 +64,7 @@ func TestReportOfListedRuns(t *testing.T) {
 	if diff := cmp.Diff(want, r.Listed); diff != "" {
 		t.Errorf("listed runs (-want +got):\n%s", diff)
 	}
-	if got := r.Rankings(); got.Elo != nil || got.Ranking != nil {
+	if got := r.Rankings(); got.Tables != nil {
 		t.Errorf("rankings of nothing: %+v", got)
 	}
 	var text, page strings.Builder

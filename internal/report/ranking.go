@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
-	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // finish ranks the candidates, once all rows have been read.
@@ -275,48 +273,3 @@ func (b *builder) nameGroups(groups []Group) {
 }
 
 // Rankings returns the rows of ranking.csv, elo_summary.csv and items.csv. A number that was not estimated is NaN.
-// Ranks restart in every group.
-func (r *Report) Rankings() results.Rankings {
-	out := results.Rankings{Elo: r.elo, Items: r.itemRows()}
-	if r.Verdicts == 0 {
-		return out
-	}
-	if r.abilities() {
-		choices := r.choices()
-		out.Choices = &choices
-	}
-
-	for g, group := range r.Groups {
-		for k, c := range group.Ranked {
-			lead, leads := group.lead(k)
-			row := results.RankingRow{
-				Candidate: c.Name, Rank: c.Rank, RankLow: c.RankLow, RankHigh: c.RankHigh,
-				Ability: c.Ability, SE: c.SE, Low: c.Low, High: c.High,
-				Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: c.WinRate(),
-				Group: g + 1, ModelSE: c.ModelSE, BeatsNext: group.beatsNext(k),
-				MarginalLow: c.MarginalLow, MarginalHigh: c.MarginalHigh, Best: c.Best,
-				WinLow: c.WinLimits.Low, WinHigh: c.WinLimits.High,
-				Elo: rank.Elo(c.Ability), EloLow: rank.Elo(c.Low), EloHigh: rank.Elo(c.High),
-				Lead: lead, LeadLow: leads.Low, LeadHigh: leads.High,
-			}
-			if r.unfitted != nil {
-				row.Ability, row.SE, row.Low, row.High, row.ModelSE = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
-				row.WinLow, row.WinHigh = math.NaN(), math.NaN()
-				row.Best, row.Elo, row.EloLow, row.EloHigh = math.NaN(), math.NaN(), math.NaN(), math.NaN()
-			}
-			out.Ranking = append(out.Ranking, row)
-		}
-	}
-
-	for _, c := range r.Unranked {
-		out.Ranking = append(out.Ranking, results.RankingRow{
-			Candidate: c.Name,
-			Ability:   math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(),
-			ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(),
-			Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(),
-			Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN(),
-		})
-	}
-
-	return out
-}

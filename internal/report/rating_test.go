@@ -138,9 +138,9 @@ func TestPositionAndCandidatesConfounded(t *testing.T) {
 	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "shown in one order only") {
 		t.Errorf("the notes do not say so: %s", notes)
 	}
-	for _, row := range r.Rankings().Ranking {
-		if !math.IsNaN(row.Best) {
-			t.Errorf("%s is the best with probability %v", row.Candidate, row.Best)
+	for _, row := range rankingOf(t, r) {
+		if !math.IsNaN(row.number("p_best")) {
+			t.Errorf("%s is the best with probability %v", row["candidate"], row["p_best"])
 		}
 	}
 }
@@ -249,8 +249,8 @@ func TestEloCorrectsForOrder(t *testing.T) {
 		{Options{}, []float64{1000, 1000, 1000, 1000}, 15},
 	} {
 		elo := map[string]float64{}
-		for _, one := range built(t, m, tt.options).Rankings().Elo {
-			elo[one.DocID] = one.Elo
+		for _, one := range built(t, m, tt.options).elo {
+			elo[one.id] = one.elo
 		}
 		for k, document := range []string{"q/a", "q/b", "q/c", "q/d"} {
 			if got := elo[document]; !(math.Abs(got-tt.want[k]) <= tt.within) {

@@ -114,7 +114,7 @@ type Report struct {
 	Items      []Item
 	Categories *Categories
 
-	elo        []results.EloRow
+	elo        []documentElo
 	candidates []string
 	tallies    []*rank.Tally // of each judge
 	unfitted   error         // why there are win rates but no abilities

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -97,7 +96,7 @@ func TestFailuresCountForNothing(t *testing.T) {
 	m := tournament(names(4), []string{"q"}, []string{"a"}, []float64{0}, 2)
 	clean := built(t, m, Options{})
 	failed := built(t, m.withFailures(50, providers.Refused, "no"), Options{})
-	if diff := cmp.Diff(clean.Rankings(), failed.Rankings(), cmpopts.EquateNaNs()); diff != "" {
+	if diff := cmp.Diff(tablesOf(t, clean), tablesOf(t, failed)); diff != "" {
 		t.Errorf("ranking with 50 failed runs (-without +with):\n%s", diff)
 	}
 	if got := failed.Failures; len(got) != 1 || got[0].Runs != 50 || len(got[0].Examples) != failureExamples {
@@ -245,13 +244,13 @@ func TestRankings(t *testing.T) {
 	m.verdict(0, "q1/a", "q1/b", "q1/a", "r")
 	m.verdict(0, "q1/b", "q1/a", eval.Tie, "r")
 	m.verdict(0, "q2/a", "q2/b", eval.Tie, "r")
-	got := built(t, m, Options{}).Rankings()
+	r := built(t, m, Options{})
 
 	var elo []string
 	var sum float64
-	for _, row := range got.Elo {
-		elo = append(elo, row.DocID)
-		sum += row.Elo
+	for _, row := range r.elo {
+		elo = append(elo, row.id)
+		sum += row.elo
 	}
 	if want := []string{"q1/b", "q1/a", "q2/a", "q2/b"}; !slices.Equal(elo, want) {
 		t.Errorf("elo: got %v, want %v", elo, want)
@@ -260,14 +259,15 @@ func TestRankings(t *testing.T) {
 		t.Errorf("mean elo: got %g, want 1000", sum/4)
 	}
 	// b scored 2.5 of 4 on q1: odds of 5 to 3.
-	if want := 400 * math.Log10(5./3); math.Abs(got.Elo[0].Elo-got.Elo[1].Elo-want) > 1e-6 {
-		t.Errorf("elo difference: got %g, want %g", got.Elo[0].Elo-got.Elo[1].Elo, want)
+	if want := 400 * math.Log10(5./3); math.Abs(r.elo[0].elo-r.elo[1].elo-want) > 1e-6 {
+		t.Errorf("elo difference: got %g, want %g", r.elo[0].elo-r.elo[1].elo, want)
 	}
 
-	if len(got.Ranking) != 3 || got.Ranking[0].Candidate != "b" || got.Ranking[0].Rank != 1 || got.Ranking[0].WinRate != 3./5 {
-		t.Errorf("ranking: got %+v, want b first with a win rate of 0.6", got.Ranking)
+	got := rankingOf(t, r)
+	if len(got) != 3 || got[0]["candidate"] != "b" || got[0].integer("rank") != 1 || got[0].number("win_rate") != 3./5 {
+		t.Errorf("ranking: got %+v, want b first with a win rate of 0.6", got)
 	}
-	if last := got.Ranking[2]; last.Candidate != "c" || last.Rank != 0 || !math.IsNaN(last.Ability) || !math.IsNaN(last.WinRate) {
+	if last := got[2]; last["candidate"] != "c" || last["rank"] != nil || !math.IsNaN(last.number("ability")) || !math.IsNaN(last.number("win_rate")) {
 		t.Errorf("never compared: got %+v, want c without rank and numbers", last)
 	}
 }
@@ -339,7 +339,7 @@ func TestTooMany(t *testing.T) {
 	if diff := cmp.Diff([][]string{{all[1] + " 1", all[0] + " 2", all[2] + " 2"}}, ranking(r)); diff != "" {
 		t.Errorf("ranking (-want +got):\n%s", diff)
 	}
-	if got := r.Rankings().Ranking[0]; got.WinRate != 1 || !math.IsNaN(got.Ability) {
+	if got := rankingOf(t, r)[0]; got.number("win_rate") != 1 || !math.IsNaN(got.number("ability")) {
 		t.Errorf("best: got %+v, want a win rate of 1 and no ability", got)
 	}
 	if page := pageOf(t, r); !strings.Contains(page, "ranked by win rate") || strings.Contains(page, "ability ± SE") {

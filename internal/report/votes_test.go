@@ -82,8 +82,8 @@ func TestPublishedVotes(t *testing.T) {
 	if diff := cmp.Diff(want, ranking(r)); diff != "" || r.Verdicts != 2997 || r.Intervals.By != ByItem {
 		t.Errorf("%d verdicts by %s (-want +got):\n%s", r.Verdicts, r.Intervals.By, diff)
 	}
-	if diff := cmp.Diff(r.Groups[0].Ranked[0].Ability, people.Groups[0].Ranked[0].Ability); diff != "" || len(r.Rankings().Elo) == 0 {
-		t.Errorf("%d ratings of documents; ability of the first (-ranking +people):\n%s", len(r.Rankings().Elo), diff)
+	if diff := cmp.Diff(r.Groups[0].Ranked[0].Ability, people.Groups[0].Ranked[0].Ability); diff != "" || len(r.elo) == 0 {
+		t.Errorf("%d ratings of documents; ability of the first (-ranking +people):\n%s", len(r.elo), diff)
 	}
 	for _, a := range people.Annotators {
 		if a.Votes != 999 || a.Groups[0].Ranked[0].Name != "llama-7b" {

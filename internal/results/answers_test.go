@@ -77,7 +77,7 @@ func TestExportOfAnswers(t *testing.T) {
 	for _, path := range done.Files {
 		files = append(files, filepath.Base(path))
 	}
-	if diff := cmp.Diff([]string{ResponsesFile, ManifestFile}, files); diff != "" {
+	if diff := cmp.Diff([]string{"answers.csv", "calls.csv", ResponsesFile, ManifestFile}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 
@@ -189,8 +189,8 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 			if !errors.As(err, &unwritten) || !slices.Equal(unwritten.Runs, []string{"m3"}) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "run m3") {
 				t.Errorf("got %v, want that the answer of run m3 is not written, with %q", err, c.want)
 			}
-			if len(done.Answers) != 2 || len(done.Files) != 2 {
-				t.Errorf("written are %q and %q, want two answers and two files", done.Answers, done.Files)
+			if len(done.Answers) != 2 || len(done.Files) != 4 {
+				t.Errorf("written are %q and %q, want two answers and four files", done.Answers, done.Files)
 			}
 			if found, err := os.ReadDir(outside); err != nil || len(found) != 0 {
 				t.Errorf("outside lies %v, %v", found, err)

@@ -1,8 +1,9 @@
 package results
 
 import (
+	"bytes"
 	"context"
-	"slices"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 // opinion is the entry of a panel's run that ended, index 0 or 1 being its dimension.
@@ -72,9 +74,16 @@ func testPanel(t *testing.T, url string) {
 	if n := len(mustCollect(t, db.SingleRows(ctx, e.ID))); n != 0 {
 		t.Errorf("%d rows of other kinds", n)
 	}
+	var line bytes.Buffer
+	if err := table.JSONLines.Write(table.Of("", panelTable, table.Rows([]PanelRow{row(0, nil, exhausted, "")})), &line); err != nil {
+		t.Fatal(err)
+	}
+	var exported map[string]any
+	if err := json.Unmarshal(line.Bytes(), &exported); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]any{"score": nil, "argument": exhausted} {
-		column := panelTable[slices.IndexFunc(panelTable, func(c column[PanelRow]) bool { return c.name == name })]
-		if got := column.value(row(0, nil, exhausted, "")); got != want {
+		if got, has := exported[name]; got != want || !has {
 			t.Errorf("%s of a failure is exported as %v, want %v", name, got, want)
 		}
 	}

@@ -56,6 +56,8 @@ func testStore(t *testing.T, newURL func(testing.TB) string) {
 		"answers of prompts":       testPromptAnswers,
 		"opinions of a panel":      testPanel,
 		"votes":                    testVotes,
+		"tables":                   testTables,
+		"table of answers":         testTableOfAnswers,
 		"waits by limit":           testWaits,
 		"statistics":               testStatistics,
 		"pace":                     testPace,

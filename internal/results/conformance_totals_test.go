@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/table"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -229,7 +230,7 @@ WHERE evaluation = ? AND class <> '' GROUP BY model, stage, class`, nil, func(ro
 	})
 	for _, from := range since {
 		each(`SELECT phase, count(*), (SELECT min(started_at) FROM runs b WHERE b.evaluation = r.evaluation AND b.phase = r.phase), max(ended_at)
-FROM runs r WHERE evaluation = ? AND ended_at >= ? GROUP BY evaluation, phase`, []any{from.Format(timeLayout)}, func(row scanner) error {
+FROM runs r WHERE evaluation = ? AND ended_at >= ? GROUP BY evaluation, phase`, []any{from.Format(table.TimeLayout)}, func(row scanner) error {
 			var phase, n int
 			var first, last stamp
 			err := row.Scan(&phase, &n, &first, &last)

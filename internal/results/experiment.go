@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/foreign/prompto"
+	"github.com/evalfleet/evalfleet/internal/table"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
@@ -192,7 +193,7 @@ func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 		for _, f := range line {
 			if _, known := at[f.Name]; !known {
 				at[f.Name] = len(header)
-				header = append(header, inert(f.Name))
+				header = append(header, table.Inert(f.Name))
 			}
 		}
 		return nil
@@ -229,7 +230,7 @@ func cellOf(value json.RawMessage) (string, error) {
 		return "", nil
 	}
 	if json.Unmarshal(value, &text) == nil {
-		return inert(text), nil
+		return table.Inert(text), nil
 	}
 	var out bytes.Buffer
 	err := prompto.AppendPython(&out, value)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -41,18 +42,22 @@ func exported(t testing.TB) (Store, eval.ID, Rankings) {
 	if err := db.Finish(context.Background(), e.ID, epoch.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return db, e.ID, Rankings{
-		Elo: []EloRow{{"a.md", 1532.25}, {"b.md", 1467.75}, {"d.md", math.NaN()}},
-		Ranking: []RankingRow{
-			{Candidate: "a", Rank: 1, RankLow: 1, RankHigh: 2, Ability: 0.5, SE: 0.25, Low: 0.01, High: 0.99, Wins: 3, Losses: 0, Ties: 2, WinRate: 0.8, Group: 1, ModelSE: 0.2, BeatsNext: 0.975, MarginalLow: 1, MarginalHigh: 1, Best: 0.975, Elo: 1086.5, EloLow: 1001.75, EloHigh: 1172, WinLow: 0.5, WinHigh: 1, Lead: 1, LeadLow: 0.02, LeadHigh: 1.98},
-			{Candidate: "b", Rank: 2, RankLow: 1, RankHigh: 2, Ability: -0.5, SE: math.Inf(1), Low: math.Inf(-1), High: 0, Losses: 3, Ties: 2, WinRate: 0.2, Group: 1, ModelSE: 0.2, BeatsNext: math.NaN(), MarginalLow: 2, MarginalHigh: 2, Best: 0.025, Elo: 913.5, EloLow: math.Inf(-1), EloHigh: 1000, Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
-			{Candidate: "d, the last", Ability: math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(), ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(), Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(), Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
-		},
-		Items: []ItemRow{
-			{Item: "q1", Categories: "sums; verse", Pairs: 4, Disagree: 1, Flipped: 2, Unlike: 1, Contested: 3, Share: 0.75, Spread: 0.25, Score: 3.5},
-			{Item: "q,2", Share: math.NaN(), Spread: math.NaN(), Score: math.NaN()},
-		},
-	}
+	return db, e.ID, Rankings{Tables: []table.Sheet{
+		table.Of("ranking", placeTable, table.Rows([]place{{"a", 1, 0.5}, {"d, the last", 0, math.NaN()}})),
+	}}
+}
+
+// place is a line of a table that the package is given.
+type place struct {
+	candidate string
+	rank      int
+	ability   float64
+}
+
+var placeTable = table.Table[place]{
+	table.Text("candidate", "", func(p place) string { return p.candidate }),
+	table.Positive("rank", "", func(p place) int { return p.rank }),
+	table.Number("ability", "", func(p place) float64 { return p.ability }),
 }
 
 func TestExport(t *testing.T) {
@@ -69,8 +74,9 @@ func TestExport(t *testing.T) {
 			names = append(names, filepath.Base(path))
 		}
 		want := []string{
-			PairwiseFile, "pairwise_results.jsonl", SingleFile, "single_doc_results.jsonl",
-			EloFile, "elo_summary.jsonl", RankingFile, "ranking.jsonl", ItemsFile, "items.jsonl", ManifestFile,
+			"answers.csv", "scores.csv", "verdicts.csv", "calls.csv",
+			"pairwise_results.csv", "pairwise_results.jsonl", "single_doc_results.csv", "single_doc_results.jsonl",
+			"ranking.csv", "ranking.jsonl", ManifestFile,
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
@@ -108,7 +114,7 @@ func TestExportRoundTrip(t *testing.T) {
 	if _, err := Export(context.Background(), Place{Dir: dir}, db, id, Rankings{}); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Open(filepath.Join(dir, PairwiseFile))
+	file, err := os.Open(filepath.Join(dir, "pairwise_results.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,7 @@ func TestExportRoundTrip(t *testing.T) {
 	if got := table[1][reason]; got != awkward {
 		t.Errorf("reason: got %q, want %q", got, awkward)
 	}
-	if _, err := os.Stat(filepath.Join(dir, RankingFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "ranking.csv")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a ranking was written of none: %v", err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
@@ -171,15 +177,15 @@ func TestExportOfNothing(t *testing.T) {
 	if _, err := Export(ctx, Place{Dir: dir}, db, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("unknown evaluation: got %v, want ErrNoEvaluation", err)
 	}
-	if _, err := Export(ctx, Place{Dir: dir}, db, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
+	if _, err := Export(ctx, Place{Dir: dir}, db, e.ID, Rankings{Tables: []table.Sheet{table.Of("ranking", placeTable, table.Rows[place](nil))}}); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
 	if err != nil || !json.Valid(raw) {
 		t.Errorf("manifest without runs: %v\n%s", err, raw)
 	}
-	if raw, err := os.ReadFile(filepath.Join(dir, EloFile)); err != nil || string(raw) != "doc_id,elo\n" {
-		t.Errorf("elo without rows: got %q, %v, want its header", raw, err)
+	if raw, err := os.ReadFile(filepath.Join(dir, "ranking.csv")); err != nil || string(raw) != "candidate,rank,ability\n" {
+		t.Errorf("ranking without rows: got %q, %v, want its header", raw, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 const manifestVersion = 1
@@ -247,6 +248,6 @@ func optionalTime(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := formatTime(t)
+	text := table.FormatTime(t)
 	return &text
 }

@@ -130,19 +130,43 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 
 // Text returns the text of the document with a hash. The error is ErrNoText if it is not stored.
 func (r *reader) Text(ctx context.Context, hash string) (string, error) {
-	var packed []byte
-	err := r.one(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", fmt.Errorf("read document %s from %s: %w", hash, r.name, ErrNoText)
+	texts, err := r.Texts(ctx, []string{hash})
+	return texts[hash], err
+}
+
+// Texts returns the texts of documents by hash. The error is ErrNoText if one is not stored.
+func (r *reader) Texts(ctx context.Context, hashes []string) (map[string]string, error) {
+	type document struct {
+		hash   string
+		packed []byte
 	}
-	if err != nil {
-		return "", r.explain("read document "+hash+" from", r.name, err)
+	texts := make(map[string]string, len(hashes))
+	for some := range slices.Chunk(hashes, textsAtOnce) {
+		args := make([]any, len(some))
+		for i, hash := range some {
+			args[i] = hash
+		}
+		found := rows(ctx, &r.access, func(row scanner, d *document) error { return row.Scan(&d.hash, &d.packed) },
+			"SELECT hash, text FROM documents WHERE hash IN ("+placeholders(len(some))+")", args...)
+
+		for d, err := range found {
+			if err != nil {
+				return nil, err
+			}
+			text, err := packing.Unpack(d.packed)
+			if err != nil {
+				return nil, fmt.Errorf("unpack document %s of %s: %w", d.hash, r.name, err)
+			}
+			texts[d.hash] = string(text)
+		}
 	}
-	text, err := packing.Unpack(packed)
-	if err != nil {
-		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.name, err)
+
+	for _, hash := range hashes {
+		if _, stored := texts[hash]; !stored {
+			return nil, fmt.Errorf("read document %s from %s: %w", hash, r.name, ErrNoText)
+		}
 	}
-	return string(text), nil
+	return texts, nil
 }
 
 // Counts returns the progress of each phase.

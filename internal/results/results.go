@@ -88,6 +88,8 @@ type Reader interface {
 	Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	// Text returns the text of the document with a hash, or ErrNoText.
 	Text(ctx context.Context, hash string) (string, error)
+	// Texts returns the texts of documents by hash, or ErrNoText if one is not stored.
+	Texts(ctx context.Context, hashes []string) (map[string]string, error)
 	// Counts returns the progress of each phase, in order of phases.
 	Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error)
 	// States yields the recorded runs of a phase by index.
@@ -124,6 +126,8 @@ type Reader interface {
 	// Calls yields the calls made for one run, in the order in which they asked for admission,
 	// including those with a discarded outcome.
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
+	// AllCalls yields the calls of all runs of an evaluation, by phase and index, and then as Calls does.
+	AllCalls(ctx context.Context, id eval.ID) iter.Seq2[record.Call, error]
 	// NotSent lists what calls asked for and their models refuse.
 	NotSent(ctx context.Context, id eval.ID) ([]NotSent, error)
 	// CallTotals sums all calls, including those of discarded runs, by model and stage.

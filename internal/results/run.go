@@ -16,6 +16,9 @@ var (
 	selectCalls = "SELECT " + callColumns +
 		" FROM calls c WHERE c.evaluation = ? AND c.phase = ? AND c.index_ = ? ORDER BY c.asked_at, c.started_at, c.id"
 
+	selectAllCalls = "SELECT " + callColumns +
+		" FROM calls c WHERE c.evaluation = ? ORDER BY c.evaluation, c.phase, c.index_, c.asked_at, c.started_at, c.id"
+
 	selectCall = "SELECT " + callColumns + " FROM calls c WHERE c.evaluation = ? AND c.id = ?"
 
 	// The index on keys finds the few calls with one, the runs' key each of their runs.
@@ -84,6 +87,11 @@ func scanJob(row scanner, j *record.Job) error {
 // Calls yields the calls made for one run.
 func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error] {
 	return rows(ctx, &r.access, scanCall, selectCalls, string(run.Evaluation), run.Phase, run.Index)
+}
+
+// AllCalls yields the calls made for all runs.
+func (r *reader) AllCalls(ctx context.Context, id eval.ID) iter.Seq2[record.Call, error] {
+	return rows(ctx, &r.access, scanCall, selectAllCalls, string(id))
 }
 
 // Answered returns the earliest useful answer to a call with a key.

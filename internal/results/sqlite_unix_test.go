@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 // play runs a part of the test in a process of its own.
@@ -83,8 +85,8 @@ func writeLimited() error {
 		return unexpected("reading after the failure", err, "50 runs")
 	}
 	target := filepath.Join(filepath.Dir(path), "ranking.csv")
-	long := []RankingRow{{Candidate: strings.Repeat("x", 300_000)}}
-	_, err = Export(ctx, Place{Dir: filepath.Dir(path)}, db, e.ID, Rankings{Ranking: long})
+	long := table.Of("ranking", placeTable, table.Rows([]place{{candidate: strings.Repeat("x", 300_000)}}))
+	_, err = Export(ctx, Place{Dir: filepath.Dir(path)}, db, e.ID, Rankings{Tables: []table.Sheet{long}})
 	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), target) {
 		return unexpected("export", err, "ErrFull naming the file")
 	}
@@ -153,8 +155,8 @@ func readAsNobody() error {
 	if rows, err := collect(reader.PairwiseRows(ctx, e.ID)); len(rows) != 5 || err != nil {
 		return unexpected("reading", err, "5 rows")
 	}
-	if _, err := Export(ctx, Place{Dir: filepath.Dir(path)}, reader, e.ID, Rankings{}); err == nil || !strings.Contains(err.Error(), PairwiseFile) {
-		return unexpected("export", err, PairwiseFile+" cannot be written")
+	if _, err := Export(ctx, Place{Dir: filepath.Dir(path)}, reader, e.ID, Rankings{}); err == nil || !strings.Contains(err.Error(), "answers.csv") {
+		return unexpected("export", err, "answers.csv cannot be written")
 	}
 	return nil
 }

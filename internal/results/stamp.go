@@ -5,18 +5,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/table"
 )
-
-const timeLayout = "2006-01-02T15:04:05.000Z07:00"
-
-// formatTime returns a time in the form of every stored time: RFC 3339 with milliseconds, in UTC;
-// empty for the zero time.
-func formatTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(timeLayout)
-}
 
 // wholeMilliseconds converts seconds to a duration, rounded to the milliseconds that times in
 // columns have.
@@ -34,7 +25,7 @@ func (s stamp) value() any {
 	if s.IsZero() {
 		return nil
 	}
-	return formatTime(s.Time)
+	return table.FormatTime(s.Time)
 }
 
 // Scan implements sql.Scanner.

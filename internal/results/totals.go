@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 // The columns of totals other than the evaluation: keys, and the sums for them.
@@ -192,7 +193,7 @@ GROUP BY bound_by ORDER BY sum(calls) DESC, bound_by`, string(id)))
 func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error) {
 	since = since.UTC()
 	whole := since.Add(time.Minute - time.Nanosecond).Truncate(time.Minute)
-	from := since.Format(timeLayout)
+	from := since.Format(table.TimeLayout)
 	paces, err := collect(rows(ctx, &r.access, func(row scanner, p *Pace) error {
 		var lately stamp
 		err := row.Scan(&p.Phase, &p.Runs, &lately)
@@ -204,7 +205,7 @@ SELECT phase, sum(runs), max(ended) FROM (
   UNION ALL
   SELECT phase, 1, ended_at FROM runs`+r.using("runs_by_end")+` WHERE evaluation = ? AND ended_at >= ? AND ended_at < ?
 ) AS counted GROUP BY phase ORDER BY phase`,
-		string(id), whole.Format(timeLayout), string(id), from, whole.Format(timeLayout)))
+		string(id), whole.Format(table.TimeLayout), string(id), from, whole.Format(table.TimeLayout)))
 
 	for i := range paces {
 		p := &paces[i]

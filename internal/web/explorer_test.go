@@ -272,8 +272,9 @@ func testExplorerPages(t *testing.T, s *site) {
 	for path, want := range map[string][]string{
 		of:            {of + "/results", of + "/pairs", of + "/files"},
 		of + "/files": {"/api" + of + "/files/pairwise_results.csv\"", "/api" + of + "/files/report.html\"", "/api" + of + "/files/manifest.json\""},
-		"/api" + of + "/files/pairwise_results.csv":   {"id,doc_id_1,doc_id_2,model,", "\n0.0,"},
-		"/api" + of + "/files/pairwise_results.jsonl": {`{"id":"0.0",`},
+		"/api" + of + "/files/pairwise_results.csv":   {"id,doc_id_1,doc_id_2,model,", "\nr0-0,"},
+		"/api" + of + "/files/pairwise_results.jsonl": {`{"id":"r0-0",`},
+		"/api" + of + "/files/verdicts.csv":           {"id,item,candidate_1,", "\nr0-0,"},
 		"/api" + of + "/files/ranking.csv":            {"candidate,", "\n"},
 		"/api" + of + "/files/manifest.json":          {string(s.done)},
 		"/api" + of + "/files/report.md":              {"# "},

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/table"
 )
 
 // reportFiles maps file names to the forms of the report.
@@ -51,16 +52,7 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := slices.ContainsFunc(counts, func(p results.PhaseCounts) bool { return p.Kind == eval.KindPairwise && p.Succeeded > 0 })
-	var ranked results.Rankings
-	if verdicts || e.Settings.Votes != "" {
-		ranked = results.Rankings{Elo: []results.EloRow{}, Ranking: []results.RankingRow{}}
-	}
-	scores := slices.ContainsFunc(counts, func(p results.PhaseCounts) bool { return p.Kind == eval.KindSingle && p.Succeeded > 0 })
-	if len(e.Plan.Items) > 1 && (ranked.Ranking != nil || scores) {
-		ranked.Items = []results.ItemRow{}
-	}
-	names := results.ExportNames(ctx, reader, e, ranked)
+	names := results.ExportNames(ctx, reader, e, report.TablesOf(e, counts)...)
 	for name := range reportFiles {
 		names = append(names, name)
 	}
@@ -130,6 +122,6 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 
 // ofReport reports whether a file contains what only the report computes.
 func ofReport(name string) bool {
-	table := strings.TrimSuffix(name, path.Ext(name)) + ".csv" // each table is also JSON Lines
-	return name == results.ManifestFile || table == results.EloFile || table == results.RankingFile || table == results.ItemsFile
+	of := strings.TrimSuffix(name, path.Ext(name))
+	return name == results.ManifestFile || slices.ContainsFunc(report.Tables(), func(t table.Sheet) bool { return t.Name == of })
 }
