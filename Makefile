@@ -64,6 +64,7 @@ PACKAGES := ./cmd/evalfleet ./worker ./ratelimit ./internal/results ./enqueue ./
 .PHONY: test
 test: servers ## run every test that takes seconds, in at most 4 minutes with everything to compile
 	go test -short -vet=off -timeout 30m $(PACKAGES)
+	cd tools/providers && go test -vet=off ./...
 
 # Two at a time, because the tests mostly wait. The output of each comes as a whole. The longest,
 # race, starts first: it would wait for servers once more, and be last, without -o.
@@ -75,6 +76,7 @@ check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, 
 .PHONY: race
 race: servers ## run every test, the slow ones too, with the race detector and in random order
 	go test -race -shuffle=on -vet=off -timeout 30m $(PACKAGES)
+	cd tools/providers && go test -race -shuffle=on -vet=off ./...
 
 # Only what has a benchmark is linked.
 .PHONY: bench-once
@@ -115,7 +117,8 @@ manifests: ## render deploy/k8s from the Helm chart
 # RECORDINGS is a folder with checkouts of client libraries, or copies of their cassettes.
 .PHONY: replay
 replay: ## have the dialects read recorded answers of providers, and compare with what the recordings say: RECORDINGS=folder
-	go run ./tools/replay $(RECORDINGS)
+	go build -C tools/providers -o ../../bin/ ./replay
+	bin/replay $(RECORDINGS)
 
 # Without the race detector, with which the SDKs take minutes to build.
 HELM_DOCS_VERSION := v1.14.2
@@ -124,7 +127,8 @@ HELM_DOCS := $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 # SOURCE is a clone of github.com/pydantic/genai-prices. Nothing is committed.
 .PHONY: prices
 prices: ## write the generated parts of the tables of prices and models, and show what is left out, why, and the difference: SOURCE=clone of pydantic/genai-prices
-	go run ./tools/prices "$(SOURCE)" providers/catalog
+	go build -C tools/providers -o ../../bin/ ./prices
+	bin/prices "$(SOURCE)" providers/catalog
 	git --no-pager diff -- providers/catalog/prices_generated.yaml providers/catalog/models_generated.yaml
 
 .PHONY: chart-readme
@@ -146,6 +150,7 @@ vet: ## vet for Linux, macOS and Windows, and check the modules against go.sum
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
 	cd bench && go vet ./...
+	cd tools/providers && go vet ./...
 	go vet -tags look ./internal/report ./internal/web ./internal/testing/looktest ./cmd/evalfleet
 
 .PHONY: lint
@@ -154,6 +159,7 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
 	cd deploy/check && $< run ./...
 	cd bench && $< run ./...
 	cd bench/conformance && $< run ./...
+	cd tools/providers && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -60,7 +60,7 @@ var (
 var modelsFile []byte
 
 //go:embed models_generated.yaml
-var generatedModelsFile []byte // package prices, in tools/prices, writes it
+var generatedModelsFile []byte // package prices, in tools/providers/prices, writes it
 
 // models is the content of models.yaml.
 type models struct {

@@ -21,7 +21,7 @@ import (
 var pricesFile []byte
 
 //go:embed prices_generated.yaml
-var generatedFile []byte // package prices, in tools/prices, writes it
+var generatedFile []byte // package prices, in tools/providers/prices, writes it
 
 // priceTable is the content of prices.yaml, and of prices_generated.yaml.
 type priceTable struct {

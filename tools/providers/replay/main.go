@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/tools/replay/expect"
+	"github.com/evalfleet/evalfleet/tools/providers/replay/expect"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/tools/replay/expect"
+	"github.com/evalfleet/evalfleet/tools/providers/replay/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/tools/replay/expect"
+	"github.com/evalfleet/evalfleet/tools/providers/replay/expect"
 )
 
 // judge returns the differences between a dialect's result and the expected one.
