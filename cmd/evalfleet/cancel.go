@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/fleet"
 )
 
 func cancelCommand(p *process) *cli.Command {
@@ -19,27 +20,22 @@ func cancelCommand(p *process) *cli.Command {
 			"report on the recorded results. On a terminal it asks for confirmation.",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask for confirmation"}},
 		Action: func(c *cli.Context) error {
-			t, err := p.target(c)
-			if err != nil {
-				return err
-			}
-			defer t.Client.Close()
-
-			if !c.Bool(forceFlag) {
-				yes, asked, err := terminal.Confirm(
-					c.Context, p.stdin, t.Screen,
-					fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name),
-				)
-				if err != nil {
-					return withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
+			return p.steer(c, func(t *fleet.Target) (string, error) {
+				if c.Bool(forceFlag) {
+					return t.Cancel(c.Context)
 				}
-				if asked && !yes {
-					return usageError("nothing was cancelled")
-				}
-			}
 
-			said, err := t.Cancel(c.Context)
-			return printChange(t, said, err)
+				question := fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name)
+				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, question)
+				switch {
+				case err != nil:
+					return "", withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
+				case asked && !yes:
+					return "", usageError("nothing was cancelled")
+				}
+
+				return t.Cancel(c.Context)
+			})
 		},
 	}
 }

@@ -40,7 +40,7 @@ func collectCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer d.Client.Close()
+			defer d.Close()
 			if err := withResumeCommand(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || !c.Bool(openFlag) {
 				return err
 			}

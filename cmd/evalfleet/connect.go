@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 )
 
@@ -51,13 +51,13 @@ func roleOf(c *cli.Context) dial.Role {
 	return dial.Controller
 }
 
-// connect opens a client to a Redis and checks that it can be used in a role. lease is as in dial.Address.Open. stays
+// connect opens the Redis of a fleet and checks that it can be used in a role. lease is as in dial.Address.Open. stays
 // is true for commands that stay connected, with a lease or not: connect warns them about unsuitable settings of the
 // Redis.
 func connect(
 	ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool,
 	log zerolog.Logger,
-) (redis.UniversalClient, error) {
+) (*store.Store, error) {
 	address, err := dial.Parse(at)
 	if err != nil {
 		return nil, usageError("--%s %s: %w", redisFlag, dial.Redact(at.URL), err)
@@ -80,5 +80,5 @@ func connect(
 		}
 		log.WithLevel(level).Str("redis", address.String()).Msg(what)
 	}
-	return client, nil
+	return store.New(client, namespace), nil
 }

@@ -63,7 +63,7 @@ func (p *process) control(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.Client.Close()
+	defer d.Close()
 	pages, err := pageSettings(c, d.Log)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (p *process) control(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	config := controller.Config{Client: d.Client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.Log}
+	config := controller.Config{Store: d.Store, Latency: c.Duration(latencyFlag), Log: d.Log}
 	if c.Bool(drainFlag) {
 		secret, _ := p.keys(configured.Notify.SecretEnv)
 		ends, err := fleet.NewEndings(d, configured.Notify, secret)
@@ -118,7 +118,7 @@ func controllerHandler(d *fleet.Connection, keeper *controller.Controller) http.
 	mux := metrics.Handler(registry, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, healthcheckTime)
 		defer cancel()
-		if d.Client.Ping(ctx).Err() != nil {
+		if d.Store.Client().Ping(ctx).Err() != nil {
 			return metrics.ErrRedisAway
 		}
 		return nil

@@ -36,27 +36,18 @@ func deleteCommand(p *process) *cli.Command {
 					argument,
 				)
 			}
-			t, err := p.target(c)
-			if err != nil {
-				return err
-			}
-			defer t.Client.Close()
-			waiting, err := t.Uncollected(c.Context)
-			if err != nil {
-				return err
-			}
 
-			if waiting > 0 && !c.Bool(forceFlag) {
-				if err := mayLose(c.Context, t, p.stdin, waiting); err != nil {
-					return err
+			return p.steer(c, func(t *fleet.Target) (string, error) {
+				waiting, err := t.Uncollected(c.Context)
+				if err == nil && waiting > 0 && !c.Bool(forceFlag) {
+					err = mayLose(c.Context, t, p.stdin, waiting)
 				}
-			}
+				if err != nil {
+					return "", err
+				}
 
-			if err := t.Delete(c.Context); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(t.Screen, "%s is deleted\n", t.ID)
-			return err
+				return fmt.Sprintf("%s is deleted", t.ID), t.Delete(c.Context)
+			})
 		},
 	}
 }

@@ -73,8 +73,9 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	if at.URL == "" {
 		say("redis", "embedded; set --redis to use a fleet's", nil)
 	} else {
-		client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
+		evaluations, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
 		if err == nil {
+			client := evaluations.Client()
 			defer client.Close()
 			err = ratelimit.NewAdmin(client, ratelimit.Config{Namespace: c.String(namespaceFlag), Lease: s.Lease}).CheckLease(c.Context)
 		}

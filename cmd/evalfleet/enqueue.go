@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -71,7 +72,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if err != nil {
 		return nil, err
 	}
-	defer d.Client.Close()
+	defer d.Close()
 	d.Dir = outDir(c, submission)
 	d.ResultsURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
 	if err := p.own.NoteStore(d.ResultsURL); err != nil {
@@ -146,10 +147,6 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 // openConnection connects to the fleet's Redis, for commands that collect results or only read; lease and stays are as in
 // connect.
 func (p *process) openConnection(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
-	out, log, err := p.output(c)
-	if err != nil {
-		return nil, err
-	}
 	if c.String(redisFlag) == "" {
 		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
 	}
@@ -157,18 +154,22 @@ func (p *process) openConnection(c *cli.Context, lease time.Duration, stays bool
 	if err != nil {
 		return nil, err
 	}
+	return p.connection(c, at, lease, stays)
+}
 
+// connection connects to the Redis at an address, for the results stores that the command line allows.
+func (p *process) connection(c *cli.Context, at dial.Settings, lease time.Duration, stays bool) (*fleet.Connection, error) {
+	out, log, err := p.output(c)
+	if err != nil {
+		return nil, err
+	}
 	allowed, err := p.allowedStores(c)
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), lease, stays, log)
+	evaluations, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), lease, stays, log)
 	if err != nil {
 		return nil, err
 	}
-
-	return &fleet.Connection{
-		Client: client, Store: store.New(client, c.String(namespaceFlag)),
-		Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log,
-	}, nil
+	return &fleet.Connection{Store: evaluations, Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log}, nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/fleet"
 )
 
 func pauseCommand(p *process) *cli.Command {
@@ -13,13 +15,7 @@ func pauseCommand(p *process) *cli.Command {
 			"So does submitting it again, optionally with other limits. DIR is the output folder of an `evalfleet run` in " +
 			"progress.",
 		Action: func(c *cli.Context) error {
-			t, err := p.target(c)
-			if err != nil {
-				return err
-			}
-			defer t.Client.Close()
-			said, err := t.Pause(c.Context)
-			return printChange(t, said, err)
+			return p.steer(c, func(t *fleet.Target) (string, error) { return t.Pause(c.Context) })
 		},
 	}
 }

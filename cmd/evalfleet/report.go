@@ -230,7 +230,7 @@ func (p *process) built(c *cli.Context, argument string, options report.Options)
 func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, eval.ID, string, error) {
 	out := c.String(outDirFlag)
 	if outdir.Is(argument) {
-		reader, id, err := p.readFolder(c, argument)
+		reader, id, err := p.folder(c, argument).Read(c.Context)
 		if out == "" {
 			out = argument
 		}
@@ -243,6 +243,6 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 	if err != nil {
 		return nil, "", "", err
 	}
-	defer d.Client.Close()
+	defer d.Close()
 	return d.Reader(c.Context, eval.ID(argument))
 }

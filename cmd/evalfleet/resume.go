@@ -39,14 +39,7 @@ func resumeCommand(p *process) *cli.Command {
 			if !going {
 				return p.continueRun(c, nil)
 			}
-
-			t, err := p.target(c)
-			if err != nil {
-				return err
-			}
-			defer t.Client.Close()
-			said, err := t.Resume(c.Context)
-			return printChange(t, said, err)
+			return p.steer(c, func(t *fleet.Target) (string, error) { return t.Resume(c.Context) })
 		},
 	}
 }

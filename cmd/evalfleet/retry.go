@@ -34,13 +34,7 @@ func retryCommand(p *process) *cli.Command {
 			if !going {
 				return p.continueRun(c, classes)
 			}
-			t, err := p.target(c)
-			if err != nil {
-				return err
-			}
-			defer t.Client.Close()
-			said, err := t.Retry(c.Context, classes, c.String(sinkFlagName))
-			return printChange(t, said, err)
+			return p.steer(c, func(t *fleet.Target) (string, error) { return t.Retry(c.Context, classes, c.String(sinkFlagName)) })
 		},
 	}
 }

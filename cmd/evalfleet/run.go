@@ -152,9 +152,11 @@ func (j *job) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
 
 	if j.redis.URL != "" {
-		if j.Worker.Client, err = connect(ctx, j.redis, j.Worker.Namespace, dial.Controller, j.Submission.Lease, true, j.Worker.Log); err != nil {
+		evaluations, err := connect(ctx, j.redis, j.Worker.Namespace, dial.Controller, j.Submission.Lease, true, j.Worker.Log)
+		if err != nil {
 			return err
 		}
+		j.Worker.Client = evaluations.Client()
 		defer j.Worker.Client.Close()
 	}
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outdir"
-	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // storeIn returns the results store of an output folder: results.db in it, or the store that `run` was given with
@@ -50,11 +49,7 @@ func (p *process) namedStore(c *cli.Context, dir, saved string) (string, error) 
 		filepath.Join(dir, outdir.ResumeFile), outdir.PublicURL(saved), configFlag)
 }
 
-// readFolder opens the results of an output folder and finds its evaluation.
-func (p *process) readFolder(c *cli.Context, dir string) (results.Reader, eval.ID, error) {
-	url, only, err := p.storeIn(c, dir)
-	if err != nil {
-		return nil, "", err
-	}
-	return outdir.ReadStore(c.Context, url, only)
+// folder returns how to find the results store of an output folder.
+func (p *process) folder(c *cli.Context, dir string) outdir.StoreIn {
+	return func() (string, eval.ID, error) { return p.storeIn(c, dir) }
 }

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
@@ -20,10 +20,9 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 	if err != nil {
 		return nil, err
 	}
-	namespace := c.String(namespaceFlag)
-	s := &fleet.Source{OutDir: c.String(outDirFlag), Namespace: namespace, Log: log}
-	s.Connect = func(ctx context.Context, url string) (redis.UniversalClient, error) {
-		return connect(ctx, dial.Settings{URL: url}, namespace, dial.Viewer, 0, false, log)
+	s := &fleet.Source{Log: log}
+	s.Connect = func(ctx context.Context, url string) (*store.Store, error) {
+		return connect(ctx, dial.Settings{URL: url}, c.String(namespaceFlag), dial.Viewer, 0, false, log)
 	}
 	if s.Dir, err = place(c, argument); err != nil {
 		return nil, err
@@ -33,7 +32,7 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 		s.Redis, err = p.openConnection(c, 0, false)
 		return s, err
 	}
-	s.StoreIn = func() (string, eval.ID, error) { return p.storeIn(c, s.Dir) }
+	s.StoreIn = p.folder(c, s.Dir)
 	_, _, err = s.StoreIn()
 	return s, err
 }

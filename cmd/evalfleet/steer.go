@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
@@ -62,31 +61,22 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 		return nil, err
 	}
 
-	out, log, err := p.output(c)
+	d, err := p.connection(c, at, 0, false)
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := p.allowedStores(c)
-	if err != nil {
-		return nil, err
-	}
-
-	client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), 0, false, log)
-	if err != nil {
-		return nil, err
-	}
-
-	return &fleet.Target{
-		Connection: &fleet.Connection{
-			Client: client, Store: store.New(client, c.String(namespaceFlag)),
-			Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log,
-		},
-		ID: id, Name: argument,
-	}, nil
+	return &fleet.Target{Connection: d, ID: id, Name: argument}, nil
 }
 
-// printChange prints the result of pausing, resuming, cancelling or retrying an evaluation.
-func printChange(t *fleet.Target, said string, err error) error {
+// steer changes the evaluation that the command line names, and prints the message that change
+// returns.
+func (p *process) steer(c *cli.Context, change func(*fleet.Target) (string, error)) error {
+	t, err := p.target(c)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	said, err := change(t)
 	if err != nil {
 		return err
 	}

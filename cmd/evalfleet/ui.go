@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
@@ -89,12 +88,12 @@ func pageFlags(listen string) []cli.Flag {
 // pages holds what `ui` serves, and the connection from which it reads.
 type pages struct {
 	dashboard.Dashboard
-	client redis.UniversalClient // nil: none
+	fleet *fleet.Connection // nil: none
 }
 
 func (p *pages) close() {
-	if p.client != nil {
-		_ = p.client.Close()
+	if p.fleet != nil {
+		_ = p.fleet.Close()
 	}
 }
 
@@ -118,7 +117,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		return nil, err
 	}
 
-	of.client = d.Client
+	of.fleet = d
 	of.ShowFleet(d)
 	if argument != "" {
 		of.Start = "/evaluations/" + argument
@@ -136,21 +135,20 @@ func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
 	if err := outdir.Check(dir); err != nil {
 		return err
 	}
-	of.ShowFolder(dir, func() (string, eval.ID, error) { return p.storeIn(c, dir) })
+	of.ShowFolder(dir, p.folder(c, dir))
 	address, err := embedded.Address(dir)
 	if err == nil {
-		if client, err := connect(
-			c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, of.Log,
-		); err == nil {
-			of.client = client
-			of.ShowRun(&fleet.Connection{Client: client, Store: store.New(client, c.String(namespaceFlag)), Dir: dir, Log: of.Log})
+		run, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, of.Log)
+		if err == nil {
+			of.fleet = &fleet.Connection{Store: run, Dir: dir, Log: of.Log}
+			of.ShowRun(of.fleet)
 			return nil
 		}
 		of.Log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 	}
-	reader, _, err := p.readFolder(c, dir) // describes the missing part
+	reader, _, err := p.folder(c, dir).Read(c.Context) // describes the missing part
 	if err != nil {
 		return err
 	}

@@ -53,14 +53,14 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer d.Client.Close()
+	defer d.Close()
 	callable, err := endpoints.Open(fleet.Providers, p.env, p.keys, how.slots, endpoints.Servable)
 	if err != nil {
 		return err
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Client: d.Client, Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
+		Client: d.Store.Client(), Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
 		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.Log,
 		Observer: observe.Observer{
 			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.Screen, inFlight, grace) },
@@ -84,7 +84,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if len(callable.Keyless) > 0 {
 		fmt.Fprintf(d.Screen, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
 	}
-	admin := ratelimit.NewAdmin(d.Client, ratelimit.Config{Namespace: settings.Namespace, Lease: settings.Lease})
+	admin := ratelimit.NewAdmin(settings.Client, ratelimit.Config{Namespace: settings.Namespace, Lease: settings.Lease})
 	if err := admin.CheckLease(c.Context); err != nil {
 		if path := c.String(configFlag); path != "" {
 			err = fmt.Errorf("%s: %w", path, err)

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
@@ -47,11 +46,10 @@ const (
 // DefaultLatency is how long a call is assumed to take until one of its model has ended.
 const DefaultLatency = 10 * time.Second
 
-// Config configures a Controller. Client is required; it must have the hook gate.Prefixed if
-// Namespace is not the default.
+// Config configures a Controller. Store is required; its client must have the hook gate.Prefixed if
+// its namespace is not the default.
 type Config struct {
-	Client    redis.UniversalClient
-	Namespace string // default record.DefaultNamespace
+	Store *store.Store
 	// Latency is how long a call is assumed to take until one of its model has ended. Default:
 	// DefaultLatency.
 	Latency time.Duration
@@ -81,12 +79,11 @@ type Controller struct {
 
 // New returns a Controller, which does nothing until Run.
 func New(cfg Config) *Controller {
-	s := store.New(cfg.Client, cfg.Namespace)
 	c := &Controller{
-		store:   s,
-		limiter: ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
+		store:   cfg.Store,
+		limiter: ratelimit.NewAdmin(cfg.Store.Client(), ratelimit.Config{Namespace: cfg.Store.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
-		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
+		queues: asynq.NewInspectorFromRedisClient(cfg.Store.Client()), quarantine: quarantine.New(cfg.Log),
 		scrapeTime: scrapeTime, sweepEvery: sweepEvery,
 	}
 	c.scales = moment.Cache[struct{}, Scale]{

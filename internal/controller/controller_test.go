@@ -20,6 +20,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/queue/gate"
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
@@ -43,7 +44,7 @@ type bench struct {
 func setup(t *testing.T) *bench {
 	t.Helper()
 	client := redistest.New(t).Client()
-	b := &bench{New(Config{Client: client, Log: zerolog.New(zerolog.NewTestWriter(t))}), t, client}
+	b := &bench{New(Config{Store: store.New(client, ""), Log: zerolog.New(zerolog.NewTestWriter(t))}), t, client}
 	b.scrapeTime = time.Hour
 	return b
 }
@@ -219,7 +220,7 @@ func TestScale(t *testing.T) {
 		b := setup(t)
 		client := redis.NewClient(b.client.(*redis.Client).Options())
 		defer client.Close()
-		other := &bench{New(Config{Client: client, Namespace: "other", Log: zerolog.Nop()}), t, client}
+		other := &bench{New(Config{Store: store.New(client, "other"), Log: zerolog.Nop()}), t, client}
 		client.AddHook(gate.Prefixed(other.store.Keys().Asynq()))
 		b.submit("ours", "p", 5)       // 20 runs
 		other.submit("theirs", "p", 3) // 6 runs

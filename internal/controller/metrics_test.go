@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -139,7 +140,7 @@ func TestMetricsOfCluster(t *testing.T) {
 	options := &redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}}
 	client := redis.NewClusterClient(redistest.PatientCluster(options))
 	t.Cleanup(func() { _ = client.Close() })
-	b := &bench{New(Config{Client: client, Log: zerolog.Nop()}), t, client}
+	b := &bench{New(Config{Store: store.New(client, ""), Log: zerolog.Nop()}), t, client}
 	b.scrapeTime = time.Hour
 	if err := cluster.Masters[1].Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
@@ -57,7 +58,7 @@ func TestOneControllerSweeps(t *testing.T) {
 		}
 		made[i] = &counting{}
 		client.AddHook(made[i])
-		all[i] = New(Config{Client: client, Log: zerolog.Nop()}).newSweeps()
+		all[i] = New(Config{Store: store.New(client, ""), Log: zerolog.Nop()}).newSweeps()
 	}
 	(&bench{all[0].Controller, t, server.Client()}).submit("swept", "p", 3)
 	sweep := func(what string, leader int) {

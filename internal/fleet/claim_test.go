@@ -34,7 +34,7 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Connection{
-			Client: client, Store: store.New(client, ""), Waits: waits, Dir: filepath.Join(dir, "out"),
+			Store: store.New(client, ""), Waits: waits, Dir: filepath.Join(dir, "out"),
 			Screen: terminal.New(io.Discard), Log: zerolog.Nop(),
 		}
 		receipt, err := d.Submit(ctx, s, false)
@@ -90,7 +90,7 @@ func TestSubmissionBesideAController(t *testing.T) {
 	client := redistest.New(t).Client()
 	var said bytes.Buffer
 	d := &Connection{
-		Client: client, Store: store.New(client, ""), Dir: filepath.Join(dir, "out"),
+		Store: store.New(client, ""), Dir: filepath.Join(dir, "out"),
 		Screen: terminal.New(&said), Log: zerolog.Nop(),
 	}
 	if _, err := d.Submit(ctx, s, false); err != nil {

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue"
@@ -35,8 +34,7 @@ import (
 // Connection is a connection to a fleet's Redis, with the places for the results of its
 // evaluations.
 type Connection struct {
-	Client redis.UniversalClient
-	Store  *store.Store
+	Store *store.Store
 	// Retry selects the failed runs that a submission retries; nil: none.
 	Retry func(enqueue.Recorded) bool
 	// Waits means that this process collects what it submits.
@@ -54,6 +52,9 @@ type Connection struct {
 	Screen     plain.Screen // shows progress
 	Log        zerolog.Logger
 }
+
+// Close ends the connection.
+func (f *Connection) Close() error { return f.Store.Client().Close() }
 
 // Collector collects evaluations, each into the results store of its output folder.
 func (f *Connection) Collector() *collect.Fleet {
@@ -126,22 +127,28 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	if err != nil {
 		return nil, "", "", exitcode.With(exitcode.Usage, err)
 	}
-	dir := f.FolderOf(r)
-	url, err := f.Allowed.Of(r)
+	url, err := f.storeOf(r)
 	if err != nil {
-		return nil, "", "", exitcode.With(exitcode.Usage, err)
-	}
-	if url == "" {
-		url = filepath.Join(dir, outdir.ResultsFile)
-		if _, err := os.Stat(url); r.ResultsID != "" && errors.Is(err, fs.ErrNotExist) {
-			return nil, "", "", elsewhere(r)
-		}
+		return nil, "", "", err
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
 	}
-	return reader, id, dir, nil
+	return reader, id, f.FolderOf(r), nil
+}
+
+// storeOf returns the results store of an evaluation: the one that its record names, or else the one
+// in its output folder.
+func (f *Connection) storeOf(r record.Evaluation) (url string, err error) {
+	if url, err = f.Allowed.Of(r); err != nil || url != "" {
+		return url, exitcode.With(exitcode.Usage, err)
+	}
+	url = filepath.Join(f.FolderOf(r), outdir.ResultsFile)
+	if _, err := os.Stat(url); r.ResultsID != "" && errors.Is(err, fs.ErrNotExist) {
+		return "", elsewhere(r)
+	}
+	return url, nil
 }
 
 // ErrForeignStore means that an evaluation in Redis names a results store that the local user

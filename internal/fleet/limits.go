@@ -30,7 +30,7 @@ func (l *LimitsInForce) Read(ctx context.Context, now time.Time) (view.Limits, e
 			return limits, err
 		}
 	}
-	reader, id, err := l.source.ReadFolder(ctx)
+	reader, id, err := l.source.StoreIn.Read(ctx)
 	if err != nil {
 		return view.Limits{}, err
 	}

@@ -69,7 +69,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 
 	if s.Dir != "" {
 		var newest eval.ID
-		if from.Results, newest, err = s.ReadFolder(ctx); err != nil {
+		if from.Results, newest, err = s.StoreIn.Read(ctx); err != nil {
 			return nil, err
 		}
 		id = cmp.Or(id, newest)

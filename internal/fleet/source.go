@@ -5,11 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -25,35 +23,23 @@ import (
 // read. For an output folder, it is the Redis of the active run there, if any, and the folder's
 // results store. A Source must not be used by several goroutines at once.
 type Source struct {
-	Dir       string  // the folder; empty: none was named
-	Only      eval.ID // the evaluation; empty: all
-	OutDir    string  // the output folder that was also named; may be empty
-	Namespace string
+	Dir  string  // the folder; empty: none was named
+	Only eval.ID // the evaluation; empty: all
 	// Redis is the connection to the fleet; nil for a folder.
 	Redis *Connection
-	// StoreIn finds the folder's results store. only is the folder's evaluation, if the store has
-	// others, too.
-	StoreIn func() (url string, only eval.ID, err error)
+	// StoreIn finds the folder's results store.
+	StoreIn outdir.StoreIn
 	// Connect opens the embedded Redis of the run in the folder.
-	Connect func(ctx context.Context, url string) (redis.UniversalClient, error)
+	Connect func(ctx context.Context, url string) (*store.Store, error)
 	Log     zerolog.Logger
 
 	address string // of the embedded Redis that Redis is connected to
 }
 
-// ReadFolder opens the results of the folder and finds its evaluation.
-func (s *Source) ReadFolder(ctx context.Context) (results.Reader, eval.ID, error) {
-	url, only, err := s.StoreIn()
-	if err != nil {
-		return nil, "", err
-	}
-	return outdir.ReadStore(ctx, url, only)
-}
-
 // Close ends the connection.
 func (s *Source) Close() {
 	if s.Redis != nil {
-		_ = s.Redis.Client.Close()
+		_ = s.Redis.Close()
 	}
 }
 
@@ -67,7 +53,7 @@ func (s *Source) Fleet(ctx context.Context) *Connection {
 	if err == nil {
 		err = listens(ctx, address)
 	}
-	if err == nil && s.Redis != nil && address == s.address && s.Redis.Client.Ping(ctx).Err() == nil {
+	if err == nil && s.Redis != nil && address == s.address && s.Redis.Store.Client().Ping(ctx).Err() == nil {
 		return s.Redis
 	}
 	s.Close()
@@ -75,11 +61,11 @@ func (s *Source) Fleet(ctx context.Context) *Connection {
 	if err != nil {
 		return nil
 	}
-	client, err := s.Connect(ctx, address) // a file that a killed run left refuses
+	evaluations, err := s.Connect(ctx, address) // a file that a killed run left refuses
 	if err != nil {
 		return nil
 	}
-	s.Redis = &Connection{Client: client, Store: store.New(client, s.Namespace), Dir: s.Dir, Log: s.Log}
+	s.Redis = &Connection{Store: evaluations, Dir: s.Dir, Log: s.Log}
 	s.address = address
 	return s.Redis
 }
@@ -100,34 +86,28 @@ func listens(ctx context.Context, address string) error {
 
 // reader opens the results store of an evaluation for reading; nil if this machine cannot read it.
 func (s *Source) reader(ctx context.Context, r record.Evaluation) results.Reader {
-	id, name := r.ID, r.Name
-	var at string
-	switch {
-	case s.Dir != "":
-		var err error
-		if at, _, err = s.StoreIn(); err != nil {
-			return nil
-		}
-	case r.ResultsURL != "":
-		var err error
-		if at, err = s.Redis.Allowed.Of(r); err != nil {
-			s.Log.Warn().Err(err).Msg("skipping the results")
-			return nil
-		}
-	case s.OutDir != "":
-		at = filepath.Join(s.OutDir, outdir.ResultsFile)
-	default:
-		at = filepath.Join(outdir.Default(name, id), outdir.ResultsFile)
+	var url string
+	var err error
+	if s.Dir != "" {
+		url, _, err = s.StoreIn()
+	} else {
+		url, err = s.Redis.storeOf(r)
 	}
-
-	reader, err := results.OpenReadOnly(ctx, at)
+	if errors.Is(err, ErrForeignStore) {
+		s.Log.Warn().Err(err).Msg("skipping the results")
+		return nil
+	}
+	var reader results.Reader
+	if err == nil {
+		reader, err = results.OpenReadOnly(ctx, url)
+	}
 	if err != nil {
 		s.Log.Debug().Err(err).Msg("cannot read the results from here")
 		return nil
 	}
 
 	listed, err := reader.Evaluations(ctx)
-	if err != nil || !slices.ContainsFunc(listed, func(l results.Listed) bool { return l.ID == id }) {
+	if err != nil || !slices.ContainsFunc(listed, func(l results.Listed) bool { return l.ID == r.ID }) {
 		_ = reader.Close()
 		return nil
 	}

@@ -35,7 +35,7 @@ func (t *Target) Resume(ctx context.Context) (string, error) {
 	said := "is resumed"
 	if r, readErr := t.Store.Evaluation(ctx, t.ID); err == nil && readErr == nil {
 		// The queue may be shared: only who paused it knows for whom.
-		if paused, _ := gate.Paused(ctx, t.Client, r.QueueNames()); len(paused) > 0 {
+		if paused, _ := gate.Paused(ctx, t.Store.Client(), r.QueueNames()); len(paused) > 0 {
 			said += fmt.Sprintf("; asynqmon still pauses %s: resume it there", strings.Join(paused, ", "))
 		}
 	}

@@ -28,6 +28,19 @@ func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, e
 	return reader, cmp.Or(only, listed[len(listed)-1].ID), nil
 }
 
+// StoreIn finds the results store of an output folder. only is the folder's evaluation, if the store
+// has others, too.
+type StoreIn func() (url string, only eval.ID, err error)
+
+// Read opens the results store that find returns, and finds its evaluation as ReadStore does.
+func (find StoreIn) Read(ctx context.Context) (results.Reader, eval.ID, error) {
+	url, only, err := find()
+	if err != nil {
+		return nil, "", err
+	}
+	return ReadStore(ctx, url, only)
+}
+
 // PublicURL returns the URL of a results store in a form that may be shown, without a password.
 func PublicURL(url string) string {
 	public, err := results.Public(url)

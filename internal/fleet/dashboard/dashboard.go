@@ -47,16 +47,11 @@ func (d *Dashboard) ShowFleet(f *fleet.Connection) {
 	}
 }
 
-// ShowFolder makes the pages show an output folder. storeIn finds its results store. only is the
-// folder's evaluation, if the store has others, too.
-func (d *Dashboard) ShowFolder(dir string, storeIn func() (url string, only eval.ID, err error)) {
+// ShowFolder makes the pages show an output folder.
+func (d *Dashboard) ShowFolder(dir string, storeIn outdir.StoreIn) {
 	d.Folder = &web.Folder{
 		Open: func(ctx context.Context) (results.Reader, error) {
-			url, only, err := storeIn()
-			if err != nil {
-				return nil, err
-			}
-			reader, _, err := outdir.ReadStore(ctx, url, only)
+			reader, _, err := storeIn.Read(ctx)
 			return reader, err
 		},
 		Status: func(of results.Listed) record.Status { return fleet.StatusInFolder(dir, of) },
