@@ -20,11 +20,30 @@ type client struct {
 }
 
 func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	if isPull(keys) {
+	learnt := func() (*redis.Script, bool) { return c.gate.endings.script(sha) }
+	return c.intercept(ctx, learnt, keys, args, func(keys []string, args []any) *redis.Cmd {
+		return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	})
+}
+
+func (c client) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+	learn := func() (*redis.Script, bool) { return c.gate.endings.learn(source, keys), true }
+	return c.intercept(ctx, learn, keys, args, func(keys []string, args []any) *redis.Cmd {
+		return c.UniversalClient.Eval(ctx, source, keys, args...)
+	})
+}
+
+// intercept answers one of asynq's scripts, or sends it. guarded returns the script to send in place
+// of one that ends a task; ok is false if it is not known yet.
+func (c client) intercept(
+	ctx context.Context, guarded func() (_ *redis.Script, ok bool), keys []string, args []any, send func([]string, []any) *redis.Cmd,
+) *redis.Cmd {
+	task, ends := endedTask(keys)
+	switch {
+	case isPull(keys):
 		return c.pull(ctx)
-	}
-	if task, ok := endedTask(keys); ok {
-		script, known := c.gate.endings.script(sha)
+	case ends:
+		script, known := guarded()
 		if !known {
 			// asynq responds to this with Eval, which reveals the script's text.
 			cmd := redis.NewCmd(ctx)
@@ -32,28 +51,10 @@ func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...
 			return cmd
 		}
 		return c.end(ctx, script, task, keys, args)
+	case listsLapsed(keys):
+		return c.lapsed(ctx, args, send)
 	}
-	if listsLapsed(keys) {
-		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
-			return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
-		})
-	}
-	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
-}
-
-func (c client) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	if isPull(keys) {
-		return c.pull(ctx)
-	}
-	if task, ok := endedTask(keys); ok {
-		return c.end(ctx, c.gate.endings.learn(source, keys), task, keys, args)
-	}
-	if listsLapsed(keys) {
-		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
-			return c.UniversalClient.Eval(ctx, source, keys, args...)
-		})
-	}
-	return c.UniversalClient.Eval(ctx, source, keys, args...)
+	return send(keys, args)
 }
 
 func (c client) pull(ctx context.Context) *redis.Cmd {
