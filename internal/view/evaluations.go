@@ -137,7 +137,7 @@ func (l *Looks) read(
 		if err != nil {
 			return e, r, err
 		}
-		paused, all, err := gate.HoldPaused(ctx, f.client(), r.QueueNames())
+		paused, all, err := gate.HoldPaused(ctx, f.Store.Client(), r.QueueNames())
 		if err != nil {
 			return e, r, err
 		}

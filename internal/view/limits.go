@@ -81,7 +81,7 @@ func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) boo
 	if err != nil {
 		return Limits{}, err
 	}
-	paused, _, err := gate.HoldPaused(ctx, f.client(), queues)
+	paused, _, err := gate.HoldPaused(ctx, f.Store.Client(), queues)
 	if err != nil {
 		return Limits{}, err
 	}
@@ -122,7 +122,7 @@ func (f Fleet) inForce(ctx context.Context) (in inForce, err error) {
 		in.cooldowns, err = f.Limits.Cooldowns(ctx)
 	}
 	if err == nil {
-		in.holds = gate.Refusals(ctx, f.client())
+		in.holds = gate.Refusals(ctx, f.Store.Client())
 	}
 	return in, err
 }
@@ -184,7 +184,7 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 
 	of.Shared = &SharedRate{key, rate.Rate, rate.Burst, rate.Period}
 	// Read it as programs that share it do. Asking for 0 changes nothing.
-	state, err := redis_rate.NewLimiter(f.client()).AllowN(ctx, key, rate, 0)
+	state, err := redis_rate.NewLimiter(f.Store.Client()).AllowN(ctx, key, rate, 0)
 	if err != nil {
 		return of, err
 	}

@@ -17,7 +17,7 @@ import (
 // Queues counts the tasks of every queue that asynq knows, by name. In the default namespace, these include queues of
 // other programs that use asynq in the same Redis.
 func (f Fleet) Queues(ctx context.Context) ([]Queue, error) {
-	names, err := gate.Queues(ctx, f.client())
+	names, err := gate.Queues(ctx, f.Store.Client())
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (f Fleet) queuesOf(ctx context.Context, r record.Evaluation) ([]Queue, erro
 }
 
 func (f Fleet) count(ctx context.Context, names []string) ([]Queue, error) {
-	counts, err := gate.Count(ctx, f.client(), names)
+	counts, err := gate.Count(ctx, f.Store.Client(), names)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (f Fleet) Tasks(ctx context.Context, queue, state string, page int) (*Tasks
 
 // list reads up to TasksShown of the tasks that a queue has in a state, from a position.
 func (f Fleet) list(queue, state string, all, from int) ([]*asynq.TaskInfo, error) {
-	inspector := asynq.NewInspectorFromRedisClient(f.client())
+	inspector := asynq.NewInspectorFromRedisClient(f.Store.Client())
 	read := map[string]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
 		"pending": inspector.ListPendingTasks, "active": inspector.ListActiveTasks, "retry": inspector.ListRetryTasks,
 		"scheduled": inspector.ListScheduledTasks, "completed": inspector.ListCompletedTasks, "archived": inspector.ListArchivedTasks,
@@ -179,7 +179,7 @@ func (f Fleet) addHolders(ctx context.Context, t *Tasks, active []string) error 
 	if len(active) == 0 {
 		return nil
 	}
-	holders, err := gate.Holders(ctx, f.client(), t.Name, active...)
+	holders, err := gate.Holders(ctx, f.Store.Client(), t.Name, active...)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
@@ -148,8 +146,6 @@ type Fleet struct {
 	Store  *store.Store
 	Limits *ratelimit.Admin
 }
-
-func (f Fleet) client() redis.UniversalClient { return f.Store.Client() }
 
 // WorkersAlive returns the number of workers with a valid heartbeat.
 func (f Fleet) WorkersAlive(ctx context.Context) (int, error) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynqmon"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -128,7 +127,7 @@ func New(cfg Config) *Server {
 		s.fleet = newFleet(view.Fleet{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
 		monitor := func(readOnly bool) http.Handler {
 			return asynqmon.New(asynqmon.Options{
-				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
+				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store}, ReadOnly: readOnly,
 				PrometheusAddress: cfg.Prometheus,
 				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
 				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(string(raw)) }),
@@ -156,10 +155,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) End() { s.streams.end() }
 
 // shared gives asynqmon our Redis client, so that it opens none of its own that would have to be closed.
-type shared struct{ client redis.UniversalClient }
+type shared struct{ store *store.Store }
 
 // MakeRedisClient implements asynq.RedisConnOpt.
-func (s shared) MakeRedisClient() any { return s.client }
+func (s shared) MakeRedisClient() any { return s.store.Client() }
 
 // payload formats a task's payload for asynqmon: one short line with the run's number first, because asynqmon's own
 // column of IDs shows only the beginning of an ID.

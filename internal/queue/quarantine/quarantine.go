@@ -35,14 +35,7 @@ func New(log zerolog.Logger) *Quarantine {
 // record cannot be read, or Redis replies that one of its keys has the wrong type or content. It is
 // false for an outage of Redis.
 func Concerns(err error) bool {
-	var answered redis.Error
-	switch {
-	case errors.Is(err, store.ErrUnreadable):
-		return true
-	case outage.Temporary(err):
-		return false
-	}
-	return errors.As(err, &answered) && !errors.Is(err, redis.Nil)
+	return errors.Is(err, store.ErrUnreadable) || outage.Final(err) && !outage.Is(err) && !errors.Is(err, redis.Nil)
 }
 
 // Takes reports whether err concerns one evaluation alone. It logs such an error once.

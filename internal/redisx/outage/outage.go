@@ -69,6 +69,23 @@ func Final(err error) bool {
 	return errors.As(err, &answered) && !Passes(err)
 }
 
+// Words describes a Temporary failure to a person.
+func Words(err error) string {
+	switch {
+	case redis.IsOOMError(err):
+		return "the memory of Redis is full"
+	case redis.HasErrorPrefix(err, "MISCONF"):
+		return "Redis accepts no writes, because it cannot save its data"
+	case redis.IsNoReplicasError(err):
+		return "Redis accepts no writes, because too few replicas are connected"
+	case isBusy(err):
+		return "Redis is busy with the script of another client"
+	case Denied(err):
+		return "Redis refuses this user"
+	}
+	return "Redis does not answer"
+}
+
 // Level returns the level at which to log a failed command, for parts that do not log outages. It
 // is debug if Redis is unavailable, because another part logs that once; else warning.
 func Level(err error) zerolog.Level {

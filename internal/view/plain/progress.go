@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
@@ -96,18 +94,8 @@ func (p *Progress) Waiting(why error) {
 		p.pace.Restart(time.Now(), p.counts.Ended)
 	case errors.Is(why, results.ErrBusy):
 		p.waits = "the results database is locked"
-	case redis.IsOOMError(why):
-		p.waits = "the memory of Redis is full"
-	case redis.HasErrorPrefix(why, "MISCONF"):
-		p.waits = "Redis accepts no writes, because it cannot save its data"
-	case redis.IsNoReplicasError(why):
-		p.waits = "Redis accepts no writes, because too few replicas are connected"
-	case redis.HasErrorPrefix(why, "BUSY "):
-		p.waits = "Redis is busy with the script of another client"
-	case outage.Denied(why):
-		p.waits = "Redis refuses this user"
 	default:
-		p.waits = "Redis does not answer"
+		p.waits = outage.Words(why)
 	}
 }
 
