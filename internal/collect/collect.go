@@ -131,7 +131,7 @@ func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, db results.St
 	if err != nil || !o.Early() {
 		return err
 	}
-	if err := e.End(ctx); err != nil || o.Known == nil { // without Known, it may resume at any time
+	if err := e.End(ctx, o); err != nil || o.Known == nil { // without Known, it may resume at any time
 		return err
 	}
 	return f.Store.Expire(ctx, r.ID)
@@ -203,7 +203,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 		if outcome, err = e.Outcome(ctx); err != nil {
 			return err
 		}
-		return e.End(ctx)
+		return e.End(ctx, outcome)
 	})
 	if err != nil {
 		return outcome, err

@@ -187,18 +187,14 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	return o, err
 }
 
-// End stores in the results store that the evaluation was cancelled or has ended, or why it has
-// stopped.
-func (e *Evaluation) End(ctx context.Context) error {
-	if e.cancelled {
+// End stores in the results store how the evaluation ended: that it was cancelled or has ended, or
+// why it has stopped.
+func (e *Evaluation) End(ctx context.Context, how Outcome) error {
+	switch {
+	case how.Cancelled:
 		return e.settings.Results.Cancel(ctx, e.id, time.Now())
-	}
-	o, err := e.Outcome(ctx)
-	if err != nil {
-		return err
-	}
-	if o.Early() {
-		return e.stop(ctx, o.Why())
+	case how.Early():
+		return e.stop(ctx, how.Why())
 	}
 	return e.settings.Results.Finish(ctx, e.id, time.Now())
 }

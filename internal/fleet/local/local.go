@@ -85,8 +85,8 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, rest.Close()), err) }()
-		var end func()
-		if j.Worker.Client, end, err = j.embedded(); err != nil {
+		end, err := j.embedded()
+		if err != nil {
 			return err
 		}
 		defer end()
@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, begun.Close()), err) }()
 		more.Begun = begun.Between
 		j.Worker.Observer = observe.Join(j.Worker.Observer, observe.Observer{Begun: begun.Note})
-		if err := j.remember(ctx, j.Worker.Client, db, begun); err != nil {
+		if err := j.remember(ctx, db, begun); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
 	}
 
-	ended := j.work(ctx, j.Worker, db, rest, j.Record, more)
+	ended := j.work(ctx, db, rest, more)
 	if ended != nil && !collect.IsEnding(ended) {
 		return ended
 	}

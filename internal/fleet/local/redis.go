@@ -7,10 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/evalfleet/evalfleet/enqueue/record"
-	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
@@ -34,11 +31,11 @@ func (j *job) openRest(ctx context.Context, out *outdir.Folder, db results.Store
 
 // hold keeps what the results store has no room for, and returns a message that says so. With a
 // named Redis, which keeps it by itself, rest is nil.
-func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.UniversalClient, keys record.Keys, id eval.ID) string {
+func (j *job) hold(ctx context.Context, rest *results.Rest, s *store.Store) string {
 	if rest == nil {
 		return ", more are in Redis"
 	}
-	kept, left, err := rest.Keep(ctx, client, keys, id)
+	kept, left, err := rest.Keep(ctx, s.Client(), s.Keys(), j.id)
 	if err != nil {
 		j.Worker.Log.Error().Err(err).Int("results", left).Msg("results are lost; their runs will be repeated")
 	}
@@ -58,7 +55,7 @@ func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.
 
 // remember tells an embedded Redis, which is always new, when the last call was made: what a rate
 // or a window had left then counts as used up.
-func (j *job) remember(ctx context.Context, client redis.UniversalClient, reader results.Reader, begun *outdir.Begun) error {
+func (j *job) remember(ctx context.Context, reader results.Reader, begun *outdir.Begun) error {
 	last, err := reader.LastCall(ctx)
 	if err != nil {
 		return outdir.StoreError(err)
@@ -69,21 +66,22 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, reader
 	// Times are stored in whole milliseconds. A time in the future was stored before the clock was
 	// set back.
 	memory := max(0, time.Since(last.Add(time.Millisecond)))
-	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, memory)
+	return ratelimit.NewAdmin(j.Worker.Client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, memory)
 }
 
 // embedded starts a Redis for this run alone, and returns a function that ends it.
-func (j *job) embedded() (redis.UniversalClient, func(), error) {
+func (j *job) embedded() (end func(), err error) {
 	server, err := embedded.Start(j.Place.Dir)
 	if err != nil {
-		return nil, nil, exitcode.With(exitcode.Unreachable, err)
+		return nil, exitcode.With(exitcode.Unreachable, err)
 	}
 	address, err := dial.Parse(dial.Settings{URL: server.URL()})
 	if err != nil {
-		return nil, nil, errors.Join(exitcode.With(exitcode.Unreachable, err), server.Close())
+		return nil, errors.Join(exitcode.With(exitcode.Unreachable, err), server.Close())
 	}
 	client, ended := address.Open(j.Worker.Namespace, 0), j.alone()
-	return client, func() {
+	j.Worker.Client = client
+	return func() {
 		_ = client.Close()
 		if err := server.Close(); err != nil {
 			j.Worker.Log.Warn().Err(err).Msg("embedded Redis")

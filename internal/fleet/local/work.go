@@ -18,27 +18,20 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/internal/view/plain"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
 // work submits the evaluation, works on it and drains it until every run is in the results store.
 // more holds the calls of earlier runs that the store may lack.
-func (j *job) work(
-	ctx context.Context, settings worker.Config, db results.Store, rest *results.Rest, r record.Evaluation,
-	more collect.Unrecorded,
-) error {
-	client := settings.Client
-	s := store.New(client, j.Worker.Namespace)
-	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: j.Worker.Log})
+func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, more collect.Unrecorded) error {
+	r, s := j.Record, store.New(j.Worker.Client, j.Worker.Namespace)
+	fleet := &collect.Fleet{Store: s, Log: j.Worker.Log}
+	limits, enqueuer := fleet.Limits(), fleet.Enqueuer()
+	enqueuer.Queued = func(t record.Task, at time.Time) { j.Worker.Observer.Event(observe.Queued(t, at)) }
 	resultsURL, err := results.Public(j.StoreURL)
 	if err != nil {
 		return outdir.StoreError(err)
-	}
-	enqueuer := &enqueue.Enqueuer{
-		Store: s, Limits: limits, Log: j.Worker.Log,
-		Queued: func(t record.Task, at time.Time) { settings.Observer.Event(observe.Queued(t, at)) },
 	}
 	var evaluation *collect.Evaluation
 	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
@@ -54,7 +47,7 @@ func (j *job) work(
 			return receipt, err
 		}
 		drain := func(ctx context.Context) error {
-			_, err := results.NewCollector(client, s.Keys(), r.ID, db, results.Options{Log: j.Worker.Log}).Drain(ctx)
+			_, err := results.NewCollector(s.Client(), s.Keys(), r.ID, db, results.Options{Log: j.Worker.Log}).Drain(ctx)
 			return err
 		}
 		if evaluation != nil {
@@ -98,7 +91,7 @@ func (j *job) work(
 	var parts errgroup.Group
 	parts.Go(func() error {
 		defer workEnded()
-		return worker.Run(working, settings)
+		return worker.Run(working, j.Worker)
 	})
 	parts.Go(func() error { watch.Show(collecting); return nil })
 	parts.Go(func() error {
@@ -119,7 +112,7 @@ func (j *job) work(
 	err = parts.Wait()
 	held := ""
 	if drainErr := evaluation.Drain(context.WithoutCancel(ctx)); drainErr != nil {
-		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
+		held = j.hold(context.WithoutCancel(ctx), rest, s)
 		err = cmp.Or(err, drainErr)
 	} else if ctx.Err() != nil {
 		if err := results.ExportManifest(context.WithoutCancel(ctx), j.Place, db, r.ID); err != nil {
@@ -141,7 +134,7 @@ func (j *job) work(
 	if err != nil {
 		return err
 	}
-	if err := evaluation.End(ctx); err != nil {
+	if err := evaluation.End(ctx, outcome); err != nil {
 		return outdir.StoreError(err)
 	}
 	if outcome.Known != nil {
