@@ -4,19 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/foreign/openaibatch"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// LoadBatch makes an evaluation from the requests of a file in OpenAI's Batch format.
+// loadBatch makes an evaluation from the requests of a file in OpenAI's Batch format.
 // Options.Provider and Model, if given, replace the models of the file. The evaluation is named
 // after the file without its extension. Its error is of type Problems.
-func LoadBatch(path string, o Options) (*Submission, error) {
-	base := filepath.Base(path)
-	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
+func loadBatch(path string, o Options) (*Submission, error) {
+	s, err := newDraft(path, filepath.Dir(path), stem(path), o)
 	if err != nil {
 		return nil, err
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-func loadBatch(t testing.TB, text string, o Options) (*Submission, string) {
+func batchOf(t testing.TB, text string, o Options) (*Submission, string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "requests.jsonl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := LoadBatch(path, o)
+	s, err := loadBatch(path, o)
 	if err != nil {
 		return nil, strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")
 	}
@@ -33,7 +33,7 @@ func request(id, rest string) string {
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	text := "\ufeff" + request("a", `,"max_tokens":5,"top_k":3`) + "\n" + request("b", `,"top_k":3,"max_tokens":5`) + request("c", ``)
-	s, problems := loadBatch(t, text, Options{})
+	s, problems := batchOf(t, text, Options{})
 	if problems != "" {
 		t.Fatal(problems)
 	}
@@ -58,7 +58,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
 
-	s, problems = loadBatch(t, text, Options{Provider: "anthropic", Model: "claude-sonnet-4-5"})
+	s, problems = batchOf(t, text, Options{Provider: "anthropic", Model: "claude-sonnet-4-5"})
 	if problems != "" {
 		t.Fatal(problems)
 	}
@@ -100,7 +100,7 @@ func TestBatchProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, got := loadBatch(t, tt.text, tt.o); !sameLines(got, tt.want) {
+			if _, got := batchOf(t, tt.text, tt.o); !sameLines(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
@@ -130,7 +130,7 @@ func FuzzBatch(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, problems := loadBatch(t, string(text), Options{})
+		s, problems := batchOf(t, string(text), Options{})
 		if (s == nil) == (problems == "") {
 			t.Errorf("got submission %v and problems %q, want one of them", s, problems)
 		}

@@ -163,7 +163,7 @@ func TestLimitsAreCombined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: f})
+			s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: f})
 			if err != nil {
 				t.Fatal(err)
 			}

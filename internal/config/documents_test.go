@@ -85,7 +85,7 @@ func TestDocumentsAboveTheFile(t *testing.T) {
 		"eval [1]/eval.yaml":  judged + "documents: [../data/q/*.md]\n",
 		"eval [1]/files.yaml": judged + "documents: {files: \"../data/<item>/<candidate>.md\"}\n"})
 	for name, want := range map[string]string{"eval.yaml": "m.md||m.md|text", "files.yaml": "q/m|q|m|text"} {
-		s, err := LoadEvaluation(filepath.Join(dir, "eval [1]", name), Options{AllowOutside: true})
+		s, err := loadEvaluation(filepath.Join(dir, "eval [1]", name), Options{AllowOutside: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestDocumentsThroughLinks(t *testing.T) {
 			t.Skip("no symbolic links:", err)
 		}
 	}
-	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+	s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

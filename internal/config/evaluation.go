@@ -78,15 +78,17 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 	}, nil
 }
 
-// LoadEvaluation reads an evaluation file with its documents, templates and pairs, and applies
+// stem returns the name of a file without its folder and extension.
+func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
+
+// loadEvaluation reads an evaluation file with its documents, templates and pairs, and applies
 // flags and environment. Paths are relative to the file. Its error is of type Problems and lists
 // all problems.
 //
 // A file that contains a list is a file of runs. A document is at most 8 MiB of UTF-8; a byte order
 // mark is dropped.
-func LoadEvaluation(path string, o Options) (*Submission, error) {
-	base := filepath.Base(path)
-	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
+func loadEvaluation(path string, o Options) (*Submission, error) {
+	s, err := newDraft(path, filepath.Dir(path), stem(path), o)
 	if err != nil {
 		return nil, err
 	}

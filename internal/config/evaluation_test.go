@@ -182,7 +182,7 @@ concurrency:
 func TestFolderSubmission(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"a.md": "Alpha.", "b.txt": "Beta.", ".hidden": "x", "sub/c.md": "Gamma."})
-	s, err := FolderSubmission(dir, []string{"simulator:careful"}, Options{})
+	s, err := loadFolder(dir, []string{"simulator:careful"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +205,13 @@ func TestFolderSubmission(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := FolderSubmission(folder(t, c.files), c.judges, Options{})
+			_, err := loadFolder(folder(t, c.files), c.judges, Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := FolderSubmission(filepath.Join(dir, "nowhere"), []string{"simulator:careful"}, Options{}); err == nil {
+	if _, err := loadFolder(filepath.Join(dir, "nowhere"), []string{"simulator:careful"}, Options{}); err == nil {
 		t.Error("a folder that does not exist: got no error")
 	}
 }

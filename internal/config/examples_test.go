@@ -15,7 +15,7 @@ func TestExamples(t *testing.T) {
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			s, err := LoadEvaluation(file, Options{})
+			s, err := loadEvaluation(file, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

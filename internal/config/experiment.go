@@ -23,15 +23,14 @@ type Experiment struct {
 	MaxAttempts *int
 }
 
-// LoadExperiment makes an evaluation of the prompts of an experiment file: JSON, one object per
+// loadExperiment makes an evaluation of the prompts of an experiment file: JSON, one object per
 // line, or CSV if the file's extension says so. The evaluation is named after the file without its
 // extension. Its error is of type Problems.
-func LoadExperiment(path string, o Options) (*Submission, error) {
+func loadExperiment(path string, o Options) (*Submission, error) {
 	if fields := answersIn(path); fields != nil {
 		return nil, Problems{notPrompts(path, fields)}
 	}
-	base := filepath.Base(path)
-	x, err := newExperiment(path, strings.TrimSuffix(base, filepath.Ext(base)), o)
+	x, err := newExperiment(path, stem(path), o)
 	if err != nil {
 		return nil, err
 	}

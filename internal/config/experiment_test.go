@@ -21,7 +21,7 @@ func without(dir, text string) string {
 func experimentOf(t testing.TB, name, text string, o Options) (s *Submission, problems string) {
 	t.Helper()
 	dir := folder(t, map[string]string{name: text})
-	s, err := LoadExperiment(filepath.Join(dir, name), o)
+	s, err := loadExperiment(filepath.Join(dir, name), o)
 	if err != nil {
 		return nil, without(dir, err.Error())
 	}
@@ -283,7 +283,7 @@ func TestGroupsWithProviders(t *testing.T) {
 	t.Parallel()
 	const endpoints = "providers: {near: {dialect: ollama, base_url: \"http://127.0.0.1:1\"}, far: {dialect: ollama, base_url: \"http://127.0.0.1:2\"}}\n"
 	o := Options{Fleet: fleet(t, endpoints+"concurrency: {groups: {group1: {provider: near}, group2: {provider: far, requests_per_minute: 3}}}\n"), Experiment: Experiment{Parallel: true}}
-	s, err := LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_2.jsonl"), o)
+	s, err := loadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_2.jsonl"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestGroupsWithProviders(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"gemini": "google", "openai": "openai", "group1": "near", "group2": "far"}, got); diff != "" {
 		t.Errorf("providers of groups (-want +got):\n%s", diff)
 	}
-	_, err = LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_1.jsonl"), o)
+	_, err = loadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_1.jsonl"), o)
 	if err == nil || !strings.Contains(err.Error(), "group group1 also has lines of api gemini, but") {
 		t.Errorf("a group of several apis with one provider: got %v, want it refused", err)
 	}

@@ -15,18 +15,18 @@ type FileKind string
 
 // The kinds of files.
 const (
-	EvaluationFile FileKind = "evaluation" // YAML with keys; see LoadEvaluation
-	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see LoadEvaluation
-	ExperimentFile FileKind = "experiment" // prompts, one per line; see LoadExperiment
-	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, one per line; see LoadBatch
+	EvaluationFile FileKind = "evaluation" // YAML with keys; see loadEvaluation
+	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see loadEvaluation
+	ExperimentFile FileKind = "experiment" // prompts, one per line; see loadExperiment
+	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, one per line; see loadBatch
 )
 
 // FileKinds lists all kinds.
 var FileKinds = []FileKind{EvaluationFile, ExperimentFile, BatchFile, RunsFile}
 
-// KindOfFile recognises a file by its content, or else by its extension. An unreadable file
+// kindOfFile recognises a file by its content, or else by its extension. An unreadable file
 // counts as an evaluation file: its reader reports the error.
-func KindOfFile(path string) FileKind {
+func kindOfFile(path string) FileKind {
 	head, err := headOf(path)
 	if err != nil {
 		return EvaluationFile

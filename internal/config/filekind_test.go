@@ -30,12 +30,12 @@ func TestKindOfFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, map[string]string{c.file: c.text})
-			if got := KindOfFile(filepath.Join(dir, c.file)); got != c.want {
+			if got := kindOfFile(filepath.Join(dir, c.file)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
-	if got := KindOfFile(t.TempDir() + "/none.jsonl"); got != EvaluationFile {
+	if got := kindOfFile(t.TempDir() + "/none.jsonl"); got != EvaluationFile {
 		t.Errorf("a file that is not there: got %s, want it left to who reads evaluations", got)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// FolderSubmission makes an evaluation that compares every document of a folder with every other,
-// in both orders. It is what LoadEvaluation makes of documents: ["dir/*"], pairwise: {} and the
+// loadFolder makes an evaluation that compares every document of a folder with every other,
+// in both orders. It is what loadEvaluation makes of documents: ["dir/*"], pairwise: {} and the
 // judges, each a provider:model. Subfolders and hidden files are left out. Its error is of type
 // Problems.
-func FolderSubmission(dir string, judges []string, o Options) (*Submission, error) {
+func loadFolder(dir string, judges []string, o Options) (*Submission, error) {
 	name := filepath.Base(realPath(dir))
 	s, err := newDraft("", dir, name, o)
 	if err != nil {

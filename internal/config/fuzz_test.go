@@ -64,7 +64,7 @@ func FuzzAnswers(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "eval.yaml"), []byte(judged+"documents: {jsonl: a.jsonl}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 		if (s == nil) != (err != nil) {
 			t.Errorf("got submission %v and error %v, want one of them", s, err)
 		}
@@ -93,7 +93,7 @@ func FuzzExperiment(f *testing.F) {
 			name = "x.csv"
 		}
 		dir := folder(t, map[string]string{name: string(text), "rates.json": string(rates)})
-		s, err := LoadExperiment(filepath.Join(dir, name), Options{Experiment: Experiment{Parallel: true, MaxQueriesFile: filepath.Join(dir, "rates.json")}})
+		s, err := loadExperiment(filepath.Join(dir, name), Options{Experiment: Experiment{Parallel: true, MaxQueriesFile: filepath.Join(dir, "rates.json")}})
 		if err != nil {
 			var problems Problems
 			if !errors.As(err, &problems) || len(problems) == 0 {

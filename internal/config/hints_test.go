@@ -63,7 +63,7 @@ func TestHints(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, with(two, "eval.yaml", c.file))
-			s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+			s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 			if err == nil {
 				err = Problems(s.Warnings)
 			}

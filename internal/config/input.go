@@ -26,7 +26,7 @@ func InputAt(path string) Input {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		in.Folder = true
 	} else {
-		in.Kind = KindOfFile(path)
+		in.Kind = kindOfFile(path)
 	}
 	return in
 }
@@ -74,19 +74,19 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	case in.Folder && o.Listed != Listed{}:
 		return refuse(o.Listed.flags()[0], in.Path+" is a folder; with listed runs, pass a file with settings, or no file")
 	case in.Folder:
-		return FolderSubmission(in.Path, judges, o)
+		return loadFolder(in.Path, judges, o)
 	case in.Kind == ExperimentFile:
-		return LoadExperiment(in.Path, o)
+		return loadExperiment(in.Path, o)
 	case in.Kind == BatchFile:
-		return LoadBatch(in.Path, o)
+		return loadBatch(in.Path, o)
 	case len(judges) > 0 && in.Path == "":
 		return refuse("--judge", "listed runs name their own models; the flag applies to folders and experiments")
 	case len(judges) > 0:
 		return refuse("--judge", in.Path+" is a file, which names its own judges; the flag applies to folders and experiments")
 	case in.Path == "":
-		return LoadRuns(o)
+		return loadRuns(o)
 	}
-	return LoadEvaluation(in.Path, o)
+	return loadEvaluation(in.Path, o)
 }
 
 // Files returns the files of an evaluation that is sent to another machine: their paths relative to

@@ -19,7 +19,7 @@ func TestOverridesThatAModelRefuses(t *testing.T) {
 			"a.md": "a", "b.md": "b",
 			"eval.yaml": "documents: [\"*.md\"]\njudges: [{model: openai:gpt-5-mini, overrides: " + overrides + "}]\npairwise: {pairs: all}\n",
 		})
-		s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

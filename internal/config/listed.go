@@ -33,18 +33,17 @@ func (l Listed) flags() []string {
 	return used
 }
 
-// LoadRuns makes an evaluation of the runs in Options.Listed, without an evaluation file. Paths are
+// loadRuns makes an evaluation of the runs in Options.Listed, without an evaluation file. Paths are
 // relative to the file of Listed.File, else to the working folder. Its error is of type Problems.
-func LoadRuns(o Options) (*Submission, error) {
+func loadRuns(o Options) (*Submission, error) {
 	if used := o.Listed.flags(); len(used) == 1 && used[0] == runsConfigFlag {
 		file := o.Listed.File
 		o.Listed = Listed{}
-		return LoadEvaluation(file, o)
+		return loadEvaluation(file, o)
 	}
 	name := "runs"
 	if pair := o.Listed.FileB; pair != "" {
-		base := filepath.Base(pair)
-		name = strings.TrimSuffix(base, filepath.Ext(base))
+		name = stem(pair)
 	}
 	s, err := newDraft("", ".", name, o)
 	if err != nil {

@@ -60,7 +60,7 @@ const minimal = "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: 
 func load(t testing.TB, files map[string]string, o Options) *Submission {
 	t.Helper()
 	dir := folder(t, files)
-	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), o)
+	s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), o)
 	if err != nil {
 		t.Fatalf("load:\n%v\nwant no problem", err)
 	}
@@ -72,7 +72,7 @@ func load(t testing.TB, files map[string]string, o Options) *Submission {
 func problemsOf(t testing.TB, files map[string]string, o Options) (Problems, string) {
 	t.Helper()
 	dir := folder(t, files)
-	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), o)
+	s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), o)
 	if err == nil {
 		t.Fatalf("load: no problem, got %+v", s.Evaluation)
 	}

@@ -46,7 +46,7 @@ func TestNamesHideNothing(t *testing.T) {
 		problems := func(name string) string {
 			t.Helper()
 			dir := folder(t, with(two, "eval.yaml", strings.ReplaceAll(files.eval, "NAME", name), "x.jsonl", strings.ReplaceAll(files.extra, "NAME", name)))
-			_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+			_, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 			return fmt.Sprint(err)
 		}
 		for _, hidden := range []string{`\u001b[31m`, `\u202e`, `\u200b`, `\ufeff`, `\u2028`, `\u0085`, `\u2066`, `\n`} {

@@ -49,11 +49,11 @@ func TestEvaluationFilesReadBelowTheirFolder(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.ReplaceAll(file, "OUT", written)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := LoadEvaluation(path, Options{})
+			_, err := loadEvaluation(path, Options{})
 			if err == nil || !strings.Contains(err.Error(), "is outside the folder "+dir) || !strings.Contains(err.Error(), "add --allow-outside") {
 				t.Errorf("%s: got %v, want a refusal that names the flag", name, err)
 			}
-			if _, err := LoadEvaluation(path, Options{AllowOutside: true}); err != nil && strings.Contains(err.Error(), "outside") {
+			if _, err := loadEvaluation(path, Options{AllowOutside: true}); err != nil && strings.Contains(err.Error(), "outside") {
 				t.Errorf("%s: --allow-outside says %v", name, err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestEvaluationFilesReadBelowTheirFolder(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "secret.md"), filepath.Join(dir, "c.md")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FolderSubmission(dir, []string{"simulator:careful"}, Options{}); err == nil || !strings.Contains(err.Error(), "--allow-outside") {
+	if _, err := loadFolder(dir, []string{"simulator:careful"}, Options{}); err == nil || !strings.Contains(err.Error(), "--allow-outside") {
 		t.Errorf("a folder with a link that leaves it: got %v, want a refusal", err)
 	}
 }

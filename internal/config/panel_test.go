@@ -32,7 +32,7 @@ func panelFolder(t *testing.T, panel string) string {
 func TestPanel(t *testing.T) {
 	t.Parallel()
 	const agents = `agents: [{name: prosecutor, model: simulator:careful, prompt: p.txt}, {model: "test:x", overrides: {temperature: 0}}]`
-	s, err := LoadEvaluation(panelFolder(t, "{"+agents+", dimensions: dims.yaml}"), Options{})
+	s, err := loadEvaluation(panelFolder(t, "{"+agents+", dimensions: dims.yaml}"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestPanel(t *testing.T) {
 			o := Options{JSON: tt.json, Env: func(variable string) (string, bool) {
 				return tt.env, variable == "BATCHING_ENABLED" && tt.env != ""
 			}}
-			s, err := LoadEvaluation(panelFolder(t, tt.panel), o)
+			s, err := loadEvaluation(panelFolder(t, tt.panel), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestProblemsOfPanels(t *testing.T) {
 			o := Options{Env: func(variable string) (string, bool) {
 				return tt.env, variable == "BATCHING_ENABLED" && tt.env != ""
 			}}
-			_, err := LoadEvaluation(panelFolder(t, tt.panel), o)
+			_, err := loadEvaluation(panelFolder(t, tt.panel), o)
 			for want := range strings.SplitSeq(tt.want, "|") {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want %s", err, want)

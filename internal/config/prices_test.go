@@ -49,7 +49,7 @@ budget: {usd: 0.37}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
+	s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ prices: {"simulator:*": {input: 1, output: 2}}
 budget: {usd: 1}
 grounding: ` + grounding + "\n",
 		})
-		s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
+	s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
 	if err != nil {
 		t.Fatal(err)
 	}

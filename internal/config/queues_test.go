@@ -66,7 +66,7 @@ func TestQueues(t *testing.T) {
 			if c.rates != "" {
 				o.Experiment.MaxQueriesFile = filepath.Join(dir, "rates.json")
 			}
-			s, err := LoadExperiment(filepath.Join("testdata", "prompto", c.file), o)
+			s, err := loadExperiment(filepath.Join("testdata", "prompto", c.file), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,11 +114,11 @@ func agrees(t *testing.T, s *Submission) {
 func TestQueuesAreNoPartOfTheIdentity(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "prompto", "documentation_example_groups_2.jsonl")
-	one, err := LoadExperiment(file, Options{})
+	one, err := loadExperiment(file, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, err := LoadExperiment(file, Options{Experiment: Experiment{Parallel: true}})
+	many, err := loadExperiment(file, Options{Experiment: Experiment{Parallel: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestMaxQueriesProblems(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, map[string]string{"rates.json": c.rates})
 			o := Options{Experiment: Experiment{Parallel: true, MaxQueriesFile: filepath.Join(dir, "rates.json")}}
-			_, err := LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example.jsonl"), o)
+			_, err := loadExperiment(filepath.Join("testdata", "prompto", "documentation_example.jsonl"), o)
 			if err == nil {
 				t.Fatal("no problem")
 			}

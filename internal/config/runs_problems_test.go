@@ -86,7 +86,7 @@ func TestProblemsOfRuns(t *testing.T) {
 			t.Parallel()
 			all := with(pairOfFiles, "eval.yaml", c.text, "empty.md", "", "sub/x", "")
 			dir := folder(t, all)
-			_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+			_, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 			expect(t, dir, err, c.want)
 		})
 	}
@@ -116,7 +116,7 @@ func expect(t *testing.T, dir string, err error, want string) {
 func TestOutOverInput(t *testing.T) {
 	t.Chdir(folder(t, with(pairOfFiles, "eval.yaml",
 		"provider: simulator\nmodel: careful\nruns: [{file_a: a.md, file_b: b.md, out: \"<file_b_stem>.md\"}, {file_a: a.md, file_b: b.md, out: eval.yaml}]\n")))
-	_, err := LoadEvaluation("eval.yaml", Options{})
+	_, err := loadEvaluation("eval.yaml", Options{})
 	expect(t, ".", err, "eval.yaml:3:42: runs[0].out: the answer would overwrite b.md; choose another path\n"+
 		"eval.yaml:3:97: runs[1].out: the answer would overwrite eval.yaml; choose another path")
 }
@@ -137,10 +137,10 @@ runs:
 			t.Fatal(err)
 		}
 	}
-	_, err := LoadEvaluation("eval.yaml", Options{})
+	_, err := loadEvaluation("eval.yaml", Options{})
 	expect(t, ".", err, "eval.yaml:4:37: runs[0].out: away/x.md leads outside the working folder through a symbolic link; choose another path; --out of a single pair may be anywhere\n"+
 		"eval.yaml:5:37: runs[1].out: away/deep/er/x.md leads outside the working folder through a symbolic link; ")
-	_, err = LoadRuns(Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "away/x.md"}, Provider: "simulator", Model: "careful"})
+	_, err = loadRuns(Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "away/x.md"}, Provider: "simulator", Model: "careful"})
 	if err != nil {
 		t.Errorf("--out into a linked folder: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestOutsAreNoDevices(t *testing.T) {
 		"console/null/com10/auxiliary.md": false, "communism": false,
 	} {
 		dir := folder(t, with(pairOfFiles, "eval.yaml", "provider: simulator\nmodel: careful\nruns: [{file_a: a.md, file_b: b.md, out: \""+name+"\"}]\n"))
-		_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		_, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
 		if refused := err != nil && strings.Contains(err.Error(), name+" contains the name of a device on Windows"); refused != device || !device && err != nil {
 			t.Errorf("out: %s: got %v, want it refused as a device: %v", name, err, device)
 		}

@@ -286,14 +286,14 @@ func listedFrom(t *testing.T, text string, files map[string]string, o Options) (
 		in(path)
 	}
 	if text == "" {
-		s, err := LoadRuns(o)
+		s, err := loadRuns(o)
 		return s, dir, err
 	}
 	path := filepath.Join(dir, "eval.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := LoadEvaluation(path, o)
+	s, err := loadEvaluation(path, o)
 	return s, dir, err
 }
 

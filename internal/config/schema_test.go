@@ -165,7 +165,7 @@ func (s schema) load(value any) map[string]string {
 	if s.kind == "fleet" {
 		_, found = LoadFleet(file)
 	} else {
-		_, found = LoadEvaluation(file, Options{})
+		_, found = loadEvaluation(file, Options{})
 	}
 	var problems Problems
 	errors.As(found, &problems)
@@ -326,7 +326,7 @@ func TestSchemaTakesShippedFiles(t *testing.T) {
 			kind := "fleet"
 			if _, err := LoadFleet(file); err != nil {
 				kind = "evaluation"
-				if _, err := LoadEvaluation(file, Options{}); strings.Contains(fmt.Sprint(err), "unknown key") {
+				if _, err := loadEvaluation(file, Options{}); strings.Contains(fmt.Sprint(err), "unknown key") {
 					continue // a file of another program
 				}
 			}

@@ -72,7 +72,7 @@ func submission(t *testing.T, dir string) *config.Submission {
 			t.Fatal(err)
 		}
 	}
-	s, err := config.FolderSubmission(dir, []string{"simulator:careful"}, config.Options{ForFleet: true})
+	s, err := config.InputAt(dir).Load([]string{"simulator:careful"}, config.Options{ForFleet: true})
 	if err != nil {
 		t.Fatal(err)
 	}
