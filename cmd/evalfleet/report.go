@@ -30,10 +30,13 @@ const (
 	seedFlag      = "seed"
 )
 
-// formatCSV is the additional format of `report`: the CSV files of an evaluation.
-const formatCSV = "csv"
+// The additional formats of `report`: the CSV files of an evaluation, and its records in the schema of Every Eval Ever.
+const (
+	formatCSV       = "csv"
+	formatEveryEval = "every-eval-ever"
+)
 
-var formats = []string{outdir.HTML, formatCSV, outdir.JSON, outdir.Markdown}
+var formats = []string{outdir.HTML, formatCSV, outdir.JSON, outdir.Markdown, formatEveryEval}
 
 // comparisonFolder is the folder for a comparison if none is given.
 var comparisonFolder = filepath.Join(outdir.Root, "comparison")
@@ -50,7 +53,7 @@ func reportCommand(p *process) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{
 				Name: formatFlag, Value: cli.NewStringSlice(outdir.HTML, formatCSV),
-				Usage: "`FORMATS` to write, comma-separated: html, csv, json, md",
+				Usage: "`FORMATS` to write, comma-separated: html, csv, json, md, every-eval-ever; json alone is also printed",
 			},
 			detailsOption(), openOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
@@ -101,6 +104,8 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		return err
 	case len(arguments) > 1 && len(required) > 0:
 		return usageError("--%s takes one evaluation, got %d", requireFlag, len(arguments))
+	case len(arguments) > 1 && slices.Contains(c.StringSlice(formatFlag), formatEveryEval):
+		return usageError("--%s %s takes one evaluation, got %d", formatFlag, formatEveryEval, len(arguments))
 	case c.IsSet(junitFlag) && len(required) == 0:
 		return usageError("--%s needs at least one --%s", junitFlag, requireFlag)
 	case len(arguments) > 1:
@@ -134,6 +139,20 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
+	if slices.Contains(c.StringSlice(formatFlag), formatEveryEval) {
+		records, err := outdir.WriteEveryEvals(dir, r.EveryEvals(ownVersion()))
+		if err != nil {
+			return err
+		}
+		paths = append(paths, records...)
+	}
+
+	if onlyJSON(c) {
+		if err := r.WriteJSON(p.stdout); err != nil {
+			return err
+		}
+		return p.require(p.stderr, r, required, c.String(junitFlag))
+	}
 	printing := p.printing(c)
 	if err := printing.print(p.stdout, r, dir, append(paths, written...)); err != nil {
 		return err
@@ -142,7 +161,12 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	for _, path := range answers {
 		fmt.Fprintln(p.stdout, path)
 	}
-	return p.require(r, required, c.String(junitFlag))
+	return p.require(p.stdout, r, required, c.String(junitFlag))
+}
+
+// onlyJSON reports whether JSON is the only format. Standard output then has it, and nothing else.
+func onlyJSON(c *cli.Context) bool {
+	return slices.Equal(c.StringSlice(formatFlag), []string{outdir.JSON})
 }
 
 func reportOptions(c *cli.Context) (report.Options, error) {
@@ -205,6 +229,9 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	written, err := outdir.WriteForms(dir, "comparison", compared, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
+	}
+	if onlyJSON(c) {
+		return compared.WriteJSON(p.stdout)
 	}
 	if err := compared.WriteText(terminal.Raw(p.stdout), p.printing(c).on(p.stdout)); err != nil {
 		return err

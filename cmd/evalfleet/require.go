@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -40,9 +41,9 @@ func requirements(values []string) (all []report.Requirement, err error) {
 	return all, nil
 }
 
-// require prints whether a report meets requirements, and writes that as JUnit XML to a file if one is named. It
+// require prints to out whether a report meets requirements, and writes that as JUnit XML to a file if one is named. It
 // returns an error unless all are met.
-func (p *process) require(r *report.Report, required []report.Requirement, junit string) error {
+func (p *process) require(out io.Writer, r *report.Report, required []report.Requirement, junit string) error {
 	var all []report.Checked
 	unmet := 0
 	for _, q := range required {
@@ -56,7 +57,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 			verdict = "NOT MET"
 			unmet++
 		}
-		fmt.Fprintf(p.stdout, "%-8s %s: %s\n", verdict, harmless.OneLine(checked.Requirement), harmless.OneLine(checked.Got))
+		fmt.Fprintf(out, "%-8s %s: %s\n", verdict, harmless.OneLine(checked.Requirement), harmless.OneLine(checked.Got))
 	}
 
 	if junit != "" {

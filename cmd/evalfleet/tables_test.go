@@ -121,6 +121,15 @@ func TestTablesAreRead(t *testing.T) {
 		}
 	})
 
+	every := launch(t, dir, "report", "out", "--format", "every-eval-ever")
+	if code := every.wait(); code != 0 {
+		t.Fatalf("report ended with %d: %s", code, every.stderr.String())
+	}
+	records, err := filepath.Glob(filepath.Join(dir, "out", "every_eval_ever", "data", "essays", "*", "*", "*.json"))
+	if err != nil || len(records) != 16 {
+		t.Errorf("%d records of Every Eval Ever, %v; want 16", len(records), err)
+	}
+
 	// The id in a table is that of `show`, as is the one used elsewhere.
 	var shown [2]string
 	for k, id := range []string{"r1-10", "1.10"} {
@@ -146,4 +155,3 @@ c = pd.read_csv("out/calls.csv", parse_dates=["ended_at"])
 d = c.dtypes
 print(f"{d.cached} cached, {c.cost_usd.astype(float).dtype} cost_usd, {d.input_tokens} input_tokens, {str(d.ended_at)[:8]} ended_at")
 `
-

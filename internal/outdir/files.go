@@ -29,6 +29,27 @@ func Export(ctx context.Context, place results.Place, reader results.Reader, r *
 	return done, unwritten
 }
 
+// WriteEveryEvals writes records in the schema of Every Eval Ever below a folder of their own in dir, and returns their
+// paths.
+func WriteEveryEvals(dir string, records []report.EveryEval) (paths []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, Failed(fmt.Errorf("output folder: %w", err))
+	}
+	defer root.Close()
+	for _, one := range records {
+		name := filepath.Join(everyEvals, filepath.FromSlash(one.Path))
+		if err := results.WriteFile(root, name, one.Write); err != nil {
+			return paths, exitcode.With(exitcode.Unreachable, err)
+		}
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return paths, nil
+}
+
+// everyEvals is the folder of records in the schema of Every Eval Ever.
+const everyEvals = "every_eval_ever"
+
 // exportError returns the error for files that could not be written. The results are safe in the
 // results store; an answer may only need another place.
 func exportError(err error, again string) error {
