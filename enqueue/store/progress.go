@@ -252,20 +252,6 @@ func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []
 	return entry, err
 }
 
-// RestoreJob gives a run back a job that Redis has forgotten, after the evaluation's record was
-// restored. It returns false if the run has ended, or a pull has saved its progress already.
-func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
-	call := job.Call
-	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
-	saved, _, err := s.saveProgress(ctx, task, Progress{
-		Attempts: max(0, call.Attempt-1), Started: call.Asked, Job: &job, Writer: "restored-" + job.ID,
-	}, nil, &job)
-	if errors.Is(err, ErrTaken) {
-		return false, nil
-	}
-	return saved, err
-}
-
 // saveProgress runs the progress script. saved is false if the run has ended; entry, which is set
 // also with ErrTaken, has the calls. submitted is a job that was just submitted, or nil.
 func (s *Store) saveProgress(
