@@ -100,6 +100,7 @@ func TestSlowUploadsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { client.Close() }) // before the server, which waits for its requests
 		_, err = fmt.Fprintf(client, "POST /api/evaluations?file=a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n{", upload.JSON)
 		_ = client.SetReadDeadline(time.Now().Add(time.Minute)) // instead of hanging
 		answer := make([]byte, 100)
