@@ -43,13 +43,7 @@ func (s *Store) WithChoices(ctx context.Context, id eval.ID) (record.Evaluation,
 func (s *Store) choice(ctx context.Context, id eval.ID, phase int) (*plan.Choice, error) {
 	packed, err := s.client.Get(ctx, s.keys.Choice(id, phase)).Bytes()
 	if errors.Is(err, redis.Nil) {
-		var n int64
-		if n, err = s.client.Exists(ctx, s.keys.Record(id)).Result(); err == nil && n > 0 {
-			return nil, unreadable(id, fmt.Errorf("what phase %d compares is missing", phase))
-		}
-		if err == nil { // deleted since the record was read
-			err = ErrNoEvaluation
-		}
+		return nil, s.missing(ctx, id, fmt.Sprintf("what phase %d compares", phase))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what phase %d of %s compares: %w", phase, id, err)

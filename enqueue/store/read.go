@@ -82,11 +82,24 @@ func parsePauses(text string) (pauses map[string]record.Pause, err error) {
 	return pauses, nil
 }
 
+// missing returns the error for a part of an evaluation that Redis does not have: ErrNoEvaluation if the record is gone
+// as well. Redis may have lost the evaluation, or it may have been deleted, since its record was read.
+func (s *Store) missing(ctx context.Context, id eval.ID, what string) error {
+	n, err := s.client.Exists(ctx, s.keys.Record(id)).Result()
+	if err != nil {
+		return fmt.Errorf("look for evaluation %s: %w", id, err)
+	}
+	if n == 0 {
+		return fmt.Errorf("%s: %w", shown(id), ErrNoEvaluation)
+	}
+	return unreadable(id, errors.New(what+" is gone from Redis"))
+}
+
 // Questions reads an evaluation's questions. Its ID is derived from this content.
 func (s *Store) Questions(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
 	raw, err := s.client.Get(ctx, s.keys.Plan(id)).Bytes()
 	if errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("%s: %w", id, ErrNoEvaluation)
+		return nil, s.missing(ctx, id, "its plan")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read plan of %s: %w", id, err)
@@ -107,7 +120,8 @@ func (s *Store) Questions(ctx context.Context, id eval.ID) (*eval.Evaluation, er
 	return e, nil
 }
 
-// Documents reads texts by their hashes. A missing one is an error.
+// Documents reads texts by their hashes. The error is ErrNoEvaluation if the evaluation is gone, and ErrUnreadable if it
+// lacks one of them.
 func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (map[string]string, error) {
 	values, err := s.client.HMGet(ctx, s.keys.Documents(id), hashes...).Result()
 	if err != nil {
@@ -117,7 +131,7 @@ func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (ma
 	for i, value := range values {
 		packed, ok := value.(string)
 		if !ok {
-			return nil, fmt.Errorf("read documents of %s: text %s is gone from Redis", id, hashes[i])
+			return nil, s.missing(ctx, id, "text "+hashes[i])
 		}
 		text, err := packing.Unpack([]byte(packed))
 		if err != nil {
