@@ -126,6 +126,51 @@ func clockIsSetBy(t testing.TB, connect func() *redis.Client, set func(time.Dura
 	idle(t, client)
 }
 
+// TestNewcomerAfterTheClockWasSet: a worker starts after Redis's clock was set forward and before the others notice. Its
+// calls wait for theirs, whose leases seem to have ended. A worker that has died meanwhile delays no newcomer.
+func TestNewcomerAfterTheClockWasSet(t *testing.T) {
+	t.Parallel()
+	settable(t, func(t testing.TB, connect func() *redis.Client, set func(time.Duration)) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{}, 2))
+		if err := tools(client).Begin(t.Context(), longAgo); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.ZAdd(t.Context(), "{ef}:alive", redis.Z{Score: 1, Member: "dead"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		old := start(t, connect(), "old", short)
+		began := time.Now()
+		seen := &provider{most: 2}
+		var held sync.WaitGroup
+		done := make(chan struct{})
+		for range 2 {
+			lease := mustAcquire(t, old, newID(), openai)
+			seen.enter()
+			held.Go(func() { <-done; seen.leave(); mustRelease(t, lease) })
+		}
+		if waited := time.Since(began); waited >= shortLease {
+			t.Errorf("calls waited %s for a worker that has died", waited)
+		}
+
+		set(10 * time.Minute)
+		newcomer := start(t, connect(), "newcomer", short)
+		for range 2 {
+			held.Go(func() {
+				lease := mustAcquire(t, newcomer, newID(), openai)
+				seen.enter()
+				seen.leave()
+				mustRelease(t, lease)
+			})
+		}
+		time.Sleep(3 * shortLease / 2)
+		close(done)
+		held.Wait()
+		seen.verify(t)
+		idle(t, client)
+	})
+}
+
 // A worker's own clock that stood still, as of a machine that slept, is not taken for
 // Redis's: what others hold stays as it is.
 func TestWorkerThatSlept(t *testing.T) {

@@ -51,6 +51,15 @@ func (l *Limiter) renew(ctx context.Context) error {
 	if err := l.lookAtClock(ctx); err != nil {
 		return err
 	}
+	l.mu.Lock()
+	newcomer := l.until.isZero()
+	l.mu.Unlock()
+	if newcomer {
+		if err := l.awaitLapsed(ctx); err != nil {
+			return err
+		}
+	}
+
 	began := l.now()
 	var leases []*Lease
 	l.mu.Lock()
@@ -87,10 +96,9 @@ func (l *Limiter) renew(ctx context.Context) error {
 
 	l.mu.Lock()
 	l.epoch = epoch
-	first := l.until.isZero()
 	l.until = began.add(l.cfg.Lease - l.cfg.margin())
 	l.mu.Unlock()
-	if first {
+	if newcomer {
 		close(l.beating)
 	}
 	return nil
