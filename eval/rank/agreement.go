@@ -29,55 +29,98 @@ const (
 // and Cicchetti 1990, "High agreement but low kappa").
 type Agreement struct {
 	raters       int
-	pairs        map[[2]int]map[[2]float64]int // by raters i < j: how often i gave one value and j the other
-	coincidences map[[2]float64]float64        // Krippendorff's o_ck
-	shared       int                           // units with values of at least two raters
-	complete     int                           // units with values of all raters
-	given        map[float64]int               // in these: how often each value was given
-	same         float64                       // in these: sum of the shares of pairs of raters that agree
+	pairs        map[[2]int]map[[2]float64]float64 // by raters i < j: how often i gave one value and j the other
+	coincidences map[[2]float64]float64            // Krippendorff's o_ck
+	shared       int                               // units with values of at least two raters
+	complete     int                               // units with values of all raters
+	given        map[float64]float64               // in these: how often each value was given
+	same         float64                           // in these: sum of the shares of pairs of raters that agree
 }
+
+// Shares are the shares of a rater's verdicts on two texts, by Outcome. They add up to 1, or are all 0 if there is no
+// verdict.
+type Shares [3]float64
+
+// Only returns the shares of a rater who gave no other outcome.
+func (o Outcome) Only() (s Shares) {
+	s[o] = 1
+	return s
+}
+
+// Known reports whether there is a verdict.
+func (s Shares) Known() bool { return s != Shares{} }
+
+// Mean returns the share of the second text, a tie being half.
+func (s Shares) Mean() float64 { return s[SecondWins] + s[Tied]/2 }
+
+// answer is a value and how much of a rater's answer to a unit it is.
+type answer struct{ value, share float64 }
 
 // NewAgreement returns an empty comparison of raters 0 to raters−1.
 func NewAgreement(raters int) *Agreement {
 	return &Agreement{
-		raters: raters, pairs: map[[2]int]map[[2]float64]int{},
-		coincidences: map[[2]float64]float64{}, given: map[float64]int{},
+		raters: raters, pairs: map[[2]int]map[[2]float64]float64{},
+		coincidences: map[[2]float64]float64{}, given: map[float64]float64{},
 	}
 }
 
 // Add adds a unit, with one value for each rater and NaN for no value. It panics if the number of values is not the
 // number of raters.
 func (a *Agreement) Add(values []float64) {
-	if len(values) != a.raters {
-		panic(fmt.Sprintf("rank: %d values of %d raters", len(values), a.raters))
-	}
-	var said []float64
+	answers := make([][]answer, len(values))
 	for i, v := range values {
-		if math.IsNaN(v) {
-			continue
+		if !math.IsNaN(v) {
+			answers[i] = []answer{{v, 1}}
 		}
-		said = append(said, v)
-		for j := i + 1; j < len(values); j++ {
-			if math.IsNaN(values[j]) {
-				continue
+	}
+	a.add(answers)
+}
+
+// AddShares adds a pair of texts, with the shares of each rater's verdicts on it. It compares every verdict of one
+// rater with every verdict of another, in whichever order they saw the texts. A rater that contradicts itself thus
+// agrees with nobody on more than the larger of its shares, and raters that follow the order agree by chance. Zeng et
+// al. 2024, "Evaluating Large Language Models at Evaluating Instruction Following", also average over both orders.
+func (a *Agreement) AddShares(said []Shares) {
+	answers := make([][]answer, len(said))
+	for i, shares := range said {
+		for outcome, share := range shares {
+			if share > 0 {
+				answers[i] = append(answers[i], answer{float64(outcome), share})
 			}
-			table := a.pairs[[2]int{i, j}]
-			if table == nil {
-				table = map[[2]float64]int{}
-				a.pairs[[2]int{i, j}] = table
-			}
-			table[[2]float64{v, values[j]}]++
+		}
+	}
+	a.add(answers)
+}
+
+func (a *Agreement) add(answers [][]answer) {
+	if len(answers) != a.raters {
+		panic(fmt.Sprintf("rank: values of %d raters, want %d", len(answers), a.raters))
+	}
+	var said []int // the raters with an answer
+	for i, one := range answers {
+		if len(one) > 0 {
+			said = append(said, i)
 		}
 	}
 
-	// Count every ordered pair of values, with weights such that a unit weighs as much as it has values.
-	agreeing := 0
-	for i, v := range said {
-		for j, w := range said {
-			if i != j {
-				a.coincidences[[2]float64{v, w}] += 1 / float64(len(said)-1)
-				if v == w {
-					agreeing++
+	// Count every ordered pair of values, with weights such that a unit weighs as much as it has raters.
+	agreeing := 0.0
+	for k, i := range said {
+		for _, j := range said[k+1:] {
+			table := a.pairs[[2]int{i, j}]
+			if table == nil {
+				table = map[[2]float64]float64{}
+				a.pairs[[2]int{i, j}] = table
+			}
+			for _, v := range answers[i] {
+				for _, w := range answers[j] {
+					both := v.share * w.share
+					table[[2]float64{v.value, w.value}] += both
+					a.coincidences[[2]float64{v.value, w.value}] += both / float64(len(said)-1)
+					a.coincidences[[2]float64{w.value, v.value}] += both / float64(len(said)-1)
+					if v.value == w.value {
+						agreeing += 2 * both
+					}
 				}
 			}
 		}
@@ -88,9 +131,11 @@ func (a *Agreement) Add(values []float64) {
 	}
 	if n := len(said); n == a.raters && n > 1 {
 		a.complete++
-		a.same += float64(agreeing) / float64(n*(n-1))
-		for _, v := range said {
-			a.given[v]++
+		a.same += agreeing / float64(n*(n-1))
+		for _, one := range answers {
+			for _, v := range one {
+				a.given[v.value] += v.share
+			}
 		}
 	}
 }
@@ -98,26 +143,31 @@ func (a *Agreement) Add(values []float64) {
 // Units returns the number of units with values of at least two raters.
 func (a *Agreement) Units() int { return a.shared }
 
-// Raw returns the share of units to which two raters gave the same value, of those that both judged, and the number
-// of the latter. The share is NaN if there are none.
+// Raw returns how often two raters gave the same value, as a share of the units that both judged, and the number of
+// the latter. The share is NaN if there are none.
 func (a *Agreement) Raw(i, j int) (share float64, units int) {
-	same := 0
-	for values, n := range a.pairs[[2]int{min(i, j), max(i, j)}] {
-		units += n
+	same, total := 0.0, 0.0
+	table := a.pairs[[2]int{min(i, j), max(i, j)}]
+	for _, values := range slices.SortedFunc(maps.Keys(table), inOrder) {
+		total += table[values]
 		if values[0] == values[1] {
-			same += n
+			same += table[values]
 		}
 	}
-	return float64(same) / float64(units), units
+	return same / total, int(math.Round(total))
 }
+
+// inOrder compares pairs of values, so that sums over them always have the same digits.
+func inOrder(x, y [2]float64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
 
 // Cohen returns Cohen's kappa of two raters (Cohen 1960, "A Coefficient of Agreement for Nominal Scales"). It is (p_o
 // − p_e)/(1 − p_e), where p_o is the raw agreement. p_e is the agreement expected by chance, if both give their
 // values in the same proportions. Cohen returns NaN if p_e is 1, or if no unit was judged by both.
 func (a *Agreement) Cohen(i, j int) float64 {
 	table := a.pairs[[2]int{min(i, j), max(i, j)}]
-	one, other, total, same := map[float64]int{}, map[float64]int{}, 0, 0
-	for values, n := range table {
+	one, other, total, same := map[float64]float64{}, map[float64]float64{}, 0.0, 0.0
+	for _, values := range slices.SortedFunc(maps.Keys(table), inOrder) {
+		n := table[values]
 		one[values[0]] += n
 		other[values[1]] += n
 		total += n
@@ -127,9 +177,9 @@ func (a *Agreement) Cohen(i, j int) float64 {
 	}
 	chance := 0.0
 	for _, v := range slices.Sorted(maps.Keys(one)) {
-		chance += float64(one[v]) * float64(other[v])
+		chance += one[v] * other[v]
 	}
-	return corrected(float64(same)/float64(total), chance/float64(total*total))
+	return corrected(same/total, chance/(total*total))
 }
 
 // Fleiss returns Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale agreement among many raters"). It
@@ -137,14 +187,14 @@ func (a *Agreement) Cohen(i, j int) float64 {
 func (a *Agreement) Fleiss() (kappa float64, units int) {
 	total, chance := float64(a.complete*a.raters), 0.0
 	for _, v := range slices.Sorted(maps.Keys(a.given)) {
-		share := float64(a.given[v]) / total
+		share := a.given[v] / total
 		chance += share * share
 	}
 	return corrected(a.same/float64(a.complete), chance), a.complete
 }
 
 func corrected(observed, chance float64) float64 {
-	if chance >= 1 {
+	if chance >= 1-nothing {
 		return math.NaN()
 	}
 	return (observed - chance) / (1 - chance)
@@ -156,8 +206,7 @@ func corrected(observed, chance float64) float64 {
 // negative.
 func (a *Agreement) Alpha(level Level) float64 {
 	given := map[float64]float64{} // n_c
-	inOrder := func(x, y [2]float64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
-	for _, values := range slices.SortedFunc(maps.Keys(a.coincidences), inOrder) { // always sum in the same order
+	for _, values := range slices.SortedFunc(maps.Keys(a.coincidences), inOrder) {
 		given[values[0]] += a.coincidences[values]
 	}
 	values := slices.Sorted(maps.Keys(given))

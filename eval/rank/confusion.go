@@ -1,35 +1,43 @@
 package rank
 
-import "math"
-
 // Confusion counts a rater's verdicts by the outcomes that are taken to be right. An outcome must mean the same
-// document for both.
+// document for both. Each pair weighs the same, however many verdicts the rater gave on it.
 type Confusion struct {
-	table [3][3]int // right, said
+	table [3][3]float64 // right, said
+	pairs int
+	most  int // pairs on which the rater was more often right than wrong
 }
 
-// Add counts one pair, with its right outcome and the rater's.
-func (c *Confusion) Add(right, said Outcome) { c.table[right][said]++ }
+// Add counts one pair, with its right outcome and the shares of the rater's verdicts.
+func (c *Confusion) Add(right Outcome, said Shares) {
+	c.pairs++
+	for outcome, share := range said {
+		c.table[right][outcome] += share
+	}
+	wrong := said[FirstWins] + said[SecondWins]
+	if right != Tied {
+		wrong = said[SecondWins-right]
+	}
+	if said[right] > wrong {
+		c.most++
+	}
+}
 
 // Total returns the number of pairs.
-func (c *Confusion) Total() int {
-	total := 0
-	for _, row := range c.table {
-		for _, n := range row {
-			total += n
-		}
-	}
-	return total
-}
+func (c *Confusion) Total() int { return c.pairs }
 
-// Accuracy returns the share of pairs with the right outcome; NaN without pairs.
+// Accuracy returns the share of verdicts with the right outcome; NaN without pairs.
 func (c *Confusion) Accuracy() float64 {
-	right := 0
+	right := 0.0
 	for outcome := range c.table {
 		right += c.table[outcome][outcome]
 	}
-	return float64(right) / float64(c.Total())
+	return right / float64(c.pairs)
 }
+
+// Mostly returns the share of pairs on which the rater was more often right than wrong, over both orders; NaN without
+// pairs. If one of two texts is right, ties count for neither (Tan et al. 2025, "JudgeBench").
+func (c *Confusion) Mostly() float64 { return float64(c.most) / float64(c.pairs) }
 
 // Macro returns unweighted means over outcomes, leaving out those that are neither right nor said of any pair. See
 // Sokolova and Lapalme 2009, "A systematic analysis of performance measures", macro-averaging; F1 is the mean of each
@@ -38,7 +46,7 @@ func (c *Confusion) Accuracy() float64 {
 func (c *Confusion) Macro() (precision, recall, f1 float64) {
 	outcomes := 0.0
 	for o := range c.table {
-		right, said, both := 0, 0, c.table[o][o]
+		right, said, both := 0.0, 0.0, c.table[o][o]
 		for other := range c.table {
 			right += c.table[o][other]
 			said += c.table[other][o]
@@ -47,9 +55,13 @@ func (c *Confusion) Macro() (precision, recall, f1 float64) {
 			continue
 		}
 		outcomes++
-		precision += float64(both) / math.Max(float64(said), 1)
-		recall += float64(both) / math.Max(float64(right), 1)
-		f1 += 2 * float64(both) / float64(right+said)
+		if said > 0 {
+			precision += both / said
+		}
+		if right > 0 {
+			recall += both / right
+		}
+		f1 += 2 * both / (right + said)
 	}
 	return precision / outcomes, recall / outcomes, f1 / outcomes
 }

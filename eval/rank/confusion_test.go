@@ -17,7 +17,7 @@ func TestConfusionOfPandaLM(t *testing.T) {
 	} {
 		for said, n := range row {
 			for range n {
-				c.Add(right, Outcome(said))
+				c.Add(right, Outcome(said).Only())
 			}
 		}
 	}
@@ -44,9 +44,9 @@ func TestConfusionOfFewOutcomes(t *testing.T) {
 		}
 	}
 	for range 3 {
-		c.Add(FirstWins, FirstWins)
+		c.Add(FirstWins, FirstWins.Only())
 	}
-	c.Add(FirstWins, SecondWins) // which is never right; ties are neither right nor said
+	c.Add(FirstWins, SecondWins.Only()) // which is never right; ties are neither right nor said
 	if precision, recall, f1 := c.Macro(); c.Accuracy() != .75 || precision != .5 || recall != .375 || !near(f1, 3./7, 1e-15) {
 		t.Errorf("got %v, %v, %v, %v; want .75, .5, .375, 3/7", c.Accuracy(), precision, recall, f1)
 	}

@@ -28,15 +28,30 @@ func NewClusteredAgreement(raters int) *ClusteredAgreement {
 // Add adds a unit of a cluster; see Agreement.Add.
 func (c *ClusteredAgreement) Add(cluster int, values []float64) {
 	c.Agreement.Add(values)
-	if c.raters > mostJackknifed {
-		return
+	if group := c.group(cluster); group != nil {
+		group.Add(values)
 	}
+}
+
+// AddShares adds a pair of texts of a cluster; see Agreement.AddShares.
+func (c *ClusteredAgreement) AddShares(cluster int, said []Shares) {
+	c.Agreement.AddShares(said)
+	if group := c.group(cluster); group != nil {
+		group.AddShares(said)
+	}
+}
+
+// group returns the agreement of the group of a cluster; nil if there are no limits.
+func (c *ClusteredAgreement) group(cluster int) *Agreement {
+	if c.raters > mostJackknifed {
+		return nil
+	}
+	c.without = nil
 	group := cluster % jackknifeGroups
 	if c.groups[group] == nil {
 		c.groups[group] = NewAgreement(c.raters)
 	}
-	c.groups[group].Add(values)
-	c.without = nil
+	return c.groups[group]
 }
 
 // Limits returns the limits of a coefficient at 95 %, between −1 and 1. It leaves out one group of clusters after
@@ -92,9 +107,9 @@ func (c *ClusteredAgreement) lessGroup(group *Agreement) *Agreement {
 }
 
 // less subtracts counts from others, and deletes those that differ from 0 only by rounding.
-func less[K comparable, N int | float64](from, counts map[K]N) {
+func less[K comparable](from, counts map[K]float64) {
 	for key, n := range counts {
-		if from[key] -= n; math.Abs(float64(from[key])) < 1e-9 {
+		if from[key] -= n; math.Abs(from[key]) < 1e-9 {
 			delete(from, key)
 		}
 	}

@@ -28,7 +28,7 @@ type Agreement struct {
 type RaterPair struct {
 	A, B  int // positions in Agreement.Raters
 	Units int
-	Raw   float64 // share of the units to which both gave the same value
+	Raw   float64 // how often both gave the same value, as a share of the units
 	Cohen float64 // Cohen's kappa
 	// CohenLimits are the limits of Cohen at 95 %; NaN where they are not known.
 	CohenLimits rank.Limits
@@ -79,13 +79,12 @@ func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
 	return a.Limits(func(a *rank.Agreement) float64 { return a.Cohen(i, j) })
 }
 
-// agreement compares raters by their verdicts on pairs; first is the position of the first of them. It returns nil if
-// no pair was judged by two of them. A rater that preferred each text equally often, such as one that follows the
-// position, counts as not having judged the pair.
+// agreement compares raters by all their verdicts on pairs, as rank.Agreement.AddShares does; first is the position of
+// the first of them. It returns nil if no pair was judged by two of them.
 func (b *builder) agreement(first int, raters []string) *Agreement {
 	a := rank.NewClusteredAgreement(len(raters))
 	cluster := b.clusters()
-	b.verdicts.units(first, len(raters), math.NaN(), func(document, _ int, values []float64) { a.Add(cluster(document), values) })
+	b.verdicts.units(first, len(raters), func(document, _ int, said []rank.Shares) { a.AddShares(cluster(document), said) })
 	return agreed("", raters, a)
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// TestFlipsAreNoVerdicts: two judges that always prefer the text shown first agree about
-// nothing.
-func TestFlipsAreNoVerdicts(t *testing.T) {
+// TestFlipsCountAgainstAgreement: two judges that prefer the text shown first on two of three pairs agree on half of
+// these verdicts, which is chance. Counting flips as ties in the ranking does not make them agree.
+func TestFlipsCountAgainstAgreement(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"a", "b", "c"}, names(4), "one", "other"))
 	for _, item := range names(4) {
@@ -33,8 +33,10 @@ func TestFlipsAreNoVerdicts(t *testing.T) {
 		}
 	}
 	r := built(t, m, Options{})
-	if a := r.Agreement; a == nil || a.Units != 4 || a.Pairs[0].Units != 4 || a.Pairs[0].Raw != 1 {
-		t.Errorf("agreement %+v, want on the 4 pairs that both read", r.Agreement)
+	for _, of := range []*Report{r, built(t, m, Options{FlipsTie: true})} {
+		if a := of.Agreement; a == nil || a.Units != 12 || a.Complete != 12 || math.Abs(a.Pairs[0].Raw-2./3) > 1e-12 || math.Abs(a.Pairs[0].Cohen-.25) > 1e-12 {
+			t.Errorf("agreement %+v, want 2 of 3 verdicts on all 12 pairs, and 1/4 beyond chance", a)
+		}
 	}
 	if s := r.Judges[0].Swaps; s.Consistent != 4 || s.AlwaysFirst != 8 {
 		t.Errorf("both orders %+v", s)

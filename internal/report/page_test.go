@@ -258,14 +258,16 @@ func TestPagePeople(t *testing.T) {
 		t.Errorf("annotators: %q", got)
 	}
 	against := cells(t, page, "Judges against the majority of people")
-	if len(strings.Fields(against["j"])) != 10 || len(against) != 3 {
+	if len(strings.Fields(against["j"])) != 12 || len(against) != 3 {
 		t.Errorf("judges against people: %q", against)
 	}
 	// A judge and an annotator at a time: neither two judges nor two annotators.
 	pairs := cells(t, page, "A judge and an annotator at a time")
-	for _, judge := range []string{"j", "k"} {
-		if got := pairs[judge]; got != "ann 2 100.0 % –;&lt;bob&gt; 1 100.0 % –;" {
-			t.Errorf("judge %s with annotators: %q", judge, got)
+	for judge, want := range map[string]string{
+		"j": "ann 2 100.0 % –;&lt;bob&gt; 2 75.0 % 0.00;", "k": "ann 2 75.0 % 0.00;&lt;bob&gt; 2 62.5 % &#43;0.14;",
+	} {
+		if got := pairs[judge]; got != want {
+			t.Errorf("judge %s with annotators: %q, want %q", judge, got, want)
 		}
 	}
 	if pairs["ann"] != "" {

@@ -36,7 +36,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	if people.Everyone != nil {
 		sections = append(
 			sections,
-			agreementSection("Agreement of judges with people on pairs", "judge and annotator", people.Everyone, len(r.Judges)),
+			agreementSection("Agreement of judges with people on pairs", "judge", people.Everyone, len(r.Judges)),
 		)
 	}
 	if len(people.Judges) > 0 {
@@ -63,13 +63,13 @@ func (p *People) summary() string {
 
 func (p *People) judgesSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads(
-		"pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa",
+		"pairs of texts", "accuracy", "mostly right", "precision", "recall", "F1", "Cohen's kappa",
 	)...)
 	for _, j := range p.againstRows() {
-		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Precision, j.Recall, j.F1, j.Cohen)
+		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Mostly, j.Precision, j.Recall, j.F1, j.Cohen)
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
-		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
+		"On the pairs that both decided, over all verdicts; mostly right: share of pairs on which more verdicts were right than wrong. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
 	}}
 }
 
@@ -147,6 +147,7 @@ type (
 		Judge     string `json:"judge"`
 		Pairs     int    `json:"pairs"`
 		Accuracy  number `json:"accuracy"`
+		Mostly    number `json:"mostly_right"`
 		Precision number `json:"precision"`
 		Recall    number `json:"recall"`
 		F1        number `json:"f1"`
@@ -176,7 +177,7 @@ func (r *Report) peopleJSON() *peopleJSON {
 	}
 	for _, j := range people.Judges {
 		out.Judges = append(out.Judges, againstPeopleJSON{
-			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
+			j.Judge, j.Pairs, number(j.Accuracy), number(j.Mostly), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
 		})
 	}
 

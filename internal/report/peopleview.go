@@ -17,7 +17,7 @@ type peopleView struct {
 }
 
 type againstView struct {
-	Name, Pairs, Accuracy, Precision, Recall, F1, Cohen string
+	Name, Pairs, Accuracy, Mostly, Precision, Recall, F1, Cohen string
 }
 
 type annotatorView struct {
@@ -52,7 +52,7 @@ func (p *People) againstRows() []againstView {
 	var rows []againstView
 	for _, j := range p.Judges {
 		rows = append(rows, againstView{
-			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
+			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Mostly), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
 		})
 	}
 	return rows

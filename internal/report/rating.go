@@ -54,11 +54,11 @@ func (b *builder) pairClusters() map[[2]int32]int32 {
 
 // observed returns the verdicts of the raters in places on documents of different candidates, each with its cluster.
 func (b *builder) observed(places map[int32]int32) []rank.Observed {
-	b.verdicts.merge()
+	cells := b.verdicts.ranked()
 	documents, byItem := b.report.Evaluation.Plan.Documents, b.clusterBy() == ByItem
-	out := make([]rank.Observed, 0, len(b.verdicts.cells))
+	out := make([]rank.Observed, 0, len(cells))
 	var pair, low, high int32 = -1, -1, -1
-	for _, c := range b.verdicts.cells {
+	for _, c := range cells {
 		if l, h := c.pair(); l != low || h != high {
 			pair, low, high = pair+1, l, h
 		}

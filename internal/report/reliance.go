@@ -16,11 +16,10 @@ import (
 type Reliance struct {
 	// Level is the worst level that any of the numbers implies.
 	Level Level
-	// Agree is the share of pairs on which two judges preferred the same text, or both tied. Kappa is the agreement
-	// beyond chance: Cohen's kappa of two judges, Fleiss' kappa of more.
+	// Agree is how often a verdict of one judge is that of another on the same texts, in whichever order they saw them.
+	// Kappa is the agreement beyond chance: Cohen's kappa of two judges, Fleiss' kappa of more.
 	Agree, Kappa float64
-	// Order is the share of pairs asked about in both orders on which a judge preferred the other text in the other
-	// order. Pairs with a tie in one order only do not count.
+	// Order is the share of pairs asked about in both orders on which a judge gave another verdict in the other order.
 	Order float64
 	// People is the share of pairs on which judges agree with the majority of people, and PeopleKappa is Cohen's
 	// kappa. Both are means over judges, weighted by pairs.

@@ -157,19 +157,19 @@ func (b *builder) preferOwn() {
 		all[k] = sums{map[int]float64{}, map[int]float64{}}
 	}
 	cluster := b.clusters()
-	b.verdicts.units(0, judges+len(b.annotators()), 0.5, func(low, high int, values []float64) {
+	b.verdicts.units(0, judges+len(b.annotators()), func(low, high int, said []rank.Shares) {
 		at := cluster(low)
 		i, j := b.candidate[plan.Documents[low].Candidate], b.candidate[plan.Documents[high].Candidate]
-		for k, value := range values[:judges] {
-			if math.IsNaN(value) || own[k][i] == own[k][j] {
+		for k, shares := range said[:judges] {
+			if !shares.Known() || own[k][i] == own[k][j] {
 				continue
 			}
-			other := meanKnown(values[judges:])
+			other := meanKnown(said[judges:])
 			if math.IsNaN(other) {
-				var others []float64
-				for l, value := range values[:judges] {
+				var others []rank.Shares
+				for l, shares := range said[:judges] {
 					if l != k && !sameFamily(plan.Judges[l].Model, plan.Judges[k].Model) {
-						others = append(others, value)
+						others = append(others, shares)
 					}
 				}
 				other = meanKnown(others)
@@ -177,7 +177,7 @@ func (b *builder) preferOwn() {
 			if math.IsNaN(other) {
 				continue
 			}
-			more := value - other // 1: the candidate of high
+			more := shares.Mean() - other // 1: the candidate of high
 			if own[k][i] {
 				more = -more
 			}
@@ -197,11 +197,11 @@ func (b *builder) preferOwn() {
 	}
 }
 
-func meanKnown(values []float64) float64 {
+func meanKnown(said []rank.Shares) float64 {
 	sum, n := 0.0, 0.0
-	for _, value := range values {
-		if !math.IsNaN(value) {
-			sum, n = sum+value, n+1
+	for _, shares := range said {
+		if shares.Known() {
+			sum, n = sum+shares.Mean(), n+1
 		}
 	}
 	return sum / n

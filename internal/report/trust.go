@@ -201,21 +201,18 @@ const mostPairs = 15
 // agreementSection returns a table of the agreement of pairs of raters. If first is 0, it takes every pair, otherwise
 // only pairs of one of the first raters and one of the others.
 func agreementSection(title, raters string, a *Agreement, first int) section {
-	t := append(lines.Table{{Head: raters, Flexible: true}}, lines.Heads("pairs of texts", "same", "Cohen's kappa")...)
+	t := append(lines.Table{
+		{Head: raters, Flexible: true}, {Head: "and", Flexible: true},
+	}, lines.Heads("pairs of texts", "same", "Cohen's kappa")...)
 	pairs := raterViewOf(title, a, first, mostPairs)
-	var names []string
 	for _, p := range pairs.Rows {
-		names = append(names, p.A, p.B)
-	}
-	names = namedApart(names, itself, 30)
-	for k, p := range pairs.Rows {
-		t.Add(names[2*k]+" and "+names[2*k+1], p.Units, p.Raw, p.Cohen)
+		t.Add(harmless.Line(p.A), harmless.Line(p.B), p.Units, p.Raw, p.Cohen)
 	}
 	s := section{title: title, table: t}
 	if pairs.Left > 0 {
-		s.lines = append(s.lines, wording.Counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
+		s.lines = append(s.lines, wording.Counted(pairs.Left, "more pair")+" of raters in report.json.")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Pairs on which a judge preferred both texts equally often are left out for that judge.",
+	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Every verdict of one is compared with every verdict of the other, in both orders.",
 		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
 	return s
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
@@ -11,8 +10,9 @@ import (
 // verdicts counts the raters' verdicts on pairs of documents. Its memory grows with the number of pairs (in each
 // order) and their raters. It takes 28 bytes each, and as much again while rows are read.
 type verdicts struct {
-	cells  []cell
-	merged int // the first cells, which are sorted and all different
+	cells   []cell
+	merged  int    // the first cells, which are sorted and all different
+	flipped []cell // what Options.FlipsTie changes in the ranking, and only there
 }
 
 // cell is one rater's verdicts on two documents in the order shown.
@@ -56,8 +56,8 @@ func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked boo
 	v.cells = append(v.cells, one)
 }
 
-// flip turns two verdicts of a rater, on a pair in both orders, into ties. one was shown first in the first of them;
-// in both, the document at the position `outcome` had won.
+// flip turns two verdicts of a rater, on a pair in both orders, into ties in the ranking. one was shown first in the
+// first of them; in both, the document at the position `outcome` had won.
 func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
 	change := cell{first: int32(one), second: int32(other), rater: int32(rater), ties: 1}
 	if outcome == rank.FirstWins {
@@ -67,7 +67,18 @@ func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
 	}
 	back := change
 	back.first, back.second = change.second, change.first
-	v.cells = append(v.cells, change, back)
+	v.flipped = append(v.flipped, change, back)
+}
+
+// ranked returns the cells that count in the ranking, sorted.
+func (v *verdicts) ranked() []cell {
+	v.merge()
+	if len(v.flipped) == 0 {
+		return v.cells
+	}
+	all := verdicts{cells: slices.Concat(v.cells, v.flipped)}
+	all.merge()
+	return all.cells
 }
 
 // merge sorts the cells and adds up equal ones.
@@ -91,17 +102,14 @@ func (v *verdicts) merge() {
 }
 
 // units calls do for every pair of documents on which any of the given raters gave a verdict: `raters` raters from
-// the position first. values has an element for each rater, and is reused between calls. An element is 0 if the rater
-// preferred the document one more often, over orders and trials, and 1 if it preferred other. It is ½ if all its
-// verdicts are ties, flip if it preferred both equally often, and NaN if it gave no verdict.
-func (v *verdicts) units(first, raters int, flip float64, do func(one, other int, values []float64)) {
+// the position first. said has each rater's verdicts, in which rank.FirstWins means the document one and
+// rank.SecondWins means other. It is reused between calls. Both orders weigh the same, however many trials they have.
+func (v *verdicts) units(first, raters int, do func(one, other int, said []rank.Shares)) {
 	v.merge()
-	values, lead, decided := make([]float64, raters), make([]int32, raters), make([]int32, raters)
+	said := make([]rank.Shares, raters)
 	for rest := v.cells; len(rest) > 0; {
+		clear(said)
 		low, high := rest[0].pair()
-		for k := range values {
-			values[k], lead[k], decided[k] = math.NaN(), 0, 0
-		}
 		any := false
 		for len(rest) > 0 {
 			c := rest[0]
@@ -109,31 +117,26 @@ func (v *verdicts) units(first, raters int, flip float64, do func(one, other int
 				break
 			}
 			rest = rest[1:]
-			rater := int(c.rater) - first
-			if c.wins+c.losses+c.ties == 0 || rater < 0 || rater >= raters {
+			asked, rater := c.wins+c.losses+c.ties, int(c.rater)-first
+			if asked == 0 || rater < 0 || rater >= raters {
 				continue
 			}
 			any = true
-			decided[rater] += c.wins + c.losses
-			if c.first == low {
-				lead[rater] += c.wins - c.losses
-			} else {
-				lead[rater] += c.losses - c.wins
+			if c.first != low {
+				c.wins, c.losses = c.losses, c.wins
 			}
-			switch {
-			case lead[rater] > 0:
-				values[rater] = 0
-			case lead[rater] < 0:
-				values[rater] = 1
-			case decided[rater] > 0:
-				values[rater] = flip
-			default:
-				values[rater] = 0.5
+			shares := &said[rater]
+			other := shares.Known() // the other order
+			for outcome, n := range []int32{rank.FirstWins: c.wins, rank.SecondWins: c.losses, rank.Tied: c.ties} {
+				shares[outcome] += float64(n) / float64(asked)
+				if other {
+					shares[outcome] /= 2
+				}
 			}
 		}
 
 		if any {
-			do(int(low), int(high), values)
+			do(int(low), int(high), said)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
@@ -55,12 +54,13 @@ type Annotator struct {
 	Groups []Group
 }
 
-// AgainstPeople compares a judge's preferences, over orders and trials, with the majority of people. It covers the
-// pairs that have both. The numbers are those of rank.Confusion; NaN without pairs.
+// AgainstPeople compares all verdicts of a judge with the majority of people. It covers the pairs that have both. The
+// numbers are those of rank.Confusion; NaN without pairs.
 type AgainstPeople struct {
 	Judge                           string
 	Pairs                           int
 	Accuracy, Precision, Recall, F1 float64
+	Mostly                          float64
 	Cohen                           float64 // Cohen's kappa
 	CohenLimits                     rank.Limits
 }
@@ -236,7 +236,7 @@ func (b *builder) compareWithPeople() {
 	}
 	people.Agreement = b.agreement(len(judges), names)
 	if len(judges) == 0 {
-		b.verdicts.units(0, len(names), 0.5, func(_, _ int, values []float64) { people.count(values) })
+		b.verdicts.units(0, len(names), func(_, _ int, said []rank.Shares) { people.count(said) })
 		return
 	}
 	people.Everyone = b.agreement(0, append(judges, names...))
@@ -245,63 +245,52 @@ func (b *builder) compareWithPeople() {
 	for k := range kappas {
 		kappas[k] = rank.NewClusteredAgreement(2)
 	}
-	b.verdicts.units(0, len(judges)+len(names), 0.5, func(document, _ int, values []float64) {
-		said := people.count(values[len(judges):])
-		if math.IsNaN(said) {
+	b.verdicts.units(0, len(judges)+len(names), func(document, _ int, said []rank.Shares) {
+		most, ok := people.count(said[len(judges):])
+		if !ok {
 			return
 		}
-		for k, value := range values[:len(judges)] {
-			if !math.IsNaN(value) {
-				tables[k].Add(outcomeAt(said), outcomeAt(value))
-				kappas[k].Add(cluster(document), []float64{said, value})
+		for k, shares := range said[:len(judges)] {
+			if shares.Known() {
+				tables[k].Add(most, shares)
+				kappas[k].AddShares(cluster(document), []rank.Shares{most.Only(), shares})
 			}
 		}
 	})
 
 	for k, name := range judges {
 		one := AgainstPeople{
-			Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1),
-			CohenLimits: cohenLimits(kappas[k], 0, 1),
+			Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Mostly: tables[k].Mostly(),
+			Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1),
 		}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()
 		people.Judges = append(people.Judges, one)
 	}
 }
 
-// count counts a pair, given people's votes as values of verdicts.units. It returns the most frequent vote, or NaN if
-// there is no single one.
-func (p *People) count(values []float64) float64 {
-	votes, best, times := map[float64]int{}, math.NaN(), 0
-	for _, value := range values {
-		if !math.IsNaN(value) {
-			votes[value]++
+// count counts a pair, given people's votes. It returns the most frequent vote; ok is false if there is no single one.
+func (p *People) count(said []rank.Shares) (most rank.Outcome, ok bool) {
+	var votes rank.Shares
+	for _, shares := range said {
+		for outcome, share := range shares {
+			votes[outcome] += share
 		}
 	}
-	if len(votes) == 0 {
-		return best
+	if !votes.Known() {
+		return 0, false
 	}
-	p.Pairs++
-	for value, n := range votes {
-		switch {
-		case n > times:
-			best, times = value, n
-		case n == times:
-			best = math.NaN()
-		}
-	}
-	if math.IsNaN(best) {
-		p.Undecided++
-	}
-	return best
-}
 
-// outcomeAt returns the outcome that a value of verdicts.units means.
-func outcomeAt(value float64) rank.Outcome {
-	switch value {
-	case 0:
-		return rank.FirstWins
-	case 1:
-		return rank.SecondWins
+	p.Pairs++
+	for _, outcome := range []rank.Outcome{rank.SecondWins, rank.Tied} {
+		if votes[outcome] > votes[most] {
+			most = outcome
+		}
 	}
-	return rank.Tied
+	for outcome, n := range votes {
+		if rank.Outcome(outcome) != most && n == votes[most] {
+			p.Undecided++
+			return 0, false
+		}
+	}
+	return most, true
 }

@@ -173,14 +173,14 @@ func TestFewVotes(t *testing.T) {
 	m.vote("cy", "q/a", "q/c", "q/c") // without the judge's verdict
 	m.verdict(0, "q/a", "q/b", "q/a", "")
 	m.verdict(0, "q/b", "q/c", "q/c", "")
-	m.verdict(0, "q/c", "q/b", "q/b", "") // contradicts itself: a tie
+	m.verdict(0, "q/c", "q/b", "q/b", "") // contradicts itself, which is no tie
 	r := built(t, m, Options{})
 	people := r.People
 	if people.Pairs != 3 || people.Undecided != 1 || people.Annotators[1].Ties != 1 {
 		t.Errorf("%d pairs, %d undecided, annotators %+v; want 3, 1 and a tie of bo", people.Pairs, people.Undecided, people.Annotators)
 	}
-	if got := people.Judges[0]; got.Pairs != 1 || got.Accuracy != 1 || got.F1 != 1 {
-		t.Errorf("the judge: %+v, want one pair, on which it is right", got)
+	if got := people.Judges[0]; got.Pairs != 1 || got.Accuracy != 0 || got.Mostly != 0 || got.F1 != 0 {
+		t.Errorf("the judge: %+v, want one pair, on which it is wrong in both orders", got)
 	}
 	empty := sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j"))
 	empty.vote("anna", "q/a", "q/b", "q/a")
