@@ -74,7 +74,7 @@ func reportCommand(p *process) *cli.Command {
 			},
 			&cli.StringSliceFlag{
 				Name: requireFlag, KeepSpace: true,
-				Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'new >= old @ 0.95' or 'failed <= 1%'; can be repeated (default none)",
+				Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'trust >= sound' or 'new >= old @ 0.95'; can be repeated (default none)",
 			},
 			&cli.StringFlag{
 				Name:  junitFlag,

@@ -182,6 +182,22 @@ func (a *Agreement) Cohen(i, j int) float64 {
 	return corrected(same/total, chance/(total*total))
 }
 
+// Even returns the agreement of all pairs of raters beyond chance if both values of two were equally frequent, which is
+// twice the raw agreement less 1. Unlike a kappa, it does not fall if one value is much more frequent. On pairs of texts
+// that happens if the better text is usually the one that a file lists first, which says nothing about raters. See Byrt,
+// Bishop and Carlin 1993, "Bias, prevalence and kappa".
+func (a *Agreement) Even() float64 {
+	same, total := 0.0, 0.0
+	for i := range a.raters {
+		for j := i + 1; j < a.raters; j++ {
+			if share, units := a.Raw(i, j); units > 0 {
+				same, total = same+share*float64(units), total+float64(units)
+			}
+		}
+	}
+	return 2*same/total - 1
+}
+
 // Fleiss returns Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale agreement among many raters"). It
 // covers the units with values of all raters, and also returns their number. kappa is NaN in the same cases as Cohen.
 func (a *Agreement) Fleiss() (kappa float64, units int) {

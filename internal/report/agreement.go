@@ -20,8 +20,10 @@ type Agreement struct {
 	// Alpha is Krippendorff's alpha over the units, for values as mere names: two scores are equal or not. Ordinal
 	// and Interval are the alphas that also count how far apart two scores are.
 	Alpha, Ordinal, Interval float64
+	// Even is the value of rank.Agreement.Even.
+	Even float64
 	// The limits of each coefficient at 95 %; NaN where they are not known.
-	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits rank.Limits
+	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits, EvenLimits rank.Limits
 }
 
 // RaterPair compares two raters over the units that both judged.
@@ -55,6 +57,7 @@ func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement
 	out := &Agreement{
 		Name: name, Raters: raters, Units: a.Units(),
 		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
+		Even: a.Even(), EvenLimits: a.Limits((*rank.Agreement).Even),
 	}
 	out.Fleiss, out.Complete = a.Fleiss()
 	out.FleissLimits = a.Limits(func(a *rank.Agreement) float64 { kappa, _ := a.Fleiss(); return kappa })

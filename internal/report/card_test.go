@@ -148,47 +148,56 @@ func TestLongNamesStayApart(t *testing.T) {
 	}
 }
 
-// TestReliance: the line says what is known, and warns of what the thresholds say.
+// TestReliance: the line says what is known, each number once, and warns of what the thresholds say.
 func TestReliance(t *testing.T) {
 	t.Parallel()
-	agreement := func(raw, kappa float64) *Agreement {
-		return &Agreement{Units: 100, Pairs: []RaterPair{{A: 0, B: 1, Units: 100, Raw: raw, Cohen: kappa, CohenLimits: rank.Limits{Low: kappa - .15}}}}
-	}
-	few := func(units int, low float64) *Agreement {
-		return &Agreement{Units: units, Pairs: []RaterPair{{A: 0, B: 1, Units: units, Raw: 1, Cohen: 1, CohenLimits: rank.Limits{Low: low}}}}
+	agreement := func(raw, kappa, low float64, units int) *Agreement {
+		return &Agreement{Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, Pairs: []RaterPair{{
+			A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: rank.Limits{Low: low},
+		}}}
 	}
 	people := func(accuracy, kappa, low float64) *People {
-		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}}
+		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}, even: 2*accuracy - 1, evenLimits: rank.Limits{Low: 2*accuracy - 1.1}}
 		return &People{Judges: []AgainstPeople{one, one}}
 	}
-	swaps := func(consistent, flipped int) []Judge {
-		return []Judge{{Swaps: rank.Swaps{Consistent: consistent, AlwaysFirst: flipped}}, {}}
+	swaps := func(consistent, flipped, tied int) []Judge {
+		asked := rank.Counts{FirstWins: 100}
+		return []Judge{
+			{Model: "a", Positions: asked, Swaps: rank.Swaps{Consistent: consistent, AlwaysFirst: flipped, HalfTied: tied}},
+			{Model: "b", Positions: asked},
+		}
 	}
+	moderately := agreement(.72, .49, .34, 100)
+	none := math.NaN()
 	for _, tt := range []struct {
 		name      string
 		judges    []Judge
 		agreement *Agreement
 		people    *People
+		pairs     int
 		level     Level
 		want      string
 	}{
-		{"worse than chance", swaps(92, 8), agreement(.72, .49), people(.18, -.14, -.3), Unsound, "Judges agree on 72 % of pairs (kappa 0.49, moderate). Order changes 8 % of verdicts. They match people on 18 % (kappa −0.14, poor): do not rely on this ranking."},
-		{"as people", swaps(92, 8), agreement(.72, .49), people(.8, .65, .5), Sound, "Judges agree on 72 % of pairs (kappa 0.49, moderate). Order changes 8 % of verdicts. They match people on 80 % (kappa 0.65, substantial)."},
-		{"perhaps chance", swaps(92, 8), agreement(.72, .49), people(.5, .25, -.05), Caution, ""},
-		{"follow the order", swaps(45, 55), agreement(.72, .49), nil, Unsound, ""},
-		{"often follow the order", swaps(75, 25), agreement(.72, .49), nil, Caution, ""},
-		{"agree by chance", swaps(92, 8), agreement(.5, 0), nil, Unsound, ""},
-		{"agree slightly", swaps(92, 8), agreement(.55, .2), nil, Caution, ""},
-		{"all alike", swaps(92, 8), agreement(1, math.NaN()), nil, Sound, "Judges agree on 100 % of pairs. Order changes 8 % of verdicts."},
-		{"one judge", swaps(92, 8)[:1], nil, nil, Sound, "Only one judge. Order changes 8 % of verdicts."},
-		{"agree perhaps by chance", swaps(92, 8), few(8, -.1), nil, Caution, ""},
-		{"few pairs", swaps(4, 0), few(4, math.NaN()), nil, Unknown, "Judges agree on 100 % of pairs (kappa 1.00, almost perfect). Order changes 0 % of verdicts, but 4 pairs are too few to tell whether to rely on this ranking."},
-		{"one pair", swaps(1, 0)[:1], nil, nil, Unknown, "Only one judge. Order changes 0 % of verdicts, but 1 pair is too few to tell whether to rely on this ranking."},
-		{"just enough pairs", swaps(5, 0), few(5, math.NaN()), nil, Sound, ""},
-		{"few pairs, all in doubt", swaps(0, 2), few(2, math.NaN()), nil, Unsound, ""},
-		{"nothing known", []Judge{{}, {}}, nil, nil, Unknown, "No two judges compared the same texts."},
+		{"worse than chance", swaps(92, 8, 0), moderately, people(.18, -.14, -.3), 100, Unsound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Do not rely on this ranking: judges match people on 18 % (kappa −0.14, poor), no better than chance."},
+		{"as people", swaps(92, 8, 0), moderately, people(.8, .65, .5), 100, Sound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Judges match people on 80 % (kappa 0.65, substantial)."},
+		{"perhaps chance", swaps(92, 8, 0), moderately, people(.75, .45, -.05), 100, Caution, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Check some verdicts first: judges match people on 75 % (kappa 0.45, moderate), which may be chance."},
+		{"fairly as people", swaps(92, 8, 0), moderately, people(.6, .25, .1), 100, Caution, ""},
+		{"follow the order", swaps(45, 55, 0), moderately, nil, 100, Unsound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). Do not rely on this ranking: judges prefer the same place instead of the same text on 55 % of pairs."},
+		{"often follow the order", swaps(75, 25, 0), moderately, nil, 100, Caution, ""},
+		{"often tie in one order", swaps(45, 0, 55), moderately, nil, 100, Caution, ""},
+		{"agree by chance", swaps(92, 8, 0), agreement(.5, 0, -.1, 100), nil, 100, Unsound, ""},
+		{"agree fairly", swaps(92, 8, 0), agreement(.68, .4, .2, 100), nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: judges agree on 68 % of verdicts (kappa 0.40, fair)."},
+		{"all alike", swaps(92, 8, 0), agreement(1, none, none, 100), nil, 100, Sound, "Judges agree on 100 % of verdicts. 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
+		{"nearly all alike", swaps(92, 8, 0), agreement(.95, -.02, -.1, 100), nil, 100, Sound, "Judges agree on 95 % of verdicts (kappa −0.02, low because most verdicts are alike). 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
+		{"one judge", swaps(92, 8, 0)[:1], nil, nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: there is one judge and no vote of people to compare it with."},
+		{"agree perhaps by chance", swaps(92, 8, 0), agreement(.75, .5, -.1, 8), nil, 100, Caution, ""},
+		{"few pairs", swaps(4, 0, 0), agreement(1, 1, none, 4), nil, 4, Unknown, "Judges agree on 100 % of verdicts (kappa 1.00, almost perfect). 100 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 4 pairs have verdicts, not at least 5."},
+		{"one pair that follows the order", swaps(0, 1, 0)[:1], nil, nil, 1, Unknown, "0 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 1 pair has a verdict, not at least 5."},
+		{"just enough pairs", swaps(5, 0, 0), agreement(1, 1, none, 5), nil, 5, Sound, ""},
+		{"all weak", swaps(50, 30, 20), agreement(.6, .1, 0, 9), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
 	} {
-		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people}
+		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people, Pairs: tt.pairs}
+		r.Evaluation.Finished = time.Now()
 		got := r.Reliance()
 		if got.Level != tt.level || tt.want != "" && got.String() != tt.want {
 			t.Errorf("%s: %s, %s; want %s, %s", tt.name, got.Level, got, tt.level, tt.want)

@@ -75,6 +75,14 @@ type (
 		Order       number `json:"order_changes"`
 		People      number `json:"people_agree"`
 		PeopleKappa number `json:"people_kappa"`
+
+		Evidence array[evidenceJSON] `json:"evidence"`
+	}
+	evidenceJSON struct {
+		Of    string `json:"of"`
+		Level Level  `json:"level"`
+		Value number `json:"value"`
+		Why   string `json:"why,omitempty"`
 	}
 	evaluationJSON struct {
 		ID        string         `json:"id"`

@@ -269,21 +269,30 @@ func position(order float64) string {
 	return "first"
 }
 
-// Headline says in a sentence or two who is best and how certain that is. If the evaluation has only listed runs, it
-// says how many have an answer.
+// Headline says in a sentence or two who is best and how certain that is, and "so far" unless the evaluation is
+// complete. If the evaluation has only listed runs, it says how many have an answer.
 func (r *Report) Headline() string {
-	if r.ListedOnly() {
+	said := ""
+	switch {
+	case r.ListedOnly():
 		planned, _, _, _ := r.runs()
 		answers, _ := r.answers()
 		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
-	}
-
-	if r.PanelOnly() {
-		return r.panelHeadline()
-	}
-	if len(r.Groups) == 0 {
+	case r.PanelOnly():
+		said = r.panelHeadline()
+	case len(r.Groups) == 0:
 		return "No ranking yet."
+	default:
+		said = r.leaders()
 	}
+	if !r.complete() {
+		return "So far, " + said
+	}
+	return said
+}
+
+// leaders says who is best in the ranking.
+func (r *Report) leaders() string {
 	if len(r.Groups) > 1 {
 		return fmt.Sprintf("%s separate rankings, with no comparisons between them.", wording.Count(len(r.Groups)))
 	}
@@ -306,7 +315,7 @@ func (r *Report) Headline() string {
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
-	case len(ranked) > 1 && best.RankHigh == 1:
+	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	default:
 		rivals := firstToo(ranked[1:])

@@ -85,7 +85,7 @@ func TestPanelHeadlineSaysWhoScoredWhat(t *testing.T) {
 		t.Errorf("the page lacks an argument")
 	}
 	m.counts[0].Runs = 6
-	if got, want := built(t, m, Options{}).Headline(), "“plain.md” 2.8, “muddled.md” 1.8, on a scale of 1 to 5. 4 of 6 runs have a score."; got != want {
+	if got, want := built(t, m, Options{}).Headline(), "So far, “plain.md” 2.8, “muddled.md” 1.8, on a scale of 1 to 5. 4 of 6 runs have a score."; got != want {
 		t.Errorf("headline %q, want %q", got, want)
 	}
 }

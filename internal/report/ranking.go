@@ -41,7 +41,7 @@ func (b *builder) finish(ctx context.Context) error {
 		b.rankByScore()
 		return nil
 	}
-	r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
+	r.Cycles, r.Expected = rank.CyclesOf(len(r.candidates), r.tallies), rank.ExpectedCycles{Mean: math.NaN(), High: math.NaN()}
 	if all == nil || len(r.Judges) > 0 { // without judges, people are the raters
 		all, err = b.rate(ctx, raters)
 	}
@@ -55,6 +55,7 @@ func (b *builder) finish(ctx context.Context) error {
 		return err
 	}
 	r.Groups, r.Unranked = b.groups(all, b.ranked)
+	r.Expected = b.expectCycles(all)
 	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
 	b.compareNeighbours(all)
 	for k := range r.Judges {
@@ -70,6 +71,24 @@ func (b *builder) finish(ctx context.Context) error {
 		return err
 	}
 	return b.rankByEach(ctx)
+}
+
+// expectCycles computes how many circular triples the abilities explain.
+func (b *builder) expectCycles(of *rating) rank.ExpectedCycles {
+	r := b.report
+	ability, units := make([]float64, len(r.candidates)), map[[2]int]int{}
+	for _, s := range of.fit.Standings() {
+		ability[s.Candidate] = s.Ability
+	}
+	var low, high int32 = -1, -1
+	for _, c := range b.verdicts.ranked() {
+		if l, h := c.pair(); l != low || h != high {
+			low, high = l, h
+			i, j := b.candidate[r.Evaluation.Plan.Documents[l].Candidate], b.candidate[r.Evaluation.Plan.Documents[h].Candidate]
+			units[[2]int{min(i, j), max(i, j)}]++
+		}
+	}
+	return rank.ExpectCycles(len(r.candidates), r.tallies, ability, func(i, j int) int { return units[[2]int{min(i, j), max(i, j)}] }, r.Options.Seed)
 }
 
 // unweigh computes how the ranking changes without weights for judges.

@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 type rankingView struct {
@@ -88,9 +86,8 @@ func (r *Report) fitWords() string {
 	if r.Fit.Dense {
 		words = fmt.Sprintf("The model's deviance is %.1f on %s. ", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
 	}
-	if c := r.Cycles; c.Triples > 0 {
-		words += fmt.Sprintf("Circular triples of candidates (a beats b, b beats c, c beats a), which no order explains: %s of %s; a quarter with random verdicts.",
-			wording.Count(c.Circular), wording.Count(c.Triples))
+	if r.Cycles.Triples > 0 {
+		words += "Circular triples of candidates (a beats b, b beats c, c beats a), which no order explains: " + r.cycleWords() + "."
 	}
 	return words
 }

@@ -3,118 +3,62 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
-	"github.com/evalfleet/evalfleet/eval/rank"
-	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// Reliance sums up in a line whether judges can be relied on. It tells how far they agree with each other and with
-// people, and how often the order of two texts changes their verdict. Unknown numbers are NaN.
+// Reliance says how far a ranking can be relied on. It is a chain: its level is that of its weakest evidence. Unknown
+// numbers are NaN.
 type Reliance struct {
-	// Level is the worst level that any of the numbers implies.
-	Level Level
+	Level    Level
+	Evidence []Evidence
 	// Agree is how often a verdict of one judge is that of another on the same texts, in whichever order they saw them.
 	// Kappa is the agreement beyond chance: Cohen's kappa of two judges, Fleiss' kappa of more.
 	Agree, Kappa float64
 	// Order is the share of pairs asked about in both orders on which a judge gave another verdict in the other order.
 	Order float64
-	// People is the share of pairs on which judges agree with the majority of people, and PeopleKappa is Cohen's
-	// kappa. Both are means over judges, weighted by pairs.
+	// People is how often a verdict of a judge is that of most people, and PeopleKappa is Cohen's kappa. Both are means
+	// over judges, weighted by pairs.
 	People, PeopleKappa float64
-
-	judges int
-	chance bool // agreement, between judges or with people, may be chance
-	pairs  int  // largest number of pairs compared by two judges, in both orders, or also by people
 }
 
 // Level says how far a ranking can be relied on.
 type Level string
 
-// The levels.
+// The levels, of which any is weaker than the next.
 const (
 	Unknown Level = "unknown" // there is too little data to tell
-	Sound   Level = "sound"   // no number is a warning
+	Unsound Level = "unsound" // the ranking may be chance, or follow something else than the texts
 	Caution Level = "caution"
-	Unsound Level = "unsound" // judges agree no better than chance, or follow the order
+	Sound   Level = "sound" // nothing that is measured is a warning
 )
 
-const (
-	// slight is the largest kappa of agreement that is called slight (Landis and Koch 1977, "The measurement of
-	// observer agreement for categorical data").
-	slight = 0.20
-	// often is the share of verdicts that follow the order above which the level is Caution. Notes on single judges
-	// have the same bound.
-	often = 1 - notableConsistency
-	// mostly is the share above which verdicts follow the order more than the texts.
-	mostly = 0.5
-	// fewest is the smallest number of pairs for Sound. With fewer, all verdicts agree by chance more often than once
-	// in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
-	fewest = 5
-)
+var levels = []Level{Unknown, Unsound, Caution, Sound}
 
-// Reliance computes the reliance of the ranking. It returns nil if no judge compared two texts.
+func (l Level) place() int { return slices.Index(levels, l) }
+
+// Reliance weighs the evidence for the ranking. It returns nil if no judge compared two texts.
 func (r *Report) Reliance() *Reliance {
 	if len(r.Judges) == 0 || r.Verdicts == 0 {
 		return nil
 	}
 	none := math.NaN()
-	t := &Reliance{Agree: none, Kappa: none, Order: none, People: none, PeopleKappa: none, judges: len(r.Judges)}
-	if a := r.Agreement; a != nil {
-		t.Agree, t.Kappa, t.pairs = a.raw(), a.Fleiss, a.Units
-		limits := a.FleissLimits
-		if len(a.Pairs) == 1 {
-			t.Kappa, limits = a.Pairs[0].Cohen, a.Pairs[0].CohenLimits
+	t := &Reliance{Level: Sound, Agree: none, Kappa: none, Order: none, People: none, PeopleKappa: none}
+	for _, weigh := range []func(*Report){
+		t.weighPairs, t.weighCoverage, t.weighPeople, t.weighAgreement, t.weighJudges, t.weighOrder, t.weighCycles, t.weighFit,
+		t.weighMissing,
+	} {
+		weigh(r)
+	}
+	for _, one := range t.Evidence {
+		if one.Level.place() < t.Level.place() {
+			t.Level = one.Level
 		}
-		t.chance = limits.Low <= 0
 	}
-
-	var both rank.Swaps
-	for _, j := range r.Judges {
-		both.Consistent += j.Swaps.Consistent
-		both.AlwaysFirst += j.Swaps.AlwaysFirst
-		both.AlwaysSecond += j.Swaps.AlwaysSecond
-		t.pairs = max(t.pairs, j.Swaps.Total())
-	}
-
-	if both.Total() > 0 {
-		t.Order = 1 - both.Consistency()
-	}
-	t.people(r.People)
-	t.Level = t.level()
 	return t
-}
-
-func (t *Reliance) people(p *People) {
-	if p == nil {
-		return
-	}
-	same, kappa, low, pairs := 0.0, 0.0, 0.0, 0.0
-	for _, j := range p.Judges {
-		if n := float64(j.Pairs); n > 0 {
-			same, kappa, low, pairs = same+n*j.Accuracy, kappa+n*j.Cohen, low+n*j.CohenLimits.Low, pairs+n
-			t.pairs = max(t.pairs, j.Pairs)
-		}
-	}
-	if pairs > 0 {
-		t.People, t.PeopleKappa = same/pairs, kappa/pairs
-		t.chance = t.chance || low/pairs <= 0
-	}
-}
-
-func (t *Reliance) level() Level {
-	switch {
-	case t.Kappa <= 0, t.PeopleKappa <= 0, t.Order >= mostly:
-		return Unsound
-	case t.Kappa <= slight, t.PeopleKappa <= slight, t.chance, t.Order > often:
-		return Caution
-	case t.pairs < fewest:
-		return Unknown
-	default:
-		return Sound
-	}
 }
 
 // strength returns the name of a kappa's range (Landis and Koch 1977).
@@ -124,61 +68,84 @@ func strength(kappa float64) string {
 		return "poor"
 	case kappa <= slight:
 		return "slight"
-	case kappa <= 0.40:
+	case kappa <= fair:
 		return "fair"
-	case kappa <= 0.60:
+	case kappa <= moderate:
 		return "moderate"
-	case kappa <= 0.80:
+	case kappa <= substantial:
 		return "substantial"
 	default:
 		return "almost perfect"
 	}
 }
 
-// String returns the numbers and the advice in one line.
+// String returns what is known in one line: first the numbers that are no warning, then the weakest evidence.
 func (t *Reliance) String() string {
+	var why []string
+	weak := map[string]bool{}
+	for _, one := range t.Evidence {
+		if t.Level != Sound && one.Level == t.Level {
+			why = append(why, one.Why)
+			weak[one.Of] = len(why) <= mostWhy
+		}
+	}
+
 	var parts []string
+	for _, one := range []struct{ of, words string }{{"agreement", t.agreeWords()}, {"order", t.orderWords()}, {"people", t.peopleWords()}} {
+		if one.words != "" && !weak[one.of] {
+			parts = append(parts, strings.ToUpper(one.words[:1])+one.words[1:]+".")
+		}
+	}
 	switch {
-	case !math.IsNaN(t.Agree):
-		parts = append(parts, fmt.Sprintf("Judges agree on %s %% of pairs%s.", outOfHundred(t.Agree), kappaWords(t.Kappa)))
-	case t.judges == 1:
-		parts = append(parts, "Only one judge.")
-	default:
-		parts = append(parts, "No two judges compared the same texts.")
+	case len(why) > 0:
+		parts = append(parts, advice[t.Level]+": "+list(why, mostWhy)+".")
+	case t.peopleWords() == "":
+		parts = append(parts, "There are no votes of people to compare with.")
 	}
-
-	if !math.IsNaN(t.Order) {
-		parts = append(parts, fmt.Sprintf("Order changes %s %% of verdicts.", outOfHundred(t.Order)))
-	}
-	if !math.IsNaN(t.People) {
-		parts = append(parts, fmt.Sprintf("%s on %s %%%s.", matches(t.judges), outOfHundred(t.People), kappaWords(t.PeopleKappa)))
-	}
-	advice := map[Level]string{
-		Unsound: ": do not rely on this ranking.",
-		Caution: ": check some verdicts before you rely on this ranking.",
-	}[t.Level]
-	if t.Level == Unknown && t.pairs > 0 {
-		advice = fmt.Sprintf(", but %s too few to tell whether to rely on this ranking.", wording.Either(t.pairs, "pair is", "pairs are"))
-	}
-	line := strings.Join(parts, " ")
-	if advice != "" {
-		line = strings.TrimSuffix(line, ".") + advice
-	}
-	return line
+	return strings.Join(parts, " ")
 }
 
-func matches(judges int) string {
-	if judges == 1 {
-		return "It matches people"
-	}
-	return "They match people"
+// mostWhy is how many weaknesses a line of trust names.
+const mostWhy = 3
+
+var advice = map[Level]string{
+	Unknown: "Nothing tells yet whether to rely on this ranking",
+	Unsound: "Do not rely on this ranking",
+	Caution: "Check some verdicts first",
 }
 
-func kappaWords(kappa float64) string {
+// agreeWords, orderWords and peopleWords return a sentence about a number, without its capital and full stop. They are
+// empty if the number is not known.
+func (t *Reliance) agreeWords() string {
+	if math.IsNaN(t.Agree) {
+		return ""
+	}
+	return fmt.Sprintf("judges agree on %s %% of verdicts%s", outOfHundred(t.Agree), kappaWords(t.Agree, t.Kappa))
+}
+
+func (t *Reliance) orderWords() string {
+	if math.IsNaN(t.Order) {
+		return ""
+	}
+	return outOfHundred(1-t.Order) + " % of pairs get the same verdict in both orders"
+}
+
+func (t *Reliance) peopleWords() string {
+	if math.IsNaN(t.People) {
+		return ""
+	}
+	return fmt.Sprintf("judges match people on %s %%%s", outOfHundred(t.People), kappaWords(t.People, t.PeopleKappa))
+}
+
+func kappaWords(raw, kappa float64) string {
 	if math.IsNaN(kappa) {
 		return ""
 	}
-	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), strength(kappa))
+	words := strength(kappa)
+	if lowAsAlike(kappa, 2*raw-1) {
+		words = "low because most verdicts are alike"
+	}
+	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), words)
 }
 
 // Result returns what records and pages show of an evaluation that has ended: its headline, and whether its judges

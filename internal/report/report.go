@@ -88,7 +88,8 @@ type Report struct {
 	// Unweighed says what Options.Scales changes; nil without that option.
 	Unweighed *Unweighed
 	Cycles    rank.Cycles
-	Length    rank.Lengths // of the verdicts of all judges
+	Expected  rank.ExpectedCycles // of Cycles
+	Length    rank.Lengths        // of the verdicts of all judges
 	// Agreement compares the judges' verdicts on pairs; nil if no pair was judged by two of them. ScoreAgreement and
 	// PanelAgreement compare scores by criterion and by dimension, in the order of the plan. They leave out those
 	// that fewer than two raters scored.

@@ -26,9 +26,10 @@ type Requirement struct {
 
 // measure is a number of a report that a requirement can bound.
 type measure struct {
-	share bool // it is a share, whose bound may be a percentage
-	of    func(*Report) float64
-	count func(*Report) int // for shares of all runs: how many runs
+	share  bool // it is a share, whose bound may be a percentage
+	levels bool // its bound is a Level
+	of     func(*Report) float64
+	count  func(*Report) int // for shares of all runs: how many runs
 }
 
 // numbers are the measures that a requirement can name. A measure returns NaN if it is not known.
@@ -39,6 +40,7 @@ var numbers = map[string]measure{
 	"kappa":   {of: relied(func(t *Reliance) float64 { return t.Kappa })},
 	"people":  {of: relied(func(t *Reliance) float64 { return t.PeopleKappa })},
 	"cost":    {of: func(r *Report) float64 { return float64(r.Spent) / ratelimit.Dollar }},
+	"trust":   {levels: true, of: relied(func(t *Reliance) float64 { return float64(t.Level.place()) })},
 }
 
 func relied(of func(*Reliance) float64) func(*Report) float64 {
@@ -56,6 +58,7 @@ var requirementForm = regexp.MustCompile(`^\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(>
 // ParseRequirement reads a requirement, of one of two forms. `new >= old @ 0.95` compares candidates; quote names
 // that contain <, >, = or @. The other form bounds a number: `failed <= 1%`, `missing <= 0`, `flips <= 20%`, `kappa
 // >= 0.4`, `people >= 0.4` or `cost <= 5`. kappa is that of judges, people that of judges and people; cost is in USD.
+// `trust >= sound` bounds the level of Reliance, here at its best.
 // The error says which part is invalid.
 func ParseRequirement(text string) (Requirement, error) {
 	match := requirementForm.FindStringSubmatch(text)
@@ -78,9 +81,17 @@ func ParseRequirement(text string) (Requirement, error) {
 	known, ok := numbers[q.left]
 	if !ok {
 		return Requirement{}, fmt.Errorf(
-			"%q: unknown number %q: want failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95",
+			"%q: unknown number %q: want trust, failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95",
 			text, q.left,
 		)
+	}
+	if known.levels {
+		place := Level(q.right).place()
+		if place < 0 || q.atMost {
+			return Requirement{}, fmt.Errorf("%q: want %s >= sound, caution, unsound or unknown", text, q.left)
+		}
+		q.number, q.bound = &known, float64(place)
+		return q, nil
 	}
 	words, percentage := strings.CutSuffix(q.right, "%")
 	bound, err := strconv.ParseFloat(strings.TrimSpace(words), 64)
@@ -136,6 +147,8 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 	switch {
 	case math.IsNaN(got):
 		checked.Got = q.left + " is unknown"
+	case q.number.levels:
+		checked.Got = fmt.Sprintf("%s is %s. %s", q.left, levels[int(got)], r.Reliance())
 	case q.whole:
 		checked.Got = q.left + " is " + wording.Count(int(got))
 	case q.number.share:

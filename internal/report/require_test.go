@@ -30,6 +30,9 @@ func TestRequirements(t *testing.T) {
 		"flips <= 100%":         true,
 		"people >= -1":          false, // there are no votes
 		"cost <= 0":             true,
+		"trust >= unknown":      true,
+		"trust >= caution":      true,
+		"trust >= sound":        false, // the judges agree fairly
 		"  kappa   >=  -0.5   ": true,
 	} {
 		q, err := ParseRequirement(text)
@@ -83,6 +86,8 @@ func TestRequirementsRefused(t *testing.T) {
 		"kappa >= forty":        "is not a number",
 		"kappa >= NaN":          "is not a number",
 		"kappa >= 40%":          "is not a share",
+		"trust >= good":         "want trust >= sound, caution, unsound or unknown",
+		"trust <= sound":        "want trust >= sound, caution, unsound or unknown",
 		"flips <= 0.2":          "write its bound in percent",
 		"failed <= 1% @ 0":      "a confidence between 0.5 and 1",
 		"new >= old @ 0.95 x":   "want NEW >= OLD @ 0.95",

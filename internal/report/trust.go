@@ -101,9 +101,8 @@ func (r *Report) trustSection() section {
 
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
-	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
-		s.lines = append(s.lines, fmt.Sprintf("Circular triples (a beats b, b beats c, c beats a), by all judges together: %s of %s, %s; by chance 25 %%.",
-			wording.Count(r.Cycles.Circular), wording.Count(r.Cycles.Triples), percent(r.Cycles.Share())))
+	if r.Cycles.Triples > 0 {
+		s.lines = append(s.lines, "Circular triples (a beats b, b beats c, c beats a), by all judges together: "+r.cycleWords()+".")
 	}
 
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
@@ -143,6 +142,15 @@ func (r *Report) cycles(j Judge) rank.Cycles {
 		return r.Cycles
 	}
 	return j.Cycles
+}
+
+// cycleWords returns how many triples are circular, and how many are to be expected.
+func (r *Report) cycleWords() string {
+	words := fmt.Sprintf("%s of %s, %s; by chance 25 %%", wording.Count(r.Cycles.Circular), wording.Count(r.Cycles.Triples), percent(r.Cycles.Share()))
+	if math.IsNaN(r.Expected.Mean) {
+		return words
+	}
+	return words + fmt.Sprintf(", by the abilities %s, at most %s in 99 of 100 evaluations", percent(r.Expected.Mean), percent(r.Expected.High))
 }
 
 func cyclesShare(c rank.Cycles) string { return percentOf(c.Circular, c.Triples) }

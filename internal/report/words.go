@@ -217,6 +217,18 @@ func (r *Report) total() results.Usage {
 // cancelled reports whether the evaluation was cancelled, so that runs without a result will not get one.
 func (r *Report) cancelled() bool { return !r.Evaluation.Cancelled.IsZero() }
 
+// complete reports whether the evaluation has ended as planned: nothing more is expected to change its ranking. One that
+// ended early because its best candidates are known is complete.
+func (r *Report) complete() bool {
+	planned, succeeded, failed, _ := r.runs()
+	return r.known() || !r.Evaluation.Finished.IsZero() && !r.cancelled() && planned <= succeeded+failed
+}
+
+// ahead reports whether the headline calls one candidate ahead of every other.
+func (r *Report) ahead() bool {
+	return len(r.Groups) == 1 && len(r.Groups[0].Ranked) > 1 && r.abilities() && r.Groups[0].Ranked[0].RankHigh == 1
+}
+
 func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
 	for _, p := range r.Phases {
 		planned += p.Runs

@@ -1,0 +1,279 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// Evidence is one reason to rely on a ranking, or not to. docs/report.md lists the bounds and their sources.
+type Evidence struct {
+	Of    string // what it is about, such as "agreement"
+	Level Level
+	Value float64 // the number that was compared with bounds
+	Why   string  // why Level is not Sound; empty if it is
+}
+
+const (
+	// These are the largest kappas of agreement that is called so (Landis and Koch 1977, "The measurement of observer
+	// agreement for categorical data"). Fleiss 1981 also calls agreement up to fair poor.
+	slight      = 0.20
+	fair        = 0.40
+	moderate    = 0.60
+	substantial = 0.80
+	// often is the share of verdicts that follow the order above which the level is Caution. Notes on single judges
+	// have the same bound.
+	often = 1 - notableConsistency
+	// mostly is the share of flips from which verdicts follow the order more than the texts: random ones do on half.
+	mostly = 0.5
+	// fewest is the smallest number of pairs that is evidence. With fewer, all verdicts agree by chance more often than
+	// once in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
+	fewest = 5
+	// leastDone is the share of runs below which an evaluation has hardly begun.
+	leastDone = 0.2
+	// chanceCycles is the share of circular triples in random verdicts (Kendall and Babington Smith 1940).
+	chanceCycles = 0.25
+	// overdispersed is the dispersion above which a model does not explain the verdicts (McCullagh and Nelder 1989,
+	// "Generalized Linear Models", section 4.5), if chance explains it in less than 1 %.
+	overdispersed = 2
+	// littleMissing and muchMissing are the shares of missing outcomes up to which bias is of little concern, and above
+	// which results are in doubt (Schulz and Grimes 2002, "Sample size slippages in randomised trials").
+	littleMissing = 0.05
+	muchMissing   = 0.20
+)
+
+// add adds evidence; why is ignored if the level is Sound.
+func (t *Reliance) add(of string, value float64, level Level, why string) {
+	if level == Sound {
+		why = ""
+	}
+	t.Evidence = append(t.Evidence, Evidence{of, level, value, why})
+}
+
+func (t *Reliance) weighPairs(r *Report) {
+	level := Sound
+	if r.Pairs < fewest {
+		level = Unknown
+	}
+	t.add("pairs", float64(r.Pairs), level, fmt.Sprintf("%s at least %d", wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest))
+}
+
+func (t *Reliance) weighCoverage(r *Report) {
+	planned, succeeded, failed, _ := r.runs()
+	done := float64(succeeded+failed) / float64(planned)
+	switch {
+	case r.complete():
+		t.add("coverage", done, Sound, "")
+	case done < leastDone:
+		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended", wording.Count(succeeded+failed), wording.Counted(planned, "run")))
+	case len(r.Unranked) > 0:
+		t.add("coverage", done, Unknown, fmt.Sprintf(
+			"%s of %s have no verdict yet", wording.Count(len(r.Unranked)), wording.Counted(len(r.candidates), "candidate"),
+		))
+	default:
+		t.add("coverage", done, Caution, "the evaluation is not complete")
+	}
+}
+
+// weighPeople weighs the agreement with people, which is no evidence without votes on enough pairs.
+func (t *Reliance) weighPeople(r *Report) {
+	if r.People == nil {
+		return
+	}
+	var same, kappa, low, even, evenLow weighted
+	most := 0
+	for _, j := range r.People.Judges {
+		n := float64(j.Pairs)
+		same.add(j.Accuracy, n)
+		kappa.add(j.Cohen, n)
+		low.add(j.CohenLimits.Low, n)
+		even.add(j.even, n)
+		evenLow.add(j.evenLimits.Low, n)
+		most = max(most, j.Pairs)
+	}
+	if most < fewest {
+		return
+	}
+	t.People, t.PeopleKappa = same.mean(), kappa.mean()
+	level, why := gradeOf(t.PeopleKappa, low.mean(), even.mean(), evenLow.mean())
+	t.add("people", t.PeopleKappa, level, t.peopleWords()+why)
+}
+
+// weighted is a weighted mean of the numbers that are known.
+type weighted struct{ sum, weight float64 }
+
+func (w *weighted) add(value, weight float64) {
+	if !math.IsNaN(value) {
+		w.sum, w.weight = w.sum+weight*value, w.weight+weight
+	}
+}
+
+// mean returns the mean; NaN if nothing is known.
+func (w *weighted) mean() float64 { return w.sum / w.weight }
+
+// weighAgreement weighs the agreement of judges with each other.
+func (t *Reliance) weighAgreement(r *Report) {
+	if len(r.askedModels()) < 2 && r.Agreement == nil {
+		return
+	}
+	units, low := 0, math.NaN()
+	if a := r.Agreement; a != nil {
+		t.Agree, t.Kappa, low, units = a.raw(), a.Fleiss, a.FleissLimits.Low, a.Complete
+		if len(a.Pairs) == 1 {
+			t.Kappa, low, units = a.Pairs[0].Cohen, a.Pairs[0].CohenLimits.Low, a.Pairs[0].Units
+		}
+	}
+	if units < fewest {
+		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("judges have %s in common", wording.Counted(units, "pair")))
+		return
+	}
+	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, r.Agreement.EvenLimits.Low)
+	t.add("agreement", t.Kappa, level, t.agreeWords()+why)
+}
+
+// gradeOf returns the level of an agreement, and what is wrong with it, by kappa with its lower limit. If kappa is low
+// because verdicts are nearly all alike, it takes even, the value of rank.Agreement.Even, instead.
+func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
+	if low <= 0 && even > moderate || lowAsAlike(kappa, even) {
+		kappa, low = even, evenLow
+	}
+	switch {
+	case kappa <= 0:
+		return Unsound, ", no better than chance"
+	case kappa <= fair:
+		return Caution, ""
+	case low <= 0:
+		return Caution, ", which may be chance"
+	}
+	return Sound, ""
+}
+
+// lowAsAlike reports whether a kappa is low because verdicts are nearly all alike, although agreement is high (Feinstein
+// and Cicchetti 1990, "High agreement but low kappa").
+func lowAsAlike(kappa, even float64) bool { return kappa <= fair && even > moderate }
+
+// askedModels returns the models of judges that were asked about pairs, with the number of their judges.
+func (r *Report) askedModels() map[string]int {
+	models := map[string]int{}
+	for _, j := range r.Judges {
+		if j.Positions.Total() > 0 {
+			models[j.Model]++
+		}
+	}
+	return models
+}
+
+// weighJudges weighs how many judges there are, and whether one makes the ranking worse. Judges of one model share its
+// biases (Verga et al. 2024, "Replacing Judges with Juries"). One is enough if it was compared with people.
+func (t *Reliance) weighJudges(r *Report) {
+	models, judges := r.askedModels(), 0
+	for _, n := range models {
+		judges += n
+	}
+	level, why := Sound, ""
+	switch alone := math.IsNaN(t.People); {
+	case judges == 1 && alone:
+		level, why = Caution, "there is one judge and no vote of people to compare it with"
+	case len(models) == 1 && alone:
+		level, why = Caution, "all judges are the same model"
+	}
+	for _, j := range r.Judges {
+		if level == Sound && j.Card != nil && j.Card.Drop != "" {
+			level, why = Caution, "judge "+called(j.Name)+" should be left out"
+		}
+	}
+	t.add("judges", float64(judges), level, why)
+}
+
+func (t *Reliance) weighOrder(r *Report) {
+	var both rank.Swaps
+	for _, j := range r.Judges {
+		both.Consistent += j.Swaps.Consistent
+		both.AlwaysFirst += j.Swaps.AlwaysFirst
+		both.AlwaysSecond += j.Swaps.AlwaysSecond
+		both.HalfTied += j.Swaps.HalfTied
+	}
+	if both.Total() > 0 {
+		t.Order = 1 - both.Consistency()
+	}
+
+	switch {
+	case both.Total() < fewest:
+		t.add("order", t.Order, Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were")))
+	case both.Flipped() >= mostly:
+		t.add("order", t.Order, Unsound, fmt.Sprintf("judges prefer the same place instead of the same text on %s %% of pairs", outOfHundred(both.Flipped())))
+	case t.Order > often:
+		t.add("order", t.Order, Caution, fmt.Sprintf("order changes %s %% of verdicts", outOfHundred(t.Order)))
+	default:
+		t.add("order", t.Order, Sound, "")
+	}
+}
+
+// weighCycles weighs circular triples: more than the abilities explain, and as many as random verdicts produce.
+func (t *Reliance) weighCycles(r *Report) {
+	share := r.Cycles.Share()
+	switch over := share > r.Expected.High; {
+	case r.Cycles.Triples == 0:
+	case share >= chanceCycles && (over || math.IsNaN(r.Expected.High)):
+		t.add("cycles", share, Unsound, fmt.Sprintf("%s %% of triples are circular, by chance 25 %%", outOfHundred(share)))
+	case over:
+		t.add("cycles", share, Caution, fmt.Sprintf("%s %% of triples are circular, while abilities explain %s %%", outOfHundred(share), outOfHundred(r.Expected.Mean)))
+	default:
+		t.add("cycles", share, Sound, "")
+	}
+}
+
+// weighFit compares the deviance with its degrees of freedom, if there are enough verdicts for that. Trials of one
+// question may all say the same, which multiplies the deviance by their number at most.
+func (t *Reliance) weighFit(r *Report) {
+	f := r.Fit
+	if f == nil || !f.Dense || f.DegreesOfFreedom < 1 {
+		return
+	}
+	freedom, trials := float64(f.DegreesOfFreedom), float64(max(1, r.Evaluation.Plan.Pairwise.Trials))
+	dispersion, chance := f.Deviance/freedom/trials, distuv.ChiSquared{K: freedom}.Survival(f.Deviance/trials)
+	level := Sound
+	if dispersion > overdispersed && chance < unlikely {
+		level = Caution
+	}
+	t.add("fit", dispersion, level, "one ability per candidate does not explain the verdicts")
+}
+
+// weighMissing weighs the verdicts that are missing because runs failed, for the candidate that suffers most.
+func (t *Reliance) weighMissing(r *Report) {
+	level, why, most := Sound, "", 0.0
+	if r.Missing != nil {
+		for _, m := range r.Missing.Candidates {
+			lacks := float64(m.Verdicts) / float64(m.Verdicts+m.Given)
+			if next, reason := r.lacking(m, lacks); next.place() < level.place() {
+				level, why = next, reason
+			}
+			most = max(most, lacks)
+		}
+	}
+
+	if n := len(r.Unranked); n > 0 && level == Sound && r.complete() {
+		level, why = Caution, wording.Either(n, "candidate has", "candidates have")+" no verdict"
+	}
+	t.add("missing", most, level, why)
+}
+
+// lacking returns what it means that a candidate lacks a share of its verdicts.
+func (r *Report) lacking(m MissingOf, share float64) (level Level, why string) {
+	lacks := fmt.Sprintf("%s lacks %s %% of its verdicts", called(m.Name), outOfHundred(share))
+	switch {
+	case share > muchMissing:
+		return Unsound, lacks
+	case share > littleMissing:
+		return Caution, lacks
+	case m.Uneven:
+		return Caution, fmt.Sprintf("failures on %s are not random", called(m.Name))
+	case m.Bounds != nil && m.Rank == 1 && r.ahead() && m.Bounds.High > 1:
+		return Caution, fmt.Sprintf("missing verdicts could cost %s the first place", called(m.Name))
+	}
+	return Sound, ""
+}
