@@ -36,6 +36,8 @@ type Evaluation struct {
 	Reasoning   Requirement `json:"reasoning,omitempty"` // see Reasoned
 	// Blind hides authorship: judges see documents by labels, not IDs; see ShownAs.
 	Blind bool `json:"blind,omitempty"`
+	// Given is set if the verdicts were given elsewhere.
+	Given *Given `json:"given,omitempty"`
 }
 
 // Item is the question that a group of documents answers. Documents without an
@@ -63,7 +65,7 @@ type Document struct {
 	ID        string `json:"id"`        // unique in the evaluation
 	Item      int    `json:"item"`      // index into Evaluation.Items
 	Candidate string `json:"candidate"` // its author or model; the document's own ID by default
-	Hash      string `json:"hash"`      // TextHash of its text
+	Hash      string `json:"hash"`      // TextHash of its text; empty: the text is not known
 	Bytes     int    `json:"bytes"`     // length of its text
 }
 
@@ -173,8 +175,14 @@ type Judge struct {
 	Prompt    string         `json:"prompt,omitempty"`    // role of an agent of a panel; empty for others
 }
 
-// Target returns the judge's "provider:model".
-func (j Judge) Target() string { return j.Provider + ":" + j.Model }
+// Target returns the judge's "provider:model". If its verdicts were given elsewhere, it has no provider, and Target
+// returns its name as it was written.
+func (j Judge) Target() string {
+	if j.Provider == "" {
+		return j.Model
+	}
+	return j.Provider + ":" + j.Model
+}
 
 // Kind says what a phase's runs ask.
 type Kind string
@@ -324,6 +332,8 @@ const (
 	OrderBoth     Order = "both"
 	OrderRandom   Order = "random" // one run; the evaluation's identity decides the order
 	OrderAsListed Order = "as_listed"
+	// OrderUnknown is the order of verdicts that were given elsewhere, if it was not recorded.
+	OrderUnknown Order = "unknown"
 )
 
 // JSONMode says whether a provider is asked for structured output.

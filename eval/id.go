@@ -115,6 +115,11 @@ func (e *Evaluation) encode() []byte {
 	for i := range asked.Items {
 		asked.Items[i].Categories, asked.Items[i].Facts = nil, nil
 	}
+	if e.Given != nil {
+		given := *e.Given
+		given.Files = nil
+		asked.Given = &given
+	}
 	raw, err := json.Marshal(&asked)
 	if err != nil { // Overrides hold a value that JSON cannot; config rejects those
 		panic(fmt.Sprintf("eval: encode evaluation: %v", err))

@@ -37,6 +37,7 @@ func commands(p *process) []*cli.Command {
 
 		limitsCommand(p),
 		reportCommand(p),
+		rankCommand(p),
 		migrateCommand(p),
 		validateCommand(p),
 		doctorCommand(p),

@@ -66,6 +66,7 @@ var examples = map[string][]string{
 		"evalfleet report results --details",
 		"evalfleet report results --require 'new >= old @ 0.95' --junit report.xml",
 	},
+	"rank":     {"evalfleet rank battles.csv --out-dir ranked", "evalfleet rank votes.csv judged.jsonl --order shown"},
 	"migrate":  {"evalfleet migrate results", "evalfleet migrate postgres://db.example.com/evalfleet"},
 	"validate": {"evalfleet validate evaluation.yaml", "evalfleet validate --data-folder data"},
 	"doctor":   {"evalfleet doctor evaluation.yaml", "evalfleet doctor --config fleet.yaml --redis redis://redis:6379/0"},

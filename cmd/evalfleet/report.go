@@ -50,38 +50,9 @@ func reportCommand(p *process) *cli.Command {
 			"report.html, the CSV files and the answers of listed runs to the output folder only. It can run at any time, " +
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
-		Flags: []cli.Flag{
-			&cli.StringSliceFlag{
-				Name: formatFlag, Value: cli.NewStringSlice(outdir.HTML, formatCSV),
-				Usage: "`FORMATS` to write, comma-separated: html, csv, json, md, every-eval-ever; json alone is also printed",
-			},
-			detailsOption(), openOption(),
-			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
-			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` of ties: davidson or half"},
-			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
-			&cli.BoolFlag{
-				Name: positionFlag, Value: true,
-				Usage: "adjust the ranking for each judge's preference for the text shown first (default true)",
-			},
-			&cli.StringFlag{
-				Name: flipsFlag, Value: "verdicts",
-				Usage: "how to count a judge whose preferred text changes with the order: `COUNT` is verdicts (two verdicts) or tie",
-			},
-			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
-			&cli.IntFlag{
-				Name:  drawsFlag,
-				Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)",
-			},
-			&cli.StringSliceFlag{
-				Name: requireFlag, KeepSpace: true,
-				Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'trust >= sound' or 'new >= old @ 0.95'; can be repeated (default none)",
-			},
-			&cli.StringFlag{
-				Name:  junitFlag,
-				Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)",
-			},
-			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
-		},
+		Flags: append(
+			reportFlags(outdir.HTML, formatCSV), &cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
+		),
 
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
@@ -93,12 +64,49 @@ func reportCommand(p *process) *cli.Command {
 	}
 }
 
+// reportFlags returns the flags that say how verdicts are ranked and how the report is written; formats are the default.
+func reportFlags(formats ...string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{
+			Name: formatFlag, Value: cli.NewStringSlice(formats...),
+			Usage: "`FORMATS` to write, comma-separated: html, csv, json, md, every-eval-ever; json alone is also printed",
+		},
+		detailsOption(), openOption(),
+
+		&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` of ties: davidson or half"},
+		&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
+		&cli.BoolFlag{
+			Name: positionFlag, Value: true,
+			Usage: "adjust the ranking for each judge's preference for the text shown first (default true)",
+		},
+		&cli.StringFlag{
+			Name: flipsFlag, Value: "verdicts",
+			Usage: "how to count a judge whose preferred text changes with the order: `COUNT` is verdicts (two verdicts) or tie",
+		},
+		&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
+		&cli.IntFlag{
+			Name:  drawsFlag,
+			Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)",
+		},
+
+		&cli.StringSliceFlag{
+			Name: requireFlag, KeepSpace: true,
+			Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'trust >= sound' or 'new >= old @ 0.95'; can be repeated (default none)",
+		},
+		&cli.StringFlag{
+			Name:  junitFlag,
+			Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)",
+		},
+		&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
+	}
+}
+
 func (p *process) report(c *cli.Context, arguments []string) error {
 	options, err := reportOptions(c)
 	if err != nil {
 		return err
 	}
-	required, err := requirements(c.StringSlice(requireFlag))
+	required, err := requiredOf(c)
 	switch {
 	case err != nil:
 		return err
@@ -106,8 +114,6 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		return usageError("--%s takes one evaluation, got %d", requireFlag, len(arguments))
 	case len(arguments) > 1 && slices.Contains(c.StringSlice(formatFlag), formatEveryEval):
 		return usageError("--%s %s takes one evaluation, got %d", formatFlag, formatEveryEval, len(arguments))
-	case c.IsSet(junitFlag) && len(required) == 0:
-		return usageError("--%s needs at least one --%s", junitFlag, requireFlag)
 	case len(arguments) > 1:
 		return p.compare(c, arguments, options)
 	}
@@ -122,12 +128,20 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		return err
 	}
 
+	place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may belong to another person
+	if before, err := outdir.ReadResumption(arguments[0]); err == nil {
+		place.CSV = before.CSV
+	}
+	if err := p.publish(c, place, reader, r); err != nil {
+		return err
+	}
+	return p.require(c, r, required)
+}
+
+// publish writes a report in the formats of --format, and prints it.
+func (p *process) publish(c *cli.Context, place results.Place, reader results.Reader, r *report.Report) error {
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
-		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may belong to another person
-		if before, err := outdir.ReadResumption(arguments[0]); err == nil {
-			place.CSV = before.CSV
-		}
 		done, err := outdir.Export(c.Context, place, reader, r, p.again(c))
 		if err != nil {
 			return err
@@ -135,12 +149,12 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		paths, answers = done.Files, done.Answers
 	}
 
-	written, err := outdir.WriteForms(dir, outdir.ReportName, r, c.StringSlice(formatFlag)...)
+	written, err := outdir.WriteForms(place.Dir, outdir.ReportName, r, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(c.StringSlice(formatFlag), formatEveryEval) {
-		records, err := outdir.WriteEveryEvals(dir, r.EveryEvals(ownVersion()))
+		records, err := outdir.WriteEveryEvals(place.Dir, r.EveryEvals(ownVersion()))
 		if err != nil {
 			return err
 		}
@@ -151,17 +165,17 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		if err := r.WriteJSON(p.stdout); err != nil {
 			return err
 		}
-		return p.require(p.stderr, r, required, c.String(junitFlag))
+		return nil
 	}
 	printing := p.printing(c)
-	if err := printing.print(p.stdout, r, dir, append(paths, written...)); err != nil {
+	if err := printing.print(p.stdout, r, place.Dir, append(paths, written...)); err != nil {
 		return err
 	}
 	printing.show(c.Context, written)
 	for _, path := range answers {
 		fmt.Fprintln(p.stdout, path)
 	}
-	return p.require(p.stdout, r, required, c.String(junitFlag))
+	return nil
 }
 
 // onlyJSON reports whether JSON is the only format. Standard output then has it, and nothing else.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
@@ -41,9 +42,13 @@ func requirements(values []string) (all []report.Requirement, err error) {
 	return all, nil
 }
 
-// require prints to out whether a report meets requirements, and writes that as JUnit XML to a file if one is named. It
-// returns an error unless all are met.
-func (p *process) require(out io.Writer, r *report.Report, required []report.Requirement, junit string) error {
+// require prints whether a report meets requirements, and writes that as JUnit XML to a file if the command line names
+// one. It returns an error unless all are met.
+func (p *process) require(c *cli.Context, r *report.Report, required []report.Requirement) error {
+	out, junit := p.stdout, c.String(junitFlag)
+	if onlyJSON(c) {
+		out = p.stderr
+	}
 	var all []report.Checked
 	unmet := 0
 	for _, q := range required {
@@ -74,4 +79,13 @@ func (p *process) require(out io.Writer, r *report.Report, required []report.Req
 		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, wording.Counted(len(all), "requirement")))
 	}
 	return nil
+}
+
+// requiredOf returns the requirements of a command line.
+func requiredOf(c *cli.Context) ([]report.Requirement, error) {
+	required, err := requirements(c.StringSlice(requireFlag))
+	if err == nil && c.IsSet(junitFlag) && len(required) == 0 {
+		err = usageError("--%s needs at least one --%s", junitFlag, requireFlag)
+	}
+	return required, err
 }

@@ -109,8 +109,11 @@ func Prefixes(e *eval.Evaluation) bool {
 }
 
 // RunsOfPair returns how many runs each pair of e has. They are consecutive, so that run i of a phase is about pair
-// i/RunsOfPair. e must compare pairs.
+// i/RunsOfPair. e must compare pairs. If verdicts were given elsewhere, pairs may have fewer.
 func RunsOfPair(e *eval.Evaluation) int {
+	if e.Given != nil {
+		return max(1, e.Given.PairRuns)
+	}
 	orders := 1
 	if e.Pairwise.Order == eval.OrderBoth {
 		orders = 2

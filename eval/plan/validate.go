@@ -16,6 +16,9 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 		return fmt.Errorf("the evaluation has plan version %d, this program numbers runs by version %d: use the program that made it",
 			e.PlanVersion, eval.PlanVersion)
 	}
+	if e.Given != nil {
+		return errors.New("its verdicts were read from files, so there is nothing to ask")
+	}
 	phases := Phases(e)
 	if phase < 0 || phase >= len(phases) {
 		return fmt.Errorf("the evaluation has %d phases, numbered from 0", len(phases))

@@ -21,8 +21,14 @@ type table struct {
 // newTable reads the header, which must have the columns in need. If one is missing, or the text is
 // not CSV, the table has no rows.
 func (s *draft) newTable(path string, text []byte, need []string) *table {
-	t := &table{draft: s, path: path, rows: csv.NewReader(bytes.NewReader(text)), column: map[string]int{}}
-	t.rows.Comma = separator(text)
+	rows := csv.NewReader(bytes.NewReader(text))
+	rows.Comma = separator(text)
+	return s.tableOf(path, rows, need)
+}
+
+// tableOf reads the header as newTable does, from rows that need not be in memory.
+func (s *draft) tableOf(path string, rows *csv.Reader, need []string) *table {
+	t := &table{draft: s, path: path, rows: rows, column: map[string]int{}}
 	header, err := t.rows.Read()
 	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
 		s.refuse(place{file: path, line: parse.Line, column: parse.Column}, "", "not a row of CSV: %v", parse.Err)

@@ -85,6 +85,9 @@ func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
 // agreement compares raters by all their verdicts on pairs, as rank.Agreement.AddShares does; first is the position of
 // the first of them. It returns nil if no pair was judged by two of them.
 func (b *builder) agreement(first int, raters []string) *Agreement {
+	if b.report.separate() { // nothing says that two of them judged the same texts
+		return nil
+	}
 	a := rank.NewClusteredAgreement(len(raters))
 	cluster := b.clusters()
 	b.verdicts.units(first, len(raters), func(document, _ int, said []rank.Shares) { a.AddShares(cluster(document), said) })

@@ -181,7 +181,7 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 		b.read(row, documents, outcome)
 		judge.Positions.Add(outcome)
 		all := b.report.Evaluation.Plan.Documents
-		longer := rank.Relative(all[documents[0]].Bytes, all[documents[1]].Bytes)
+		longer := longerOf(all[documents[0]], all[documents[1]])
 		judge.Length.Add(outcome, longer)
 		b.report.Length.Add(outcome, longer)
 	} else {

@@ -43,13 +43,11 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	if words := r.enough(); words != "" {
 		out.Entry("Enough?", words, lines.Plain)
 	}
-	out.Entry("Runs", r.runWords(), lines.Plain)
-	u := r.total()
-	out.Entry(
-		"Cost",
-		cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u),
-		lines.Plain,
-	)
+	if r.Evaluation.Plan.Given != nil {
+		out.Entry("Read", r.givenWords(), lines.Plain)
+	} else {
+		r.cardCost(out)
+	}
 	if budget := r.budget(); budget != "" {
 		out.Entry("Budget", budget, lines.Plain)
 	}
@@ -74,6 +72,17 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.Path("Details", options.Details)
 	}
 	return out.Flush()
+}
+
+// cardCost writes how many runs there were, and what they cost.
+func (r *Report) cardCost(out *lines.Writer) {
+	out.Entry("Runs", r.runWords(), lines.Plain)
+	u := r.total()
+	out.Entry(
+		"Cost",
+		cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u),
+		lines.Plain,
+	)
 }
 
 // cardTable returns the top of the ranking, or the answers or panel means if the evaluation asks for nothing else. ok

@@ -12,7 +12,7 @@ import (
 func (r *Report) choices() results.Choices {
 	out := results.Choices{
 		Sentence: r.choiceSentence(), Ties: "davidson",
-		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition, JudgeScale: r.Options.Scales, FlipsTie: r.Options.FlipsTie, Seed: r.Options.Seed,
+		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition && r.ordered(), JudgeScale: r.Options.Scales, FlipsTie: r.Options.FlipsTie, Seed: r.Options.Seed,
 	}
 	if r.Options.Ties == rank.HalfWins {
 		out.Ties = "half"
@@ -40,7 +40,9 @@ func (r *Report) choiceSentence() string {
 		}
 	}
 	if len(r.Judges) > 0 {
-		choose(r.Options.NoPosition, "position effects not removed", "position effects removed")
+		choose(r.Options.NoPosition || !r.ordered(), "position effects not removed", "position effects removed")
+	}
+	if len(r.Judges) > 0 && !r.given() {
 		choose(r.Options.Fallback, "fallback answers counted", "fallback answers excluded")
 	}
 

@@ -46,7 +46,10 @@ func (b *builder) rateDocuments() error {
 	for item, tally := range tallies {
 		fit, err := rank.BradleyTerry(
 			size[item], []*rank.Tally{tally},
-			rank.Options{Ties: rank.HalfWins, OrderEffect: len(b.report.Judges) > 0 && !b.report.Options.NoPosition && !tally.Balanced()},
+			rank.Options{
+				Ties:        rank.HalfWins,
+				OrderEffect: len(b.report.Judges) > 0 && !b.report.Options.NoPosition && b.report.ordered() && !tally.Balanced(),
+			},
 		)
 		if err != nil {
 			return err

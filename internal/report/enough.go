@@ -47,6 +47,10 @@ func (b *builder) compareNeighbours(of *rating) {
 		}
 		low, high = l, h
 		pairs[group[b.candidate[first]]]++
+		if b.report.separate() { // each verdict is on a pair of texts of its own
+			pairs[group[b.candidate[first]]] += int(c.wins+c.losses+c.ties) - 1
+			low, high = -1, -1
+		}
 	}
 
 	for _, n := range of.uncertainty.Neighbours() {
@@ -141,7 +145,7 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	if len(t[0].Cells) == 0 {
 		return section{}, false
 	}
-	if r.Intervals.By == ByPair {
+	if r.Intervals.By != ByItem {
 		t = append(t[:3:3], t[4:]...) // clusters are pairs
 	}
 	s = section{title: "Is it enough?", table: t}

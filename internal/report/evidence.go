@@ -202,6 +202,8 @@ func (t *Reliance) weighOrder(r *Report) {
 	}
 
 	switch {
+	case !r.ordered():
+		t.add("order", t.Order, Caution, "it is not known which text was shown first")
 	case both.Total() < fewest:
 		t.add("order", t.Order, Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were")))
 	case both.Flipped() >= mostly:

@@ -211,7 +211,7 @@ func (p *page) sections() []pageSection {
 	add(p.Reading != nil, "reading", "Read the answers")
 	add(p.Runs != nil, "runs", "Planned and recorded")
 	add(p.Timeline != nil, "timeline", "Calls over time")
-	add(true, "cost", "Tokens and cost")
+	add(!p.Report.given(), "cost", "Tokens and cost")
 	add(p.Fallback != nil, "fallback", "Fallback")
 	add(len(p.Report.Failures) > 0, "failures", "Failures")
 	add(true, "settings", "Settings")
@@ -247,6 +247,10 @@ func (r *Report) tiles() []tile {
 	}
 	if r.Evaluation.Plan.Single != nil && len(r.Criteria) != 1 {
 		tiles[len(tiles)-1].Hint = "on " + wording.Count(len(r.Criteria)) + " criteria"
+	}
+
+	if given := r.Evaluation.Plan.Given; given != nil {
+		return append(tiles, tile{"Files read", wording.Count(len(given.Files)), "no model was asked"})
 	}
 	return append(tiles,
 		tile{"Runs", wording.Count(succeeded), fmt.Sprintf("of %s; %s failed", wording.Count(planned), wording.Count(failed))},

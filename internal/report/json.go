@@ -66,7 +66,7 @@ func (r *Report) json() reportJSON {
 	for _, l := range r.Listed {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
-	out.Missing = r.missingJSON()
+	out.Missing, out.Given = r.missingJSON(), r.givenJSON()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{
@@ -147,13 +147,16 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 func (r *Report) judgeJSON(j Judge) judgeJSON {
 	p := j.Positions
 	out := judgeJSON{
-		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
+		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
 		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{
 			j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied,
 			number(j.Swaps.Consistency()), number(j.Swaps.Flipped()),
 		},
+	}
+	if r.ordered() {
+		out.FirstWins, out.SecondWins = &p.FirstWins, &p.SecondWins
 	}
 	if j.Swaps.Total() == 0 {
 		out.BothOrders.Consistency, out.BothOrders.Flipped = number(math.NaN()), number(math.NaN())

@@ -51,6 +51,7 @@ type (
 		Categories     *categoriesJSON       `json:"categories"`
 		Items          array[itemJSON]       `json:"items"`
 		Missing        *missingJSON          `json:"missing"`
+		Given          *givenJSON            `json:"given,omitempty"` // the verdicts were read from files
 		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`
@@ -83,6 +84,11 @@ type (
 		Level Level  `json:"level"`
 		Value number `json:"value"`
 		Why   string `json:"why,omitempty"`
+	}
+	givenJSON struct {
+		Order    eval.Order            `json:"order"` // "unknown": it was not recorded which text was shown first
+		Separate bool                  `json:"separate"`
+		Files    array[eval.GivenFile] `json:"files"`
 	}
 	evaluationJSON struct {
 		ID        string         `json:"id"`
@@ -172,8 +178,8 @@ type (
 		Name       string               `json:"name"`
 		Model      string               `json:"model"`
 		Verdicts   int                  `json:"verdicts"`
-		FirstWins  int                  `json:"first_wins"`
-		SecondWins int                  `json:"second_wins"`
+		FirstWins  *int                 `json:"first_wins"`
+		SecondWins *int                 `json:"second_wins"`
 		Ties       int                  `json:"ties"`
 		Identical  int                  `json:"identical"`
 		Fallbacks  int                  `json:"fallbacks"`

@@ -72,8 +72,8 @@ func (r *Report) judgeView() *judgeView {
 		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
 		v.Rows = append(v.Rows, judgeRow{
 			Name: j.Name, Model: j.Model,
-			Verdicts: wording.Count(j.Positions.Total()), FirstWins: wording.Count(j.Positions.FirstWins),
-			SecondWins: wording.Count(j.Positions.SecondWins), Ties: wording.Count(j.Positions.Ties), FirstShare: j.firstShare(),
+			Verdicts: wording.Count(j.Positions.Total()), FirstWins: r.byPosition(j.Positions.FirstWins),
+			SecondWins: r.byPosition(j.Positions.SecondWins), Ties: wording.Count(j.Positions.Ties), FirstShare: r.firstShare(j),
 			Pairs: wording.Count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
 			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: wording.Count(j.Identical), Fallback: wording.Count(j.Fallback), Failed: wording.Count(j.Failed),

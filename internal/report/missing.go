@@ -154,7 +154,7 @@ func (b *builder) missingVerdicts() []rank.Missing {
 			one.Cluster = clusters[pair]
 		}
 		if b.report.Options.Length {
-			one.Longer = rank.Relative(first.Bytes, second.Bytes)
+			one.Longer = longerOf(first, second)
 		}
 		out = append(out, one)
 	}

@@ -63,9 +63,10 @@ func (r *Report) Notes() []string {
 			countedAre(identical, "verdict"),
 		)
 	}
-	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind {
+	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind && plan.Given == nil {
 		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
 	}
+	notes = append(notes, r.givenNotes()...)
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)
 	notes = append(notes, r.missingNotes()...)
@@ -154,10 +155,11 @@ func (r *Report) intervalNotes() []string {
 	}
 
 	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
-		notes = append(
-			notes,
-			"Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other. Set `order: both` to avoid this.",
-		)
+		note := "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other."
+		if r.Evaluation.Plan.Given == nil {
+			note += " Set `order: both` to avoid this."
+		}
+		notes = append(notes, note)
 	}
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
@@ -184,16 +186,22 @@ const fewItems = 6
 
 // unit returns the name of what intervals resample as a whole, because its verdicts may depend on each other.
 func (how *Intervals) unit() string {
-	if how.By == ByItem {
+	switch how.By {
+	case ByItem:
 		return "item"
+	case ByVerdict:
+		return "question"
 	}
 	return "pair of documents"
 }
 
 // units returns the number of clusters with their unit, such as "12 items".
 func (how *Intervals) units() string {
-	if how.By == ByItem {
+	switch how.By {
+	case ByItem:
 		return wording.Counted(how.Clusters, "item")
+	case ByVerdict:
+		return wording.Counted(how.Clusters, "verdict")
 	}
 	return wording.Counted(how.Clusters, "pair") + " of documents"
 }

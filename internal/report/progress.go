@@ -113,6 +113,9 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 		}
 		for k := range progress.Judges {
 			of := &progress.Judges[k]
+			if r.Evaluation.Plan.Given != nil {
+				of.Planned = of.Succeeded
+			}
 			// The limit on runs may have been lowered since some of them ran.
 			of.Missing = max(0, of.Planned-of.Succeeded-of.Failed-of.Cancelled)
 		}

@@ -33,7 +33,7 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 func (b *builder) rankOptions(raters []int) rank.Options {
 	how := b.report.Options
 	return rank.Options{
-		Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition,
+		Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition && b.report.ordered(),
 		Scales: how.Scales && raters[0] < len(b.report.Judges),
 	}
 }
@@ -54,8 +54,8 @@ func (b *builder) pairClusters() map[[2]int32]int32 {
 
 // observed returns the verdicts of the raters in places on documents of different candidates, each with its cluster.
 func (b *builder) observed(places map[int32]int32) []rank.Observed {
-	cells := b.verdicts.ranked()
-	documents, byItem := b.report.Evaluation.Plan.Documents, b.clusterBy() == ByItem
+	cells, by := b.verdicts.ranked(), b.clusterBy()
+	documents, byItem, separate := b.report.Evaluation.Plan.Documents, by == ByItem, by == ByVerdict
 	out := make([]rank.Observed, 0, len(cells))
 	var pair, low, high int32 = -1, -1, -1
 	for _, c := range cells {
@@ -76,7 +76,11 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 			o.Cluster = int32(first.Item)
 		}
 		if b.report.Options.Length {
-			o.Longer = rank.Relative(first.Bytes, second.Bytes)
+			o.Longer = longerOf(first, second)
+		}
+		if separate {
+			out = eachAlone(out, o)
+			continue
 		}
 		out = append(out, o)
 	}
@@ -107,8 +111,12 @@ func (b *builder) itemOf(document int) int {
 }
 
 // clusterBy says which verdicts may depend on each other. These are the verdicts on one item (ByItem) if any
-// candidate was compared on several items, otherwise those on one pair (ByPair).
+// candidate was compared on several items, otherwise those on one pair (ByPair). If nothing says which verdicts belong
+// together, each is alone (ByVerdict).
 func (b *builder) clusterBy() string {
+	if b.report.separate() {
+		return ByVerdict
+	}
 	item := map[string]int{}
 	for _, c := range b.verdicts.cells {
 		document := b.report.Evaluation.Plan.Documents[c.first]

@@ -124,10 +124,10 @@ type Report struct {
 
 // Intervals says how the limits of abilities and ranks were computed.
 type Intervals struct {
-	// By says which verdicts may depend on each other: those on one item (ByItem), or on one pair of documents
-	// (ByPair).
+	// By says which verdicts may depend on each other: those on one item (ByItem), on one pair of documents (ByPair),
+	// or none, as far as is known (ByVerdict).
 	By       string `json:"by"`
-	Clusters int    `json:"clusters"` // number of items or pairs
+	Clusters int    `json:"clusters"` // number of items, pairs or verdicts
 	// Draws and Seed are the fields of rank.Drawing.
 	Draws int    `json:"draws"`
 	Seed  uint64 `json:"seed"`
@@ -141,8 +141,9 @@ type Unweighed struct {
 
 // The values of Intervals.By.
 const (
-	ByItem = "item"
-	ByPair = "pair"
+	ByItem    = "item"
+	ByPair    = "pair"
+	ByVerdict = "verdict"
 )
 
 // Fit holds the goodness of fit of the model behind the abilities, and its estimate of the effect of length. The

@@ -52,6 +52,9 @@ func (r *Report) settings() []setting {
 			wording.Counted(len(r.candidates), "candidate"), wording.Counted(len(plan.Items), "item"),
 		)
 	}
+	if plan.Given != nil {
+		return append(all, r.givenSettings()...)
+	}
 	for _, j := range plan.Judges {
 		add("judge "+j.Name, "%s", withOverrides(j))
 	}
@@ -209,10 +212,15 @@ func (r *Report) method() []string {
 	if r.Options.Ties == rank.HalfWins {
 		ties = "A tie counts as half a win for each candidate."
 	}
+
 	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is estimated and removed from the abilities."
-	if r.Options.NoPosition {
+	switch {
+	case !r.ordered():
+		positions = orderUnknown
+	case r.Options.NoPosition:
 		positions = "Judges' preferences for the text shown first or second are not removed (--position-effect=false)."
 	}
+
 	return []string{
 		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
@@ -229,6 +237,9 @@ func (r *Report) method() []string {
 // limitsMethod describes how standard errors and intervals are computed.
 func (r *Report) limitsMethod() string {
 	how := r.Intervals
+	if how.By == ByVerdict && how.Clusters > 1 {
+		return "± is a standard error and the interval is 95 %. Both come from how much " + how.units() + " differ from each other, with each taken as independent of all others."
+	}
 	if how.Clusters < 2 {
 		return "± is a standard error and the interval is 95 %, both of the fit, which takes verdicts as independent."
 	}

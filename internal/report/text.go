@@ -232,8 +232,11 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	return t
 }
 
-// firstShare returns the share of verdicts for the text shown first, without ties.
-func (j Judge) firstShare() string {
+// firstShare returns the share of a judge's verdicts for the text shown first, without ties.
+func (r *Report) firstShare(j Judge) string {
+	if !r.ordered() {
+		return "–"
+	}
 	return percentOf(j.Positions.FirstWins, j.Positions.FirstWins+j.Positions.SecondWins)
 }
 
@@ -246,6 +249,9 @@ func (j Judge) orderEffect() string {
 
 // totals returns the lines that sum up runs, tokens, cost and budget.
 func (r *Report) totals() []string {
+	if r.given() {
+		return []string{"Read    " + r.givenWords()}
+	}
 	planned, succeeded, failed, _ := r.runs()
 	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", wording.Count(planned), wording.Count(succeeded), wording.Count(failed))
 	var classes []string

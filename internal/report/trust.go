@@ -57,7 +57,7 @@ func (r *Report) saidSection() section {
 		if pairs {
 			p := j.Positions
 			cells = append(
-				cells, wording.Count(p.Total()), wording.Count(p.FirstWins), wording.Count(p.SecondWins), wording.Count(p.Ties),
+				cells, wording.Count(p.Total()), r.byPosition(p.FirstWins), r.byPosition(p.SecondWins), wording.Count(p.Ties),
 				wording.Count(j.Identical),
 			)
 		}
@@ -101,6 +101,9 @@ func (r *Report) trustSection() section {
 
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
+	if !r.ordered() {
+		s.lines[len(s.lines)-1] = orderUnknown
+	}
 	if r.Cycles.Triples > 0 {
 		s.lines = append(s.lines, "Circular triples (a beats b, b beats c, c beats a), by all judges together: "+r.cycleWords()+".")
 	}

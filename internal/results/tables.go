@@ -49,7 +49,7 @@ func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 		sheets = append(sheets, table.Of(scoresName, scoreTable, scoreRows(ctx, r, e.ID)))
 	}
 	if p.Pairwise != nil || e.Settings.Votes != "" {
-		sheets = append(sheets, table.Of(verdictsName, verdictTable, verdictRows(ctx, r, e.ID)))
+		sheets = append(sheets, table.Of(verdictsName, verdictTable, verdictRows(ctx, r, e)))
 	}
 	return append(sheets, table.Of(callsName, callTable, r.AllCalls(ctx, e.ID)))
 }
@@ -57,7 +57,7 @@ func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 // byKind returns the tables of the kinds that an evaluation has.
 func byKind(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 	if e.Plan.Pairwise != nil {
-		sheets = append(sheets, table.Of(pairwiseName, pairwiseTable, r.PairwiseRows(ctx, e.ID)))
+		sheets = append(sheets, table.Of(pairwiseName, pairwiseTable, pairwiseRows(ctx, r, e)))
 	}
 	if e.Plan.Single != nil {
 		sheets = append(sheets, table.Of(singleName, singleTable, r.SingleRows(ctx, e.ID)))
@@ -247,6 +247,21 @@ var verdictTable = table.Table[verdictRow]{
 	table.Time("timestamp", "when the run ended; missing of a person", func(r verdictRow) time.Time { return r.Timestamp }),
 }
 
+// pairwiseRows yields the verdicts of judges, without an order where it was not recorded.
+func pairwiseRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[PairwiseRow, error] {
+	unordered := e.Plan.Pairwise != nil && e.Plan.Pairwise.Order == eval.OrderUnknown
+	return func(yield func(PairwiseRow, error) bool) {
+		for row, err := range r.PairwiseRows(ctx, e.ID) {
+			if unordered {
+				row.Order = ""
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
 func (r verdictRow) result() string {
 	switch r.Winner {
 	case eval.Tie:
@@ -258,14 +273,14 @@ func (r verdictRow) result() string {
 }
 
 // verdictRows yields the verdicts of judges, and then people's votes.
-func verdictRows(ctx context.Context, r Reader, id eval.ID) iter.Seq2[verdictRow, error] {
+func verdictRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[verdictRow, error] {
 	return func(yield func(verdictRow, error) bool) {
-		for row, err := range r.PairwiseRows(ctx, id) {
+		for row, err := range pairwiseRows(ctx, r, e) {
 			if !yield(verdictRow{row, runCell(row.Phase, row.Index), byJudge}, err) || err != nil {
 				return
 			}
 		}
-		for vote, err := range r.Votes(ctx, id) {
+		for vote, err := range r.Votes(ctx, e.ID) {
 			row := PairwiseRow{
 				Document1: vote.Document1, Document2: vote.Document2, Winner: vote.Winner, Item: vote.Item, Judge: vote.Annotator,
 				Candidate1: vote.Candidate1, Candidate2: vote.Candidate2,

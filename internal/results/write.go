@@ -127,6 +127,7 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	for _, document := range documents {
 		missing[document.Hash] = true
 	}
+	delete(missing, "") // texts that are not known
 	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
 		args := make([]any, len(hashes))
 		for i, hash := range hashes {

@@ -104,6 +104,7 @@ func (row Row) judge() string {
 			}
 			continue
 		}
+
 		if text, ok := plain(raw); ok && strings.TrimSpace(text) != "" {
 			return strings.TrimSpace(text)
 		}

@@ -104,6 +104,7 @@ func readMTBench(row Row) (Read, error) {
 	if err != nil {
 		return Read{}, err
 	}
+
 	for k, game := range []string{"g1", "g2"} {
 		v := Verdict{Judge: row.judge(), Reverse: k == 1, Reason: row.text(game + "_judgment"), At: row.at()}
 		switch word := row.text(game + "_winner"); word {
@@ -150,6 +151,7 @@ func readAlpaca(row Row) (Read, error) {
 	if err != nil {
 		return Read{}, err
 	}
+
 	v := Verdict{Judge: row.judge(), Reason: row.reason(), At: row.at()}
 	word := strings.TrimSpace(row.text("preference"))
 	preference, err := strconv.ParseFloat(word, 64)
@@ -165,6 +167,7 @@ func readAlpaca(row Row) (Read, error) {
 	default:
 		v.Outcome = Second
 	}
+
 	if v.Outcome != None && v.Outcome != Tie && preference != 1 && preference != 2 {
 		v.Simplified = append(v.Simplified, "preferences are weighted, and count for the output that they are nearer to")
 	}

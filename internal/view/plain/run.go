@@ -29,6 +29,10 @@ func Run(r *show.Run, now time.Time, columns int) string {
 }
 
 func writeRebuilt(out *strings.Builder, r *show.Run) {
+	if r.Given {
+		out.WriteString("\nNo prompt and no calls: the verdict was read from a file.\n")
+		return
+	}
 	if len(r.Prompt) == 0 {
 		out.WriteString("\nNo prompt: both documents have the same text, or building it failed.\n")
 		return

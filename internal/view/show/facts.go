@@ -44,15 +44,17 @@ func (r *Run) Facts(now time.Time) []Fact {
 	switch {
 	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
 		f.add("model", "%s", r.Model)
-	case r.Judge != r.Model:
+	case r.Judge != r.Model && !r.Given:
 		f.add("judge", "%s (%s)", r.Judge, r.Model)
 	default:
 		f.add("judge", "%s", r.Judge)
 	}
 
-	f.add("queue", "%s", r.Queue)
+	if !r.Given {
+		f.add("queue", "%s", r.Queue)
+	}
 	if r.Outcome != nil {
-		f.outcome(r.Outcome)
+		f.outcome(r.Outcome, r.Given)
 	}
 	if r.Waits != nil {
 		f.waits(r.Waits, now)
@@ -67,6 +69,8 @@ func (r *Run) place(i int) string {
 		return "row"
 	case r.Kind == eval.KindRuns:
 		return []string{"file a", "file b"}[i]
+	case r.Unordered:
+		return "document"
 	case len(r.Documents) == 2 && len(r.ShownAs) == 2 && r.ShownAs[i] != r.Documents[i]:
 		return []string{"A, shown first", "B, second"}[i]
 	case len(r.Documents) == 2:
@@ -92,7 +96,7 @@ func (r *Run) standing() string {
 	return words
 }
 
-func (f *facts) outcome(o *record.Run) {
+func (f *facts) outcome(o *record.Run, given bool) {
 	if o.Winner != "" {
 		f.add("winner", "%s", o.Winner)
 		f.add("reason", "%s", o.Reason)
@@ -108,6 +112,13 @@ func (f *facts) outcome(o *record.Run) {
 	}
 	if o.AnsweredBy != "" && o.AnsweredBy != o.Model {
 		f.add("answered by", "%s", o.AnsweredBy)
+	}
+
+	if given {
+		if !o.Ended.IsZero() {
+			f.add("given", "%s", clock(o.Ended))
+		}
+		return
 	}
 	attempts := "no call was made"
 	if o.Attempts > 0 {

@@ -70,6 +70,9 @@ func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 // Run returns everything about a run; the error is ErrUnknown if there is no such run.
 func (e *Evaluation) Run(ctx context.Context, phase, index int) (*Run, error) {
 	f := &reading{Evaluation: e, id: eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}}
+	if e.Asked.Given != nil {
+		return f.given(ctx)
+	}
 	run, err := f.planned()
 	if err != nil {
 		return nil, err
@@ -107,6 +110,10 @@ type Run struct {
 	ShownAs []string `json:"shown_as,omitempty"`
 	Trial   int      `json:"trial"`
 	Queue   string   `json:"queue"`
+	// Given is set if the verdict was given elsewhere and read from a file. Unordered then says that it is not known
+	// which document was shown first.
+	Given     bool `json:"given,omitempty"`
+	Unordered bool `json:"order_unknown,omitempty"`
 
 	Waits *Wait `json:"waits,omitempty"` // for a run that has not ended, if there is a Redis
 

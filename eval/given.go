@@ -1,0 +1,33 @@
+package eval
+
+// Given describes an evaluation whose verdicts were given elsewhere and read from files. Nothing of it can be asked:
+// its runs are the verdicts in the results store.
+type Given struct {
+	Hash string `json:"hash"` // of all verdicts: others on the same texts are another evaluation
+	// PairRuns is at least the number of verdicts on any pair. Run i is about pair i/PairRuns; not every index has a
+	// run.
+	PairRuns int `json:"pair_runs"`
+	// Separate means that the files do not say which verdicts are on the same question. Each is then taken as a
+	// verdict on texts of its own, and a document stands for all texts of its candidate.
+	Separate bool `json:"separate,omitempty"`
+	// Pooled is how many judges with few verdicts each are one judge, the last.
+	Pooled int `json:"pooled_judges,omitempty"`
+	// Files are the files that were read, in order. They are not part of the evaluation's identity.
+	Files []GivenFile `json:"files,omitempty"`
+}
+
+// GivenFile says what was read from one file.
+type GivenFile struct {
+	Name     string       `json:"name"`
+	Format   string       `json:"format"`
+	Rows     int          `json:"rows"`
+	Verdicts int          `json:"verdicts"`
+	Skipped  []GivenCount `json:"skipped,omitempty"` // what gave no verdict, by reason
+	Read     []GivenCount `json:"read,omitempty"`    // verdicts whose value was simplified, by how
+}
+
+// GivenCount is how many things of a file were skipped or simplified.
+type GivenCount struct {
+	Count int    `json:"count"`
+	What  string `json:"what"`
+}

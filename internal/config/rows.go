@@ -1,0 +1,161 @@
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
+)
+
+// Rows reads the rows of a file, one after another: JSON objects, one per line or in a list, or a table below a header.
+// It passes each to take with its line; take must not keep it. An error of take is a problem of that line. Rows reads
+// on after it, to report all problems. Its error is of type Problems.
+func Rows(path string, take func(line int, row judgments.Row) error) error {
+	s := &draft{}
+	file, err := s.open(path)
+	if err != nil {
+		fix := ""
+		if strings.Contains(err.Error(), "folder") {
+			fix = "name the files in it, such as " + strings.TrimRight(path, "/") + "/*.jsonl"
+		}
+		s.refuse(place{file: path}, fix, "%v", err)
+		return s.err()
+	}
+	defer file.Close()
+
+	source := bufio.NewReaderSize(file, 1<<20)
+	head, _ := source.Peek(source.Size())
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n")
+	switch {
+	case len(head) == 0:
+		s.refuse(place{file: path}, "", "the file is empty")
+	case head[0] == '{' || head[0] == '[':
+		s.objects(path, source, take)
+	default:
+		s.tableRows(path, source, take)
+	}
+	return s.err()
+}
+
+// objects reads JSON objects.
+func (s *draft) objects(path string, source io.Reader, take func(int, judgments.Row) error) {
+	row := judgments.Row{}
+	s.textLines(path, source, "null", func(at place, line []byte) {
+		clear(row)
+		if offset := invalidUTF8(line); offset >= 0 {
+			s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
+			return
+		}
+		if err := json.Unmarshal(line, &row); err != nil || row == nil {
+			s.refuse(at, "write one JSON object per line", "not a JSON object: %s", reason(err))
+			row = judgments.Row{}
+			return
+		}
+		s.taken(at, take(at.line, row))
+	})
+}
+
+// tableRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
+func (s *draft) tableRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
+	if head, _ := source.Peek(len(byteOrderMark)); bytes.Equal(head, byteOrderMark) {
+		_, _ = source.Discard(len(byteOrderMark))
+	}
+	head, _ := source.Peek(1 << 16)
+	whole := &wholeRows{from: source}
+	whole.next()
+	rows := csv.NewReader(whole)
+	rows.Comma, rows.LazyQuotes = separator(head), false
+	t := s.tableOf(path, rows, nil)
+	if t.rows == nil || !s.uniqueHeader(path, t.header) {
+		return
+	}
+
+	names := make([]string, len(t.header))
+	for i, name := range t.header {
+		names[i] = strings.ReplaceAll(strings.ToLower(name), " ", "_")
+	}
+	row := judgments.Row{}
+	t.each(func() {
+		whole.next()
+		line, _ := rows.FieldPos(0)
+		at := place{file: path, line: line}
+		for i, cell := range t.row {
+			if !utf8.ValidString(cell) {
+				at.path = t.header[i]
+				s.refuse(at, "save the file as UTF-8", "not UTF-8")
+				return
+			}
+			row[names[i]] = appendJSON(row[names[i]][:0], cell)
+		}
+		s.taken(at, take(line, row))
+	})
+}
+
+// uniqueHeader refuses columns without a name, and names that occur twice.
+func (s *draft) uniqueHeader(path string, header []string) bool {
+	if len(header) == 0 {
+		s.refuse(place{file: path}, "write the names of the columns into the first line", "the first line cannot be read")
+		return false
+	}
+	for i, name := range header {
+		if name == "" || slices.Contains(header[:i], name) {
+			s.refuse(place{file: path, line: 1}, "give each column a unique name", "column %d is called %s", i+1, printable(name))
+			return false
+		}
+	}
+	return true
+}
+
+// appendJSON appends a text as JSON. Most cells need no escape.
+func appendJSON(to []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			raw, _ := json.Marshal(text) // a text has a JSON form
+			return append(to, raw...)
+		}
+	}
+	return append(append(append(to, '"'), text...), '"')
+}
+
+// taken reports an error of Rows' function.
+func (s *draft) taken(at place, err error) {
+	var wrong *judgments.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		at.path = wrong.Field
+		s.refuse(at, wrong.Fix, "%s", wrong.Message)
+	default:
+		s.refuse(at, "", "%v", err)
+	}
+}
+
+// wholeRows bounds the bytes of one row, because a quoted cell may span lines without end.
+type wholeRows struct {
+	from io.Reader
+	left int
+}
+
+// next allows another row.
+func (w *wholeRows) next() { w.left = maxLine }
+
+// Read reads from the file, unless the row is too long.
+func (w *wholeRows) Read(into []byte) (int, error) {
+	if w.left <= 0 {
+		return 0, fmt.Errorf("a row has more than %d bytes: is a quote missing?", maxLine)
+	}
+	n, err := w.from.Read(into)
+	w.left -= n
+	return n, err
+}
+
+// Nameable reports whether a text can be the name of a candidate, an item or a judge.
+func Nameable(text string) bool { return text != "" && nameable(text) }
