@@ -375,6 +375,9 @@ func TestCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "100 judges with few verdicts each are treated as one, called “other judges”") {
+		t.Errorf("the notes do not say who is treated as one:\n%s", notes)
+	}
 	if swaps := r.Judges[1].Swaps.Total(); swaps != 0 {
 		t.Errorf("%d pairs in both orders by different people", swaps)
 	}
@@ -408,5 +411,18 @@ func TestFileThatChanges(t *testing.T) {
 	defer db.Close()
 	if err := v.Store(t.Context(), db); err == nil || !strings.Contains(err.Error(), "the file has changed") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// With nobody but a crowd, the line of trust says so instead of "only one judge".
+func TestTrustInACrowd(t *testing.T) {
+	t.Parallel()
+	lines := []string{"model_a,model_b,winner,judge,item"}
+	for i := range 60 {
+		lines = append(lines, fmt.Sprintf("x,y,model_a,person %d,%d", i, i))
+	}
+	r := reported(t, Options{}, report.Options{}, file(t, "crowd.csv", lines...))
+	if trust := r.Reliance().String(); !strings.HasPrefix(trust, "60 judges with too few verdicts each to be compared.") {
+		t.Errorf("trust is %q", trust)
 	}
 }

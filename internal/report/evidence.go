@@ -176,6 +176,8 @@ func (t *Reliance) weighJudges(r *Report) {
 	}
 	level, why := Sound, ""
 	switch alone := math.IsNaN(t.People); {
+	case judges == 1 && alone && r.given() && r.Evaluation.Plan.Given.Pooled > 0:
+		level, why = Caution, wording.Counted(r.Evaluation.Plan.Given.Pooled, "judge")+" gave too few verdicts each to be compared"
 	case judges == 1 && alone:
 		level, why = Caution, "there is one judge and no vote of people to compare it with"
 	case len(models) == 1 && alone:

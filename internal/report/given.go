@@ -14,7 +14,7 @@ import (
 const orderUnknown = "The files do not say which text was shown first, so preferences for a position are neither estimated nor removed."
 
 // given reports whether the verdicts were given elsewhere and read from files.
-func (r *Report) given() bool { return r.Evaluation.Plan.Given != nil }
+func (r *Report) given() bool { return r.Evaluation.Plan != nil && r.Evaluation.Plan.Given != nil }
 
 // ordered reports whether it is known which of two texts was shown first.
 func (r *Report) ordered() bool {
