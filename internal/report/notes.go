@@ -280,7 +280,7 @@ func position(order float64) string {
 // Headline says in a sentence or two who is best and how certain that is, and "so far" unless the evaluation is
 // complete. If the evaluation has only listed runs, it says how many have an answer.
 func (r *Report) Headline() string {
-	said := ""
+	var said string
 	switch {
 	case r.ListedOnly():
 		planned, _, _, _ := r.runs()
