@@ -199,7 +199,7 @@ type Settings struct {
 	// Outage is how long runs wait for a provider that is down, without using up attempts,
 	// before it is paused for the evaluation. 0: their calls fail as others do.
 	Outage time.Duration `json:"outage,omitempty"`
-	Limit  int           `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
+	Limit  int           `json:"limit,omitempty"` // --limit: the first N runs of the plan; 0: all
 	// Cache reuses the recorded answers of identical calls.
 	Cache bool `json:"cache,omitempty"`
 	// Batching names the agents of the panel that are asked about all dimensions of a document in

@@ -74,6 +74,8 @@ func (t *Reliance) weighCoverage(r *Report) {
 		t.add("coverage", done, Unknown, fmt.Sprintf(
 			"%s of %s have no verdict yet", wording.Count(len(r.Unranked)), wording.Counted(len(r.candidates), "candidate"),
 		))
+	case r.limited():
+		t.add("coverage", done, Caution, fmt.Sprintf("--limit left out all but the first %s", wording.Counted(r.Evaluation.Settings.Limit, "run")))
 	default:
 		t.add("coverage", done, Caution, "the evaluation is not complete")
 	}

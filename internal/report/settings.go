@@ -134,7 +134,7 @@ func (r *Report) settings() []setting {
 	}
 
 	if how.Limit > 0 {
-		add("limited to", "the first %s of each phase", wording.Counted(how.Limit, "run"))
+		add("limited to", "the first %s of the plan", wording.Counted(how.Limit, "run"))
 	}
 	add("priority", "%d", how.Priority)
 	add("submitted", "%s", dateTime(r.Evaluation.Created))

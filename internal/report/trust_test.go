@@ -186,6 +186,15 @@ func TestTrustOfEvaluations(t *testing.T) {
 		{"ended, but a tenth is asked again", world{candidates: 4, items: 60, spread: 3, judges: three, done: .9, change: func(m *memory) {
 			m.evaluation.Finished = m.evaluation.Created.Add(time.Hour)
 		}}, Caution, "coverage"},
+		{"all of --limit done", world{candidates: 4, items: 60, spread: 3, judges: three, done: .5, change: func(m *memory) {
+			m.counts[0].Runs = m.counts[0].Succeeded
+			m.evaluation.Finished, m.evaluation.Settings.Limit = m.evaluation.Created.Add(time.Hour), m.counts[0].Runs
+		}}, Caution, "coverage"},
+		{"all of max_pairs done", world{candidates: 4, items: 60, spread: 3, judges: three, done: .5, change: func(m *memory) {
+			m.counts[0].Runs = m.counts[0].Succeeded
+			m.evaluation.Finished, m.evaluation.Settings.Limit = m.evaluation.Created.Add(time.Hour), m.counts[0].Runs
+			m.evaluation.Settings.Until = &record.Until{Top: 1, Confidence: .95, MaxPairs: 180}
+		}}, Sound, ""},
 		{"ended early, the best being known", world{candidates: 4, items: 60, spread: 3, judges: three, done: .8, change: func(m *memory) {
 			m.evaluation.Stopped = &results.Stop{Known: &results.Known{}}
 		}}, Sound, ""},

@@ -221,7 +221,14 @@ func (r *Report) cancelled() bool { return !r.Evaluation.Cancelled.IsZero() }
 // ended early because its best candidates are known is complete.
 func (r *Report) complete() bool {
 	planned, succeeded, failed, _ := r.runs()
-	return r.known() || !r.Evaluation.Finished.IsZero() && !r.cancelled() && planned <= succeeded+failed
+	return r.known() || !r.Evaluation.Finished.IsZero() && !r.cancelled() && !r.limited() && planned <= succeeded+failed
+}
+
+// limited reports whether --limit left out runs of the plan. An early stopping rule limits runs as planned.
+func (r *Report) limited() bool {
+	planned, _, _, _ := r.runs()
+	how := r.Evaluation.Settings
+	return how.Limit > 0 && how.Until == nil && planned >= how.Limit
 }
 
 // ahead reports whether the headline calls one candidate ahead of every other.
