@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,5 +227,50 @@ func heartbeatsWhenTheClockIsSet(t testing.TB, connect func() *redis.Client, set
 		}
 		unknown = unknown || err != nil
 		return err == nil && unknown
+	})
+}
+
+// refusing answers the first scripts that admit calls as a Redis does whose clock shows an unexpected time.
+type refusing struct{ asked *atomic.Int64 }
+
+func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		answer, isScript := cmd.(*redis.Cmd)
+		if !isScript || cmd.Args()[1] != admitScript.Hash() || r.asked.Add(1) > 100 {
+			return next(ctx, cmd)
+		}
+		answer.SetVal([]any{int64(-2)})
+		return nil
+	}
+}
+
+// A process whose clock stays wrong asks at growing intervals, says that it admits nothing, and can be stopped.
+func TestClockThatStaysUnexpected(t *testing.T) {
+	t.Parallel()
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
+		client, hook := connect(), refusing{&atomic.Int64{}}
+		register(t, client, "fleet", inFlight(Scope{}, 1))
+		client.AddHook(hook)
+		p := start(t, client, "w")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := p.Acquire(ctx, Request{ID: newID(), Call: openai}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v, want %v", err, context.DeadlineExceeded)
+		}
+		if asked := hook.asked.Load(); asked < 10 || asked > 20 {
+			t.Errorf("Redis was asked %d times in 10 s, want 10 to 20", asked)
+		}
+		if !p.Health().Away {
+			t.Error("the limits are said to be reached")
+		}
+		if err := p.stop(); err != nil {
+			t.Errorf("Run = %v", err)
+		}
 	})
 }

@@ -24,12 +24,16 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		return nil
 	}
 	if errors.Is(err, ErrClock) {
-		return p.limiter.renew(ctx)
+		p.unexpected++
+		if renewed := p.limiter.renew(ctx); renewed != nil || p.unexpected < mostUnexpected {
+			return renewed
+		}
 	}
 	if err != nil {
 		return err
 	}
 
+	p.unexpected = 0
 	now, told := time.Now(), exchange{sent: sent, answered: p.limiter.now(), redis: o.now}
 	p.limiter.mu.Lock()
 	told.moved = p.limiter.clock.moved

@@ -12,10 +12,11 @@ import (
 // pump is the one goroutine of a Limiter that runs the admission script. It takes what others post, asks for all that
 // is due with one script, and answers the callers.
 type pump struct {
-	limiter  *Limiter
-	registry *registry // nil before it was read
-	reload   bool      // the registry has changed
-	stale    bool      // a script has said so
+	limiter    *Limiter
+	registry   *registry // nil before it was read
+	reload     bool      // the registry has changed
+	stale      bool      // a script has said so
+	unexpected int       // scripts in a row that found another time than expected
 
 	queues   map[string]*queue // by the word for their set
 	queued   map[string]*rule  // the limits in whose wait queues this worker is, by ID
@@ -46,6 +47,10 @@ const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
 )
+
+// mostUnexpected is how many scripts in a row may find an unexpected time, although Redis's clock is read after each,
+// before the pump waits as for a Redis that does not answer.
+const mostUnexpected = 3
 
 // run serves until the Limiter is told to stop, and then writes what is pending. If ctx ends, it drops everything.
 func (p *pump) run(ctx context.Context) error {
