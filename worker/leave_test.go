@@ -10,7 +10,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/worker/internal/task"
 )
 
 // asynq shows the results of runs: succeeded ones with their verdict among the completed tasks, failed ones with class
@@ -41,7 +40,7 @@ func TestEndedRunsAreSeenInAsynq(t *testing.T) {
 		t.Fatalf("%d tasks are kept as completed, %v; want %d", len(completed), err, b.runs-1)
 	}
 	for _, info := range completed {
-		var got task.Summary
+		var got record.Summary
 		if err := json.Unmarshal(info.Result, &got); err != nil {
 			t.Fatalf("the result of %s is %q: %v", info.ID, info.Result, err)
 		}
@@ -49,7 +48,7 @@ func TestEndedRunsAreSeenInAsynq(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(task.Summary{Winner: decoded.Documents[0], Reason: "it is the first", Attempts: 1}, got); diff != "" {
+		if diff := cmp.Diff(record.Summary{Winner: decoded.Documents[0], Reason: "it is the first", Attempts: 1}, got); diff != "" {
 			t.Errorf("result of %s (-want +got):\n%s", info.ID, diff)
 		}
 	}

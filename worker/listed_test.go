@@ -13,7 +13,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
-	"github.com/evalfleet/evalfleet/worker/internal/task"
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
@@ -111,7 +110,7 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got task.Summary
+	var got record.Summary
 	if err := json.Unmarshal(info.Result, &got); err != nil || got.Answer != " as it\r\ncame {x} " {
 		t.Errorf("asynq shows %s, %v; want the answer", info.Result, err)
 	}

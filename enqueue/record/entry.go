@@ -88,6 +88,17 @@ func (r Run) RunID(id eval.ID) eval.RunID {
 	return eval.RunID{Evaluation: id, Phase: r.Phase, Index: r.Index}
 }
 
+// Known returns the documents by the names that people know. A prompt has its own id: its document is only a line of
+// its file.
+func (r Run) Known() []string { return known(r.Kind, r.Name, r.Documents) }
+
+func known(kind eval.Kind, name string, documents []string) []string {
+	if kind == eval.KindPrompts && name != "" {
+		return []string{name}
+	}
+	return documents
+}
+
 // Call is one request to a provider, recorded as it ended. It is recorded also when its run's
 // result was discarded, because it was paid for.
 type Call struct {

@@ -47,6 +47,9 @@ func (t Task) RunID() eval.RunID {
 // own id, else "<phase>.<index>".
 func (t Task) Shown() string { return cmp.Or(t.Name, t.RunID().Short()) }
 
+// Known returns the documents as Run.Known does.
+func (t Task) Known() []string { return known(t.Kind, t.Name, t.Documents) }
+
 // ID returns the asynq task id: "<evaluation>.<phase>.<index>.<generation>".
 func (t Task) ID() string {
 	return t.RunID().String() + "." + strconv.Itoa(t.Generation)

@@ -28,6 +28,22 @@ func (r *Report) ListedOnly() bool {
 	return lists(plan) && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
 }
 
+// Asked returns the head of a column of who was asked: "judge", or "model" where nothing is judged.
+func (r *Report) Asked() string {
+	if r.ListedOnly() {
+		return "model"
+	}
+	return "judge"
+}
+
+// Shown returns the head of a column of what a run shows.
+func (r *Report) Shown() string {
+	if r.ListedOnly() && r.Evaluation.Plan.Prompts != nil {
+		return "prompt"
+	}
+	return "documents"
+}
+
 // lists reports whether the evaluation has listed runs or prompts.
 func lists(plan *eval.Evaluation) bool { return plan.Runs != nil || plan.Prompts != nil }
 

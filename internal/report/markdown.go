@@ -163,7 +163,7 @@ func (r *Report) writeFailures(out *markdownWriter) {
 	out.heading(2, "Failures")
 	for _, f := range r.Failures {
 		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), wording.Counted(f.Runs, "run")))
-		t := lines.Table{{Head: "run"}, {Head: "judge"}, {Head: "error"}}
+		t := lines.Table{{Head: "run"}, {Head: r.Asked()}, {Head: "error"}}
 		for _, run := range f.Examples {
 			t.Add(named(shortRun(run)), named(run.Judge), wording.Clip(harmless.Line(run.Error), reasonRunes))
 		}

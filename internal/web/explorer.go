@@ -118,6 +118,22 @@ type Used struct {
 // lists holds the choices that the form offers.
 type lists struct{ Kinds, Judges, States []string }
 
+// Heads are the heads of columns whose meaning depends on the kinds of an evaluation's runs.
+func (l lists) Heads() (heads struct{ Shown, Asked, Why string }) {
+	listed := func(kind string) bool { return kind == string(eval.KindRuns) || kind == string(eval.KindPrompts) }
+	switch {
+	case !slices.ContainsFunc(l.Kinds, listed):
+		heads.Shown, heads.Asked, heads.Why = "Documents", "Judge", "Reason"
+	case slices.Equal(l.Kinds, []string{string(eval.KindRuns)}):
+		heads.Shown, heads.Asked, heads.Why = "Files", "Model", "Answer"
+	case slices.Equal(l.Kinds, []string{string(eval.KindPrompts)}):
+		heads.Shown, heads.Asked, heads.Why = "Prompt", "Model", "Answer"
+	default:
+		heads.Shown, heads.Asked, heads.Why = "Documents", "Judge or model", "Reason or answer"
+	}
+	return heads
+}
+
 // Title returns the title of the page.
 func (r *Results) Title() string { return "Results of " + r.Name }
 

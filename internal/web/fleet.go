@@ -98,7 +98,7 @@ func (f *fleet) failures(ctx context.Context, id eval.ID, of view.Queue) ([]Fail
 			}
 			list = append(
 				list,
-				Failure{Run: t.Run, Model: t.Model, Documents: t.Documents, Error: t.Error, At: *t.Ended, Queue: of.Name, Task: t.ID},
+				Failure{Run: t.Run, Model: t.Model, Documents: t.Documents, Known: t.Known, Error: t.Error, At: *t.Ended, Queue: of.Name, Task: t.ID},
 			)
 		}
 	}

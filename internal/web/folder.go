@@ -48,7 +48,7 @@ func (f *Folder) evaluation(ctx context.Context, looks *view.Looks, id eval.ID) 
 			return nil, err
 		}
 		d.Failures = append(d.Failures, Failure{
-			Run: run.RunID(id).Short(), Model: run.Model, Documents: run.Documents,
+			Run: run.RunID(id).Short(), Model: run.Model, Documents: run.Documents, Known: run.Known(),
 			Error: fmt.Sprintf("%s: %s", run.Class, run.Error), At: run.Ended, Queue: run.Queue,
 		})
 		if len(d.Failures) >= 2*failuresShown {

@@ -26,7 +26,7 @@ func TestQueuesShowTheirTasks(t *testing.T) {
 			`data-live="queues.1.archived">1<`, `href="/queues/another%2Fqueue/pending"`, `href="/asynqmon/"`},
 		"/queues/p/pending": {`href="/evaluations/` + string(s.idle) + `/runs/0.5"`, `href="/evaluations/` + string(s.idle) + `"`, "p:m",
 			`aria-current="page">Waiting <b data-live="pending">6</b>`, `href="/queues/p/archived">Failed, kept <b data-live="archived">1</b>`},
-		"/queues/p/completed":               {`href="/evaluations/` + string(s.done) + `/runs/0.`, "winner"},
+		"/queues/p/completed":               {`href="/evaluations/` + string(s.done) + `/runs/0.`, " wins: "},
 		"/queues/p/archived":                {`href="/evaluations/` + string(s.done) + `/runs/0.`, "bad_request: &lt;script&gt;"},
 		"/queues/p/active":                  {"No task of this queue"},
 		"/queues/another%2Fqueue/pending":   {"a task of another program"},

@@ -116,6 +116,7 @@ type Failure struct {
 	Run       string    `json:"run"`
 	Model     string    `json:"model"`
 	Documents []string  `json:"documents"`
+	Known     []string  `json:"-"`     // Documents by the names that people know
 	Error     string    `json:"error"` // with its class
 	At        time.Time `json:"at"`
 	Queue     string    `json:"queue"`
@@ -214,7 +215,7 @@ func (p *Phase) complete() {
 func (q Queue) Link(state string) string { return queueLink(q.Name, state) }
 
 // Between returns the failed run's documents as text.
-func (f Failure) Between() string { return strings.Join(f.Documents, " – ") }
+func (f Failure) Between() string { return strings.Join(f.Known, " – ") }
 
 // now returns the current time as pages show it.
 func now() string { return time.Now().UTC().Format("15:04:05 UTC") }

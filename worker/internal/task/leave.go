@@ -31,15 +31,6 @@ func (f *failedRun) Error() string {
 // Unwrap makes asynq archive the task instead of retrying it.
 func (*failedRun) Unwrap() error { return asynq.SkipRetry }
 
-// Summary is what asynq shows as the result of a task that it keeps.
-type Summary struct {
-	Winner   string         `json:"winner,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-	Scores   []record.Score `json:"scores,omitempty"`
-	Answer   string         `json:"answer,omitempty"`
-	Attempts int            `json:"attempts"`
-}
-
 // lastAnswer returns the answer of a run in prose, or the last of several answers.
 func lastAnswer(of record.Run) string {
 	if n := len(of.Answers); n > 0 {
@@ -61,7 +52,7 @@ func (p *pull) leave(result *asynq.ResultWriter) error {
 	if !p.run.Evaluation.Record.Keeps(p.run.Task.Index) {
 		return nil
 	}
-	short := Summary{Winner: ended.Winner, Reason: run.Shorten(ended.Reason), Answer: run.Shorten(lastAnswer(ended)), Attempts: ended.Attempts}
+	short := record.Summary{Winner: ended.Winner, Reason: run.Shorten(ended.Reason), Answer: run.Shorten(lastAnswer(ended)), Attempts: ended.Attempts}
 	for _, score := range ended.Scores {
 		score.Reason = run.Shorten(score.Reason)
 		short.Scores = append(short.Scores, score)
