@@ -30,13 +30,14 @@ const (
 	seedFlag      = "seed"
 )
 
-// The additional formats of `report`: the CSV files of an evaluation, and its records in the schema of Every Eval Ever.
+// The additional formats of `report`: the CSV files of an evaluation, its tables as Parquet, and its records in the schema of Every Eval Ever.
 const (
 	formatCSV       = "csv"
+	formatParquet   = "parquet"
 	formatEveryEval = "every-eval-ever"
 )
 
-var formats = []string{outdir.HTML, formatCSV, outdir.JSON, outdir.Markdown, formatEveryEval}
+var formats = []string{outdir.HTML, formatCSV, formatParquet, outdir.JSON, outdir.Markdown, formatEveryEval}
 
 // comparisonFolder is the folder for a comparison if none is given.
 var comparisonFolder = filepath.Join(outdir.Root, "comparison")
@@ -69,7 +70,7 @@ func reportFlags(formats ...string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{
 			Name: formatFlag, Value: cli.NewStringSlice(formats...),
-			Usage: "`FORMATS` to write, comma-separated: html, csv, json, md, every-eval-ever; json alone is also printed",
+			Usage: "`FORMATS` to write, comma-separated: html, csv, parquet, json, md, every-eval-ever; json alone is also printed",
 		},
 		detailsOption(), openOption(),
 
@@ -112,9 +113,12 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		return err
 	case len(arguments) > 1 && len(required) > 0:
 		return usageError("--%s takes one evaluation, got %d", requireFlag, len(arguments))
-	case len(arguments) > 1 && slices.Contains(c.StringSlice(formatFlag), formatEveryEval):
-		return usageError("--%s %s takes one evaluation, got %d", formatFlag, formatEveryEval, len(arguments))
 	case len(arguments) > 1:
+		for _, format := range []string{formatParquet, formatEveryEval} {
+			if slices.Contains(c.StringSlice(formatFlag), format) {
+				return usageError("--%s %s takes one evaluation, got %d", formatFlag, format, len(arguments))
+			}
+		}
 		return p.compare(c, arguments, options)
 	}
 
@@ -147,6 +151,14 @@ func (p *process) publish(c *cli.Context, place results.Place, reader results.Re
 			return err
 		}
 		paths, answers = done.Files, done.Answers
+	}
+
+	if slices.Contains(c.StringSlice(formatFlag), formatParquet) {
+		tables, err := results.ExportParquet(c.Context, place.Dir, reader, r.Evaluation, r.Rankings())
+		if err != nil {
+			return withCode(exitUnreachable, err)
+		}
+		paths = append(paths, tables...)
 	}
 
 	written, err := outdir.WriteForms(place.Dir, outdir.ReportName, r, c.StringSlice(formatFlag)...)

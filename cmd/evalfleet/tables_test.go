@@ -121,6 +121,16 @@ func TestTablesAreRead(t *testing.T) {
 		}
 	})
 
+	tables := launch(t, dir, "report", "out", "--format", "parquet")
+	if code := tables.wait(); code != 0 {
+		t.Fatalf("report ended with %d: %s", code, tables.stderr.String())
+	}
+	for _, name := range []string{"answers", "scores", "verdicts", "calls", "ranking"} {
+		if raw, err := os.ReadFile(filepath.Join(dir, "out", name+".parquet")); err != nil || !bytes.HasPrefix(raw, []byte("PAR1")) {
+			t.Errorf("%s.parquet: %v, begins with %.4q", name, err, raw)
+		}
+	}
+
 	every := launch(t, dir, "report", "out", "--format", "every-eval-ever")
 	if code := every.wait(); code != 0 {
 		t.Fatalf("report ended with %d: %s", code, every.stderr.String())

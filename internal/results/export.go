@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/table"
@@ -140,23 +141,23 @@ func manifestFile(ctx context.Context, r Reader, e Evaluation, ranking *Choices,
 	return file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, ranking, answers) }}
 }
 
-// ExportNames returns the names of the files that Export writes into the output folder, except for those of an
-// experiment. ranked are the names of the tables in Rankings.
+// ExportNames returns the names of the files that Export and ExportParquet write into the output folder, except for
+// those of an experiment. ranked are the names of the tables in Rankings.
 func ExportNames(ctx context.Context, r Reader, e Evaluation, ranked ...string) (names []string) {
 	var rankings Rankings
 	for _, name := range ranked {
 		rankings.Tables = append(rankings.Tables, table.Sheet{Name: name})
 	}
-	for _, file := range exports(ctx, r, e, rankings, nil) {
+	for _, file := range append(exports(ctx, r, e, rankings, nil), parquets(ctx, r, e, rankings)...) {
 		names = append(names, file.name)
 	}
 	return names
 }
 
-// WriteExport writes to w the file that Export writes under that name, but without the paths of
+// WriteExport writes to w the file that Export or ExportParquet writes under that name, but without the paths of
 // answers. The error is fs.ErrNotExist if the evaluation has no file of that name.
 func WriteExport(ctx context.Context, w io.Writer, r Reader, e Evaluation, rankings Rankings, name string) error {
-	for _, file := range exports(ctx, r, e, rankings, nil) {
+	for _, file := range append(exports(ctx, r, e, rankings, nil), parquets(ctx, r, e, rankings)...) {
 		if file.name == name {
 			return file.write(w)
 		}
@@ -183,6 +184,19 @@ func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, ans
 		files = append(files, both(sheet)...)
 	}
 	return append(files, manifestFile(ctx, r, e, rankings.Choices, answers))
+}
+
+// parquets returns every table of an evaluation as Parquet.
+func parquets(ctx context.Context, r Reader, e Evaluation, rankings Rankings) (files []file) {
+	for _, sheet := range slices.Concat(plain(ctx, r, e), byKind(ctx, r, e), rankings.Tables) {
+		files = append(files, fileOf(sheet, table.Parquet))
+	}
+	return files
+}
+
+// ExportParquet writes every table of an evaluation as Parquet to a folder, which must exist. It returns the paths.
+func ExportParquet(ctx context.Context, dir string, r Reader, e Evaluation, rankings Rankings) ([]string, error) {
+	return writeFiles(dir, parquets(ctx, r, e, rankings))
 }
 
 // ExportTable writes a table to a folder, which must exist, as Export writes rankings. It returns the paths.

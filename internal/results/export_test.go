@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -103,6 +104,47 @@ func TestExport(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file.Name(), diff)
+		}
+	}
+}
+
+// Every table has a Parquet file with the columns and rows of its CSV.
+func TestExportParquet(t *testing.T) {
+	t.Parallel()
+	db, id, rankings := exported(t)
+	e, err := db.Evaluation(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := Export(t.Context(), Place{Dir: dir}, db, id, rankings); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := ExportParquet(t.Context(), dir, db, e, rankings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.csv"))
+	if err != nil || len(paths) != len(tables) {
+		t.Fatalf("%d Parquet files and %d CSVs, %v", len(paths), len(tables), err)
+	}
+
+	for _, path := range tables {
+		lines, err := csv.NewReader(strings.NewReader(mustRead(t, path))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := mustRead(t, strings.TrimSuffix(path, ".csv")+".parquet")
+		file, err := parquet.OpenFile(strings.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var columns []string
+		for _, column := range file.Schema().Columns() {
+			columns = append(columns, column...)
+		}
+		if diff := cmp.Diff(lines[0], columns); diff != "" || file.NumRows() != int64(len(lines)-1) {
+			t.Errorf("%s: %d rows of %d (-CSV +Parquet):\n%s", path, file.NumRows(), len(lines)-1, diff)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package table writes tables of results as CSV and as JSON Lines.
+// Package table writes tables of results as CSV, JSON Lines and Parquet.
 //
 // A Table is the one definition of its columns: their names, types and meanings. All files and the documentation
 // follow from it. The package does not know what the rows mean.
@@ -163,4 +163,5 @@ type Format struct {
 var (
 	CSV       = Format{".csv", Sheet.csv}
 	JSONLines = Format{".jsonl", Sheet.jsonl}
+	Parquet   = Format{".parquet", Sheet.parquet}
 )

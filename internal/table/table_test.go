@@ -67,7 +67,7 @@ func TestFailedRows(t *testing.T) {
 			yield(row{}, broken)
 		}
 	}
-	for _, format := range []table.Format{table.CSV, table.JSONLines} {
+	for _, format := range []table.Format{table.CSV, table.JSONLines, table.Parquet} {
 		if err := format.Write(table.Of("rows", rows, failing), new(strings.Builder)); !errors.Is(err, broken) {
 			t.Errorf("%s: got %v, want %v", format.Ending, err, broken)
 		}
