@@ -118,7 +118,7 @@ type Used struct {
 // lists holds the choices that the form offers.
 type lists struct{ Kinds, Judges, States []string }
 
-// Heads are the heads of columns whose meaning depends on the kinds of an evaluation's runs.
+// Heads returns the heads of columns whose meaning depends on the kinds of an evaluation's runs.
 func (l lists) Heads() (heads struct{ Shown, Asked, Why string }) {
 	listed := func(kind string) bool { return kind == string(eval.KindRuns) || kind == string(eval.KindPrompts) }
 	switch {
