@@ -27,7 +27,7 @@ func enqueueCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "enqueue",
 		Usage:     "Submit an evaluation to a fleet and print its id",
-		ArgsUsage: "FILE|FOLDER",
+		ArgsUsage: "FILE…|FOLDER",
 		Description: "Stores the plan, the documents and the first runs in Redis for the workers, and prints the evaluation's id as " +
 			"the last line. Submitting the same evaluation again resumes it. With --wait, the command stays until all " +
 			"results are in the results store, and then writes the output files. With until in the file, the evaluation ends as " +

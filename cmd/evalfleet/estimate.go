@@ -26,7 +26,7 @@ func estimateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "estimate",
 		Usage:     "Estimate runs, calls, tokens and duration",
-		ArgsUsage: "FILE|FOLDER",
+		ArgsUsage: "FILE…|FOLDER",
 		Description: "Makes no calls. The number of calls is a minimum; retries and repairs are extra. Input tokens are counted on a " +
 			"sample of prompts. The duration is the shortest that the slowest limit permits. It assumes " +
 			"--latency per call. With until in the file, the evaluation may end earlier: the estimate says when that is first checked.",

@@ -42,7 +42,7 @@ const defaultDataFolder = "data"
 func inputFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument (default none)"},
-		&cli.StringFlag{Name: kindFlag, Usage: "`KIND` of FILE: evaluation, experiment, batch or runs (default detected)"},
+		&cli.StringFlag{Name: kindFlag, Usage: "`KIND` of FILE: evaluation, experiment, answers, batch or runs (default detected)"},
 		allowOutsideOption(),
 	}, experimentFlags()...)
 }
@@ -100,6 +100,12 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 			return nil, err
 		}
 		return all, refuse(c, all[0])
+	case c.Args().Len() > 1:
+		in, err := severalFiles(c)
+		if err != nil {
+			return nil, err
+		}
+		return []config.Input{in}, refuse(c, in)
 	case c.Args().Present() || !listed:
 		var err error
 		if path, err = oneArgument(c, "FILE"); err != nil {
@@ -108,13 +114,16 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	}
 
 	if _, err := os.Stat(path); path != "" && errors.Is(err, fs.ErrNotExist) { // whatever the flags are
+		if in, err := severalFiles(c); err == nil { // a pattern that the shell has left
+			return []config.Input{in}, refuse(c, in)
+		}
 		return nil, config.Problems{{File: path, Message: "no such file"}}
 	}
 	in := config.InputAt(path)
 	if c.IsSet(kindFlag) {
 		in.Kind = config.FileKind(c.String(kindFlag))
 		if !slices.Contains(config.FileKinds, in.Kind) {
-			return nil, usageError("--%s: got %q, want evaluation, experiment, batch or runs", kindFlag, in.Kind)
+			return nil, usageError("--%s: got %q, want evaluation, experiment, answers, batch or runs", kindFlag, in.Kind)
 		}
 		if in.Folder {
 			return nil, usageError("--%s is for files, and %s is a folder", kindFlag, path)
@@ -122,6 +131,18 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	}
 
 	return []config.Input{in}, refuse(c, in)
+}
+
+// severalFiles returns the input of a command line that names several files of answers, or a pattern.
+func severalFiles(c *cli.Context) (config.Input, error) {
+	if c.IsSet(kindFlag) && c.String(kindFlag) != string(config.AnswersFile) {
+		return config.Input{}, usageError("%s takes several files only of answers, not of the kind %s: run one at a time", c.Command.Name, c.String(kindFlag))
+	}
+	in, err := config.InputOf(c.Args().Slice())
+	if errors.Is(err, config.ErrNoAnswers) {
+		_, err = oneArgument(c, "FILE")
+	}
+	return in, err
 }
 
 func inputFolder(c *cli.Context) string { return filepath.Join(c.String(dataFolderFlag), "input") }

@@ -106,7 +106,7 @@ func TestBadInput(t *testing.T) {
 				"evalfleet: DIR/many.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed; did you mean both?\n"},
 		{"answers are no experiment", nil, []string{"validate", at("answers.jsonl")}, "evalfleet: DIR/answers.jsonl:1: prompt: the line has no prompt; …"},
 		{"two files", nil, []string{"run", good, "-f", good}, "evalfleet: --file and the argument DIR/good.yaml both name a file: remove one of them\n"},
-		{"no such kind", nil, []string{"validate", good, "--kind", "yaml"}, "evalfleet: --kind: got \"yaml\", want evaluation, experiment, batch or runs\n"},
+		{"no such kind", nil, []string{"validate", good, "--kind", "yaml"}, "evalfleet: --kind: got \"yaml\", want evaluation, experiment, answers, batch or runs\n"},
 		{"flags of experiments", nil, []string{"run", good, "-mq", "5", "-p"}, "evalfleet: --max-queries applies to experiments, and DIR/good.yaml is not one; to read a file as one, add --kind experiment\nevalfleet: --parallel applies to experiments, and DIR/good.yaml is not one; to read a file as one, add --kind experiment\n"},
 		{"an evaluation as an experiment", nil, []string{"validate", good, "--kind", "experiment"}, "evalfleet: DIR/good.yaml:1:2: not JSON: …"},
 		{"flags of runs for an experiment", nil, []string{"run", at("prompts.jsonl"), "--out", "x"}, "evalfleet: --out is for listed runs, and DIR/prompts.jsonl is an experiment\n"},

@@ -27,12 +27,13 @@ func runCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "Run an evaluation on this machine",
-		ArgsUsage: "FILE|FOLDER",
+		ArgsUsage: "FILE…|FOLDER",
 		Description: "Plans, executes, collects and ranks in one process. It starts its own Redis unless --redis is set. Results are " +
 			"written to the output folder as they arrive. To resume after an interruption, repeat the command or run " +
 			"`evalfleet resume` with the output folder; recorded runs are not repeated. With until, it ends once the best are " +
 			"known. A FOLDER instead of a FILE compares " +
-			"its documents in pairs; set the judges with --judge. Listed runs, from the file, --runs-config, --runs-stdin, " +
+			"its documents in pairs; set the judges with --judge. Files of answers, also several or a pattern, are compared question by " +
+			"question, in the formats of many evaluation tools. Listed runs, from the file, --runs-config, --runs-stdin, " +
 			"or --file-a and --file-b, write each answer to a file and print its path.",
 		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag(), allowKeysOption(), yesOption()),
 		Action: func(c *cli.Context) error {

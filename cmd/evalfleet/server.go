@@ -102,6 +102,9 @@ func (p *process) filesOf(c *cli.Context) (dir, file string, paths []string, err
 		return "", "", nil, err
 	}
 	in := inputs[0]
+	if len(in.More) > 1 {
+		return "", "", nil, usageError("--%s takes one file of answers, or a folder of them, not %d files", serverFlag, len(in.More))
+	}
 	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
 		return "", "", nil, usageError(
 			"--%s takes an evaluation file, a file of runs or requests, or a folder; submit experiments and runs listed by flags with --%s",

@@ -148,6 +148,9 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 			r.refused = append(r.refused, refusedInput{in.Path, err})
 			continue
 		}
+		for _, line := range s.Taken {
+			fmt.Fprintln(p.stderr, p.folded(line))
+		}
 		p.warn(s.Warnings)
 		r.submissions = append(r.submissions, s)
 	}

@@ -14,12 +14,15 @@ func validateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		Usage:     "Check an evaluation file",
-		ArgsUsage: "FILE",
+		ArgsUsage: "FILE…",
 		Description: "Reads an evaluation file with its documents, templates and pairs as `run` would, without making calls. Prints " +
 			"every problem with its position and the fix, and exits with 2. If there are none, prints a summary: the " +
-			"questions, the judges and the number of runs.",
+			"questions, the judges and the number of runs. Says what files of answers contain, and how to rank them.",
 		Flags: append(inputFlags(), judgeOption()),
 		Action: func(c *cli.Context) error {
+			if looked, err := p.look(c); looked || err != nil {
+				return err
+			}
 			asked, err := p.request(c, false)
 			if err != nil {
 				return err
@@ -27,6 +30,24 @@ func validateCommand(p *process) *cli.Command {
 			return asked.each(p.validate)
 		},
 	}
+}
+
+// look describes files of answers for which no judge is named. looked is false for other inputs.
+func (p *process) look(c *cli.Context) (looked bool, err error) {
+	if c.IsSet(judgeFlag) || !c.Args().Present() && !c.IsSet(fileFlag) {
+		return false, nil
+	}
+	inputs, err := p.inputs(c, false)
+	if err != nil || inputs[0].Kind != config.AnswersFile || inputs[0].Folder {
+		return false, err
+	}
+	text, warnings, err := inputs[0].Look(config.Options{AllowOutside: c.Bool(allowOutsideFlag)})
+	if err != nil {
+		return true, err
+	}
+	p.warn(warnings)
+	_, err = fmt.Fprint(p.stdout, p.folded(text))
+	return true, err
 }
 
 func (p *process) validate(s *config.Submission) error {

@@ -1,65 +1,132 @@
 package config
 
 import (
-	"encoding/json"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/foreign/answers"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// answerFields maps keys of a document block to the fields of a line that commonly hold them in
-// files of answers. It returns nil if the line is not an answer.
-func answerFields(fields map[string]json.RawMessage) map[string]string {
-	found := map[string]string{}
-	for part, names := range map[string][]string{
-		"text": {
-			"text", "answer", "response", "output", "completion", "generation", "prediction", "content", "generated_text",
-			"model_output",
-		},
-		"candidate": {"candidate", "model", "model_name", "model_id", "generator", "system"},
-		"item":      {"item", "item_id", "question_id", "prompt_id", "instance_id", "task_id", "id"},
-		"question":  {"question", "prompt", "instruction", "input", "query"},
-	} {
-		if i := slices.IndexFunc(names, func(name string) bool { return fields[name] != nil }); i >= 0 {
-			found[part] = names[i]
-		}
-	}
-	if fields["api"] != nil || fields["custom_id"] != nil || found["text"] == "" {
+// answersAt returns the shape of a file of answers or questions; nil: it is not one.
+func answersAt(path string) *answers.Shape {
+	first, err := firstOf(path)
+	if err != nil || first == nil {
 		return nil
 	}
-	return found
-}
-
-// answersIn returns the answerFields that a file's first line, row or element has.
-func answersIn(path string) map[string]string {
-	head, err := headOf(path)
-	if err != nil || len(head) == 0 {
-		return nil
+	if shape := answers.Sniff(first); shape != nil {
+		return shape
 	}
-	if head[0] == '{' || head[0] == '[' {
-		return answerFields(fieldsOf(head))
-	}
-	columns := map[string]json.RawMessage{}
-	for _, name := range headerOf(head) {
-		columns[name] = json.RawMessage("null")
-	}
-	return answerFields(columns)
+	return answers.Guess(first)
 }
 
 // notPrompts returns the problem that a file has answers, not prompts. Its Fix says how to judge
 // them.
-func notPrompts(path string, fields map[string]string) Problem {
-	reads := "jsonl: " + filepath.Base(path)
-	for _, part := range []string{"item", "candidate", "text", "question"} {
-		if name := fields[part]; name != "" && name != part {
-			reads += ", " + part + ": " + name
+func notPrompts(path string) Problem {
+	return Problem{
+		File: path, Line: 1, Message: "this looks like a file of answers, not of prompts to send",
+		Fix: "to have them judged, run evalfleet run " + wording.ShellWord(path) + " --judge openai:gpt-5-mini",
+	}
+}
+
+// loadAnswers makes an evaluation that compares the answers in files pair by pair, in both orders. It is what
+// loadEvaluation makes of documents: {answers: [files…]}, pairwise: {} and the judges, each a provider:model. Its
+// error is of type Problems.
+func loadAnswers(paths, judges []string, o Options) (*Submission, error) {
+	s, set, err := readAnswers(paths, o)
+	if err != nil {
+		return nil, err
+	}
+	s.judgesOf(judges)
+	if len(judges) == 0 {
+		what := "this looks like a file of answers"
+		if len(paths) > 1 {
+			what = "these look like files of answers"
+		}
+		s.refuse(place{file: paths[0], line: 1}, "name a judge, for example --judge simulator:careful", "%s; they need a judge", what)
+	}
+	s.asked.Pairwise = allPairs()
+	if len(s.problems) == 0 && !set.comparable() {
+		s.refuse(place{file: paths[0]}, "add the files of other candidates", "no item has answers of two candidates: %s",
+			strings.Join(s.taken, "; "))
+	}
+	return s.finish()
+}
+
+// readAnswers reads files of answers, of questions about them, and documents beside them.
+func readAnswers(paths []string, o Options) (*draft, *documentSet, error) {
+	name := filepath.Base(paths[0])
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	dir := filepath.Dir(paths[0])
+	if len(paths) > 1 {
+		name = filepath.Base(realPath(dir))
+	}
+	s, err := newDraft("", dir, name, o)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	set := s.newDocumentSet()
+	a := set.newAnswerFiles()
+	for _, path := range paths {
+		if answersAt(path) == nil && len(paths) > 1 && isText(path) {
+			set.addFile(path, foundDocument{id: filepath.Base(path)})
+			continue
+		}
+		a.file(place{file: path}, path)
+	}
+	a.finish()
+	return s, &set, nil
+}
+
+// isText reports whether a file is a document, by its name: it is none of the formats of answers.
+func isText(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".json", ".jsonl", ".csv", ".tsv", ".eval":
+		return false
+	}
+	return true
+}
+
+// Look describes the answers that files have, without judges. Its error is of type Problems.
+func (in Input) Look(o Options) (text string, warnings []Problem, err error) {
+	s, _, err := readAnswers(in.paths(), o)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.err(); err != nil {
+		return "", nil, err
+	}
+	command := "evalfleet run"
+	for _, path := range in.paths() {
+		command += " " + wording.ShellWord(path)
+	}
+	const most = 200 // a longer command is not for people
+	if len(command) > most {
+		command = fmt.Sprintf("evalfleet run with these %s", wording.Counted(len(in.paths()), "file"))
+	}
+	text = "looks like " + strings.TrimPrefix(strings.Join(s.taken, "\nand "), "read ") + "\n"
+	return strings.ReplaceAll(text, "and read ", "and ") + "run with: " + command + " --judge openai:gpt-5-mini\n", s.warnings, nil
+}
+
+// paths returns the input's files.
+func (in Input) paths() []string {
+	if len(in.More) == 0 {
+		return []string{in.Path}
+	}
+	return in.More
+}
+
+// judgesOf adds the judges of a flag.
+func (s *draft) judgesOf(judges []string) {
+	at := place{path: "--judge"}
+	for _, target := range judges {
+		var judge eval.Judge
+		if s.setTarget(&judge, target, at) {
+			s.asked.Judges = append(s.asked.Judges, judge)
+			s.judgesAt = append(s.judgesAt, at)
 		}
 	}
-	fix := "to have them judged, write an evaluation file beside it: documents: {" + reads + "}, judges: [openai:gpt-5-mini], pairwise: {}"
-	if strings.EqualFold(filepath.Ext(path), ".csv") {
-		fix = "to have them judged, convert them to one JSON object per line, and write an evaluation file: documents: {" +
-			strings.TrimSuffix(reads, filepath.Base(path)) + "answers.jsonl}, judges: [openai:gpt-5-mini], pairwise: {}"
-	}
-	return Problem{File: path, Line: 1, Fix: fix,
-		Message: "this looks like a file of answers (it has a field " + fields["text"] + " and no api), not of prompts to send"}
 }

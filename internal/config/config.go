@@ -94,6 +94,9 @@ type Submission struct {
 	Queues []prompto.Queue
 	// Warnings do not stop the evaluation.
 	Warnings []Problem
+	// Taken tells, one line for each kind of files, how many answers were read from files of answers, and what was not
+	// taken and why.
+	Taken []string
 	// Dir is the folder of the evaluation file.
 	Dir string
 	// ConfirmAbove is the cost in nano-USD above which a person is asked before the evaluation starts; 0: not given.

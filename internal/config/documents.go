@@ -20,6 +20,8 @@ type documentSet struct {
 	byItem    map[string][]string // candidates of each item
 	empty     int
 	sameNames bool // the fix for duplicate ids has been shown
+	reworded  int  // questions that differ from that of their item's first document
+	file      bool // an evaluation file names the documents
 }
 
 type foundDocument struct {
@@ -36,13 +38,14 @@ func (s *draft) newDocumentSet() documentSet {
 // documents reads the three forms of the documents key.
 func (s *draft) documents(y *yamlFile, v value) documentSet {
 	set := s.newDocumentSet()
+	set.file = true
 	before := len(s.problems)
 	var described string
 	if pattern, ok := scalar(v.node); ok {
 		set.globs(y, []value{v})
 		described = pattern
-	} else if y.has(v, "jsonl") {
-		described = set.jsonl(y, v)
+	} else if y.has(v, "jsonl") || y.has(v, "answers") {
+		described = set.answerBlock(y, v)
 	} else if y.has(v, "files") {
 		described = set.files(y, v)
 	} else {
@@ -50,6 +53,7 @@ func (s *draft) documents(y *yamlFile, v value) documentSet {
 		y.list(v, func(v value) { patterns = append(patterns, v) })
 		described = strings.Join(set.globs(y, patterns), ", ")
 	}
+
 	if len(s.asked.Documents) == 0 && len(s.problems) == before {
 		s.refuse(v.place, documentsHint(described), "no documents found: %s", described)
 	}

@@ -16,6 +16,7 @@ import (
 func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 	seen := map[string]bool{}
 	var written []string
+	var all []match
 	for _, v := range patterns {
 		pattern := y.text(v)
 		if pattern == "" {
@@ -33,12 +34,26 @@ func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 			id := path.Base(file.name)
 			if key := realPath(file.path) + "\x00" + id; !seen[key] {
 				seen[key] = true
-				set.addFile(file.path, foundDocument{id: id})
+				all = append(all, match{path: file.path, name: id})
 			}
 		}
 	}
 
+	set.addFiles(all)
 	return written
+}
+
+// addFiles adds files. A file of answers has a document in each row, any other is a document, whose id is its name.
+func (set *documentSet) addFiles(files []match) {
+	a := set.newAnswerFiles()
+	for _, file := range files {
+		if !isText(file.path) && answersAt(file.path) != nil {
+			a.file(place{file: file.path}, file.path)
+			continue
+		}
+		set.addFile(file.path, foundDocument{id: file.name})
+	}
+	a.finish()
 }
 
 // realPath returns the absolute path of a file without symbolic links, so that two ways to write a

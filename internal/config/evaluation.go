@@ -35,11 +35,12 @@ type draft struct {
 	// fallbackAt is the position of the models of settings.Fallback.
 	fallbackAt []place
 	own        concurrency
-	asks       asks   // the model for listed runs that name none
-	out        string // like Submission.Out
-	jsonAt     place  // where the file sets json
-	nameAt     place  // of name, or of the file that the evaluation is named after
-	named      bool   // the file says blind: false
+	asks       asks     // the model for listed runs that name none
+	out        string   // like Submission.Out
+	jsonAt     place    // where the file sets json
+	nameAt     place    // of name, or of the file that the evaluation is named after
+	named      bool     // the file says blind: false
+	taken      []string // like Submission.Taken
 
 	prices       map[string]providers.Price
 	budget       money
@@ -283,6 +284,7 @@ func (s *draft) finish() (*Submission, error) {
 		Sink:       s.fleet.Sink,
 		Out:        s.out,
 		Warnings:   s.warnings,
+		Taken:      s.taken,
 		Dir:        s.dir,
 
 		ConfirmAbove: s.confirmAbove.nano,

@@ -27,8 +27,8 @@ type Experiment struct {
 // line, or CSV if the file's extension says so. The evaluation is named after the file without its
 // extension. Its error is of type Problems.
 func loadExperiment(path string, o Options) (*Submission, error) {
-	if fields := answersIn(path); fields != nil {
-		return nil, Problems{notPrompts(path, fields)}
+	if shape := answersAt(path); shape != nil && !shape.Prepared {
+		return nil, Problems{notPrompts(path)}
 	}
 	x, err := newExperiment(path, stem(path), o)
 	if err != nil {

@@ -18,11 +18,12 @@ const (
 	EvaluationFile FileKind = "evaluation" // YAML with keys; see loadEvaluation
 	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see loadEvaluation
 	ExperimentFile FileKind = "experiment" // prompts, one per line; see loadExperiment
+	AnswersFile    FileKind = "answers"    // answers of models, in one of many formats; see loadAnswers
 	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, one per line; see loadBatch
 )
 
 // FileKinds lists all kinds.
-var FileKinds = []FileKind{EvaluationFile, ExperimentFile, BatchFile, RunsFile}
+var FileKinds = []FileKind{EvaluationFile, ExperimentFile, AnswersFile, BatchFile, RunsFile}
 
 // kindOfFile recognises a file by its content, or else by its extension. An unreadable file
 // counts as an evaluation file: its reader reports the error.
@@ -30,6 +31,9 @@ func kindOfFile(path string) FileKind {
 	head, err := headOf(path)
 	if err != nil {
 		return EvaluationFile
+	}
+	if shape := answersAt(path); shape != nil && !shape.Prepared {
+		return AnswersFile
 	}
 	kind := kindOfContent(head)
 	switch ext := strings.ToLower(filepath.Ext(path)); {
@@ -68,18 +72,18 @@ func kindOfContent(head []byte) FileKind {
 			return RunsFile
 		}
 	}
-	header := headerOf(head)
+	header := headerOf("", head)
 	if slices.Contains(header, "prompt") && slices.Contains(header, "api") {
 		return ExperimentFile
 	}
 	return ""
 }
 
-// headerOf returns the columns of a CSV file that begins with text.
-func headerOf(head []byte) []string {
+// headerOf returns the columns of a CSV file that begins with text. The path may be empty.
+func headerOf(path string, head []byte) []string {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	rows := csv.NewReader(bytes.NewReader(line))
-	rows.Comma = separator(line)
+	rows.Comma = separator(path, line)
 	header, err := rows.Read()
 	if err != nil {
 		return nil
@@ -95,9 +99,6 @@ func headerOf(head []byte) []string {
 func kindOfList(head []byte) FileKind {
 	if kind := kindOfObject(head); kind != "" {
 		return kind
-	}
-	if answerFields(fieldsOf(head)) != nil {
-		return ExperimentFile // it is not one, but that reader reports what it is
 	}
 	return RunsFile
 }

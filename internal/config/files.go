@@ -116,3 +116,20 @@ func invalidUTF8(text []byte) int {
 	}
 	return offset
 }
+
+// beside returns the path of a file that the evaluation file names relative to itself. ok is false
+// if that file must not be read.
+func (s *draft) beside(at place, path string) (beside string, ok bool) {
+	beside = inFolder(s.dir, path)
+	return beside, s.mayRead(at, s.dir, beside)
+}
+
+// pathOf returns the path of the file that v names. ok is false if v names none, or the file must
+// not be read.
+func (s *draft) pathOf(y *yamlFile, v value) (path string, ok bool) {
+	name := y.text(v)
+	if name == "" {
+		return "", false
+	}
+	return s.beside(v.place, name)
+}

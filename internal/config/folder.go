@@ -2,8 +2,6 @@ package config
 
 import (
 	"path/filepath"
-
-	"github.com/evalfleet/evalfleet/eval"
 )
 
 // loadFolder makes an evaluation that compares every document of a folder with every other,
@@ -17,24 +15,14 @@ func loadFolder(dir string, judges []string, o Options) (*Submission, error) {
 		return nil, err
 	}
 
-	at := place{path: "--judge"}
-	for _, target := range judges {
-		var judge eval.Judge
-		if s.setTarget(&judge, target, at) {
-			s.asked.Judges = append(s.asked.Judges, judge)
-			s.judgesAt = append(s.judgesAt, at)
-		}
-	}
-
+	s.judgesOf(judges)
 	if len(judges) == 0 {
-		s.refuse(at, "name one, for example --judge simulator:careful", "a folder needs a judge")
+		s.refuse(place{path: "--judge"}, "name one, for example --judge simulator:careful", "a folder needs a judge")
 	}
 	set := s.newDocumentSet()
 	folder := place{file: dir}
 	files, ok := set.match(folder, "*")
-	for _, file := range files {
-		set.addFile(file.path, foundDocument{id: file.name})
-	}
+	set.addFiles(files)
 	s.asked.Pairwise = allPairs()
 	if ok && !set.comparable() && len(s.problems) == 0 {
 		s.refuse(folder, "put at least two documents into it", "documents to compare in the folder: %d", len(s.asked.Documents))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -118,5 +119,30 @@ func FuzzExperiment(f *testing.F) {
 			t.Error("no id")
 		}
 		agrees(t, s)
+	})
+}
+
+// Whatever files of answers contain, reading them ends with a submission or with problems that have a place.
+func FuzzFilesOfAnswers(f *testing.F) {
+	for _, c := range formats(f) {
+		for name, text := range c.files {
+			f.Add([]byte(text[:min(len(text), 3000)]), strings.TrimPrefix(filepath.Ext(name), "."))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte, ext string) {
+		switch ext {
+		case "json", "jsonl", "csv", "tsv", "eval":
+		default:
+			ext = "jsonl"
+		}
+		dir := folder(t, map[string]string{"x/a." + ext: string(text)})
+		s, err := loadAnswers([]string{filepath.Join(dir, "x", "a."+ext)}, []string{"simulator:careful"}, Options{})
+		if (s == nil) != (err != nil) {
+			t.Errorf("got submission %v and error %v, want one of them", s, err)
+		}
+		var problems Problems
+		if err != nil && (!errors.As(err, &problems) || problems[0].Message == "" || problems[0].File == "") {
+			t.Errorf("error %v, want problems with a place", err)
+		}
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Input is the source of an evaluation: a file, a folder of documents, or only the runs of
@@ -15,6 +18,8 @@ type Input struct {
 	Path   string // empty: only options list runs
 	Folder bool
 	Kind   FileKind // of a file
+	// More are all files of answers, if there are several. Path is the first of them.
+	More []string
 }
 
 // InputAt returns the input at a path, with the kind that its content shows. The path may be empty.
@@ -29,6 +34,56 @@ func InputAt(path string) Input {
 		in.Kind = kindOfFile(path)
 	}
 	return in
+}
+
+// ErrNoAnswers is the error of several files of which none is a file of answers or a document.
+var ErrNoAnswers = errors.New("none of the files has answers")
+
+// InputOf returns the input of several files of answers, or of the files that match patterns. Its error is of type
+// Problems, or ErrNoAnswers.
+func InputOf(patterns []string) (Input, error) {
+	var files []string
+	for _, pattern := range patterns {
+		if _, err := os.Stat(pattern); err == nil {
+			files = append(files, pattern)
+			continue
+		}
+		matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden(), doublestar.WithFilesOnly())
+		if err != nil || len(matches) == 0 {
+			return Input{}, Problems{{File: pattern, Message: "no such file"}}
+		}
+		slices.Sort(matches)
+		files = append(files, matches...)
+	}
+
+	var problems Problems
+	taken := 0
+	for _, file := range files {
+		switch in := InputAt(file); {
+		case in.Folder:
+			problems = append(problems, Problem{File: file, Message: "this is a folder", Fix: "name its files, for example " + filepath.Join(file, "*.jsonl")})
+		case in.Kind != AnswersFile && (!isText(file) || isYAML(file)):
+			problems = append(problems, Problem{
+				File: file, Line: 1, Message: "not a known kind of answers" + fieldsSeen(file),
+				Fix: "several files are compared with each other; run evaluations, experiments and lists of runs one at a time",
+			})
+		default:
+			taken++
+		}
+	}
+	if taken == 0 {
+		return Input{}, ErrNoAnswers
+	}
+	if len(problems) > 0 {
+		return Input{}, problems
+	}
+	return Input{Path: files[0], Kind: AnswersFile, More: files}, nil
+}
+
+// isYAML reports whether a file's name is that of an evaluation file.
+func isYAML(path string) bool {
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".yaml" || ext == ".yml"
 }
 
 // Experiments lists the experiment files in a folder, the oldest first. Its error is of type
@@ -70,6 +125,7 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	refuse := func(flag, message string) (*Submission, error) {
 		return nil, Problems{{Path: flag, Message: message}}
 	}
+
 	switch {
 	case in.Folder && o.Listed != Listed{}:
 		return refuse(o.Listed.flags()[0], in.Path+" is a folder; with listed runs, pass a file with settings, or no file")
@@ -77,6 +133,10 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 		return loadFolder(in.Path, judges, o)
 	case in.Kind == ExperimentFile:
 		return loadExperiment(in.Path, o)
+	case in.Kind == AnswersFile && o.Listed != Listed{}:
+		return refuse(o.Listed.flags()[0], in.Path+" is a file of answers; with listed runs, pass a file with settings, or no file")
+	case in.Kind == AnswersFile:
+		return loadAnswers(in.paths(), judges, o)
 	case in.Kind == BatchFile:
 		return loadBatch(in.Path, o)
 	case len(judges) > 0 && in.Path == "":

@@ -1,19 +1,17 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/foreign/answers"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
 // Bounds on facts about items.
 const (
-	maxItems      = 512 << 20 // bytes of a file
-	maxCategories = 20        // of an item
+	maxCategories = 20 // of an item
 	maxFields     = 50
 )
 
@@ -22,6 +20,7 @@ type facts struct {
 	question, reference string
 	categories          []string
 	fields              map[string]string
+	loose               bool // another wording of the question is no contradiction
 }
 
 // merge adds facts to an item. It reports facts that contradict those from another place.
@@ -35,6 +34,8 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 		case had == "":
 			set.asked[key] = at
 			return has
+		case had != has && f.loose:
+			set.reworded++
 		case had != has:
 			s.refuse(
 				at, "put documents of different questions into different items", "item %q has another %s here than in %s", item.ID,
@@ -61,28 +62,6 @@ func (set *documentSet) merge(item *eval.Item, f facts, at place) {
 		}
 		item.Facts[name] = same("field "+name, item.Facts[name], text)
 	}
-}
-
-// takeFacts reads the categories and further fields of a line. good is ok, or false if there is a
-// problem.
-func (a *answers) takeFacts(at place, values map[string]any, ok bool) (categories []string, fields map[string]string, good bool) {
-	s := a.set.draft
-	if given, has := values[a.category.name]; has && given != nil {
-		a.category.met = true
-		if categories, good = s.categories(at, a.category.name, given); !good {
-			ok = false
-		}
-	}
-	for _, f := range a.further {
-		if given, has := values[f.name]; has && given != nil {
-			f.met = true
-			if fields == nil {
-				fields = map[string]string{}
-			}
-			fields[f.name] = factText(given)
-		}
-	}
-	return categories, fields, ok
 }
 
 // categories reads one category or a list of them.
@@ -137,50 +116,52 @@ func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
 	if !ok || len(s.asked.Documents) == 0 {
 		return
 	}
-	text, ok := s.readText(path, maxItems)
-	if !ok {
-		return
+	shape := answersAt(path)
+	if shape == nil || !shape.Questions {
+		shape = answers.PlainItems
 	}
-
+	reader := answers.NewReader(shape, slashes(path), nameable)
 	known, unknown := 0, 0
 	seen := map[string]place{}
-	s.jsonLines(path, bytes.NewReader(text), func(at place, values map[string]any) {
-		a := answers{
-			set: &set, item: field{name: "item"}, question: field{name: "question"}, reference: field{name: "reference"},
-			category: field{name: "category"},
+	take := func(at place, row answers.Row) {
+		taken, _, faults := reader.Take(row)
+		for _, fault := range faults {
+			s.fault(at, fault, row, false)
 		}
-		var id string
-		var f facts
-		ok := a.take(at, values, &a.item, &id)
-		ok = a.take(at, values, &a.question, &f.question) && ok
-		ok = a.take(at, values, &a.reference, &f.reference) && ok
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if !slices.Contains([]string{"item", "question", "reference", "category"}, name) {
-				a.further = append(a.further, &field{name: name})
+		a := answerFiles{set: &set}
+		if shape == answers.PlainItems {
+			for _, name := range row.Names() {
+				if !slices.Contains([]string{"item", "question", "reference", "category"}, name) {
+					path, _ := answers.ParsePath(name) // a name that is no path is a name
+					a.further = append(a.further, &field{name: name, path: path})
+				}
 			}
 		}
 		switch {
 		case len(a.further) > maxFields:
 			s.refuse(at, "", "the item has %d further fields: at most %d are read", len(a.further), maxFields)
 			return
-		case !ok:
+		case len(faults) > 0:
 			return
 		}
-		if before, twice := seen[id]; twice {
-			s.refuse(at, "", "a second line about the item %q, the first is %s", id, before)
+
+		found := foundAnswer{Answer: taken[0], shape: shape, at: at}
+		if before, twice := seen[found.Item]; twice {
+			s.refuse(at, "", "a second line about the item %q, the first is %s", found.Item, before)
 			return
 		}
-		seen[id] = at
-		i, has := set.items[id]
+		seen[found.Item] = at
+		i, has := set.items[found.Item]
 		if !has {
 			unknown++
 			return
 		}
-		if f.categories, f.fields, ok = a.takeFacts(at, values, true); ok {
+		if a.takeFacts(&found, row) {
 			known++
-			set.merge(&s.asked.Items[i], f, at)
+			set.merge(&s.asked.Items[i], found.facts, at)
 		}
-	})
+	}
+	s.rows(path, shape, take)
 
 	switch {
 	case known == 0 && unknown > 0:

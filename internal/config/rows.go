@@ -40,7 +40,7 @@ func Rows(path string, take func(line int, row judgments.Row) error) error {
 	case head[0] == '{' || head[0] == '[':
 		s.objects(path, source, take)
 	default:
-		s.tableRows(path, source, take)
+		s.cellRows(path, source, take)
 	}
 	return s.err()
 }
@@ -59,12 +59,12 @@ func (s *draft) objects(path string, source io.Reader, take func(int, judgments.
 			row = judgments.Row{}
 			return
 		}
-		s.taken(at, take(at.line, row))
+		s.refuseRow(at, take(at.line, row))
 	})
 }
 
-// tableRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
-func (s *draft) tableRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
+// cellRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
+func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
 	if head, _ := source.Peek(len(byteOrderMark)); bytes.Equal(head, byteOrderMark) {
 		_, _ = source.Discard(len(byteOrderMark))
 	}
@@ -72,7 +72,7 @@ func (s *draft) tableRows(path string, source *bufio.Reader, take func(int, judg
 	whole := &wholeRows{from: source}
 	whole.next()
 	rows := csv.NewReader(whole)
-	rows.Comma, rows.LazyQuotes = separator(head), false
+	rows.Comma, rows.LazyQuotes = separator(path, head), false
 	t := s.tableOf(path, rows, nil)
 	if t.rows == nil || !s.uniqueHeader(path, t.header) {
 		return
@@ -95,7 +95,7 @@ func (s *draft) tableRows(path string, source *bufio.Reader, take func(int, judg
 			}
 			row[names[i]] = appendJSON(row[names[i]][:0], cell)
 		}
-		s.taken(at, take(line, row))
+		s.refuseRow(at, take(line, row))
 	})
 }
 
@@ -125,8 +125,8 @@ func appendJSON(to []byte, text string) []byte {
 	return append(append(append(to, '"'), text...), '"')
 }
 
-// taken reports an error of Rows' function.
-func (s *draft) taken(at place, err error) {
+// refuseRow reports an error of Rows' function.
+func (s *draft) refuseRow(at place, err error) {
 	var wrong *judgments.Error
 	switch {
 	case err == nil:

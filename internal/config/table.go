@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ type table struct {
 // not CSV, the table has no rows.
 func (s *draft) newTable(path string, text []byte, need []string) *table {
 	rows := csv.NewReader(bytes.NewReader(text))
-	rows.Comma = separator(text)
+	rows.Comma = separator(path, text)
 	return s.tableOf(path, rows, need)
 }
 
@@ -52,8 +53,12 @@ func (s *draft) tableOf(path string, rows *csv.Reader, need []string) *table {
 }
 
 // separator returns the character between the cells of a CSV file: ',', ';' or tab, whichever the
-// header uses. Spreadsheets in many countries write semicolons, and copies from them have tabs.
-func separator(text []byte) rune {
+// header uses, or the file's name says. Spreadsheets in many countries write semicolons, and copies
+// from them have tabs.
+func separator(path string, text []byte) rune {
+	if strings.EqualFold(filepath.Ext(path), ".tsv") {
+		return '\t'
+	}
 	header, _, _ := bytes.Cut(text, []byte("\n"))
 	for _, other := range []byte{';', '\t'} {
 		if bytes.IndexByte(header, other) >= 0 && bytes.IndexByte(header, ',') < 0 {
