@@ -235,6 +235,9 @@ type Pairwise struct {
 	// TopN, if it is not 0, compares only that many documents of each item: those with the highest mean of single
 	// scores. It needs Single.
 	TopN int `json:"top_n,omitempty"`
+	// Apart means that documents of one candidate, which are samples of its answers, are not compared with each other.
+	// It holds for the modes all, sample and baseline, and excludes swiss.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // Pairs says which pairs are compared. Only the field of its Mode is set.

@@ -94,12 +94,16 @@ func descending(start, end int, values []float64) []int {
 
 // placeholders returns placeholder documents for a choice ByScores that has not been made. They are as many documents of
 // each item as will be compared. With a baseline, the split between its documents and others gives the maximum number
-// of pairs.
+// of pairs; where candidates are kept apart, one document of each, then a second of each, and so on, do.
 func placeholders(e *eval.Evaluation) []int {
 	var chosen []int
 	for start, end := range items(e.Documents) {
 		n := min(e.Pairwise.TopN, end-start)
 		if e.Pairwise.Pairs.Mode != eval.PairsBaseline {
+			if e.Pairwise.Apart {
+				chosen = append(chosen, spread(e.Documents, start, end, n)...)
+				continue
+			}
 			for i := range n {
 				chosen = append(chosen, start+i)
 			}

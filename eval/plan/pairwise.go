@@ -83,12 +83,20 @@ func pairsOf(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (p
 	case eval.PairsSwiss:
 		return swissPairs(e, docs, id, phase)
 	}
-	all, err := newAllPairs(docs)
+	all, err := pairsWithin(docs, e.Pairwise.Apart)
 	if err != nil || e.Pairwise.Pairs.Mode == eval.PairsAll {
 		return all, err
 	}
 	wanted := int(math.Round(e.Pairwise.Pairs.Sample * float64(all.count())))
 	return newSampled(id, all, max(wanted, 1)), nil
+}
+
+// pairsWithin enumerates all pairs of each item; of different candidates only if they are kept apart.
+func pairsWithin(docs []eval.Document, keptApart bool) (pairs, error) {
+	if keptApart {
+		return newApart(docs)
+	}
+	return newAllPairs(docs)
 }
 
 func (c comparisons) count() int { return c.pairs.count() * c.orders }
@@ -131,12 +139,12 @@ func (l listed) at(i int) (a, b int) { return l[i][0], l[i][1] }
 // sampled enumerates the first pairs of a pseudo-random permutation of all pairs, so that the beginning of a sample
 // is a fair sample too.
 type sampled struct {
-	all   *allPairs
+	all   pairs
 	order permutation
 	size  int
 }
 
-func newSampled(id eval.ID, all *allPairs, size int) sampled {
+func newSampled(id eval.ID, all pairs, size int) sampled {
 	return sampled{
 		all:   all,
 		order: newPermutation(newSeed(id, "sample"), all.count()),

@@ -203,17 +203,20 @@ func validatePairwise(e *eval.Evaluation) error {
 			problems = append(problems, fmt.Errorf("no item has a document of candidate %q and one of another", p.Baseline))
 		}
 	case eval.PairsAll:
-		problems = append(problems, validateSomePair(e.Documents))
+		problems = append(problems, validateSomePair(e))
 	case eval.PairsSample:
 		if !(p.Sample > 0 && p.Sample <= 1) { // also rejects NaN
 			problems = append(problems, fmt.Errorf("sample is %v: want a share of the pairs, above 0 and at most 1", p.Sample))
 		}
-		problems = append(problems, validateSomePair(e.Documents))
+		problems = append(problems, validateSomePair(e))
 	case eval.PairsSwiss:
 		if !(p.Share > 0 && p.Share <= 1) {
 			problems = append(problems, fmt.Errorf("swiss is %v: want a share of the pairs, above 0 and at most 1", p.Share))
 		}
-		problems = append(problems, validateSomePair(e.Documents))
+		if e.Pairwise.Apart {
+			problems = append(problems, errors.New("swiss compares documents of one candidate, too, which are kept apart"))
+		}
+		problems = append(problems, validateSomePair(e))
 	default:
 		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s, %s or %s",
 			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline, eval.PairsSwiss))
@@ -222,7 +225,14 @@ func validatePairwise(e *eval.Evaluation) error {
 	return errors.Join(problems...)
 }
 
-func validateSomePair(docs []eval.Document) error {
+func validateSomePair(e *eval.Evaluation) error {
+	docs := e.Documents
+	if e.Pairwise.Apart {
+		if p, err := newApart(docs); err != nil || p.count() > 0 {
+			return err
+		}
+		return errors.New("no item has documents of two candidates, so there is nothing to compare")
+	}
 	for i := 1; i < len(docs); i++ {
 		if docs[i].Item == docs[i-1].Item {
 			return nil

@@ -181,8 +181,16 @@ func TestFilesOfTools(t *testing.T) {
 				if got := s.Evaluation.Items[0].Question; len(s.Evaluation.Items) != 1 || got != c.question {
 					t.Errorf("%s: %d items, the question %q; want one with %q", how, len(s.Evaluation.Items), got, c.question)
 				}
-				if got := strings.Join(s.Taken, "\n"); got != c.taken {
-					t.Errorf("%s: said\n%s\nwant\n%s", how, got, c.taken)
+				want := c.taken
+				if s.Evaluation.Pairwise != nil && s.Evaluation.Pairwise.Apart {
+					want += "\n1 document is a further answer of a candidate to an item; a candidate's answers are not compared with each other"
+				}
+				if got := strings.Join(s.Taken, "\n"); got != want {
+					t.Errorf("%s: said\n%s\nwant\n%s", how, got, want)
+				}
+				samples := strings.Contains(strings.Join(got, "\n"), "#2|")
+				if pairwise := s.Evaluation.Pairwise; pairwise != nil && pairwise.Apart != samples {
+					t.Errorf("%s: answers of one candidate are kept apart: %v; there are some: %v", how, pairwise.Apart, samples)
 				}
 			}
 			s, err := loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
@@ -289,7 +297,7 @@ func TestBadAnswers(t *testing.T) {
 		"another archive":     {"a.eval", inspectLog(t, zip.Deflate, "word/document.xml", "x"), "a.eval:1: no known kind of answers"},
 		"a cut-off archive":   {"a.eval", inspectLog(t, zip.Deflate, "header.json", "{}")[:40], "a.eval:1: no known kind of answers"},
 		"two questions":       {"a.jsonl", `{"item":"q","question":"1","model":"x","output":"A"}` + "\n" + `{"item":"q","question":"2","model":"y","output":"B"}`, `a.jsonl:2: item "q" has another question here than in a.jsonl:1`},
-		"nothing but scores":  {"a.jsonl", `{"doc_id":1,"doc":{"question":"?"},"target":1,"arguments":[["Q"," A"]],"resps":[[["-1.5","False"]]],"filter":"none"}`, "no documents found: a.jsonl"},
+		"nothing but scores":  {"a.jsonl", `{"doc_id":1,"doc":{"question":"?"},"target":1,"arguments":[["Q"," A"]],"resps":[[["-1.5","False"]]],"filter":"none"}`, "no documents found: a.jsonl; read 1 file of lm-eval samples: 0 answers of 0 candidates to 0 items; not taken: 1 (log-likelihoods, not texts)"},
 		"an empty text field": {"a.jsonl", `{"item":"q","model":"","output":"A"}`, "a.jsonl:1: the document has no id; give each line an id, or an item and a candidate"},
 	} {
 		t.Run(name, func(t *testing.T) {

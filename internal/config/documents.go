@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -55,7 +57,11 @@ func (s *draft) documents(y *yamlFile, v value) documentSet {
 	}
 
 	if len(s.asked.Documents) == 0 && len(s.problems) == before {
-		s.refuse(v.place, documentsHint(described), "no documents found: %s", described)
+		fix := documentsHint(described)
+		if len(s.taken) > 0 { // files were found, and none of their rows is an answer
+			fix = strings.Join(s.taken, "; ")
+		}
+		s.refuse(v.place, fix, "no documents found: %s", described)
 	}
 	if set.empty > 0 {
 		s.warn(v.place, "", "documents without text: %d", set.empty)
@@ -159,8 +165,11 @@ func (set *documentSet) item(doc foundDocument) int {
 	return i
 }
 
-// comparable reports whether any item has at least two documents.
+// comparable reports whether any item has at least two documents that may be compared.
 func (set *documentSet) comparable() bool {
+	if !set.draft.sameCandidate {
+		return slices.ContainsFunc(slices.Collect(maps.Values(set.byItem)), func(candidates []string) bool { return len(candidates) > 1 })
+	}
 	count := make([]int, len(set.draft.asked.Items))
 	for _, doc := range set.draft.asked.Documents {
 		if count[doc.Item]++; count[doc.Item] == 2 {
@@ -168,6 +177,30 @@ func (set *documentSet) comparable() bool {
 		}
 	}
 	return false
+}
+
+// samples counts documents beyond the first of a candidate in an item.
+func (set *documentSet) samples() int {
+	n := 0
+	for _, documents := range set.answers {
+		n += len(documents) - 1
+	}
+	return n
+}
+
+// keepApart keeps documents of one candidate from being compared with each other, unless the file asks for that.
+func (s *draft) keepApart(pairwise *eval.Pairwise, set documentSet, at place) {
+	samples := set.samples()
+	if samples == 0 || s.sameCandidate || pairwise.Pairs.Mode == eval.PairsListed { // a list has no such pairs
+		return
+	}
+	if pairwise.Pairs.Mode == eval.PairsSwiss {
+		s.refuse(at, "use pairs: sample:0.4, or set same_candidate: true",
+			"swiss would compare answers of one candidate with each other, and some have several to an item: %d more than one", samples)
+	}
+	pairwise.Apart = true
+	s.taken = append(s.taken, wording.Either(samples, "document is a further answer", "documents are further answers")+
+		" of a candidate to an item; a candidate's answers are not compared with each other")
 }
 
 // candidates returns the set of the candidates of all documents.

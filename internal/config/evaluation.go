@@ -41,6 +41,8 @@ type draft struct {
 	nameAt     place    // of name, or of the file that the evaluation is named after
 	named      bool     // the file says blind: false
 	taken      []string // like Submission.Taken
+	// sameCandidate means that documents of one candidate are compared with each other.
+	sameCandidate bool
 
 	prices       map[string]providers.Price
 	budget       money

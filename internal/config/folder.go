@@ -24,6 +24,7 @@ func loadFolder(dir string, judges []string, o Options) (*Submission, error) {
 	files, ok := set.match(folder, "*")
 	set.addFiles(files)
 	s.asked.Pairwise = allPairs()
+	s.keepApart(s.asked.Pairwise, set, folder)
 	if ok && !set.comparable() && len(s.problems) == 0 {
 		s.refuse(folder, "put at least two documents into it", "documents to compare in the folder: %d", len(s.asked.Documents))
 	}

@@ -99,7 +99,10 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		"ties":     func(v value) { pairwise.Ties = y.boolean(v) },
 		"template": func(v value) { pairwise.Template = s.template(y, v, eval.KindPairwise) },
 		"top_n":    func(v value) { pairwise.TopN = s.topN(y, v) },
+
+		"same_candidate": func(v value) { s.sameCandidate = y.boolean(v) },
 	})
+	s.keepApart(pairwise, set, v.key)
 	if pairwise.Pairs.Mode == eval.PairsSwiss {
 		s.ranked(y, v)
 	}
@@ -107,6 +110,8 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		pairwise.Pairs.Baseline = set.baseline(y, *named)
 	} else if named != nil {
 		pairwise.Pairs.Listed = s.listedPairs(y, *named, set, pairwise.Order)
+	} else if len(s.asked.Documents) > 0 && !set.comparable() && set.samples() > 0 {
+		s.refuse(v.key, "add answers of other candidates, or set same_candidate: true", "no item has documents of two candidates")
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
 		s.refuse(v.key, "give items at least two documents each", "no item has two documents to compare")
 	}
