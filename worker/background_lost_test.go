@@ -73,7 +73,7 @@ func TestKeptJobIsRestored(t *testing.T) {
 	l.ledger.PutJob(s.id, job, s.created(), time.Hour)
 	look := func() {
 		t.Helper()
-		testrun.Eventually(t, "Redis has answered a look", func() bool { l.look(t.Context()); return !l.away })
+		testrun.Eventually(t, "Redis has answered a look", func() bool { l.checkRedis(t.Context()); return !l.away })
 	}
 	look()
 	leases := func() int64 { return s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val() }

@@ -210,13 +210,13 @@ func (l *life) watch(ctx context.Context) {
 	ctx, release := l.ledger.Lasting(ctx)
 	defer release()
 	for outage.Pause(ctx, watchEvery) == nil {
-		l.look(ctx)
+		l.checkRedis(ctx)
 	}
 }
 
-// look checks Redis. It logs once that Redis is unreachable, and once that it is back, and repairs what Redis has lost.
+// checkRedis checks Redis. It logs once that Redis is unreachable, and once that it is back, and repairs what Redis has lost.
 // Runs that wait for a call under a lost record make none, because they are pushed again under the next record.
-func (l *life) look(ctx context.Context) {
+func (l *life) checkRedis(ctx context.Context) {
 	l.looking.Lock()
 	defer l.looking.Unlock()
 	l.mu.Lock()

@@ -146,7 +146,7 @@ func (s *session) run(ctx context.Context) error {
 	// Record what Redis has lost again before anything is pulled.
 	s.life.enter(s)
 	defer s.life.enter(nil)
-	s.life.look(stopping)
+	s.life.checkRedis(stopping)
 
 	server := s.server(working)
 	if err := server.Start(asynq.HandlerFunc(s.handle)); err != nil {

@@ -35,7 +35,7 @@ func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Or
 	}
 	before := len(s.problems)
 	list := pairList{table: s.newTable(path, text, pairColumns), set: set, order: order, seen: map[[2]int]int{}}
-	list.each(list.take)
+	list.each(list.addRow)
 	if len(s.problems) == before && len(list.pairs) == 0 {
 		s.refuse(place{file: path}, "", "no pairs are listed")
 	}
@@ -63,7 +63,7 @@ func (set documentSet) baseline(y *yamlFile, v value) string {
 	return name
 }
 
-func (l *pairList) take() {
+func (l *pairList) addRow() {
 	pair, at, ok := l.set.pair(l.cell)
 	if !ok {
 		return

@@ -83,7 +83,7 @@ func (l *voteList) readTable(t *table) {
 		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column with verdicts")
 		return
 	}
-	t.each(func() { l.take(t.header, t.cell) })
+	t.each(func() { l.addRow(t.header, t.cell) })
 }
 
 // readLines reads JSON objects, whose keys are the names of columns.
@@ -118,7 +118,7 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 				return
 			}
 		}
-		l.take(names, func(name string) (string, place) { return words[name], place{file: at.file, line: at.line, path: name} })
+		l.addRow(names, func(name string) (string, place) { return words[name], place{file: at.file, line: at.line, path: name} })
 	})
 }
 
@@ -143,8 +143,8 @@ func (l *voteList) winnerOf(names []string) string {
 	return ""
 }
 
-// take reads the verdicts of one row, which has cells with these names.
-func (l *voteList) take(names []string, cell func(name string) (string, place)) {
+// addRow reads the verdicts of one row, which has cells with these names.
+func (l *voteList) addRow(names []string, cell func(name string) (string, place)) {
 	item, _ := cell(pairColumns[0])
 	for _, name := range pairColumns[1:] {
 		candidate, at := cell(name)

@@ -69,7 +69,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 		return y, value{}, false
 	case 1:
 	default:
-		y.refuse(y.at(bodies[1], ""), "put it into a separate file", "a second YAML document starts here")
+		y.refuse(y.placeOf(bodies[1], ""), "put it into a separate file", "a second YAML document starts here")
 		return y, value{}, false
 	}
 
@@ -92,7 +92,7 @@ func (c anchorCollector) Visit(n ast.Node) ast.Visitor {
 // resolve follows anchors, aliases and tags to the value itself. Its place is where the alias is
 // written.
 func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
-	at := y.at(n, path)
+	at := y.placeOf(n, path)
 	for range maxNesting {
 		switch x := n.(type) {
 		case *ast.AnchorNode:
@@ -126,8 +126,8 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 	return value{}, false
 }
 
-// at returns the place where a node begins.
-func (y *yamlFile) at(n ast.Node, path string) place {
+// placeOf returns the place where a node begins.
+func (y *yamlFile) placeOf(n ast.Node, path string) place {
 	p := place{file: y.name, line: 1, column: 1, path: path}
 	for n != nil {
 		switch x := n.(type) {
@@ -206,7 +206,7 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 
 	var base *value
 	for _, entry := range entries {
-		key, at := entry.Key.GetToken().Value, y.at(entry.Key, v.path)
+		key, at := entry.Key.GetToken().Value, y.placeOf(entry.Key, v.path)
 		if entry.Key.IsMergeKey() {
 			if base != nil { // aliases that refer to themselves would double at each level
 				y.refuse(at, "", "a second <<")

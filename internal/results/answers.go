@@ -110,7 +110,7 @@ func (a *answers) find(ctx context.Context, r Reader, id eval.ID) error {
 		return nil
 	}
 	return a.each(ctx, r, id, func(run record.Run) {
-		folder, name, _ := a.files.at(run)
+		folder, name, _ := a.files.placeOf(run)
 		if path := filepath.Join(folder, name); isRegular(path) {
 			a.paths[shortID(run.Phase, run.Index)] = path
 		}
@@ -141,7 +141,7 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 	if run.Index < 0 || run.Index >= len(a.runs.List) {
 		return "", fmt.Errorf("there is no listed run %d", run.Index)
 	}
-	folder, name, below := a.at(run)
+	folder, name, below := a.placeOf(run)
 	path = filepath.Join(folder, name)
 	if other, taken := a.of[path]; taken && other != run.Name {
 		return "", fmt.Errorf("%s has the answer of run %s: give each its own out", path, other)
@@ -174,9 +174,9 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 	return path, nil
 }
 
-// at returns the place of a run's answer: a folder, and the file's name in it. The file must not
+// placeOf returns the place of a run's answer: a folder, and the file's name in it. The file must not
 // leave that folder. below reports whether the folder is the working one.
-func (a *AnswerFiles) at(run record.Run) (folder, name string, below bool) {
+func (a *AnswerFiles) placeOf(run record.Run) (folder, name string, below bool) {
 	if a.place.Out != "" {
 		folder, name = filepath.Split(filepath.FromSlash(promptforge.Name(a.runs, filepath.ToSlash(a.place.Out), run.Index)))
 		return folder, name, false

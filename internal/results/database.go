@@ -213,7 +213,7 @@ func insertOr(table, key, columns string, value func(column string) string) stri
 	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
 }
 
-func of(alias, columns string) string {
+func qualified(alias, columns string) string {
 	return alias + "." + strings.ReplaceAll(columns, ", ", ", "+alias+".")
 }
 

@@ -49,12 +49,12 @@ WHERE r.evaluation = ? ORDER BY r.phase, r.index_`
 )
 
 var (
-	runColumns     = "r.phase, r.index_, " + of("r", runFields) + ", " + usageColumns
+	runColumns     = "r.phase, r.index_, " + qualified("r", runFields) + ", " + usageColumns
 	selectRuns     = "SELECT " + runColumns + fromRuns
 	selectAnswers  = "SELECT " + runColumns + answerOfRun + fromRuns
-	selectPairs    = "SELECT r.phase, r.index_, " + of("p", pairFields) + fromPairs
-	selectScores   = "SELECT r.phase, r.index_, s.criterion, " + of("s", scoreFields) + fromScores
-	selectOpinions = "SELECT r.phase, r.index_, " + of("p", opinionFields) + fromOpinions
+	selectPairs    = "SELECT r.phase, r.index_, " + qualified("p", pairFields) + fromPairs
+	selectScores   = "SELECT r.phase, r.index_, s.criterion, " + qualified("s", scoreFields) + fromScores
+	selectOpinions = "SELECT r.phase, r.index_, " + qualified("p", opinionFields) + fromOpinions
 )
 
 // Runs yields runs by phase and index.

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	callColumns = "c.id, " + of("c", callFields)
+	callColumns = "c.id, " + qualified("c", callFields)
 
 	selectCalls = "SELECT " + callColumns +
 		" FROM calls c WHERE c.evaluation = ? AND c.phase = ? AND c.index_ = ? ORDER BY c.asked_at, c.started_at, c.id"

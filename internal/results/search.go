@@ -215,10 +215,10 @@ func (s Search) key() (columns, behind, upTo, sorted string) {
 	return "r.phase, r.index_", ">", "<=", "r.phase, r.index_"
 }
 
-// at returns the condition that compares a run's position with a mark. If the search names
+// compareMark returns the condition that compares a run's position with a mark. If the search names
 // documents, it uses the position of a run that shows them: PostgreSQL assumes that few runs are
 // after a mark, and would otherwise begin with all that are.
-func (s Search) at(compare string, m *Mark) where {
+func (s Search) compareMark(compare string, m *Mark) where {
 	columns, _, _, _ := s.key()
 	switch {
 	case s.Newest:
@@ -278,7 +278,7 @@ func (r *reader) within(ctx context.Context, id eval.ID, s Search) (matching whe
 	columns, behind, upTo, sorted := s.key()
 	indexed, looked := s.found(id, r.using)
 	if s.After != nil {
-		indexed = indexed.plus(s.at(behind, s.After))
+		indexed = indexed.plus(s.compareMark(behind, s.After))
 	}
 	if looked.text == "" {
 		return indexed, nil, nil
@@ -299,5 +299,5 @@ func (r *reader) within(ctx context.Context, id eval.ID, s Search) (matching whe
 		return where{}, nil, r.unread(err)
 	}
 
-	return indexed.plus(s.at(upTo, end)).plus(looked), end, nil
+	return indexed.plus(s.compareMark(upTo, end)).plus(looked), end, nil
 }

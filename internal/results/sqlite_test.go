@@ -331,7 +331,7 @@ func TestSearchesUseIndexes(t *testing.T) {
 			_, behind, _, sorted := c.search.key()
 			w, looked := c.search.found(e.ID, lite{}.using)
 			if w = w.plus(looked); after != nil {
-				w = w.plus(c.search.at(behind, after))
+				w = w.plus(c.search.compareMark(behind, after))
 			}
 			steps := mustCollect(t, rows(t.Context(), &db.(*store).access, func(row scanner, step *string) error {
 				var id, parent, unused int

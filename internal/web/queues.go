@@ -54,12 +54,12 @@ func (t *Tasks) States() []State {
 }
 
 // Before returns the address of the previous page; empty: this is the first.
-func (t *Tasks) Before() string { return t.at(t.Page - 1) }
+func (t *Tasks) Before() string { return t.pageLink(t.Page - 1) }
 
 // After returns the address of the next page; empty: this is the last.
-func (t *Tasks) After() string { return t.at(t.Page + 1) }
+func (t *Tasks) After() string { return t.pageLink(t.Page + 1) }
 
-func (t *Tasks) at(page int) string {
+func (t *Tasks) pageLink(page int) string {
 	if page < 1 || page > t.Pages {
 		return ""
 	}

@@ -74,11 +74,11 @@ func (a App) Parse(args []string) (Line, error) {
 	if line.Command == nil {
 		return line, a.unknownCommand(name)
 	}
-	return line, line.take(rest)
+	return line, line.parseArguments(rest)
 }
 
-// take reads everything but the command's name.
-func (line *Line) take(args []string) error {
+// parseArguments reads everything but the command's name.
+func (line *Line) parseArguments(args []string) error {
 	flags := byName(line.Command.Flags)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -128,7 +128,7 @@ func (c client) write(ctx context.Context, script *redis.Script, task int, keys 
 		guarded[dueArgument] = max(0, time.Until(time.Unix(due, 0))).Microseconds()
 	}
 	queue, _, _ := strings.Cut(keys[task-1], "}:t:")
-	answer, err := c.gate.endings.of(alike{script, queue, len(keys), len(guarded)}).
+	answer, err := c.gate.endings.batcherOf(alike{script, queue, len(keys), len(guarded)}).
 		Do(ctx, batch.Call{Keys: keys, Args: guarded})
 	if failed, ok := answer.(error); ok {
 		err = failed
@@ -214,8 +214,8 @@ func (e *endings) learn(source string, keys []string) *redis.Script {
 	return e.guarded[hash]
 }
 
-// of returns the batcher of endings that go together.
-func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
+// batcherOf returns the batcher of endings that go together.
+func (e *endings) batcherOf(which alike) *batch.Batcher[batch.Call, any] {
 	e.mu.RLock()
 	b := e.batches[which]
 	e.mu.RUnlock()

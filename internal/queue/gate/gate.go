@@ -195,10 +195,10 @@ func (g *Gate) Leave(ctx context.Context, name string) error {
 	g.queues = slices.Delete(slices.Clone(g.queues), i, i+1)
 	g.change()
 	g.mu.Unlock()
-	if err := q.lock(ctx); err != nil {
+	if err := q.takeTurn(ctx); err != nil {
 		return fmt.Errorf("leave queue %s: %w", name, err)
 	}
-	defer q.unlock()
+	defer q.leaveTurn()
 	if q.failures > 0 {
 		g.failing.Add(-1)
 	}
@@ -272,11 +272,11 @@ func (g *Gate) Stop(ctx context.Context) error {
 	}
 	var problems []error
 	for _, q := range queues {
-		if err := q.lock(ctx); err != nil {
+		if err := q.takeTurn(ctx); err != nil {
 			return fmt.Errorf("stop pulling: %w", err)
 		}
 		problems = append(problems, g.settle(ctx, q, q.buffered()))
-		q.unlock()
+		q.leaveTurn()
 	}
 	return errors.Join(problems...)
 }

@@ -18,8 +18,8 @@ type hand struct {
 	again  bool   // it was pulled again
 }
 
-// take notes that a task was handed to asynq.
-func (h *hands) take(task string) {
+// markHandedOver notes that a task was handed to asynq.
+func (h *hands) markHandedOver(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tasks[task] = &hand{}

@@ -145,14 +145,14 @@ func TestAPullGivenUpTakesNothing(t *testing.T) {
 		if err := reclaim(t.Context(), f.redis, keys, "w1", 7); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := take(t.Context(), f.redis, keys, "w1", 7, 1, lease); !redis.HasErrorPrefix(err, "FENCED") {
+		if got, err := pullTasks(t.Context(), f.redis, keys, "w1", 7, 1, lease); !redis.HasErrorPrefix(err, "FENCED") {
 			t.Errorf("pull 7 = %+v, %v; want FENCED", got, err)
 		}
 		for _, other := range []struct {
 			owner string
 			pull  int64
 		}{{"w1", 8}, {"w2", 7}} {
-			if got, err := take(t.Context(), f.redis, keys, other.owner, other.pull, 1, lease); err != nil || len(got.tasks) != 1 {
+			if got, err := pullTasks(t.Context(), f.redis, keys, other.owner, other.pull, 1, lease); err != nil || len(got.tasks) != 1 {
 				t.Errorf("pull %d of %s = %+v, %v; want one task", other.pull, other.owner, got, err)
 			}
 		}

@@ -82,10 +82,10 @@ func (g *Gate) replenish(ctx, waiting context.Context, q *queue) bool {
 		return false
 	}
 	defer leave()
-	if q.lock(waiting) != nil {
+	if q.takeTurn(waiting) != nil {
 		return false
 	}
-	defer q.unlock()
+	defer q.leaveTurn()
 	for !q.ready() {
 		if q.left() || !q.due(waiting) {
 			return false
@@ -123,7 +123,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	number := nextPull(now)
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := take(call, g.redis, q.keys, g.config.Owner, number, permits, now.Add(leaseFor))
+	answer, err := pullTasks(call, g.redis, q.keys, g.config.Owner, number, permits, now.Add(leaseFor))
 	if unused := permits - len(answer.tasks); unused > 0 {
 		g.config.Permits.Cancel(q.name, unused)
 	}
@@ -133,7 +133,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	}
 
 	tasks, err := g.sound(call, q, answer.tasks)
-	q.keep(g.unheld(q, tasks), now)
+	q.keep(g.notInHand(q, tasks), now)
 	if err != nil {
 		return err
 	}
@@ -147,9 +147,9 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	return nil
 }
 
-// unheld returns the tasks just pulled that asynq does not have in hand. The others go back to the
+// notInHand returns the tasks just pulled that asynq does not have in hand. The others go back to the
 // queue when they end.
-func (g *Gate) unheld(q *queue, tasks []pulled) []pulled {
+func (g *Gate) notInHand(q *queue, tasks []pulled) []pulled {
 	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.markPulledAgain(q.keys.task + task.id) })
 	g.config.Permits.Cancel(q.name, len(tasks)-len(rest))
 	return rest
@@ -194,7 +194,7 @@ func (g *Gate) returnStale(q *queue) {
 	defer leave()
 	select {
 	case q.turn <- struct{}{}:
-		defer q.unlock()
+		defer q.leaveTurn()
 	default: // a pull is in progress, and settles first
 		q.later()
 		return

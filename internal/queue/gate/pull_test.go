@@ -341,7 +341,7 @@ func TestPullFromFullRedisTakesNothing(t *testing.T) {
 	f := newFleet(t, redistest.New(t).Client())
 	f.push(3)
 	pull := func() (taken, error) {
-		return take(t.Context(), f.redis, keysOf(queueName), "w1", nextPull(time.Now()), 2, time.Now().Add(leaseFor))
+		return pullTasks(t.Context(), f.redis, keysOf(queueName), "w1", nextPull(time.Now()), 2, time.Now().Add(leaseFor))
 	}
 	if err := f.redis.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)

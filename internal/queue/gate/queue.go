@@ -51,7 +51,7 @@ func (q *queue) announce() {
 	}
 }
 
-func (q *queue) lock(ctx context.Context) error {
+func (q *queue) takeTurn(ctx context.Context) error {
 	select {
 	case q.turn <- struct{}{}:
 		return nil
@@ -60,7 +60,7 @@ func (q *queue) lock(ctx context.Context) error {
 	}
 }
 
-func (q *queue) unlock() { <-q.turn }
+func (q *queue) leaveTurn() { <-q.turn }
 
 // handOver takes the next task out of the buffer, and notes it among those in hand.
 func (q *queue) handOver(in *hands) (message string, ok bool) {
@@ -71,7 +71,7 @@ func (q *queue) handOver(in *hands) (message string, ok bool) {
 	}
 	task := q.buffer[0]
 	q.buffer = q.buffer[1:]
-	in.take(q.keys.task + task.id)
+	in.markHandedOver(q.keys.task + task.id)
 	return task.message, true
 }
 

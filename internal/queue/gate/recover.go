@@ -75,7 +75,7 @@ func orphans(ctx context.Context, client redis.UniversalClient, queue string, al
 	keys := keysOf(queue)
 	for {
 		// If tasks end while this reads, it misses others until the next time.
-		some, err := holders(ctx, client, keys, len(active), readAtOnce)
+		some, err := readActive(ctx, client, keys, len(active), readAtOnce)
 		if err != nil {
 			return nil, err
 		}

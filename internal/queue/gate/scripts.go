@@ -55,9 +55,9 @@ type taken struct {
 	paused bool
 }
 
-// take pulls up to n tasks for owner, under a pull number higher than those before. Even after an
+// pullTasks pulls up to n tasks for owner, under a pull number higher than those before. Even after an
 // error, tasks may have been pulled, or may yet be pulled, until reclaim.
-func take(
+func pullTasks(
 	ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time,
 ) (taken, error) {
 	reply, err := once(ctx, client, takeScript, takeSource,
@@ -116,8 +116,8 @@ func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, 
 	return nil
 }
 
-// holders reads up to n active tasks from position from, the latest pulled first.
-func holders(ctx context.Context, client redis.UniversalClient, keys queueKeys, from, n int) ([]held, error) {
+// readActive reads up to n active tasks from position from, the latest pulled first.
+func readActive(ctx context.Context, client redis.UniversalClient, keys queueKeys, from, n int) ([]held, error) {
 	reply, err := holdersScript.Run(ctx, client, []string{keys.active}, keys.task, from, from+n-1).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of %s: %w", keys.active, err)

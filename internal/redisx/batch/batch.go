@@ -79,7 +79,7 @@ func (b *Batcher[Q, A]) work() {
 	for {
 		runtime.Gosched() // gather requests that started together
 		b.pause()
-		asked := b.take()
+		asked := b.nextBatch()
 		if asked == nil {
 			return
 		}
@@ -118,9 +118,9 @@ func (b *Batcher[Q, A]) pause() {
 	}
 }
 
-// take returns the next batch. If nothing waits, it returns nil, and the sending goroutine must
+// nextBatch returns the next batch. If nothing waits, it returns nil, and the sending goroutine must
 // end.
-func (b *Batcher[Q, A]) take() []*question[Q, A] {
+func (b *Batcher[Q, A]) nextBatch() []*question[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), b.cfg.Most)

@@ -56,9 +56,9 @@ func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
 	return c.readOnce(ctx, id, "")
 }
 
-// at returns an evaluation whose revision was just read, as Load does. If the cached entry has another revision, at
+// atRevision returns an evaluation whose revision was just read, as Load does. If the cached entry has another revision, at
 // reads the evaluation again.
-func (c *Cache) at(ctx context.Context, id eval.ID, revision record.Revision) (*Evaluation, error) {
+func (c *Cache) atRevision(ctx context.Context, id eval.ID, revision record.Revision) (*Evaluation, error) {
 	if e := c.remembered(id); e != nil && e.Record.Revision == revision {
 		return e, nil
 	}
@@ -189,7 +189,7 @@ func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Documen
 // Find loads the evaluation of a task, whose revision was read with the task's check, and finds
 // the task's place in its plan. It returns ErrNoRun when the evaluation has no such run.
 func (c *Cache) Find(ctx context.Context, t record.Task, revision record.Revision) (*Evaluation, plan.Run, error) {
-	e, err := c.at(ctx, t.Evaluation, revision)
+	e, err := c.atRevision(ctx, t.Evaluation, revision)
 	if err != nil {
 		return nil, plan.Run{}, err
 	}

@@ -106,17 +106,17 @@ func (s *Shares) Most() int { return s.most }
 // limit, and returns that number. Leave or Cancel gives each back.
 func (s *Shares) Reserve(ctx context.Context, queue string, limit int) (int, error) {
 	s.mu.Lock()
-	s.of(queue).asking++
+	s.loadOf(queue).asking++
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.of(queue).asking--
+		s.loadOf(queue).asking--
 		s.mu.Unlock()
 	}()
 
 	for {
 		s.mu.Lock()
-		l := s.of(queue)
+		l := s.loadOf(queue)
 		waiting := l.at[Ready]
 		soon := min(l.allowance, l.most-l.at[Flying]) // may start at once, as far as this process knows
 		room := max(soon, l.at[Flying]/10, 1) - waiting
@@ -173,7 +173,7 @@ func (s *Shares) share(queue string) int {
 	if busy == 1 && newcomers == 0 {
 		all = s.most
 	}
-	own := min(fair-s.of(queue).held(), s.most-s.held)
+	own := min(fair-s.loadOf(queue).held(), s.most-s.held)
 	return max(own, all-s.held-kept-newcomers)
 }
 
@@ -215,7 +215,7 @@ func (l *load) lately(now time.Time) int {
 func (s *Shares) Pulled(queue string, _ int, left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	l.coming, l.pending = 0, int(left)
 }
 
@@ -224,7 +224,7 @@ func (s *Shares) Pulled(queue string, _ int, left int64) {
 func (s *Shares) Depth(queue string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	return l.pending + l.at[Ready] - l.coming
 }
 
@@ -232,7 +232,7 @@ func (s *Shares) Depth(queue string) int {
 func (s *Shares) Cancel(queue string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	l.at[Ready] -= n
 	l.coming = max(0, l.coming-n)
 	s.held -= n
@@ -243,7 +243,7 @@ func (s *Shares) Cancel(queue string, n int) {
 func (s *Shares) Move(queue string, from, to Stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	l.at[from]--
 	l.at[to]++
 	if to == Flying {
@@ -257,7 +257,7 @@ func (s *Shares) Move(queue string, from, to Stage) {
 func (s *Shares) Leave(queue string, from Stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(queue).at[from]--
+	s.loadOf(queue).at[from]--
 	s.held--
 	s.signal()
 }
@@ -266,7 +266,7 @@ func (s *Shares) Leave(queue string, from Stage) {
 func (s *Shares) Admitted(queue string, waited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	if waited {
 		l.allowance = 1
 	} else {
@@ -278,14 +278,14 @@ func (s *Shares) Admitted(queue string, waited bool) {
 func (s *Shares) Allow(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(queue).most = most
+	s.loadOf(queue).most = most
 }
 
 // Hold limits how many tasks of a queue may be held; below 0: as usual.
 func (s *Shares) Hold(queue string, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of(queue)
+	l := s.loadOf(queue)
 	if held := most >= 0; held != l.heldBack || held && most != l.hold {
 		l.hold, l.heldBack = most, held
 		s.signal()
@@ -307,10 +307,10 @@ func (s *Shares) InFlight() int {
 func (s *Shares) Idle(queue string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of(queue).at == [stages]int{}
+	return s.loadOf(queue).at == [stages]int{}
 }
 
-func (s *Shares) of(queue string) *load {
+func (s *Shares) loadOf(queue string) *load {
 	l, ok := s.queues[queue]
 	if !ok {
 		l = &load{allowance: 1, most: math.MaxInt, worked: s.now()}

@@ -70,7 +70,7 @@ func TestSeveralWaitWhereARateDelaysShortCalls(t *testing.T) {
 				t.Fatalf("one each %s: a pull takes %d, want at least 1", interval, got)
 			}
 			b.Admitted("q", true)
-			for b.of("q").at[Ready] > 0 {
+			for b.loadOf("q").at[Ready] > 0 {
 				b.Move("q", Ready, Flying)
 				b.Leave("q", Flying)
 				now = now.Add(interval)

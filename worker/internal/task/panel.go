@@ -96,7 +96,7 @@ func (p *pull) askTogether(ctx context.Context) (over bool, err error) {
 	}
 	err = p.run.Persist(ctx, func(ctx context.Context) error { return p.handOn(ctx, taken) })
 	if err == nil {
-		err = p.take(ctx, taken)
+		err = p.recordOthers(ctx, taken)
 	}
 	return false, err
 }
@@ -149,8 +149,8 @@ func (p *pull) outcomesOf(together []enqueue.Pending, answer record.Run) []recor
 	return outcomes
 }
 
-// take records outcomes of other runs of the leader's group, or notes that there are none.
-func (p *pull) take(ctx context.Context, outcomes []record.Run) error {
+// recordOthers records outcomes of other runs of the leader's group, or notes that there are none.
+func (p *pull) recordOthers(ctx context.Context, outcomes []record.Run) error {
 	p.takenOnce()
 	if len(outcomes) > 0 {
 		return p.run.Record(ctx, eval.StateSucceeded, outcomes)
