@@ -34,8 +34,9 @@ func enqueueCommand(p *process) *cli.Command {
 			"soon as its best candidates are known: --wait, `evalfleet collect --follow` or a controller checks this.",
 		Flags: append(submitFlags(), sinkFlag(),
 			&cli.StringFlag{
-				Name:  serverFlag,
-				Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as https://ann@evals.example.org (default --redis)",
+				Name: serverFlag,
+				Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as " +
+					"https://ann@evals.example.org (default --redis)",
 			},
 			&cli.BoolFlag{Name: waitFlag, Usage: "wait until all runs have ended, collect the results and write the output files"}),
 		Action: func(c *cli.Context) error {
@@ -135,7 +136,8 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	defer db.Close()
 	place := d.Place
 	place.Dir = d.FolderOf(r)
-	err = conclude(ctx, conclusion{reader: db, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, printing: p.printing(c), stdout: p.stdout, console: d.Screen,
+	err = conclude(ctx, conclusion{reader: db, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers,
+		printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
 			result := built.Result()
 			result.Elsewhere = r.ResultsURL == ""

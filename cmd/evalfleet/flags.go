@@ -27,8 +27,9 @@ const (
 func commonFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name:  redisFlag,
-			Usage: "`URL` of the fleet's Redis: redis://host:6379/0, redis+sentinel://host,host/mymaster or redis+cluster://host,host; rediss for TLS (default REDIS_URL)",
+			Name: redisFlag,
+			Usage: "`URL` of the fleet's Redis: redis://host:6379/0, redis+sentinel://host,host/mymaster or " +
+				"redis+cluster://host,host; rediss for TLS (default REDIS_URL)",
 		},
 		&cli.StringFlag{Name: redisPasswordFlag, Usage: "`FILE` with the Redis password, if not in the URL (default EVALFLEET_REDIS_PASSWORD)"},
 		&cli.StringFlag{Name: redisCAFlag, Usage: "`FILE` with the CA certificate that verifies Redis, PEM (default the system's)"},
@@ -46,8 +47,9 @@ func commonFlags() []cli.Flag {
 			Usage: "`FILE` with environment variables; the environment overrides it (default .env, if it exists, for keys only)",
 		},
 		&cli.StringSliceFlag{
-			Name:  allowSinkFlag,
-			Usage: "`URL` of a results store that evaluations in Redis may use; repeatable (default only those in --sink, EVALFLEET_SINK, --config and your own submissions)",
+			Name: allowSinkFlag,
+			Usage: "`URL` of a results store that evaluations in Redis may use; repeatable (default only those in --sink, " +
+				"EVALFLEET_SINK, --config and your own submissions)",
 		},
 		&cli.StringFlag{Name: outDirFlag, Usage: "output folder `DIR` (default evalfleet-out/<name>-<id>)"},
 		&cli.StringFlag{Name: logLevelFlag, Usage: "minimum log `LEVEL`: debug, info, warn or error (default info; warn on a terminal)"},

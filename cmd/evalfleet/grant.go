@@ -20,8 +20,9 @@ const (
 
 func allowKeysOption() cli.Flag {
 	return &cli.StringSliceFlag{
-		Name:  allowKeysFlag,
-		Usage: "`NAME=VARIABLE`: send the key in VARIABLE to provider NAME, which FILE defines (default ask on a terminal, else refuse); repeatable",
+		Name: allowKeysFlag,
+		Usage: "`NAME=VARIABLE`: send the key in VARIABLE to provider NAME, which FILE defines (default ask on a " +
+			"terminal, else refuse); repeatable",
 	}
 }
 

@@ -11,7 +11,8 @@ var flagGroups = []commandline.Group{
 		"other-requests", "other-tokens",
 	}},
 	{Title: "Faults", Flags: []string{
-		"throttle-rate", "throttle-every", "throttle-between", "fail-rate", "fail-status", "fail-every", "hang-rate", "cut-rate", "malformed-rate",
+		"throttle-rate", "throttle-every", "throttle-between",
+		"fail-rate", "fail-status", "fail-every", "hang-rate", "cut-rate", "malformed-rate",
 		"without-schemas",
 	}},
 	{Title: "Fleet", Flags: []string{
@@ -19,7 +20,8 @@ var flagGroups = []commandline.Group{
 	}},
 	{Title: "Listed runs", Flags: []string{"runs-config", "runs-stdin", "file-a", "file-b", "provider", "model", "out", "batch"}},
 	{Title: "Experiments", Flags: []string{
-		"data-folder", "max-queries", "max-queries-json", "parallel", "max-attempts", "output-as-csv", "move-to-input", "judge-folder", "judge-templates",
+		"data-folder", "max-queries", "max-queries-json", "parallel", "max-attempts",
+		"output-as-csv", "move-to-input", "judge-folder", "judge-templates",
 	}},
 	{Title: "Ranking", Flags: []string{"fallbacks", "ties", "length", "position-effect", "flips", "judge-scale", "draws"}},
 	{Title: "Redis", Flags: []string{redisFlag, redisPasswordFlag, redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, namespaceFlag}},

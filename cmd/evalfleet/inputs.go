@@ -51,7 +51,8 @@ func experimentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder,
-			Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first",
+			Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all " +
+				"experiments in its input folder, oldest first",
 		},
 		&cli.IntFlag{
 			Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: prompto.DefaultMaxQueries,

@@ -10,10 +10,11 @@ import (
 
 func manCommand(p *process) *cli.Command {
 	return &cli.Command{
-		Name:        "man",
-		Usage:       "Write the manual pages",
-		ArgsUsage:   "DIR",
-		Description: "Writes a manual page for evalfleet and for each command into DIR, which is created: evalfleet.1, evalfleet-run.1 and so on.",
+		Name:      "man",
+		Usage:     "Write the manual pages",
+		ArgsUsage: "DIR",
+		Description: "Writes a manual page for evalfleet and for each command into DIR, which is created: evalfleet.1, " +
+			"evalfleet-run.1 and so on.",
 		Action: func(c *cli.Context) error {
 			dir, err := oneArgument(c, "DIR")
 			if err != nil {
@@ -22,6 +23,7 @@ func manCommand(p *process) *cli.Command {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
+
 			for name, page := range appOf(p).ManPages() {
 				if err := os.WriteFile(filepath.Join(dir, name+".1"), []byte(page), 0o644); err != nil {
 					return err

@@ -41,8 +41,9 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "input-tokens", Usage: "answer 429 above this `RATE` of input tokens, or several"},
 			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above this `RATE` of output tokens, or several"},
 			&cli.StringFlag{
-				Name:  "charge",
-				Usage: "`HOW` to count output tokens on arrival: actual, reserve (max_completion_tokens), or settle (reserve, then the actual number at the end) (default actual)",
+				Name: "charge",
+				Usage: "`HOW` to count output tokens on arrival: actual, reserve (max_completion_tokens), or settle (reserve, " +
+					"then the actual number at the end) (default actual)",
 			},
 			&cli.StringFlag{Name: "latency", Usage: "`TIME` per answer, 500ms or 200ms..2s"},
 			&cli.StringFlag{

@@ -45,7 +45,8 @@ func (p *process) namedStore(c *cli.Context, dir, saved string) (string, error) 
 			return fleet.Sink, nil
 		}
 	}
-	return "", usageError("%s was not written by one of your runs, and names the results store %s: to open that store, set it as sink in a file for --%s",
+	return "", usageError("%s was not written by one of your runs, and names the results store %s: to open that store, "+
+		"set it as sink in a file for --%s",
 		filepath.Join(dir, outdir.ResumeFile), outdir.PublicURL(saved), configFlag)
 }
 

@@ -44,7 +44,8 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 	case outdir.Is(argument):
 		return argument, nil
 	case argument != "":
-		if found, _ := filepath.Glob(filepath.Join(outdir.Root, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
+		if found, _ := filepath.Glob(filepath.Join(outdir.Root, "*-"+argument)); noRedis && len(found) == 1 &&
+			strings.HasPrefix(argument, "ev-") {
 			return found[0], nil
 		}
 		return "", unplaced(c, argument)

@@ -72,8 +72,9 @@ func judgeOption() cli.Flag {
 func listFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name:  runsConfigFlag,
-			Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and contains the settings (default the list in that file)",
+			Name: runsConfigFlag,
+			Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional " +
+				"and contains the settings (default the list in that file)",
 		},
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input as a JSON array"},
 		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b (default none)"},
@@ -93,8 +94,10 @@ func listFlags() []cli.Flag {
 
 func sinkFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name:  sinkFlagName,
-		Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if needed (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too",
+		Name: sinkFlagName,
+		Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database, with ?search_path=SCHEMA if " +
+			"needed (default from --config, else results.db in the output folder). " +
+			"Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too",
 	}
 }
 

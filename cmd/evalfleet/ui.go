@@ -36,7 +36,8 @@ func uiCommand(p *process) *cli.Command {
 		Name:      "ui",
 		Usage:     "Serve a dashboard for evaluations, limits and queues",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Serves a live dashboard at / until Ctrl-C: evaluations, limits, workers, queues and tasks, and asynqmon at /asynqmon/. With the output folder of a " +
+		Description: "Serves a live dashboard at / until Ctrl-C: evaluations, limits, workers, queues and tasks, and " +
+			"asynqmon at /asynqmon/. With the output folder of a " +
 			"run in progress, it shows that run; after its end, the numbers and the report. It prints its address as the " +
 			"first line of stdout. Anyone who can reach the address can see everything, unless --auth-file is set. Changes " +
 			"require --allow-actions.",
@@ -65,13 +66,16 @@ func pageFlags(listen string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
 		&cli.BoolFlag{
-			Name:  allowActionsFlag,
-			Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; on addresses other than loopback, requires --" + authFileFlag,
+			Name: allowActionsFlag,
+			Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; " +
+				"on addresses other than loopback, requires --" + authFileFlag,
 		},
+
 		&cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"},
 		&cli.StringSliceFlag{
-			Name:  allowedHostsFlag,
-			Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP addresses; with --" + authFileFlag + ", all)",
+			Name: allowedHostsFlag,
+			Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP " +
+				"addresses; with --" + authFileFlag + ", all)",
 		},
 		&cli.StringFlag{
 			Name:  tlsCertFlag,

@@ -45,8 +45,9 @@ func workFlags(metricsAt string) []cli.Flag {
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
 		&cli.StringFlag{
-			Name:  eventsFlag,
-			Usage: "`FILE` to which all events of all runs are appended as JSON lines (default events.jsonl in the output folder; a fleet's worker logs them instead: calls at level info, the rest at debug)",
+			Name: eventsFlag,
+			Usage: "`FILE` to which all events of all runs are appended as JSON lines (default events.jsonl in the output " +
+				"folder; a fleet's worker logs them instead: calls at level info, the rest at debug)",
 		},
 	}
 }
@@ -83,7 +84,8 @@ func workOf(c *cli.Context) (work, error) {
 		err = errors.Join(err, usageError("--%s must be from 1 to 64, got %d", maxAnswerFlag, n))
 	}
 	return work{
-		slots: slots, maxAnswer: c.Int(maxAnswerFlag) << 20, grace: c.Duration(graceFlag), queues: c.StringSlice(queuesFlag), events: c.String(eventsFlag),
+		slots: slots, maxAnswer: c.Int(maxAnswerFlag) << 20,
+		grace: c.Duration(graceFlag), queues: c.StringSlice(queuesFlag), events: c.String(eventsFlag),
 		metrics: c.String(metricsFlagName), metricsGiven: c.IsSet(metricsFlagName),
 	}, err
 }
@@ -93,7 +95,8 @@ func workOf(c *cli.Context) (work, error) {
 func (w work) open(
 	ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger,
 ) (io.Closer, error) {
-	settings.Slots, settings.MaxAnswer, settings.Grace, settings.Queues, settings.Version = w.slots, w.maxAnswer, w.grace, w.queues, ownVersion()
+	settings.Slots, settings.MaxAnswer, settings.Grace = w.slots, w.maxAnswer, w.grace
+	settings.Queues, settings.Version = w.queues, ownVersion()
 	var open closers
 	if w.events != "" {
 		events, err := eventlog.Open(w.events)

@@ -29,7 +29,8 @@ func workerCommand(p *process) *cli.Command {
 			"environment. All workers share the limits. On SIGTERM or Ctrl-C it pulls no more runs, lets calls in flight " +
 			"finish for up to --grace, and returns the others to the queue. A second signal stops it at once.",
 		Flags: append(workFlags(metricsDefault), &cli.StringFlag{Name: cacheFlag,
-			Usage: "`URL` of the results store that caches answers for evaluations with cache: true, sqlite:PATH or postgres://… (default no cache)"}),
+			Usage: "`URL` of the results store that caches answers for evaluations with cache: true, sqlite:PATH or " +
+				"postgres://… (default no cache)"}),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

@@ -169,7 +169,8 @@ func (r Restoration) awaitRecords(ctx context.Context) (memory string, err error
 		}
 		if waited >= tellTime && !said {
 			said = true
-			r.Log.Warn().Strs("workers", late).Msg("budgets and daily quotas stay closed until these workers have recorded again what redis has lost")
+			r.Log.Warn().Strs("workers", late).Msg("budgets and daily quotas stay closed until these workers have recorded " +
+				"again what redis has lost")
 		}
 		if err := r.Drain(ctx); err != nil {
 			return "", err

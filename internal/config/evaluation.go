@@ -171,7 +171,8 @@ func (s *draft) read(y *yamlFile, root value) {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on the workers of a fleet")
 	}
 	listed := s.listed(y, runs, test)
-	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil && items == nil {
+	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil &&
+		votes == nil && items == nil {
 		return
 	}
 	s.judged(y, documents, judges, pairwise, votes, items)

@@ -111,7 +111,8 @@ func (x *experiment) saySkipped() {
 	}
 	all := skipped.lines + len(x.prompts.List)
 	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, wording.Either(all, "line is", "lines are")),
-		Fix: "correct them in a separate file and submit that: if this file changes, it is another experiment, and all its prompts are sent again", listed: true}
+		Fix: "correct them in a separate file and submit that: if this file changes, it is another experiment, and all " +
+			"its prompts are sent again", listed: true}
 	if len(x.prompts.List) > 0 {
 		x.warnings = append(append(x.warnings, skipped.problems...), summary)
 		return

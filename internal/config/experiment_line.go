@@ -126,7 +126,8 @@ func inexact(v any) string {
 	switch v := v.(type) {
 	case json.Number:
 		f, err := v.Float64()
-		if _, whole := strconv.ParseInt(v.String(), 10, 64); err != nil || math.Abs(f) > maxExact && (whole == nil || !strings.ContainsAny(v.String(), ".eE")) {
+		if _, whole := strconv.ParseInt(v.String(), 10, 64); err != nil || math.Abs(f) > maxExact &&
+			(whole == nil || !strings.ContainsAny(v.String(), ".eE")) {
 			return v.String()
 		}
 	case []any:

@@ -16,7 +16,8 @@ var overrideNames = []string{
 	"temperature", "max_completion_tokens", "max_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "thinking",
 	"top_p", "top_k", "min_p", "seed", "stop", "stop_sequences", "frequency_penalty", "presence_penalty", "repetition_penalty",
 	"logprobs", "top_logprobs", "logit_bias", "service_tier", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls",
-	"verbosity", "web_search_options", "safety_settings", "generation_config", "metadata", "provider", "user", "store", "num_ctx", "keep_alive",
+	"verbosity", "web_search_options", "safety_settings", "generation_config", "metadata",
+	"provider", "user", "store", "num_ctx", "keep_alive",
 }
 
 // otherNames maps other tools' names for keys of a concurrency block to ours.
@@ -106,7 +107,8 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // refuseKey reports that a file contains an API key. It does not quote the key.
 func (y *yamlFile) refuseKey(at place) {
-	y.refuse(at, "revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable",
+	y.refuse(at, "revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; "+
+		"api_key_env names another variable",
 		"API keys are not read from files, and anyone who has read this one has the key")
 }
 
@@ -132,7 +134,8 @@ func (y *yamlFile) lookForComment(v value, text string) {
 
 // unknownKey reports a key that is not valid in a mapping.
 func (y *yamlFile) unknownKey(key string, child value, known []string) {
-	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
+	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) &&
+		wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
 		y.refuseKey(child.key)
 		return
 	}

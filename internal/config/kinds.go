@@ -170,7 +170,8 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 	case mode == string(eval.PairsSwiss):
 		return eval.Pairs{Mode: eval.PairsSwiss, Share: defaultShare}, nil
 	default:
-		if percent, err := strconv.ParseFloat(strings.TrimSuffix(word, "%"), 64); err == nil && strings.HasSuffix(word, "%") && percent > 0 && percent <= 100 {
+		if percent, err := strconv.ParseFloat(strings.TrimSuffix(word, "%"), 64); err == nil &&
+			strings.HasSuffix(word, "%") && percent > 0 && percent <= 100 {
 			y.mismatch(v, fmt.Sprintf("a share: sample:%g", percent/100))
 			break
 		}

@@ -111,7 +111,9 @@ type put[T any] struct {
 	stored bool // it is new, or replaced the existing row
 }
 
-func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.Entry) (runs []put[record.Run], calls []put[record.Call], err error) {
+func (t *transaction) putRows(
+	ctx context.Context, id eval.ID, entries []record.Entry,
+) (runs []put[record.Run], calls []put[record.Call], err error) {
 	for _, entry := range entries {
 		if r := entry.Run; r != nil {
 			runs = append(runs, put[record.Run]{row: r, add: statement{addRun, runArgs(id, r)}})

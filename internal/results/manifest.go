@@ -183,7 +183,8 @@ func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element 
 func manifest(ctx context.Context, r Reader, e Evaluation, counts []PhaseCounts) (manifestHead, error) {
 	head := manifestHead{
 		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
-		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: readable{e.Settings},
+		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled),
+		Stopped: e.Stopped, Settings: readable{e.Settings},
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
 	}
 

@@ -23,7 +23,8 @@ func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error 
 	for kind, args := range ids {
 		o := outcomesOf(kind)
 		added := rows(ctx, &r.access, func(row scanner, _ *struct{}) error { return o.add(row, of) },
-			"SELECT id, "+o.columns+" FROM "+o.table+" WHERE evaluation = ? AND id IN ("+placeholders(len(args))+")", append([]any{string(id)}, args...)...)
+			"SELECT id, "+o.columns+" FROM "+o.table+" WHERE evaluation = ? AND id IN ("+placeholders(len(args))+")",
+			append([]any{string(id)}, args...)...)
 		if _, err := collect(added); err != nil {
 			return err
 		}

@@ -132,7 +132,8 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 func showing(id eval.ID, document string) where {
 	const shows = "SELECT evaluation, phase, index_ FROM runs WHERE evaluation = ? AND "
 	return where{
-		from: "(WITH d AS MATERIALIZED (" + shows + "doc_id_1 = ? UNION " + shows + "doc_id_2 = ? AND doc_id_2 <> '') SELECT * FROM d) s CROSS JOIN runs r",
+		from: "(WITH d AS MATERIALIZED (" + shows + "doc_id_1 = ? UNION " + shows +
+			"doc_id_2 = ? AND doc_id_2 <> '') SELECT * FROM d) s CROSS JOIN runs r",
 		args: []any{string(id), document, string(id), document},
 	}.and("r.evaluation = s.evaluation AND r.phase = s.phase AND r.index_ = s.index_")
 }
@@ -177,7 +178,8 @@ func (f Filter) each() (w where) {
 // outcomeIn returns the condition that run r has a row in a table of outcomes that meets a
 // condition. It counts rows, because PostgreSQL turns an EXISTS into a join with the whole table.
 func outcomeIn(table, condition string) string {
-	return "(SELECT count(*) FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || r.index_ AND " + condition + ") > 0"
+	return "(SELECT count(*) FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || " +
+		"r.index_ AND " + condition + ") > 0"
 }
 
 // saying returns the condition that run r's outcome contains a text. Both databases ignore case for
@@ -238,9 +240,11 @@ func (r *reader) Search(ctx context.Context, id eval.ID, s Search) (Page, error)
 	if err != nil {
 		return Page{}, err
 	}
+
 	_, _, _, sorted := s.key()
 	page := Page{Next: end}
-	page.Runs, err = collect(rows(ctx, &r.access, scanRunRow, "WITH page AS (SELECT r.evaluation, r.phase, r.index_ FROM "+matching.from+" WHERE "+matching.text+" ORDER BY "+sorted+" LIMIT ?)\nSELECT "+
+	page.Runs, err = collect(rows(ctx, &r.access, scanRunRow, "WITH page AS (SELECT r.evaluation, r.phase, r.index_ "+
+		"FROM "+matching.from+" WHERE "+matching.text+" ORDER BY "+sorted+" LIMIT ?)\nSELECT "+
 		runColumns+" FROM page JOIN runs r ON r.evaluation = page.evaluation AND r.phase = page.phase AND r.index_ = page.index_"+
 		" LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_"+
 		" GROUP BY r.evaluation, r.phase, r.index_ ORDER BY "+sorted, append(matching.args, s.Most+1)...))
@@ -264,7 +268,8 @@ func (r *reader) SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, 
 	}
 	// Sorted, because PostgreSQL would otherwise read the whole table for a condition without an
 	// index.
-	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" ORDER BY r.phase, r.index_ LIMIT ?) AS found",
+	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" ORDER BY r.phase, "+
+		"r.index_ LIMIT ?) AS found",
 		append(matching.args, MostLooked+1)...).Scan(&n)
 	if err != nil {
 		return 0, false, r.unread(err)

@@ -52,7 +52,8 @@ func (s Statistics) Advice(how *record.Fallback) []string {
 			share(s.Fallback, s.Total), share(10, 100), change))
 	}
 	if over(s.Waited, s.Total, manyWaits) {
-		advice = append(advice, fmt.Sprintf("%s of the runs waited for rate limits, more than %s: with a higher tier of the provider, raise its limits under concurrency",
+		advice = append(advice, fmt.Sprintf("%s of the runs waited for rate limits, more than %s: with a higher tier of "+
+			"the provider, raise its limits under concurrency",
 			share(s.Waited, s.Total), share(30, 100)))
 	}
 	return advice

@@ -28,11 +28,12 @@ type Stop struct {
 
 // Same reports whether two reasons are the same, whenever they were noted.
 func (s Stop) Same(other Stop) bool {
-	return s.Known.same(other.Known) && s.Budget == other.Budget && s.Spent == other.Spent && maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
-		at := a.At.Equal(b.At)
-		a.At, b.At = time.Time{}, time.Time{}
-		return at && a == b
-	})
+	return s.Known.same(other.Known) && s.Budget == other.Budget && s.Spent == other.Spent &&
+		maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
+			at := a.At.Equal(b.At)
+			a.At, b.At = time.Time{}, time.Time{}
+			return at && a == b
+		})
 }
 
 // String says why in words, and what to do about paused providers.

@@ -9,7 +9,8 @@ import (
 )
 
 // refusedRuns says why asynqmon cannot run an archived task.
-const refusedRuns = "an archived task is the record of a failed run, which has ended: retry its evaluation's failed runs on the evaluation's page, or with `evalfleet retry`"
+const refusedRuns = "an archived task is the record of a failed run, which has ended: retry its evaluation's failed " +
+	"runs on the evaluation's page, or with `evalfleet retry`"
 
 // runsArchived reports whether a request asks asynqmon to run archived tasks: workers would drop
 // them, because their runs have ended.

@@ -199,7 +199,8 @@ func (s *Server) received(w http.ResponseWriter, r *http.Request) (receipt Recei
 	// From here on, the submission continues even if the sender disconnects.
 	receipt, err = s.cfg.Submit(context.WithoutCancel(r.Context()), submission)
 	who, _ := r.Context().Value(user{}).(string)
-	s.cfg.Log.Info().Str("evaluation", string(receipt.ID)).Str("action", "submit").Str("user", who).AnErr("err", err).Msg("requested on the pages")
+	s.cfg.Log.Info().Str("evaluation", string(receipt.ID)).Str("action", "submit").Str("user", who).AnErr("err", err).
+		Msg("requested on the pages")
 	for i, warning := range receipt.Warnings {
 		receipt.Warnings[i] = within(folder.Path, warning)
 	}

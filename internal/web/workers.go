@@ -69,7 +69,8 @@ func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
 			w = Worker{
 				ID: id, Known: true, Host: of.Host, Process: of.Process, Version: of.Version, Slots: of.Slots, Flying: of.Flying,
 				Waiting: of.Waiting, Queues: append(w.Queues, of.Queues...), Serves: strings.Join(of.Queues, " "), Since: of.Since,
-				Beat: fmt.Sprintf("%.0f s ago", max(0, of.Lease-beats[id]).Seconds()), State: "working", Share: min(100, 100*of.Flying/max(1, of.Slots)),
+				Beat: fmt.Sprintf("%.0f s ago", max(0, of.Lease-beats[id]).Seconds()), State: "working",
+				Share: min(100, 100*of.Flying/max(1, of.Slots)),
 			}
 			if of.Stopping {
 				w.State = "stopping"

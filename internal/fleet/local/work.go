@@ -71,7 +71,8 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	watch := plain.NewProgress(j.Screen, r)
 	files := &outdir.EarlyFiles{Reader: db, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
-		Enqueuer: enqueuer, Results: db, Record: r, Planned: receipt.Runs, Unrecorded: more, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
+		Enqueuer: enqueuer, Results: db, Record: r, Planned: receipt.Runs, Unrecorded: more,
+		Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
 		Committed: func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) },
 	})
 	if err != nil {

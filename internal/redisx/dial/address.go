@@ -98,7 +98,8 @@ func Parse(s Settings) (*Address, error) {
 		return nil, errors.New("a certificate is set, but the URL does not use TLS: begin it with rediss")
 	}
 	if *secure != nil && (*secure).InsecureSkipVerify {
-		return nil, errors.New("skip_verify is not allowed: any server in between could read the password; set the CA certificate instead (--redis-ca)")
+		return nil, errors.New("skip_verify is not allowed: any server in between could read the password; set the CA " +
+			"certificate instead (--redis-ca)")
 	}
 	if *secure != nil {
 		if where.form != "" && s.ServerName == "" {
@@ -178,7 +179,8 @@ func (p *place) options(port, path string) (string, error) {
 
 func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 	if len(p.path) < 1 || len(p.path) > 2 {
-		return nil, errors.New("with Sentinel, the path is the master's name, then the database unless it is 0: redis+sentinel://host,host/mymaster")
+		return nil, errors.New("with Sentinel, the path is the master's name, then the database unless it is 0: " +
+			"redis+sentinel://host,host/mymaster")
 	}
 
 	if len(p.path) == 2 {

@@ -48,7 +48,8 @@ func explain(err error) error {
 		return fmt.Errorf("this is a proxy that lacks commands evalfleet needs: %w; connect to Redis itself, without twemproxy or Envoy", err)
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
 		return fmt.Errorf(
-			"refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD",
+			"refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with "+
+				"--redis-password-file, or as EVALFLEET_REDIS_PASSWORD",
 			err,
 		)
 	case strings.Contains(text, "cluster support disabled"):
@@ -59,10 +60,12 @@ func explain(err error) error {
 		return fmt.Errorf("its user lacks rights: %w; docs/redis.md lists the rights that evalfleet needs", err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf(
-			"closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, try again; if this is a proxy such as twemproxy, connect to Redis itself",
+			"closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, "+
+				"try again; if this is a proxy such as twemproxy, connect to Redis itself",
 			err,
 		)
-	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT),
+		errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err)
 	}
 

@@ -57,7 +57,8 @@ func (r Role) grants(namespace string) []grant {
 		return []grant{reading, changing, {own, nil, changes}, {[]string{of + "*"}, nil, []string{exists, "persist K"}}}
 	case Worker:
 		reading.commands = slices.Concat(readers, []string{publish}, ofCluster)
-		own := []string{ns + "evaluations", ns + "active", ns + "queues", ns + "offers", ns + "worker:*", ns + "topup", ns + "house", ns + "sweep",
+		own := []string{ns + "evaluations", ns + "active", ns + "queues", ns + "offers", ns + "worker:*", ns + "topup",
+			ns + "house", ns + "sweep",
 			of + "record", of + "cursors", of + "counts", of + "states:*", of + "run:*", of + "progress"}
 		// Everything expires after the end. Results are appended. A look at the oldest one shows
 		// whether a results store has those that this worker recorded.

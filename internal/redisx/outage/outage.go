@@ -19,7 +19,8 @@ import (
 // file's failure is one, too.
 func Is(err error) bool {
 	var network *net.OpError
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || redis.IsLoadingError(err) || isBusy(err)
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) ||
+		redis.IsLoadingError(err) || isBusy(err)
 }
 
 // isBusy reports whether Redis replies only that another client's script takes long.

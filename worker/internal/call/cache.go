@@ -53,7 +53,8 @@ func (c *Calls) key(s Step) (string, error) {
 		Trial: c.run.Place.Trial, Again: c.run.Evaluation.Asked.Again,
 		Messages: request.Messages, Schema: request.Schema, MaxOutputTokens: request.MaxOutputTokens,
 		Temperature: request.Temperature, ReasoningEffort: request.ReasoningEffort,
-		Search: request.Search, Reason: request.Reason, Complete: request.Complete, BoundSearches: request.Search && request.BoundSearches, Extra: request.Extra,
+		Search: request.Search, Reason: request.Reason, Complete: request.Complete,
+		BoundSearches: request.Search && request.BoundSearches, Extra: request.Extra,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode a call of %s for its cache key: %w", c.run.Task.RunID(), err)

@@ -93,7 +93,8 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	if err := c.run.Save(ctx); err != nil {
 		return err
 	}
-	c.run.Log().Warn().Str("model", call.Model).Time("submitted", begun).Msg("a job was lost with its worker; it may continue at the provider and be billed")
+	c.run.Log().Warn().Str("model", call.Model).Time("submitted", begun).
+		Msg("a job was lost with its worker; it may continue at the provider and be billed")
 	if most := c.run.Settings().Retry.MaxAttempts; c.run.Failures() >= most {
 		return &run.GaveUp{Class: providers.Lost, Message: "workers vanished while they submitted its job"}
 	}

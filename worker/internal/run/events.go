@@ -47,7 +47,8 @@ func (r *Run) LetGo(why string, delay time.Duration) {
 	}
 	now := r.Now()
 	told := observe.Handled{
-		Task: r.Task, Queue: r.Queue, Worker: r.on.ID, Began: now.Add(-time.Since(h.began)).UTC(), Ended: now.UTC(), First: r.Progress.Started.UTC(),
+		Task: r.Task, Queue: r.Queue, Worker: r.on.ID, Began: now.Add(-time.Since(h.began)).UTC(),
+		Ended: now.UTC(), First: r.Progress.Started.UTC(),
 		Run: h.run, Events: h.events, Calls: h.calls,
 	}
 	if h.run == nil {

@@ -74,7 +74,8 @@ func (r *Run) SayWait(level zerolog.Level, message string, target eval.Judge, wa
 	if count == 0 {
 		return
 	}
-	event := r.on.Log.WithLevel(level).Str("evaluation", string(r.Task.Evaluation)).Str("provider", target.Provider).Str("model", target.Model).
+	event := r.on.Log.WithLevel(level).Str("evaluation", string(r.Task.Evaluation)).
+		Str("provider", target.Provider).Str("model", target.Model).
 		Float64("wait_s", wait.Seconds()).Int("waits", count).Float64("longest_s", longest.Seconds())
 	if detail != nil {
 		detail(event)
