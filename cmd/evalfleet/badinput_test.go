@@ -92,7 +92,7 @@ func TestBadInputs(t *testing.T) {
 		{"folder without a judge", "run docs", nil, "", 2, "--judge: a folder needs a judge; name one, for example --judge simulator:careful"},
 		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" does not name a provider; write provider:model`},
 		{"folder of one document", "run one --judge simulator:careful", map[string]string{"one/a.md": "A"}, "", 2, "one: documents to compare in the folder: 1; put at least two documents into it"},
-		{"report format", "report docs --format pdf", nil, "", 2, `--format: got "pdf", want one of html, csv, json, md`},
+		{"report format", "report docs --format pdf", nil, "", 2, `--format: got "pdf", want one of html, csv, parquet, json, md, every-eval-ever`},
 		{"report ties", "report docs --ties win", nil, "", 2, `--ties: got "win", want davidson or half`},
 		{"simulated failures", "simulate --fail-rate 2", nil, "", 2, "fail_rate: 2: want 0 to 1"},
 

@@ -388,7 +388,7 @@ func TestShowOfNoListedRun(t *testing.T) {
 	}
 	for argument, want := range map[string]string{
 		"frist": "has no run frist; did you mean first?",
-		"other": "want <phase>.<index>, such as 0.17, or the id of a listed run",
+		"other": "want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the id of a listed run",
 	} {
 		if code, _, stderr := evalfleet(t, nil, "show", argument, out); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("show %s ended with %d:\n%s\nwant 2 and %q", argument, code, stderr, want)

@@ -42,7 +42,7 @@ func Tables() []table.Sheet {
 // plain returns the tables that have the same columns for every kind of evaluation.
 func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 	p := e.Plan
-	if len(p.Documents) > 0 || p.Runs != nil || p.Prompts != nil {
+	if slices.ContainsFunc(p.Documents, hasText) || p.Runs != nil || p.Prompts != nil {
 		sheets = append(sheets, table.Of(answersName, answerTable, answerRows(ctx, r, e)))
 	}
 	if p.Single != nil || p.Panel != nil {
@@ -105,13 +105,19 @@ var answerTable = table.Table[answerRow]{
 	table.Time("timestamp", "when the run ended", func(r answerRow) time.Time { return r.Ended }),
 }
 
-// answerRows yields the judged documents in the order of the plan, and then the answers of listed runs and prompts.
+// hasText reports whether the text of a document is known.
+func hasText(d eval.Document) bool { return d.Hash != "" }
+
+// answerRows yields the judged documents whose text is known, in the order of the plan, and then the answers of listed
+// runs and prompts.
 func answerRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[answerRow, error] {
 	return func(yield func(answerRow, error) bool) {
 		for some := range slices.Chunk(e.Plan.Documents, textsAtOnce) {
-			hashes := make([]string, len(some))
-			for i, d := range some {
-				hashes[i] = d.Hash
+			var hashes []string
+			for _, d := range some {
+				if hasText(d) {
+					hashes = append(hashes, d.Hash)
+				}
 			}
 			texts, err := r.Texts(ctx, hashes)
 			if err != nil {
@@ -120,6 +126,9 @@ func answerRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[answerRow
 			}
 
 			for _, d := range some {
+				if !hasText(d) {
+					continue
+				}
 				item := e.Plan.Items[d.Item]
 				run := record.Run{
 					State: given, Item: item.ID, Documents: []string{d.ID}, Candidates: []string{d.Candidate}, Answer: texts[d.Hash],
