@@ -26,7 +26,7 @@ const (
 	MTBench    Format = "mt-bench"    // pairs in both orders, or scores of single answers
 	AutoArena  Format = "autoarena"   // head-to-head exports
 	Votes      Format = "votes"       // people's votes, with a column for each person
-	Evalfleet  Format = "evalfleet"   // pairwise_results.csv and its JSON Lines
+	Evalfleet  Format = "evalfleet"   // verdicts.csv, or pairwise_results.csv and its JSON Lines
 )
 
 // Formats lists all formats.
@@ -109,7 +109,7 @@ func Recognise(row Row) Format {
 		return ArenaHard
 	case has("g1_winner", "g2_winner", "model_1", "model_2"):
 		return MTBench
-	case has("doc_id_1", "doc_id_2", "winner_doc_id") && !has("candidate_a"):
+	case has("doc_id_1", "doc_id_2") && (has("winner_doc_id") || has("result")) && !has("candidate_a"):
 		return Evalfleet
 	case has("generator_1", "generator_2", "preference"):
 		return AlpacaEval

@@ -105,6 +105,14 @@ func TestFormats(t *testing.T) {
 			`{"id":"0.1","doc_id_1":"q/y","doc_id_2":"q/x","model":"p:m","trial":1,"winner_doc_id":"q/x","reason":"r","item":"q","order":"reverse","judge":"j","answered_by":"p:m","candidate_1":"y","candidate_2":"x"}`,
 			Evalfleet, "q", [2]string{"y", "x"}, []said{{"j", false, Second, Second, ""}},
 		},
+		"own verdicts": {
+			`{"id":"r0-1","item":"q","candidate_1":"y","candidate_2":"x","doc_id_1":"q/y","doc_id_2":"q/x","result":"second","winner":"x","by":"judge","judge":"j","model":"p:m","answered_by":"p:m","trial":"1","order":"reverse","reason":"r"}`,
+			Evalfleet, "q", [2]string{"y", "x"}, []said{{"j", false, Second, Second, ""}},
+		},
+		"own verdicts, of a person": {
+			`{"id":"","item":"q","candidate_1":"x","candidate_2":"y","doc_id_1":"q/x","doc_id_2":"q/y","result":"tie","winner":"","by":"person","judge":"anna","model":"","answered_by":""}`,
+			Evalfleet, "q", [2]string{"x", "y"}, []said{{"anna", false, Tie, Tie, "votes of people, which were not shown in an order: rank votes.csv"}},
+		},
 		"own, by a fallback": {
 			`{"doc_id_1":"q/y","doc_id_2":"q/x","model":"p:m","winner_doc_id":"tie","item":"q","judge":"j","answered_by":"p:other","candidate_1":"y","candidate_2":"x"}`,
 			Evalfleet, "q", [2]string{"y", "x"}, []said{{"j", false, Tie, Tie, "verdicts that a fallback model gave in a judge's place"}},
@@ -228,6 +236,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		`{"generator_1":"x","generator_2":"y","preference":3}`:                                      "want a number from 1",
 		`{"model":"m","score":"good"}`:                                                              `score: "good"; want a number`,
 		`{"item":"q","candidate_a":"x","candidate_b":"y","anna":"yes"}`:                             `anna: "yes" is no vote`,
+		`{"doc_id_1":"a","doc_id_2":"b","result":"a"}`:                                              "want first, second or tie",
 		`{"doc_id_1":"a","doc_id_2":"b","winner_doc_id":"c"}`:                                       "is neither document",
 	} {
 		of := rowOf(t, row)

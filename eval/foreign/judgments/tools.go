@@ -176,7 +176,7 @@ func readAlpaca(row Row) (Read, error) {
 	return r, nil
 }
 
-// readOwn reads a line of pairwise_results.csv, or of its JSON Lines.
+// readOwn reads a line of verdicts.csv, or of pairwise_results.csv or its JSON Lines.
 func readOwn(row Row) (Read, error) {
 	r := Read{Candidates: [2]string{row.text("candidate_1"), row.text("candidate_2")}}
 	documents := [2]string{row.text("doc_id_1"), row.text("doc_id_2")}
@@ -194,18 +194,14 @@ func readOwn(row Row) (Read, error) {
 	if v.Judge == "" {
 		v.Judge = row.text("model")
 	}
-	switch winner := row.text("winner_doc_id"); winner {
-	case documents[0]:
-		v.Outcome = First
-	case documents[1]:
-		v.Outcome = Second
-	case "tie":
-		v.Outcome = Tie
-	default:
-		return Read{}, wrong("winner_doc_id", "want doc_id_1, doc_id_2 or tie", "%s is neither document", quoted(winner))
+	var err error
+	if v.Outcome, err = ownOutcome(row, documents); err != nil {
+		return Read{}, err
 	}
 	by := row.text("answered_by")
 	switch {
+	case row.text("by") == "person":
+		v.Skipped = "votes of people, which were not shown in an order: rank votes.csv"
 	case by == "" && row["answered_by"] != nil:
 		v.Unasked = true
 	case by != "" && by != row.text("model"):
@@ -214,4 +210,22 @@ func readOwn(row Row) (Read, error) {
 	v.ByName = v.Outcome
 	r.Verdicts = []Verdict{v}
 	return r, nil
+}
+
+// ownOutcome returns which document a line of this program's own tables prefers.
+func ownOutcome(row Row, documents [2]string) (Outcome, error) {
+	field, words, want := "winner_doc_id", documents, "doc_id_1, doc_id_2"
+	if row["result"] != nil {
+		field, words, want = "result", [2]string{"first", "second"}, "first, second"
+	}
+	switch winner := row.text(field); winner {
+	case words[0]:
+		return First, nil
+	case words[1]:
+		return Second, nil
+	case "tie":
+		return Tie, nil
+	default:
+		return None, wrong(field, "want "+want+" or tie", "%s is neither document", quoted(winner))
+	}
 }
