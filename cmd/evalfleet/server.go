@@ -36,6 +36,11 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 		return usageError("--%s: %w", serverFlag, err)
 	}
 
+	for _, flag := range []string{pairsFlag, topFlag, budgetFlag} {
+		if c.IsSet(flag) {
+			return usageError("--%s does not go with --%s: write an evaluation file", flag, serverFlag)
+		}
+	}
 	folder, file, paths, err := p.filesOf(c)
 	if err != nil {
 		return err

@@ -36,6 +36,9 @@ const (
 	modelFlag          = "model"
 	outFlag            = "out"
 	batchFlag          = "batch"
+	pairsFlag          = "pairs"
+	topFlag            = "top"
+	budgetFlag         = "budget"
 )
 
 // submitFlags returns the flags of `run` and `enqueue`.
@@ -58,6 +61,12 @@ func questionFlags() []cli.Flag {
 			Name:  maxConcurrencyFlag,
 			Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)",
 		},
+		&cli.StringFlag{
+			Name:  pairsFlag,
+			Usage: "compare these `PAIRS` of a folder or of files of answers: all, sample:0.2, swiss or '{baseline: NAME}' (default all)",
+		},
+		&cli.IntFlag{Name: topFlag, Usage: "end once the best `N` of a folder or of files of answers are known (default 0, compare all)"},
+		&cli.StringFlag{Name: budgetFlag, Usage: "start no call that could exceed `USD`, for a folder or files of answers (default no budget)"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output `MODE`: false, true or auto (default from the file)"},
 	}, slices.Concat(inputFlags(), listFlags())...)
 }
@@ -132,6 +141,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
+		Compare: config.Compare{Pairs: c.String(pairsFlag), Top: c.Int(topFlag), Budget: c.String(budgetFlag)},
 	}}
 	if r.options.Replaceable, err = results.Replaceable("."); err != nil {
 		return nil, withCode(exitUsage, err)

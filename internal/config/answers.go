@@ -47,8 +47,7 @@ func loadAnswers(paths, judges []string, o Options) (*Submission, error) {
 		}
 		s.refuse(place{file: paths[0], line: 1}, "name a judge, for example --judge simulator:careful", "%s; they need a judge", what)
 	}
-	s.asked.Pairwise = allPairs()
-	s.keepApart(s.asked.Pairwise, *set, place{file: paths[0]})
+	s.asked.Pairwise = s.compare(*set, place{file: paths[0]})
 	if len(s.problems) == 0 && !set.comparable() {
 		s.refuse(place{file: paths[0]}, "add the files of other candidates", "no item has answers of two candidates: %s",
 			strings.Join(s.taken, "; "))

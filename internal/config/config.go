@@ -36,6 +36,8 @@ type Options struct {
 	MaxConcurrency *int
 	// JSON is --json-mode. Empty: not given.
 	JSON eval.JSONMode
+	// Compare are the flags for what is compared without an evaluation file.
+	Compare Compare
 	// Again is --again NAME, part of the evaluation's identity.
 	Again string
 	// Limit is --limit N; 0: all runs.

@@ -6,7 +6,7 @@ import (
 
 // loadFolder makes an evaluation that compares every document of a folder with every other,
 // in both orders. It is what loadEvaluation makes of documents: ["dir/*"], pairwise: {} and the
-// judges, each a provider:model. Subfolders and hidden files are left out. Its error is of type
+// judges, each a provider:model, and of the flags in Options.Compare. Subfolders and hidden files are left out. Its error is of type
 // Problems.
 func loadFolder(dir string, judges []string, o Options) (*Submission, error) {
 	name := filepath.Base(realPath(dir))
@@ -23,8 +23,7 @@ func loadFolder(dir string, judges []string, o Options) (*Submission, error) {
 	folder := place{file: dir}
 	files, ok := set.match(folder, "*")
 	set.addFiles(files)
-	s.asked.Pairwise = allPairs()
-	s.keepApart(s.asked.Pairwise, set, folder)
+	s.asked.Pairwise = s.compare(set, folder)
 	if ok && !set.comparable() && len(s.problems) == 0 {
 		s.refuse(folder, "put at least two documents into it", "documents to compare in the folder: %d", len(s.asked.Documents))
 	}

@@ -125,6 +125,9 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	refuse := func(flag, message string) (*Submission, error) {
 		return nil, Problems{{Path: flag, Message: message}}
 	}
+	if flags := o.Compare.flags(); len(flags) > 0 && !in.Folder && in.Kind != AnswersFile {
+		return refuse(flags[0], "the flag applies to folders and files of answers; in an evaluation file, set pairwise.pairs, until and budget")
+	}
 
 	switch {
 	case in.Folder && o.Listed != Listed{}:

@@ -106,10 +106,8 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	if pairwise.Pairs.Mode == eval.PairsSwiss {
 		s.ranked(y, v)
 	}
-	if named != nil && pairwise.Pairs.Mode == eval.PairsBaseline {
-		pairwise.Pairs.Baseline = set.baseline(y, *named)
-	} else if named != nil {
-		pairwise.Pairs.Listed = s.listedPairs(y, *named, set, pairwise.Order)
+	if named != nil {
+		s.namedPairs(y, *named, pairwise, set)
 	} else if len(s.asked.Documents) > 0 && !set.comparable() && set.samples() > 0 {
 		s.refuse(v.key, "add answers of other candidates, or set same_candidate: true", "no item has documents of two candidates")
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
@@ -117,6 +115,15 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	}
 
 	return pairwise
+}
+
+// namedPairs reads the candidate or the file that pairs names.
+func (s *draft) namedPairs(y *yamlFile, named value, pairwise *eval.Pairwise, set documentSet) {
+	if pairwise.Pairs.Mode == eval.PairsBaseline {
+		pairwise.Pairs.Baseline = set.baseline(y, named)
+		return
+	}
+	pairwise.Pairs.Listed = s.listedPairs(y, named, set, pairwise.Order)
 }
 
 // topN reads how many documents of each item are compared; 0: all.
