@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -43,11 +45,37 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 		return nil, false
 	}
 
-	if offset := invalidUTF8(text); offset >= 0 {
+	offset := invalidUTF8(text)
+	if what, fix := noText(text, offset >= 0); what != "" {
+		f.refuse(at, fix, "not a text: %s", what)
+		return nil, false
+	}
+	if offset >= 0 {
 		f.refuse(at, "save it as UTF-8", "not UTF-8: byte %d is not part of a character", offset)
 		return nil, false
 	}
 	return bytes.TrimPrefix(text, byteOrderMark), true
+}
+
+// noText returns what a file is, and how to make a text of it, if its first bytes tell; empty if they do not. binary
+// means that it is not UTF-8: only then do first bytes tell that a text cannot begin with them. A PDF may be ASCII.
+func noText(content []byte, binary bool) (what, fix string) {
+	kind := http.DetectContentType(content)
+	switch major, _, _ := strings.Cut(kind, "/"); {
+	case kind == "application/pdf":
+		return "a PDF", "convert it, for example with pdftotext"
+	case !binary:
+		return "", ""
+	case strings.Contains(kind, "charset=utf-16"):
+		return "UTF-16", "save it as UTF-8"
+	case kind == "application/zip":
+		return "a zip archive, as documents of Word are", "save it as text or Markdown"
+	case kind == "application/x-gzip":
+		return "compressed with gzip", "unpack it"
+	case major == "image", major == "audio", major == "video", major == "font":
+		return kind, "remove it, or name only the texts"
+	}
+	return "", ""
 }
 
 // textAt reads a file that another file names, as readText does. It reports problems at the place
