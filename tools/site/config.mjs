@@ -8,11 +8,12 @@ const page = (name, text) => ({ text: text ?? name[0].toUpperCase() + name.slice
 
 export const sidebar = [
   { text: 'Getting started', items: [
-    page('quickstart', 'Quick start'), page('which-judge', 'Which judge, how many pairs'), page('configuration'), page('recipes'),
+    page('quickstart', 'Quick start'), page('which-judge', 'Which judge, how many pairs'), page('configuration'), page('recipes'), page('answers', 'Files of answers'),
     page('troubleshooting'), page('glossary') ] },
   { text: 'Evaluations', items: [
     page('providers'), page('templates', 'Prompt templates'), page('panels'), page('runs', 'Runs without judges'), page('experiments'),
-    page('batch', 'Batch files'), page('fallback', 'Fallback models'), page('report') ] },
+    page('batch', 'Batch files'), page('fallback', 'Fallback models'), page('report'),
+    page('rank', 'Rank verdicts that exist'), page('tables', 'Tables in pandas and others') ] },
   { text: 'Fleets', items: [
     page('fleet', 'Install a fleet'), page('kubernetes'), page('redis'), page('postgres', 'PostgreSQL'), page('operating'), page('pages'),
     page('webhook'), page('monitoring'), page('simulator') ] },
