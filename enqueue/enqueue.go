@@ -476,9 +476,8 @@ func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Jo
 		if left <= 0 {
 			continue
 		}
-		task, progress := store.WithJob(id, job)
-		done, err := q.Store.RestoreProgress(ctx, task, progress)
-		if err == nil && done.Restored {
+		restored, err := q.Store.RestoreJob(ctx, id, job)
+		if err == nil && restored {
 			err = q.Limits.AssertBackground(ctx, job.ID, job.Lease, left)
 		}
 		if err != nil {

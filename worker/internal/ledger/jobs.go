@@ -60,53 +60,38 @@ func (k *jobs) all() []keptJob {
 	return kept
 }
 
-// confirm notes that a job's run has it in a record made at created and in a memory, or has gone on without it there.
-func (k *jobs) confirm(job string, created time.Time, memory store.Memory) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if kept, ok := k.by[job]; ok {
-		kept.created, kept.memory = created, memory
-		k.by[job] = kept
-	}
-}
-
-// restoreJobs gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
+// restore gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
 // count jobs that they have forgotten.
-func (k *Ledger) restoreJobs(ctx context.Context, id eval.ID, held store.Held) error {
-	for _, job := range k.jobs.all() {
-		if job.evaluation != id || job.created.Equal(held.Created) && job.memory == held.Oldest.Memory {
+func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, held store.Held) error {
+	created, memory := held.Created, held.Oldest.Memory
+	for _, job := range k.all() {
+		if job.evaluation != id || job.created.Equal(created) && job.memory == memory {
 			continue
 		}
-		if !held.Created.IsZero() {
-			restored, err := k.regain(ctx, k.withJob(id, job.Job))
+		if !created.IsZero() {
+			restored, err := s.RestoreJob(ctx, id, job.Job)
 			if errors.Is(err, store.ErrNoEvaluation) {
 				return nil // gone again
 			}
 			if err != nil {
 				return err
 			}
-			k.jobs.confirm(job.ID, held.Created, held.Oldest.Memory)
-			if !restored.Restored {
+			k.mu.Lock()
+			if kept, ok := k.by[job.ID]; ok {
+				kept.created, kept.memory = created, memory
+				k.by[job.ID] = kept
+			}
+			k.mu.Unlock()
+			if !restored {
 				continue
 			}
 		}
-		if err := AssertJob(ctx, k.limiter, job.Job, job.left-time.Since(job.at)); err != nil {
+		if err := AssertJob(ctx, limiter, job.Job, job.left-time.Since(job.at)); err != nil {
 			return err
 		}
 	}
 
 	return nil
-}
-
-// withJob returns the progress to restore of a run whose job may be lost.
-func (k *Ledger) withJob(id eval.ID, job record.Job) *keptProgress {
-	task, least := store.WithJob(id, job)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if o := k.progress[task.RunID()]; o != nil && o.progress.Job != nil && o.progress.Job.ID == job.ID {
-		return o.progress
-	}
-	return &keptProgress{task: task, Progress: least}
 }
 
 // AssertJob makes the limits count a job that has some of its time left.
