@@ -1,8 +1,6 @@
 package enqueue
 
 import (
-	"context"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -243,16 +242,15 @@ func TestTwoSweepsAndASubmission(t *testing.T) {
 				s := ofItself(submission("again", 4))
 				receipt := b.submit(s)
 				b.lose(receipt.ID)
-				client, met := b.server.Client(), &meeting{before: before, with: func() {
-					meet(b.sweep, func() { b.submit(s) })
-				}}
+				client, met := b.server.Client(), &redistest.Meeting{Do: func() { meet(b.sweep, func() { b.submit(s) }) }}
 				client.AddHook(met)
+				met.Before(before)
 				if err := b.sweeper(store.New(client, "")).Sweep(t.Context()); err != nil {
 					t.Fatalf("met before command %d: %v", before, err)
 				}
-				if met.commands < before { // all were tried
+				if !met.Met() { // all were tried
 					if before < 20 {
-						t.Errorf("a sweep made only %d commands", met.commands)
+						t.Errorf("a sweep made fewer than %d commands", before)
 					}
 					return
 				}
@@ -262,36 +260,5 @@ func TestTwoSweepsAndASubmission(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// meeting calls with before the client's command of a number.
-type meeting struct {
-	before, commands int
-	with             func()
-}
-
-func (m *meeting) step() {
-	m.commands++
-	if m.commands == m.before {
-		m.with()
-	}
-}
-
-func (m *meeting) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (m *meeting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		m.step()
-		return next(ctx, cmd)
-	}
-}
-
-func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		m.step()
-		return next(ctx, cmds)
 	}
 }
