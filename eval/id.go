@@ -212,6 +212,12 @@ func TextHash(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// QuestionID returns the id of an item that is known by its question alone.
+func QuestionID(question string) string {
+	sum := sha256.Sum256([]byte(question))
+	return "q-" + hex.EncodeToString(sum[:6])
+}
+
 // ParseTarget splits "provider:model" at the first colon, so that model names may contain colons
 // ("ollama:llama3:8b").
 func ParseTarget(s string) (provider, model string, err error) {

@@ -1,8 +1,6 @@
 package given
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -83,7 +81,7 @@ type ofFile struct {
 	format              judgments.Format
 	rows, from          int // from: its first verdict
 	skipped, simplified map[string]int
-	codes               map[string]int // numbers that stand for winners
+	codes               map[string]int // how often each number is the winner
 	coded               int            // line of the first of them
 	ambiguous           int            // line of the first winner that is a position and another name
 	byPosition, byName  int            // winners that are only one of both
@@ -353,8 +351,7 @@ func (c *collector) itemOf(r judgments.Read) int32 {
 		if r.Question == "" {
 			r.Question = name
 		}
-		sum := sha256.Sum256([]byte(name))
-		name = "q-" + hex.EncodeToString(sum[:6])
+		name = eval.QuestionID(name)
 	}
 
 	at := c.items.number(name)

@@ -9,11 +9,11 @@
 package answers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 // Answer is one answer of one candidate, or, in a file of questions, only what is known about an item.
@@ -143,19 +143,13 @@ func (r *Reader) common(row Row) (a Answer, faults []Fault) {
 		if a.Question == "" {
 			a.Question = a.Item
 		}
-		a.Item = promptID(a.Item)
+		a.Item = eval.QuestionID(a.Item)
 	}
 
 	a.Category = s.Category.in(row, r.named)
 	a.Variant, _ = asText(s.Variant.in(row, r.named), true)
 	a.Shared = variables(s.Shared.in(row, r.named))
 	return a, faults
-}
-
-// promptID returns the id of an item that is known by its question alone.
-func promptID(question string) string {
-	sum := sha256.Sum256([]byte(question))
-	return "q-" + hex.EncodeToString(sum[:])[:12]
 }
 
 // name reads an id or a name: a text, or a number as it is written.

@@ -2,14 +2,14 @@ package judgments
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 // The names that fields have in different tools, the most specific first.
@@ -172,8 +172,7 @@ func (r *Read) ask(row Row) {
 		r.Question = asked(row["conversation_a"])
 	}
 	if r.Item == "" && r.Question != "" {
-		sum := sha256.Sum256([]byte(r.Question))
-		r.Item = "q-" + hex.EncodeToString(sum[:6])
+		r.Item = eval.QuestionID(r.Question)
 	}
 }
 
