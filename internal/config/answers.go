@@ -57,9 +57,7 @@ func loadAnswers(paths, judges []string, o Options) (*Submission, error) {
 
 // readAnswers reads files of answers, of questions about them, and documents beside them.
 func readAnswers(paths []string, o Options) (*draft, *documentSet, error) {
-	name := filepath.Base(paths[0])
-	name = strings.TrimSuffix(name, filepath.Ext(name))
-	dir := filepath.Dir(paths[0])
+	name, dir := stem(paths[0]), filepath.Dir(paths[0])
 	if len(paths) > 1 {
 		name = filepath.Base(realPath(dir))
 	}

@@ -45,12 +45,7 @@ func (s *draft) compare(set documentSet, at place) *eval.Pairwise {
 			root.place, root.key = place{path: "--pairs"}, place{path: "--pairs"}
 			pairs, named := y.pairs(root)
 			pairwise.Pairs = pairs
-			if pairs.Mode == eval.PairsSwiss {
-				s.ranked(y, root)
-			}
-			if named != nil {
-				s.namedPairs(y, *named, pairwise, set)
-			}
+			s.completePairs(y, root, named, pairwise, set)
 		}
 	}
 

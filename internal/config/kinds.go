@@ -103,12 +103,10 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		"same_candidate": func(v value) { s.sameCandidate = y.boolean(v) },
 	})
 	s.keepApart(pairwise, set, v.key)
-	if pairwise.Pairs.Mode == eval.PairsSwiss {
-		s.ranked(y, v)
+	if s.completePairs(y, v, named, pairwise, set); named != nil {
+		return pairwise
 	}
-	if named != nil {
-		s.namedPairs(y, *named, pairwise, set)
-	} else if len(s.asked.Documents) > 0 && !set.comparable() && set.samples() > 0 {
+	if len(s.asked.Documents) > 0 && !set.comparable() && set.samples() > 0 {
 		s.refuse(v.key, "add answers of other candidates, or set same_candidate: true", "no item has documents of two candidates")
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
 		s.refuse(v.key, "give items at least two documents each", "no item has two documents to compare")
@@ -117,13 +115,16 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	return pairwise
 }
 
-// namedPairs reads the candidate or the file that pairs names.
-func (s *draft) namedPairs(y *yamlFile, named value, pairwise *eval.Pairwise, set documentSet) {
-	if pairwise.Pairs.Mode == eval.PairsBaseline {
-		pairwise.Pairs.Baseline = set.baseline(y, named)
-		return
+// completePairs checks pairs, written at v, against the documents, and reads the candidate or the file that they name.
+func (s *draft) completePairs(y *yamlFile, v value, named *value, pairwise *eval.Pairwise, set documentSet) {
+	switch pairwise.Pairs.Mode {
+	case eval.PairsSwiss:
+		s.ranked(y, v)
+	case eval.PairsBaseline:
+		pairwise.Pairs.Baseline = set.baseline(y, *named)
+	case eval.PairsListed:
+		pairwise.Pairs.Listed = s.listedPairs(y, *named, set, pairwise.Order)
 	}
-	pairwise.Pairs.Listed = s.listedPairs(y, named, set, pairwise.Order)
 }
 
 // topN reads how many documents of each item are compared; 0: all.
