@@ -12,7 +12,7 @@ import (
 // what is stored. After one lease, those that have not renewed have given up their calls.
 //
 // A worker that died or ended is not connected, so it delays nobody, unless its machine or network failed. Redis's clock
-// must have been looked at before: whoever sets it later is noticed.
+// must have been looked at before, because only a change since the last look is noticed.
 func (l *Limiter) awaitLapsed(ctx context.Context) error {
 	limit := l.now().add(l.cfg.Lease)
 	for {

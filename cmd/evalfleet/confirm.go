@@ -29,10 +29,14 @@ const (
 	mostUnpriced        = 1000
 )
 
-// confirmCost tells a person at a terminal what an evaluation may cost, and asks before an expensive one starts. A
-// budget is an answer to the question, and so are calls that were made before. Without a terminal, nobody is asked, and
-// an expensive evaluation without a budget gets a warning.
+// confirmCost tells a person at a terminal what an evaluation may cost, and asks before an expensive one starts. It does
+// not ask if the evaluation has a budget, or has made calls before. Without a terminal it asks nobody, and warns of an
+// expensive evaluation that has no budget.
 func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) error {
+	person, bounded := terminal.Interactive(p.stdin), s.Settings.Budget() > 0
+	if !person && bounded { // an estimate would be told to nobody
+		return nil
+	}
 	latency, err := p.recordedLatency(c, s, evaluationDir(c, s))
 	if err == nil && latency > 0 { // the evaluation itself reports a store that cannot be read
 		return nil
@@ -42,9 +46,8 @@ func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) e
 		return err
 	}
 
-	person := terminal.Interactive(p.stdin)
 	bound := cmp.Or(s.ConfirmAbove, int64(defaultConfirmAbove))
-	expensive := isExpensive(made, bound) && s.Settings.Budget() == 0
+	expensive := isExpensive(made, bound) && !bounded
 	switch {
 	case person:
 		fmt.Fprintln(p.stderr, made.Summary())

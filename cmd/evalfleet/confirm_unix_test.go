@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRunAsksBeforeItSpends: on a terminal, `run` says what an evaluation may cost and asks above confirm_above, but
-// not again once calls were made, and not where --yes or a budget has answered. Without a terminal nobody is asked.
+// TestRunAsksBeforeItSpends: on a terminal, `run` says what an evaluation may cost and asks above confirm_above. It does
+// not ask an evaluation that has made calls, nor one with --yes or a budget. Without a terminal it asks nobody.
 func TestRunAsksBeforeItSpends(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)
