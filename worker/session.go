@@ -162,6 +162,7 @@ func (s *session) run(ctx context.Context) error {
 	parts.Go(func() error { s.listen(stopping); return nil })
 	parts.Go(func() error { s.keepHouse(stopping); return nil })
 	parts.Go(func() error { s.offer(stopping); return nil })
+	parts.Go(func() error { s.settleOrphans(stopping); return nil })
 	parts.Go(func() error { s.tokens.Exchange(stopping, s.worker.Admin); return nil })
 
 	fenced := false
@@ -239,6 +240,16 @@ func (s *session) keepHouse(ctx context.Context) {
 		}
 	}
 	keeper.Run(ctx)
+}
+
+// orphansEvery is how often the jobs that no run has are looked at.
+const orphansEvery = 10 * time.Second
+
+// settleOrphans ends jobs that no run has, which count under the limits.
+func (s *session) settleOrphans(ctx context.Context) {
+	for outage.Pause(ctx, orphansEvery) == nil {
+		s.handler.Caller.SettleOrphans(ctx)
+	}
 }
 
 func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {

@@ -37,8 +37,10 @@ const AskTime = 2 * time.Minute
 
 // background returns the provider's interface for jobs if a model's calls are made as jobs; nil: they are ordinary
 // calls.
-func (c *Calls) background(target eval.Judge) providers.Background {
-	endpoint := c.by.Worker.Endpoints[target.Provider]
+func (c *Calls) background(target eval.Judge) providers.Background { return c.by.background(target) }
+
+func (c *Caller) background(target eval.Judge) providers.Background {
+	endpoint := c.Worker.Endpoints[target.Provider]
 	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Background {
 		return nil
 	}
@@ -220,12 +222,12 @@ func (c *Calls) endJob(ctx context.Context, s Step, job record.Job, result *prov
 	call.Ended = c.run.Now().UTC()
 	used := c.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)
 	c.run.Emit(s.Event(observe.EventReleased)) // before another can be told that it has the slot
+	c.by.Worker.Ledger.DropJob(job.ID)         // first: a look must not count it again
 	ended := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, &used) })
 	if ended != nil {
 		return nil, ended
 	}
 	c.run.Progress.Job = nil
-	c.by.Worker.Ledger.DropJob(job.ID)
 	return result, c.note(ctx, s, &call, result, err, job.Timeout())
 }
 
@@ -250,14 +252,68 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 		}
 	}
 
+	c.by.Worker.Ledger.DropJob(job.ID)
 	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, nil) })
 	if err != nil {
 		return err
 	}
-	call := job.Call
-	call.Ended, call.Class, call.Error, call.MaybeBill = c.run.Now().UTC(), providers.Cancelled, "its run is no longer active", true
 	c.run.Progress.Job = nil
-	c.by.Worker.Ledger.DropJob(job.ID)
-	c.keep(call)
+	c.keep(cancelled(*job, c.run.Now()))
 	return nil
+}
+
+// cancelled returns the record of a job that was cancelled.
+func cancelled(job record.Job, at time.Time) record.Call {
+	call := job.Call
+	call.Ended, call.Class, call.Error, call.MaybeBill = at.UTC(), providers.Cancelled, "its run is no longer active", true
+	return call
+}
+
+// SettleOrphans asks the providers about the jobs that no run has, and makes the limits forget those that have ended. It
+// cancels those whose runs will not have them back. What fails is tried again by the next call.
+func (c *Caller) SettleOrphans(ctx context.Context) {
+	for _, orphan := range c.Worker.Ledger.Orphans() {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := c.settleOrphan(ctx, orphan); err != nil && ctx.Err() == nil {
+			c.Worker.Log.Info().Err(err).Str("job", orphan.ID).Msg("cannot end a job that no run has; retrying")
+		}
+	}
+}
+
+func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
+	ctx, cancel := context.WithTimeout(ctx, AskTime)
+	defer cancel()
+	provider, model, _ := strings.Cut(orphan.Call.Model, ":")
+	jobs, key := c.background(eval.Judge{Provider: provider, Model: model}), c.Worker.Endpoints[provider].Key
+	if jobs == nil {
+		return nil
+	}
+
+	if orphan.Why == ledger.NoRecord {
+		if _, done, err := jobs.Poll(ctx, key, orphan.ID); !done {
+			return err
+		}
+		c.Worker.Ledger.OrphanEnded(orphan.ID)
+		return c.forgetJob(ctx, orphan.ID)
+	}
+
+	if err := jobs.Cancel(ctx, key, orphan.ID); err != nil {
+		return err
+	}
+	now, err := c.Worker.Store.Client().Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	c.Worker.Ledger.DropJob(orphan.ID)
+	// If the worker that fetched its answer has recorded the call, that record stays.
+	c.Worker.Ledger.Owe(orphan.Evaluation, cancelled(orphan.Job, now))
+	return c.forgetJob(ctx, orphan.ID)
+}
+
+// forgetJob makes the limits forget a job that has ended. The ledger must know that already, because a look could count
+// the job again.
+func (c *Caller) forgetJob(ctx context.Context, id string) error {
+	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.Worker.Admin.EndBackground(ctx, id, nil) })
 }

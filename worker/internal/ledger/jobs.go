@@ -27,6 +27,25 @@ type keptJob struct {
 	memory     store.Memory  // the memory last seen to have the job; empty: none yet
 	at         time.Time     // when it was last known to be running
 	left       time.Duration // what was left of its time then
+	without    Without       // why no run has it
+	over       bool          // it has ended at the provider, and the limits do not count it
+}
+
+// Without says why no run has a job.
+type Without int
+
+const (
+	HasRun   Without = iota // a run has it
+	NoRecord                // Redis has lost the evaluation of its run, or it was deleted
+	NotTaken                // its run has ended, or goes on without it
+)
+
+// Orphan is a job that the limits count and that no run has. It may have ended: another worker may have fetched its
+// answer before Redis lost its memory, or cancelled it.
+type Orphan struct {
+	record.Job
+	Evaluation eval.ID
+	Why        Without
 }
 
 func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Duration) {
@@ -35,13 +54,29 @@ func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Dura
 	if k.by == nil {
 		k.by = map[string]keptJob{}
 	}
-	k.by[job.ID] = keptJob{Job: job, evaluation: id, created: created, at: time.Now(), left: left}
+	kept := keptJob{Job: job, evaluation: id, created: created, at: time.Now(), left: left}
+	if before := k.by[job.ID]; before.created.Equal(created) {
+		kept.memory = before.memory
+	}
+	k.by[job.ID] = kept
 }
 
 func (k *jobs) drop(job string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.by, job)
+}
+
+// change changes a job that is kept, and reports whether it is.
+func (k *jobs) change(job string, change func(*keptJob)) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept, ok := k.by[job]
+	if ok {
+		change(&kept)
+		k.by[job] = kept
+	}
+	return ok
 }
 
 // all returns the jobs kept. It drops jobs whose time is over, and jobs so old that another worker must have polled
@@ -51,13 +86,23 @@ func (k *jobs) all() []keptJob {
 	defer k.mu.Unlock()
 	var kept []keptJob
 	for name, job := range k.by {
-		if since := time.Since(job.at); since > goneFor || since >= job.left {
+		if since := time.Since(job.at); since >= job.left || since > goneFor && job.without == HasRun {
 			delete(k.by, name)
 			continue
 		}
 		kept = append(kept, job)
 	}
 	return kept
+}
+
+// orphans returns the jobs that no run has and that may go on.
+func (k *jobs) orphans() (orphans []Orphan) {
+	for _, job := range k.all() {
+		if job.without != HasRun && !job.over {
+			orphans = append(orphans, Orphan{job.Job, job.evaluation, job.without})
+		}
+	}
+	return orphans
 }
 
 // restore gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
@@ -68,6 +113,7 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 		if job.evaluation != id || job.created.Equal(created) && job.memory == memory {
 			continue
 		}
+		without := NoRecord
 		if !created.IsZero() {
 			restored, err := s.RestoreJob(ctx, id, job.Job)
 			if errors.Is(err, store.ErrNoEvaluation) {
@@ -76,17 +122,28 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 			if err != nil {
 				return err
 			}
-			k.mu.Lock()
-			if kept, ok := k.by[job.ID]; ok {
-				kept.created, kept.memory = created, memory
-				k.by[job.ID] = kept
-			}
-			k.mu.Unlock()
-			if !restored {
-				continue
+			without = NotTaken
+			if restored {
+				without = HasRun
 			}
 		}
+		kept := k.change(job.ID, func(kept *keptJob) {
+			kept.without = without
+			if !created.IsZero() {
+				kept.created, kept.memory = created, memory
+			}
+		})
+		if !kept || job.over {
+			continue // it has ended
+		}
 		if err := AssertJob(ctx, limiter, job.Job, job.left-time.Since(job.at)); err != nil {
+			return err
+		}
+		over := false
+		if kept = k.change(job.ID, func(kept *keptJob) { over = kept.over }); kept && !over {
+			continue
+		}
+		if err := limiter.EndBackground(ctx, job.ID, nil); err != nil { // it ended meanwhile
 			return err
 		}
 	}

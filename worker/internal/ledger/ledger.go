@@ -140,6 +140,13 @@ func (k *Ledger) PutJob(id eval.ID, job record.Job, created time.Time, left time
 // DropJob forgets a job that has ended.
 func (k *Ledger) DropJob(id string) { k.jobs.drop(id) }
 
+// Orphans returns the jobs that no run has and that may go on at their providers.
+func (k *Ledger) Orphans() []Orphan { return k.jobs.orphans() }
+
+// OrphanEnded notes that an orphan has ended and that the limits do not count it. Its run still gets it back where its
+// evaluation is submitted again, so that its answer is not paid twice.
+func (k *Ledger) OrphanEnded(id string) { k.jobs.change(id, func(job *keptJob) { job.over = true }) }
+
 // PutCalls keeps calls of an unfinished run. entry contains them, in the record made at created.
 func (k *Ledger) PutCalls(id eval.ID, calls []record.Call, created time.Time, entry store.Entry) {
 	if len(calls) == 0 {
