@@ -163,6 +163,7 @@ func (s *session) run(ctx context.Context) error {
 	parts.Go(func() error { s.keepHouse(stopping); return nil })
 	parts.Go(func() error { s.offer(stopping); return nil })
 	parts.Go(func() error { s.settleOrphans(stopping); return nil })
+	parts.Go(func() error { s.returnStrays(stopping); return nil })
 	parts.Go(func() error { s.tokens.Exchange(stopping, s.worker.Admin); return nil })
 
 	fenced := false
@@ -249,6 +250,34 @@ const orphansEvery = 10 * time.Second
 func (s *session) settleOrphans(ctx context.Context) {
 	for outage.Pause(ctx, orphansEvery) == nil {
 		s.handler.Caller.SettleOrphans(ctx)
+	}
+}
+
+const (
+	// straysEvery is how often the worker looks for tasks that it holds only in Redis.
+	straysEvery = 15 * time.Second
+	// strayTimeEach makes straysEvery longer with each queue, so that many queues do not keep Redis busy.
+	strayTimeEach = 50 * time.Millisecond
+)
+
+// returnStrays returns tasks that this worker holds in Redis and not in fact, as after Redis went back to an older copy.
+func (s *session) returnStrays(ctx context.Context) {
+	for {
+		queues := s.queues.all()
+		if outage.Pause(ctx, max(straysEvery, time.Duration(len(queues))*strayTimeEach)) != nil {
+			return
+		}
+		for _, queue := range queues {
+			n, err := s.gate.ReturnStrays(ctx, queue)
+			if err != nil {
+				s.worker.Log.Debug().Err(err).Str("queue", queue).Msg("cannot look for stray tasks; retrying")
+				break
+			}
+			if n > 0 {
+				s.worker.Log.Warn().Str("queue", queue).Int("tasks", n).
+					Msg("Redis says that this worker has tasks that it has ended; they return to their queue")
+			}
+		}
 	}
 }
 

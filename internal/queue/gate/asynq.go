@@ -76,6 +76,12 @@ func keysOf(queue string) queueKeys {
 	}
 }
 
+// placeOf returns the queue and the id of a task by its key.
+func placeOf(task string) (queue, id string) {
+	queue, id, _ = strings.Cut(strings.TrimPrefix(task, asynqKeys+"{"), "}:t:")
+	return queue, id
+}
+
 // A script shows only its hash, so asynq's are told apart by their keys.
 
 // isPull reports whether a script with these keys is a dequeue.

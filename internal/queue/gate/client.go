@@ -67,20 +67,26 @@ func (c client) pull(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// lapsed answers asynq's query for tasks with an expired lease, by querying each served queue.
+// lapsed answers asynq's query for tasks with an expired lease, by querying each queue that is served or has tasks in
+// hand. asynq does not write the end of a task whose lease expired while Redis was unreachable.
 // Tasks of other workers pass no guard. A task whose end could not be written still belongs to this
 // worker, and only its own server returns it.
 func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
 	var all []any
+	names := c.gate.hands.queues()
 	for _, q := range c.gate.served() {
-		own := slices.Clone(args)
+		names = append(names, q.name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		keys, own := keysOf(name), slices.Clone(args)
 		for i, arg := range own {
 			if arg == keysOf(Served).task {
-				own[i] = q.keys.task
+				own[i] = keys.task
 			}
 		}
-		tasks, err := ask([]string{q.keys.lease}, own).Slice()
+		tasks, err := ask([]string{keys.lease}, own).Slice()
 		if err != nil {
 			answer.SetErr(err)
 			return answer
@@ -140,7 +146,7 @@ func (c client) write(ctx context.Context, script *redis.Script, task int, keys 
 func (c client) giveBack(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	queue, id, _ := strings.Cut(strings.TrimPrefix(key, asynqKeys+"{"), "}:t:")
+	queue, id := placeOf(key)
 	if _, err := giveBack(ctx, c.gate.redis, keysOf(queue), []held{{id, c.gate.config.Owner}}); err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (g *Gate) Serve(name string) {
 }
 
 // Leave undoes Serve, and returns the tasks that were pulled but not handed to asynq to their
-// queue. After an error, Recover returns them once the worker counts as dead.
+// queue, and strays (see ReturnStrays). After an error, Recover returns them once the worker counts as dead.
 func (g *Gate) Leave(ctx context.Context, name string) error {
 	g.mu.Lock()
 	i := g.find(name)
@@ -202,7 +202,11 @@ func (g *Gate) Leave(ctx context.Context, name string) error {
 	if q.failures > 0 {
 		g.failing.Add(-1)
 	}
-	return g.settle(ctx, q, q.buffered())
+	if err := g.settle(ctx, q, q.buffered()); err != nil {
+		return err
+	}
+	_, err := g.returnStrays(ctx, q, func() bool { return true })
+	return err
 }
 
 // find returns a queue's position among those that are served, or -1. g.mu must be held.

@@ -1,6 +1,9 @@
 package gate
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // hands holds what asynq has in hand, by the task's key.
 //
@@ -35,6 +38,27 @@ func (h *hands) markPulledAgain(task string) bool {
 		held.again = true
 	}
 	return ok
+}
+
+// has reports whether asynq has a task in hand.
+func (h *hands) has(task string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.tasks[task]
+	return ok
+}
+
+// queues returns the queues of the tasks in hand.
+func (h *hands) queues() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	for task := range h.tasks {
+		if name, _ := placeOf(task); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // put keeps what a handler has written as its task's result.
