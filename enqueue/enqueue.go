@@ -476,8 +476,9 @@ func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Jo
 		if left <= 0 {
 			continue
 		}
-		restored, err := q.Store.RestoreJob(ctx, id, job)
-		if err == nil && restored {
+		task, progress := store.WithJob(id, job)
+		done, err := q.Store.RestoreProgress(ctx, task, progress)
+		if err == nil && done.Restored {
 			err = q.Limits.AssertBackground(ctx, job.ID, job.Lease, left)
 		}
 		if err != nil {

@@ -241,59 +241,40 @@ func parseProgress(words []string) (Progress, error) {
 // the calls are stored. The error is ErrNoEvaluation if the evaluation was deleted. Only Died
 // counts deaths.
 func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
-	_, entry, err := s.saveProgress(ctx, t, p, calls, nil, "")
-	return entry, err
+	return s.saveProgress(ctx, t, p, calls, nil)
 }
 
 // SaveJob does what SaveProgress does for a run whose job was just submitted. It also puts the job
 // into the results stream, so that a results store knows it if Redis loses it.
 func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []record.Call) (Entry, error) {
-	_, entry, err := s.saveProgress(ctx, t, p, calls, p.Job, "")
-	return entry, err
+	return s.saveProgress(ctx, t, p, calls, p.Job)
 }
 
-// RestoreJob gives a run back a job that Redis has forgotten, after the evaluation's record was
-// restored. A pull that has made no call since then loses the run: its next SaveProgress returns
-// ErrTaken. RestoreJob returns false if the run has ended, has made a call, or has another job or is
-// about to submit one.
-func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
-	call := job.Call
-	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
-	saved, _, err := s.saveProgress(ctx, task, Progress{
-		Attempts: max(0, call.Attempt-1), Started: call.Asked, Job: &job, Writer: "restored-" + job.ID,
-	}, nil, &job, job.ID)
-	if errors.Is(err, ErrTaken) {
-		return false, nil
-	}
-	return saved, err
-}
-
-// saveProgress runs the progress script. saved is false if the run has ended; entry, which is set
-// also with ErrTaken, has the calls. submitted is a job for the results stream, or nil; back is the
-// ID of a job that is given back, or empty.
+// saveProgress runs the progress script. The entry, which is set also with ErrTaken, has the calls. submitted is a job
+// that was just submitted, or nil.
 func (s *Store) saveProgress(
-	ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job, back string,
-) (saved bool, entry Entry, err error) {
+	ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job,
+) (entry Entry, err error) {
 	id := t.RunID()
 	var paid, job []byte
 	if len(calls) > 0 {
 		if paid, err = json.Marshal(calls); err != nil {
-			return false, entry, fmt.Errorf("encode calls of run %s: %w", id, err)
+			return entry, fmt.Errorf("encode calls of run %s: %w", id, err)
 		}
 	}
 
 	if submitted != nil {
 		if job, err = json.Marshal(submitted); err != nil {
-			return false, entry, fmt.Errorf("encode job of run %s: %w", id, err)
+			return entry, fmt.Errorf("encode job of run %s: %w", id, err)
 		}
 	}
 
 	fields, err := p.fields()
 	if err != nil {
-		return false, entry, fmt.Errorf("encode progress of run %s: %w", id, err)
+		return entry, fmt.Errorf("encode progress of run %s: %w", id, err)
 	}
 	values := append([]any{
-		id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, paid, p.Writer, p.Found, job, back,
+		id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, paid, p.Writer, p.Found, job,
 	}, fields...)
 	keys := append(s.progressKeys(id), s.keys.Results(id.Evaluation))
 	reply, err := progressScript.Run(ctx, s.client, keys, values...).Slice()
@@ -310,9 +291,9 @@ func (s *Store) saveProgress(
 	}
 
 	if err != nil {
-		return false, entry, fmt.Errorf("save progress of run %s: %w", id, err)
+		return entry, fmt.Errorf("save progress of run %s: %w", id, err)
 	}
-	return answers[0] == 1, entry, nil
+	return entry, nil
 }
 
 // fields returns the fields of the progress hash and their values alternately.

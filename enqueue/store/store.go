@@ -130,6 +130,8 @@ var (
 	reopenSource string
 	//go:embed lua/progress.lua
 	progressSource string
+	//go:embed lua/restore_progress.lua
+	restoreProgressSource string
 	//go:embed lua/append.lua
 	appendSource string
 	//go:embed lua/held.lua
@@ -146,9 +148,10 @@ var (
 	finishScript         = redis.NewScript(revisionSource + finishSource)
 	reopenScript         = redis.NewScript(steeredSource + reopenSource)
 
-	progressScript = redis.NewScript(memorySource + outliveSource + progressSource)
-	appendScript   = redis.NewScript(memorySource + outliveSource + appendSource)
-	heldScript     = redis.NewScript(memorySource + heldSource)
+	progressScript        = redis.NewScript(memorySource + outliveSource + progressSource)
+	restoreProgressScript = redis.NewScript(memorySource + outliveSource + restoreProgressSource)
+	appendScript          = redis.NewScript(memorySource + outliveSource + appendSource)
+	heldScript            = redis.NewScript(memorySource + heldSource)
 )
 
 // Lifetimes of keys that no record protects.

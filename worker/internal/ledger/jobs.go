@@ -61,6 +61,12 @@ func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Dura
 	k.by[job.ID] = kept
 }
 
+// orphan keeps a job that its run has no longer, for as long as it may take.
+func (k *jobs) orphan(id eval.ID, job record.Job) {
+	k.put(id, job, time.Time{}, job.Timeout())
+	k.change(job.ID, func(job *keptJob) { job.without = NotTaken })
+}
+
 func (k *jobs) drop(job string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,17 +111,16 @@ func (k *jobs) orphans() (orphans []Orphan) {
 	return orphans
 }
 
-// restore gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
+// restoreJobs gives runs of an evaluation their jobs back if its record may lack them, or is gone. It makes the limits
 // count jobs that they have forgotten.
-func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, held store.Held) error {
-	created, memory := held.Created, held.Oldest.Memory
-	for _, job := range k.all() {
-		if job.evaluation != id || job.created.Equal(created) && job.memory == memory {
+func (k *Ledger) restoreJobs(ctx context.Context, id eval.ID, held store.Held) error {
+	for _, job := range k.jobs.all() {
+		if job.evaluation != id || job.created.Equal(held.Created) && job.memory == held.Oldest.Memory {
 			continue
 		}
 		without := NoRecord
-		if !created.IsZero() {
-			restored, err := s.RestoreJob(ctx, id, job.Job)
+		if !held.Created.IsZero() {
+			done, err := k.regain(ctx, k.withJob(id, job.Job))
 			if errors.Is(err, store.ErrNoEvaluation) {
 				return nil // gone again
 			}
@@ -123,32 +128,43 @@ func (k *jobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.A
 				return err
 			}
 			without = NotTaken
-			if restored {
+			if done.Restored || done.Had != nil && done.Had.ID == job.ID {
 				without = HasRun
 			}
 		}
-		kept := k.change(job.ID, func(kept *keptJob) {
+		kept := k.jobs.change(job.ID, func(kept *keptJob) {
 			kept.without = without
-			if !created.IsZero() {
-				kept.created, kept.memory = created, memory
+			if !held.Created.IsZero() {
+				kept.created, kept.memory = held.Created, held.Oldest.Memory
 			}
 		})
 		if !kept || job.over {
 			continue // it has ended
 		}
-		if err := AssertJob(ctx, limiter, job.Job, job.left-time.Since(job.at)); err != nil {
+		if err := AssertJob(ctx, k.limiter, job.Job, job.left-time.Since(job.at)); err != nil {
 			return err
 		}
 		over := false
-		if kept = k.change(job.ID, func(kept *keptJob) { over = kept.over }); kept && !over {
+		if kept = k.jobs.change(job.ID, func(kept *keptJob) { over = kept.over }); kept && !over {
 			continue
 		}
-		if err := limiter.EndBackground(ctx, job.ID, nil); err != nil { // it ended meanwhile
+		if err := k.limiter.EndBackground(ctx, job.ID, nil); err != nil { // it ended meanwhile
 			return err
 		}
 	}
 
 	return nil
+}
+
+// withJob returns the progress to restore of a run whose job may be lost.
+func (k *Ledger) withJob(id eval.ID, job record.Job) *keptProgress {
+	task, least := store.WithJob(id, job)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := k.progress[task.RunID()]; o != nil && o.progress.Job != nil && o.progress.Job.ID == job.ID {
+		return o.progress
+	}
+	return &keptProgress{task: task, Progress: least}
 }
 
 // AssertJob makes the limits count a job that has some of its time left.

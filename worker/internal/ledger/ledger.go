@@ -1,5 +1,5 @@
 // Package ledger writes to Redis what must not be lost, and keeps it until a results store has it: outcomes, calls that
-// were paid for, and jobs that run at a provider.
+// were paid for, the progress of unfinished runs, and jobs that run at a provider.
 package ledger
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// keptBytes bounds the outcomes that a worker keeps; the oldest are dropped first.
+	// keptBytes bounds the outcomes, calls and progress that a worker keeps; the oldest are dropped first.
 	keptBytes = 16 << 20
 	// goneFor is how long outcomes are kept for an evaluation that Redis no longer knows: Redis may have lost it, and
 	// it may be submitted again.
@@ -31,9 +31,9 @@ const (
 )
 
 // Ledger keeps what would be lost with Redis's memory: outcomes and calls that no collector has moved to a results
-// store yet, calls that Redis does not have yet, and running jobs. When Redis loses its memory the ledger records them
-// again, so that answered calls are not repeated and paid calls stay known. It outlasts the sessions of a worker. It is
-// safe for concurrent use, except for Look, which one goroutine may call.
+// store yet, calls that Redis does not have yet, the progress of unfinished runs, and running jobs. When Redis loses its
+// memory the ledger records them again, so that answered calls are not repeated and paid calls stay known. It outlasts
+// the sessions of a worker. It is safe for concurrent use, except for Look, which one goroutine may call.
 type Ledger struct {
 	store   *store.Store
 	limiter *ratelimit.Admin
@@ -44,6 +44,7 @@ type Ledger struct {
 
 	mu       sync.Mutex     // guards all below
 	outcomes []*keptOutcome // oldest first
+	progress map[eval.RunID]*keptOutcome
 	bytes    int
 	owed     map[string]owedCall // by the call's id
 	recorded recorded
@@ -51,11 +52,12 @@ type Ledger struct {
 	lost     []eval.ID // see Lost; replaced, never changed
 }
 
-// keptOutcome is a recorded outcome of one run, or recorded calls of an unfinished one.
+// keptOutcome is a recorded outcome of one run, or of an unfinished one recorded calls or the saved progress.
 type keptOutcome struct {
 	store.Outcome
-	calls   *keptCalls // nil: it is an outcome
-	created time.Time  // when the record that contains it was made; zero: none does
+	calls    *keptCalls    // nil: it is not calls
+	progress *keptProgress // nil: it is not progress
+	created  time.Time     // when the record that contains it was made; zero: none does
 	// entry is the entry of the results stream that contains it, or an earlier one; none: unknown. Its memory is that
 	// of the server that acknowledged it.
 	entry store.Entry
@@ -69,26 +71,35 @@ type keptCalls struct {
 }
 
 func (o *keptOutcome) evaluation() eval.ID {
-	if o.calls != nil {
+	switch {
+	case o.calls != nil:
 		return o.calls.evaluation
+	case o.progress != nil:
+		return o.progress.task.Evaluation
 	}
 	return o.Run().Evaluation
 }
 
 // Size returns about how many bytes the kept item takes.
 func (o *keptOutcome) Size() int {
-	if o.calls != nil {
+	switch {
+	case o.calls != nil:
 		return o.calls.size
+	case o.progress != nil:
+		return o.progress.size
 	}
 	return o.Outcome.Size()
 }
 
-// again records the item once more. entry is as in keptOutcome.
-func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.Entry, err error) {
-	if o.calls != nil {
-		return s.AppendCalls(ctx, o.calls.evaluation, o.calls.calls)
+// again records an item once more. entry is as in keptOutcome.
+func (k *Ledger) again(ctx context.Context, o *keptOutcome) (entry store.Entry, err error) {
+	switch {
+	case o.calls != nil:
+		return k.store.AppendCalls(ctx, o.calls.evaluation, o.calls.calls)
+	case o.progress != nil:
+		return k.restoreProgress(ctx, o.progress)
 	}
-	done, err := s.Put(ctx, o.Outcome)
+	done, err := k.store.Put(ctx, o.Outcome)
 	return done.Entry, err
 }
 
@@ -96,7 +107,7 @@ func (o *keptOutcome) again(ctx context.Context, s *store.Store) (entry store.En
 func New(s *store.Store, limiter *ratelimit.Admin) *Ledger {
 	return &Ledger{
 		store: s, limiter: limiter, over: stop.NewSignal(), confirmed: make(chan struct{}, 1),
-		owed: map[string]owedCall{}, agreed: map[eval.ID]agreement{},
+		progress: map[eval.RunID]*keptOutcome{}, owed: map[string]owedCall{}, agreed: map[eval.ID]agreement{},
 	}
 }
 
@@ -172,23 +183,30 @@ func (k *Ledger) Kept() (outcomes, bytes int) {
 	return len(k.outcomes), k.bytes
 }
 
-// Put keeps an outcome. entry contains it, in the record made at created; zero: no record has it.
+// Put keeps an outcome. entry contains it, in the record made at created; zero: no record has it. The progress of its
+// run is not needed any more.
 func (k *Ledger) Put(o store.Outcome, created time.Time, entry store.Entry) {
+	k.DropProgress(o.Run())
 	k.put(keptOutcome{Outcome: o, created: created, entry: entry})
 }
 
 func (k *Ledger) put(o keptOutcome) {
-	o.at = time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.keep(&o)
+}
+
+// keep keeps an item, and drops the oldest ones if they take too much memory by now. The caller has mu.
+func (k *Ledger) keep(o *keptOutcome) {
+	o.at = time.Now()
 	if k.agreed[o.evaluation()].created != o.created.UnixMilli() {
 		delete(k.agreed, o.evaluation())
 	}
-	k.outcomes = append(k.outcomes, &o)
+	k.outcomes = append(k.outcomes, o)
 	k.bytes += o.Size()
 	drop := 0
 	for ; k.bytes > keptBytes; drop++ {
-		k.bytes -= k.outcomes[drop].Size()
+		k.dropped(k.outcomes[drop])
 	}
 	clear(k.outcomes[:drop])
 	k.outcomes = k.outcomes[drop:] // append frees the dropped part when it grows the slice
@@ -241,7 +259,7 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 	if err != nil {
 		return false, err
 	}
-	if err := k.jobs.restore(ctx, k.store, k.limiter, id, held); err != nil {
+	if err := k.restoreJobs(ctx, id, held); err != nil {
 		return false, err
 	}
 	if held.Created.IsZero() {
@@ -251,6 +269,9 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 		return false, nil
 	}
 
+	if held.Status == record.StatusDone || held.Status == record.StatusCancelled {
+		k.forget(func(o *keptOutcome) bool { return o.progress != nil && o.evaluation() == id })
+	}
 	k.mu.Lock()
 	again, replaced := k.missing(id, held)
 	k.mu.Unlock()
@@ -263,7 +284,7 @@ func (k *Ledger) lookAt(ctx context.Context, id eval.ID, all bool, before time.T
 			break
 		}
 		var entry store.Entry
-		if entry, err = o.again(ctx, k.store); err == nil {
+		if entry, err = k.again(ctx, o); err == nil {
 			k.confirm(o, held.Created, entry)
 		}
 	}
@@ -326,6 +347,9 @@ func (k *Ledger) confirm(o *keptOutcome, created time.Time, entry store.Entry) {
 // proves this: another may never have had its entry. Its age proves nothing: Redis's clock may have been set in
 // between.
 func (o *keptOutcome) stored(oldest store.Entry) bool {
+	if o.progress != nil {
+		return false
+	}
 	return o.entry.Memory == oldest.Memory && (oldest.None() || !o.entry.None() && o.entry.Before(oldest))
 }
 
@@ -336,7 +360,15 @@ func (k *Ledger) forget(these func(*keptOutcome) bool) {
 		if !these(o) {
 			return false
 		}
-		k.bytes -= o.Size()
+		k.dropped(o)
 		return true
 	})
+}
+
+// dropped notes that an item is kept no longer. The caller has mu.
+func (k *Ledger) dropped(o *keptOutcome) {
+	k.bytes -= o.Size()
+	if o.progress != nil {
+		delete(k.progress, o.progress.task.RunID())
+	}
 }

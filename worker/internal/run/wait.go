@@ -147,7 +147,19 @@ func (r *Run) Save(ctx context.Context) error {
 	if err == nil || errors.Is(err, store.ErrTaken) {
 		r.saved(calls, entry)
 	}
+	r.keepProgress(err, entry)
 	return err
+}
+
+// keepProgress keeps the progress that was to be saved, unless another pull of the run has the run now. Redis may have
+// lost the evaluation, which may be submitted again.
+func (r *Run) keepProgress(err error, entry store.Entry) {
+	switch {
+	case err == nil && r.Evaluation != nil:
+		r.on.Ledger.PutProgress(r.Task, r.Progress, r.Evaluation.Record.Created, entry.Memory)
+	case errors.Is(err, store.ErrNoEvaluation):
+		r.on.Ledger.PutProgress(r.Task, r.Progress, time.Time{}, "")
+	}
 }
 
 // SaveJob saves the run like Save, right after a job was submitted.
@@ -160,6 +172,7 @@ func (r *Run) SaveJob(ctx context.Context) error {
 	})
 	if err == nil {
 		r.saved(calls, entry)
+		r.keepProgress(nil, entry)
 	}
 	return err
 }

@@ -234,6 +234,7 @@ func (p *pull) dropJob(ctx context.Context) error {
 	if err := p.calls.Withdraw(ctx); err != nil {
 		return err
 	}
+	p.by.Worker.Ledger.DropProgress(p.run.Task.RunID())
 	err := p.run.Persist(ctx, func(ctx context.Context) error {
 		if err := p.run.SaveCalls(ctx); err != nil {
 			return err
