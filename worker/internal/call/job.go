@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
@@ -31,6 +33,10 @@ const (
 	jobWait = 100 * time.Millisecond
 	jobBack = 5 * time.Second
 )
+
+// orphansAtOnce is how many jobs that no run has are asked about at once, so that a provider that does not answer delays
+// few jobs of others.
+const orphansAtOnce = 16
 
 // AskTime bounds a request that submits, polls or cancels a job.
 const AskTime = 2 * time.Minute
@@ -272,14 +278,17 @@ func cancelled(job record.Job, at time.Time) record.Call {
 // SettleOrphans asks the providers about the jobs that no run has, and makes the limits forget those that have ended. It
 // cancels those whose runs will not have them back. What fails is tried again by the next call.
 func (c *Caller) SettleOrphans(ctx context.Context) {
+	var asking errgroup.Group
+	asking.SetLimit(orphansAtOnce)
 	for _, orphan := range c.Worker.Ledger.Orphans() {
-		if ctx.Err() != nil {
-			return
-		}
-		if err := c.settleOrphan(ctx, orphan); err != nil && ctx.Err() == nil {
-			c.Worker.Log.Info().Err(err).Str("job", orphan.ID).Msg("cannot end a job that no run has; retrying")
-		}
+		asking.Go(func() error {
+			if err := c.settleOrphan(ctx, orphan); err != nil && ctx.Err() == nil {
+				c.Worker.Log.Info().Err(err).Str("job", orphan.ID).Msg("cannot end a job that no run has; retrying")
+			}
+			return nil
+		})
 	}
+	_ = asking.Wait()
 }
 
 func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
