@@ -7,6 +7,44 @@ import (
 	"testing"
 )
 
+// In a JSON log, the lines about the progress of a run have numbers that a program reads, and the first has the folder.
+func TestJSONLogHasTheProgress(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "A.", "docs/b.md": "B.", "eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: {}\n",
+	})
+	out := filepath.Join(t.TempDir(), "out")
+	type facts struct {
+		Evaluation, Folder  string
+		Runs, Ended, Failed *int
+	}
+	begin := func(args ...string) (begins facts) {
+		t.Helper()
+		code, _, stderr := evalfleet(t, nil, append([]string{"run", filepath.Join(dir, "eval.yaml"), "--out-dir", out}, args...)...)
+		if code != int(exitOK) {
+			t.Fatalf("run ended with %d: %s", code, stderr)
+		}
+		for line := range strings.Lines(stderr) {
+			var now facts
+			if json.Unmarshal([]byte(line), &now) == nil && now.Runs != nil {
+				return now
+			}
+		}
+		return facts{}
+	}
+
+	first := begin("--log-format", "json")
+	if first.Folder != out || !strings.HasPrefix(first.Evaluation, "ev-") || *first.Runs != 2 || *first.Ended != 0 || *first.Failed != 0 {
+		t.Errorf("a run begins with %+v, want the folder %s and 0 of 2 runs", first, out)
+	}
+	if again := begin("--log-format", "json"); *again.Runs != 2 || *again.Ended != 2 {
+		t.Errorf("a repeated run begins with %d of %d runs, want 2 of 2", *again.Ended, *again.Runs)
+	}
+	if plain := begin(); plain.Runs != nil {
+		t.Errorf("plain lines are JSON: %+v", plain)
+	}
+}
+
 // Standard error is JSON lines or plain lines, never both: plain by default, and with
 // --log-format json each line is an object, the error that ends the command as well.
 func TestStandardErrorHasOneFormat(t *testing.T) {

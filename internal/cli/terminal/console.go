@@ -86,6 +86,15 @@ func (f folded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Report writes a line. In a JSON log, the line has facts as its fields, for programs that follow the command.
+func (c *Console) Report(line string, facts map[string]any) {
+	if messages, logged := c.Writer.(*Messages); logged {
+		messages.report(line, facts)
+		return
+	}
+	_, _ = io.WriteString(c, line+"\n")
+}
+
 // Raw returns the writer for logs.
 func (c *Console) Raw() io.Writer { return c.raw }
 

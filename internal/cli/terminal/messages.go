@@ -57,5 +57,8 @@ func (m *Messages) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// report logs a line with facts, which are its fields.
+func (m *Messages) report(line string, facts map[string]any) { m.log.Info().Fields(facts).Msg(line) }
+
 // Error logs the text of an error as one entry, even if it has several lines.
 func (m *Messages) Error(text string) { m.log.Error().Msg(text) }

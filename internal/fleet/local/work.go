@@ -78,7 +78,11 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	if err != nil {
 		return outdir.StoreError(err)
 	}
-	fmt.Fprintf(j.Screen, "evaluation %s: %s, results in %s\n", receipt.ID, wording.Counted(receipt.Runs, "run"), j.Place.Dir)
+	begins := plain.Facts(receipt.ID, evaluation.Counts())
+	begins["folder"] = j.Place.Dir
+	j.Screen.Report(
+		fmt.Sprintf("evaluation %s: %s, results in %s", receipt.ID, wording.Counted(receipt.Runs, "run"), j.Place.Dir), begins,
+	)
 	if done := evaluation.Counts().Ended; done > 0 {
 		fmt.Fprintf(j.Screen, "skipping %s\n", wording.Counted(done, "finished run"))
 	}

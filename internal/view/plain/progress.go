@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -29,6 +30,7 @@ const (
 // Screen is the output for progress: lines, and on a terminal one line below them that is redrawn.
 type Screen interface {
 	io.Writer
+	Report(line string, facts map[string]any) // a line, and what a program reads instead of it
 	IsTerminal() bool
 	SetFoot(line string)
 	Width() int // in columns
@@ -36,6 +38,7 @@ type Screen interface {
 
 // Progress shows the progress of an evaluation. It is a collect.Observer.
 type Progress struct {
+	id     eval.ID
 	name   string
 	bounds map[string]string // words for the ids of limits
 	screen Screen
@@ -53,7 +56,7 @@ type Progress struct {
 
 // NewProgress returns a Progress that shows an evaluation's progress on a screen while Show runs.
 func NewProgress(to Screen, r record.Evaluation) *Progress {
-	return &Progress{name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
+	return &Progress{id: r.ID, name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
 }
 
 // Counted implements collect.Observer. The pace restarts if fewer runs have ended than before.
@@ -124,7 +127,7 @@ func (p *Progress) Held(hold collect.Hold) {
 
 	if begins && !p.screen.IsTerminal() { // the hold may be over when the next line is due
 		if line := p.line(); line != "" {
-			fmt.Fprintln(p.screen, line)
+			p.screen.Report(line, p.facts())
 		}
 	}
 }
@@ -149,9 +152,21 @@ func (p *Progress) Show(ctx context.Context) {
 		case p.screen.IsTerminal():
 			p.screen.SetFoot(wording.Columns.Truncate(line, p.screen.Width()-len("^C")-1, "…")) // which the terminal may add
 		default:
-			fmt.Fprintln(p.screen, line)
+			p.screen.Report(line, p.facts())
 		}
 	}
+}
+
+// facts returns the progress for programs.
+func (p *Progress) facts() map[string]any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Facts(p.id, p.counts)
+}
+
+// Facts returns counts as the fields of a line about the progress of an evaluation.
+func Facts(id eval.ID, counts collect.Counts) map[string]any {
+	return map[string]any{"evaluation": id, "runs": counts.Planned, "ended": counts.Ended, "failed": counts.Failed}
 }
 
 // line returns the progress on one line, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·

@@ -40,9 +40,10 @@ func TestProgressSaysWhyNothingComes(t *testing.T) {
 // logged is a Screen that is no terminal.
 type logged struct{ strings.Builder }
 
-func (*logged) IsTerminal() bool { return false }
-func (*logged) SetFoot(string)   {}
-func (*logged) Width() int       { return 0 }
+func (l *logged) Report(line string, _ map[string]any) { fmt.Fprintln(l, line) }
+func (*logged) IsTerminal() bool                       { return false }
+func (*logged) SetFoot(string)                         {}
+func (*logged) Width() int                             { return 0 }
 
 // That calls wait for Redis's memory, and for how long, is said at once, and once: it would be
 // over when the next line is due.
