@@ -69,14 +69,24 @@ test: servers ## run every test that takes seconds, in at most 4 minutes with ev
 # Two at a time, because the tests mostly wait. The output of each comes as a whole. The longest,
 # race, starts first: it would wait for servers once more, and be last, without -o.
 .PHONY: check
-check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, each benchmark once, two schedules of chaos
+check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, each benchmark once, two schedules of chaos, the Python package
 	$(MAKE) -o servers race # alone: what it waits for has its time limits
-	$(MAKE) -j 2 -o servers $(if $(filter output-sync,$(.FEATURES)),--output-sync) vet vuln check-deploy conformance bench-once chaos SEEDS=2
+	$(MAKE) -j 2 -o servers $(if $(filter output-sync,$(.FEATURES)),--output-sync) vet vuln check-deploy conformance bench-once test-python chaos SEEDS=2
 
 .PHONY: race
 race: servers ## run every test, the slow ones too, with the race detector and in random order
 	go test -race -shuffle=on -vet=off -timeout 30m $(PACKAGES)
 	cd tools/providers && go test -race -shuffle=on -vet=off ./...
+
+# The first Python with pytest: python3 may be another than that of Debian's packages.
+.PHONY: test-python
+test-python: redis build ## run the tests of the Python package (clients/python) with the program of this tree, and check its types
+	@cd clients/python && for python in $(PYTHON) python3 /usr/bin/python3; do \
+		$$python -c 'import pytest' 2>/dev/null || continue; \
+		EVALFLEET_BINARY=$(CURDIR)/bin/evalfleet $$python -B -m pytest -q -rs -p no:cacheprovider || exit; \
+		$$python -c 'import mypy' 2>/dev/null && exec $$python -m mypy --cache-dir=/dev/null; \
+		echo "NOT TESTED: types of clients/python: there is no mypy: apt-get install mypy" >&2; exit 0; \
+	done; echo "NOT TESTED: clients/python: there is no pytest: apt-get install python3-pytest python3-pandas python3-venv mypy" >&2
 
 # Only what has a benchmark is linked.
 .PHONY: bench-once

@@ -26,7 +26,7 @@ var notRun = map[string]string{
 	"docker": "deploy/check looks up what it names", "helm": "deploy/check renders what it names", "kubectl": "deploy/check looks up what it names",
 	"EVALUATIONS=./mine": "docker", "EVALFLEET_PROMETHEUS=http://prometheus:9090": "docker",
 	"export": "the environment has these variables", "htpasswd": "the page shows the file that it writes",
-	"redis-server": "the test has a Redis of its own", "sh": "deploy/check runs deploy/compose/passwords.sh",
+	"pip": "clients/python/tests installs a wheel", "redis-server": "the test has a Redis of its own", "sh": "deploy/check runs deploy/compose/passwords.sh",
 }
 
 // TestCommandsInTheDocs runs every command line of the README, of the pages in docs and of the

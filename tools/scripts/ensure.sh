@@ -1,7 +1,7 @@
 #!/bin/sh
-# usage: ensure.sh redis|postgres|prometheus|pandas ...
+# usage: ensure.sh redis|postgres|prometheus|pandas|python ...
 #
-# Makes sure that the servers named, or pandas for a Python, are installed; tests start private ones. As root
+# Makes sure that the servers named, pandas for a Python, or what make test-python uses are installed; tests start private ones. As root
 # on Debian or Ubuntu, and on macOS with Homebrew, it installs the system's packages.
 # It creates no database cluster and starts no service. An ordinary user without a
 # server gets one line that says what to install; no password is ever asked for.
@@ -23,7 +23,8 @@ found() { # found NAME: is every program of this server here?
   postgres) command -v initdb >/dev/null || postgres_off_path ;;
   prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
   pandas) python3 -c 'import pandas' 2>/dev/null || /usr/bin/python3 -c 'import pandas' 2>/dev/null ;;
-  *) echo "usage: $0 redis|postgres|prometheus|pandas ..." >&2; exit 2 ;;
+  python) /usr/bin/python3 -c 'import pytest, mypy, pandas, ensurepip' 2>/dev/null || python3 -c 'import pytest, mypy, pandas, ensurepip' 2>/dev/null ;;
+  *) echo "usage: $0 redis|postgres|prometheus|pandas|python ..." >&2; exit 2 ;;
   esac
 }
 
@@ -35,9 +36,9 @@ postgres_off_path() {
   return 1
 }
 
-debian() { case $1 in redis) echo redis-server ;; postgres) echo postgresql ;; prometheus) echo prometheus ;; pandas) echo python3-pandas ;; esac; }
-formula() { case $1 in redis) echo redis ;; postgres) echo postgresql@17 ;; prometheus) echo prometheus ;; pandas) echo python-pandas ;; esac; }
-needed() { case $1 in redis) echo "redis-server 7.0 or newer" ;; postgres) echo "PostgreSQL 14 or newer" ;; prometheus) echo "Prometheus 2.40 or newer" ;; pandas) echo "pandas for Python 3" ;; esac; }
+debian() { case $1 in redis) echo redis-server ;; postgres) echo postgresql ;; prometheus) echo prometheus ;; pandas) echo python3-pandas ;; python) echo python3-pytest python3-venv python3-pandas mypy ;; esac; }
+formula() { case $1 in redis) echo redis ;; postgres) echo postgresql@17 ;; prometheus) echo prometheus ;; pandas) echo python-pandas ;; python) echo pytest mypy python-pandas ;; esac; }
+needed() { case $1 in redis) echo "redis-server 7.0 or newer" ;; postgres) echo "PostgreSQL 14 or newer" ;; prometheus) echo "Prometheus 2.40 or newer" ;; pandas) echo "pandas for Python 3" ;; python) echo "pytest, mypy and pandas for Python 3" ;; esac; }
 
 missing=""
 for name in "$@"; do

@@ -19,7 +19,7 @@ export const sidebar = [
     page('webhook'), page('monitoring'), page('simulator') ] },
   { text: 'Reference', items: [
     page('files', 'Keys of both files'), page('commands', 'Commands and flags'), page('scripting', 'Exit codes and JSON'), page('errors'),
-    page('library', 'Go library'), page('formats'), page('guarantees'), page('limiter', 'The limiter and its model'), page('security'), page('architecture'), page('benchmarks'), page('scale') ] },
+    page('python'), page('library', 'Go library'), page('formats'), page('guarantees'), page('limiter', 'The limiter and its model'), page('security'), page('architecture'), page('benchmarks'), page('scale') ] },
 ]
 
 export default defineConfig({
