@@ -21,11 +21,14 @@ type release struct {
 		Main                string
 		Env, Flags, Ldflags []string
 		Goos, Goarch        []string
+		Hooks               struct{ Post []string }
 	}
 	Archives []struct {
 		Files []struct{ Src, Dst string }
 	}
 	Sboms     []struct{ Cmd string }
+	Checksum  extra
+	Release   extra
 	DockersV2 []struct {
 		Images, Platforms []string
 		Dockerfile        string
@@ -35,6 +38,11 @@ type release struct {
 		Manpages    []string
 		Completions map[string]string
 	} `json:"homebrew_casks"`
+}
+
+// extra is a part of .goreleaser.yaml that takes further files.
+type extra struct {
+	ExtraFiles []struct{ Glob string } `json:"extra_files"`
 }
 
 func parsed[T any](t *testing.T, name string) T {
@@ -54,6 +62,36 @@ func makeVariable(t *testing.T, name string) string {
 		t.Fatalf("the Makefile sets no %s", name)
 	}
 	return m[1]
+}
+
+// A release has a wheel of every program that it builds, with a checksum.
+func TestReleaseWheels(t *testing.T) {
+	t.Parallel()
+	of := parsed[release](t, ".goreleaser.yaml")
+	build := of.Builds[0]
+	if len(build.Hooks.Post) != 1 {
+		t.Fatalf("hooks %q, want the one that makes a wheel", build.Hooks.Post)
+	}
+	hook := strings.Fields(build.Hooks.Post[0])
+	script, flags := hook[1], strings.Join(hook[2:], " ")
+	const want = `--program "{{ .Path }}" --os {{ .Os }} --arch {{ .Arch }} --version {{ .Version }} --time {{ .CommitTimestamp }} --out dist/wheels`
+	if flags != want {
+		t.Errorf("wheels are made with %s, want %s", flags, want)
+	}
+
+	tags := read(t, script)
+	for _, system := range build.Goos {
+		for _, arch := range build.Goarch {
+			if !strings.Contains(tags, `    ("`+system+`", "`+arch+`"): "`) {
+				t.Errorf("%s has no tag for %s/%s", script, system, arch)
+			}
+		}
+	}
+	for part, files := range map[string]extra{"checksum": of.Checksum, "release": of.Release} {
+		if len(files.ExtraFiles) != 1 || files.ExtraFiles[0].Glob != "dist/wheels/*.whl" {
+			t.Errorf("%s has the files %v, want the wheels", part, files.ExtraFiles)
+		}
+	}
 }
 
 // What a release is made of exists, and is built as the image is.
