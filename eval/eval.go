@@ -38,6 +38,8 @@ type Evaluation struct {
 	Blind bool `json:"blind,omitempty"`
 	// Given is set if the verdicts were given elsewhere.
 	Given *Given `json:"given,omitempty"`
+	// Answered is set if the documents are the recorded answers of another evaluation; nil: they are not.
+	Answered *Answered `json:"answered,omitempty"`
 }
 
 // Item is the question that a group of documents answers. Documents without an
@@ -305,7 +307,25 @@ type PromptFormat string
 const (
 	PromptsExperiment PromptFormat = "experiment" // lines of prompto's experiment files
 	PromptsBatch      PromptFormat = "batch"      // lines of OpenAI's Batch files
+	// PromptsTemplates are the prompts of an evaluation file, filled in for each item. A row has only the key prompt of
+	// an experiment's line. Judges compare the answers in a second evaluation; see Answered.
+	PromptsTemplates PromptFormat = "templates"
 )
+
+// Answered says which evaluation of Prompts made the documents, and what its candidates are.
+type Answered struct {
+	Evaluation ID          `json:"evaluation"`
+	Candidates []Candidate `json:"candidates"`
+	// Missing lists the ids of the documents that do not exist, because no model gave that answer; sorted.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Candidate is a model together with the prompt that it answered.
+type Candidate struct {
+	Name   string `json:"name"`   // Document.Candidate of its answers
+	Prompt string `json:"prompt"` // the prompt's name
+	Model  string `json:"model"`  // the name of one of Prompts.Models
+}
 
 // Jsonify is the model, with settings, that turns prose into JSON for models that cannot do both at once.
 type Jsonify struct {

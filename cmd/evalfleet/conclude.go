@@ -30,6 +30,7 @@ type conclusion struct {
 	failOn  failOn
 	again   string                     // the command that rewrites the files without new calls
 	answers *[]string                  // receives the paths of the answers; nil: not called
+	part    bool                       // answers that are judged next: writes the files, and prints nothing
 	ended   func(*report.Report) error // tells the fleet the result; nil: there is no fleet
 	printing
 	stdout  io.Writer
@@ -58,6 +59,9 @@ func conclude(ctx context.Context, c conclusion) error {
 		}
 	}
 
+	if c.part {
+		return cmp.Or(unwritten, failedRuns(r.Phases, c.failOn))
+	}
 	text := c.stdout
 	if r.ListedOnly() {
 		text = c.console

@@ -94,7 +94,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 }
 
 // estimateBy estimates an evaluation with the given latency of a call, tokens of an answer and calls in flight. 0 stands
-// for the default of each.
+// for the default of each. The judges of its answers are included.
 func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots int) (estimate.Estimate, error) {
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
@@ -105,7 +105,11 @@ func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots in
 		Latency: cmp.Or(latency, defaultLatency), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
 		TwoCalls: s.TwoCalls, Window: s.Window,
 	})
-	return made, withCode(exitUsage, err)
+	if err != nil || s.Judging == nil {
+		return made, withCode(exitUsage, err)
+	}
+	judged, err := estimateBy(s.Judging.Planned, latency, tokensOut, slots)
+	return made.Then(judged), err
 }
 
 // recordedLatency returns the median latency of the calls that an earlier run of the evaluation recorded in its output

@@ -49,7 +49,10 @@ func runCommand(p *process) *cli.Command {
 			}
 
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
-				j, err := p.newJob(c, s)
+				if s.Judging != nil {
+					return nil, p.runPrompts(c, s)
+				}
+				j, err := p.newJob(c, s, evaluationDir(c, s))
 				if err != nil {
 					return nil, err
 				}
@@ -63,8 +66,8 @@ func runCommand(p *process) *cli.Command {
 	}
 }
 
-// newJob reads the command line of `run` for one evaluation.
-func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, error) {
+// newJob reads the command line of `run` for one evaluation with the output folder dir.
+func (p *process) newJob(c *cli.Context, submission *config.Submission, dir string) (*job, error) {
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err
@@ -86,7 +89,6 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, on
 	j.StoreURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	dir := evaluationDir(c, submission)
 	if j.Place, err = placeOf(c, submission, dir); err != nil {
 		return nil, err
 	}
@@ -115,6 +117,7 @@ type job struct {
 	how    work
 	failOn failOn
 
+	part    bool     // judges come after it: its own result is not printed
 	answers []string // paths of the files with answers, set after the run
 	env     config.Lookup
 	keys    config.Lookup // as in process
@@ -165,7 +168,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	j.Conclude = func(ctx context.Context, store results.Reader) error {
 		err := conclude(ctx, conclusion{
 			reader: store, id: e.ID(), place: j.Place, failOn: j.failOn,
-			again: j.Resume, answers: &j.answers, printing: j.printing, stdout: j.stdout, console: j.console,
+			again: j.Resume, answers: &j.answers, part: j.part, printing: j.printing, stdout: j.stdout, console: j.console,
 		})
 		return withCode(codeOf(err), err)
 	}

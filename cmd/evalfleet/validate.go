@@ -69,8 +69,10 @@ func (p *process) validate(s *config.Submission) error {
 		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)
 	}
 	p.sayQueues(s)
-	_, err = fmt.Fprint(p.stdout, p.folded(text+"\n"))
-	return err
+	if _, err = fmt.Fprint(p.stdout, p.folded(text+"\n")); err != nil || s.Judging == nil {
+		return err
+	}
+	return p.validate(s.Judging.Planned)
 }
 
 // fleet reads --config, and prints its warnings.

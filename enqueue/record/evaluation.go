@@ -250,6 +250,15 @@ func (s Settings) Group(kind eval.Kind, i int) string {
 	return s.Groups[i]
 }
 
+// SetBudget replaces the budget, in nano-USD. Settings without one have none afterwards either.
+func (s *Settings) SetBudget(nano int64) {
+	for i := range s.Limits {
+		if s.Limits[i].Kind == ratelimit.Cost {
+			s.Limits[i].Max = nano
+		}
+	}
+}
+
 // Budget returns the most that the evaluation's calls may cost, in nano-USD; 0: no bound.
 func (s Settings) Budget() int64 {
 	for _, limit := range s.Limits {

@@ -123,7 +123,7 @@ func TestNewRefusesPrompts(t *testing.T) {
 		want   string
 	}{
 		"no prompts":    {func(e *eval.Evaluation) { e.Prompts.List = nil }, "no prompts are listed"},
-		"no format":     {func(e *eval.Evaluation) { e.Prompts.Format = "" }, `the prompts' format is "": want experiment or batch`},
+		"no format":     {func(e *eval.Evaluation) { e.Prompts.Format = "" }, `the prompts' format is "": want experiment, batch or templates`},
 		"id twice":      {func(e *eval.Evaluation) { e.Prompts.List[3].ID = "0" }, `two prompts have the id "0"`},
 		"unknown model": {func(e *eval.Evaluation) { e.Prompts.List[3].Model = 3 }, `prompt "3" asks model 3 of 3`},
 		"unknown row":   {func(e *eval.Evaluation) { e.Prompts.List[3].Row = 5 }, `prompt "3" is in row 5 of 5`},

@@ -115,8 +115,9 @@ func validateRuns(e *eval.Evaluation) error {
 // validatePrompts reports the first invalid prompt.
 func validatePrompts(e *eval.Evaluation) error {
 	p := e.Prompts
-	if p.Format != eval.PromptsExperiment && p.Format != eval.PromptsBatch {
-		return fmt.Errorf("the prompts' format is %q: want %s or %s", p.Format, eval.PromptsExperiment, eval.PromptsBatch)
+	formats := []eval.PromptFormat{eval.PromptsExperiment, eval.PromptsBatch, eval.PromptsTemplates}
+	if !slices.Contains(formats, p.Format) {
+		return fmt.Errorf("the prompts' format is %q: want %s, %s or %s", p.Format, formats[0], formats[1], formats[2])
 	}
 	if err := validateList("prompts", len(p.List)); err != nil {
 		return err

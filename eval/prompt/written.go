@@ -27,7 +27,7 @@ func ReadRow(format eval.PromptFormat, line string) (eval.Conversation, error) {
 	switch format {
 	case eval.PromptsBatch:
 		return openaibatch.Read(line)
-	case eval.PromptsExperiment:
+	case eval.PromptsExperiment, eval.PromptsTemplates:
 		return prompto.Read(line)
 	}
 	return eval.Conversation{}, fmt.Errorf("prompts of the format %q cannot be read here", format)

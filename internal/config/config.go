@@ -101,6 +101,8 @@ type Submission struct {
 	Taken []string
 	// Dir is the folder of the evaluation file.
 	Dir string
+	// Judging is the evaluation that compares the answers of this one; nil: there is none.
+	Judging *Judging
 	// ConfirmAbove is the cost in nano-USD above which a person is asked before the evaluation starts; 0: not given.
 	ConfirmAbove int64
 }

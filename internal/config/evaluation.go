@@ -43,6 +43,10 @@ type draft struct {
 	taken      []string // like Submission.Taken
 	// sameCandidate means that documents of one candidate are compared with each other.
 	sameCandidate bool
+	// answers are the documents, if they are answers to prompts of the same file; nil: they are not.
+	answers *answersToPrompts
+	// others are the models that the other part of such a file calls.
+	others []eval.Judge
 
 	prices       map[string]providers.Price
 	budget       money
@@ -103,6 +107,9 @@ func loadEvaluation(path string, o Options) (*Submission, error) {
 	if !ok {
 		return nil, s.problems
 	}
+	if y.has(root, "prompts") {
+		return loadPrompted(path, o)
+	}
 	s.read(y, root)
 	return s.finish()
 }
@@ -125,54 +132,47 @@ func (s *draft) read(y *yamlFile, root value) {
 		y.mismatch(root, "keys with values")
 		return
 	}
-	var documents, judges, pairwise, votes, items, runs, test, retry *value
+	var documents, judges, pairwise, votes, items, runs, test *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
-	var older olderNames
+	var how howKeys
 	known := keys{
-		"name":        func(v value) { s.asked.Name, s.nameAt = y.text(v), v.place },
-		"documents":   keep(&documents),
-		"judges":      keep(&judges),
-		"single":      func(v value) { s.asked.Single = s.single(y, v) },
-		"pairwise":    keep(&pairwise),
-		"json":        func(v value) { s.asked.JSON, s.jsonAt = y.jsonMode(v), v.place },
-		"concurrency": func(v value) { s.own = y.concurrency(v) },
-		"retry":       keep(&retry),
-		"outage":      func(v value) { s.settings.Outage = y.duration(v, 0) },
-		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
-		"providers":   func(v value) { s.ownProviders(y, v) },
-		"blind":       func(v value) { s.named = !y.boolean(v) },
-		"grounding":   func(v value) { s.asked.Grounding = y.requirement(v); older.grounding = v.key },
-		"reasoning":   func(v value) { s.asked.Reasoning = y.requirement(v) },
-		"runs":        keep(&runs),
-		"test":        keep(&test),
-		"cache":       func(v value) { s.settings.Cache = y.boolean(v) },
-		"panel":       func(v value) { s.asked.Panel = s.panel(y, v) },
-		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
-		"fallback":    func(v value) { s.fallback(y, v) },
-		"budget":      func(v value) { s.budget = y.money(v, "budget") },
-		"prices":      func(v value) { y.prices(v, s.prices) },
-		"until":       func(v value) { s.until(y, v) },
-		"votes":       keep(&votes),
-		"items":       keep(&items),
+		"documents": keep(&documents),
+		"judges":    keep(&judges),
+		"single":    func(v value) { s.asked.Single = s.single(y, v) },
+		"pairwise":  keep(&pairwise),
+		"json":      func(v value) { s.asked.JSON, s.jsonAt = y.jsonMode(v), v.place },
+		"blind":     func(v value) { s.named = !y.boolean(v) },
+		"grounding": func(v value) { s.asked.Grounding = y.requirement(v); how.older.grounding = v.key },
+		"reasoning": func(v value) { s.asked.Reasoning = y.requirement(v) },
+		"runs":      keep(&runs),
+		"test":      keep(&test),
+		"panel":     func(v value) { s.asked.Panel = s.panel(y, v) },
+		"jsonify":   func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
+		"fallback":  func(v value) { s.fallback(y, v) },
+		"until":     func(v value) { s.until(y, v) },
+		"votes":     keep(&votes),
+		"items":     keep(&items),
+		"prompts":   func(value) {}, // see readPrompted
+		"models":    func(v value) { s.onlyWithPrompts(y, v) },
 
-		"confirm_above": func(v value) { s.confirmAbove = y.money(v, "bound") },
-
-		"enforce_web_search": keep(&older.enforceWebSearch),
-		"llm_api":            keep(&older.llmAPI),
-		"retries":            keep(&older.retries),
+		"enforce_web_search": keep(&how.older.enforceWebSearch),
 	}
 	maps.Copy(known, y.asksKeys(&s.asks))
+	maps.Copy(known, how.keys(y, s))
 	y.mapping(root, known)
-	y.retries(s.own.retry, retry, &s.settings.Retry)
-	older.read(y, s, retry)
+	how.read(y, s)
 	if s.own.lease > 0 && s.options.ForFleet {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on the workers of a fleet")
 	}
+	if s.answers != nil {
+		s.onlyAnswers(documents, runs, test, votes)
+		documents, items = nil, nil
+	}
 	listed := s.listed(y, runs, test)
 	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil &&
-		votes == nil && items == nil {
+		votes == nil && items == nil && s.answers == nil {
 		return
 	}
 	s.judged(y, documents, judges, pairwise, votes, items)
@@ -192,9 +192,12 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 	}
 
 	var set documentSet
-	if documents != nil {
+	switch {
+	case s.answers != nil:
+		set = s.answeredDocuments()
+	case documents != nil:
 		set = s.documents(y, *documents)
-	} else {
+	default:
 		s.refuse(s.top, `add documents: ["docs/*.md"]`, "documents are missing")
 	}
 
@@ -380,7 +383,7 @@ func (s *draft) ownBound() bound {
 		source = "fleet"
 	case all:
 		source = "providers"
-	case s.asked.Prompts != nil: // prompts have a pace, and need no other bound
+	case s.asked.Prompts != nil && s.asked.Prompts.Format != eval.PromptsTemplates: // these have a pace, and need no other bound
 	case sum > DefaultConcurrency:
 		own, source = bound{max: sum}, record.ConcurrencySum
 	default:
@@ -429,7 +432,7 @@ func (s *draft) neverMet(l ratelimit.Limit) bool {
 // otherwise be called without its limit.
 func (s *draft) unusedScopes() {
 	models := map[string][]string{}
-	for _, judge := range s.settings.Everyone(&s.asked) {
+	for _, judge := range append(s.settings.Everyone(&s.asked), s.others...) {
 		models[judge.Provider] = append(models[judge.Provider], judge.Model)
 	}
 	for _, scope := range s.own.scopes {

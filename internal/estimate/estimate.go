@@ -6,6 +6,7 @@
 package estimate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -151,6 +152,34 @@ func Of(q Question) (Estimate, error) {
 
 	estimate.Savings, estimate.Until = savings(e, estimate), until(q)
 	return estimate, nil
+}
+
+// Then returns the estimate of two evaluations, of which the second begins when the first has ended. It has the name
+// and id of the first.
+func (e Estimate) Then(next Estimate) Estimate {
+	both := e
+	both.Parts = slices.Concat(e.Parts, next.Parts)
+	both.Total, both.Prompts = e.Total.plus(next.Total), e.Prompts+next.Prompts
+	both.CostUSD, both.PricesAsOf = nil, cmp.Or(e.PricesAsOf, next.PricesAsOf)
+	if e.CostUSD != nil && next.CostUSD != nil {
+		sum := *e.CostUSD + *next.CostUSD
+		both.CostUSD = &sum
+	}
+
+	both.Seconds = e.Seconds + next.Seconds
+	both.Bounds = slices.Concat(e.Bounds, next.Bounds)
+	slices.SortStableFunc(both.Bounds, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	both.TooLarge = slices.Concat(e.TooLarge, next.TooLarge)
+	both.Savings = slices.Clone(next.Savings)
+	for i := range both.Savings {
+		both.Savings[i].Calls += e.Total.Calls
+	}
+	if next.Until != nil {
+		until := *next.Until
+		until.Runs += e.Total.Runs
+		both.Until = &until
+	}
+	return both
 }
 
 func until(q Question) *Until {

@@ -66,7 +66,7 @@ func (r *Report) json() reportJSON {
 	for _, l := range r.Listed {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
-	out.Missing, out.Given = r.missingJSON(), r.givenJSON()
+	out.Missing, out.Given, out.Answers = r.missingJSON(), r.givenJSON(), r.Answers.form()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{

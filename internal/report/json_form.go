@@ -52,6 +52,7 @@ type (
 		Items          array[itemJSON]       `json:"items"`
 		Missing        *missingJSON          `json:"missing"`
 		Given          *givenJSON            `json:"given,omitempty"` // the verdicts were read from files
+		Answers        *answersJSON          `json:"answers,omitempty"`
 		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`

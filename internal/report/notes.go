@@ -66,6 +66,9 @@ func (r *Report) Notes() []string {
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind && plan.Given == nil {
 		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
 	}
+	if r.Answers != nil {
+		notes = append(notes, r.Answers.notes()...)
+	}
 	notes = append(notes, r.givenNotes()...)
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)

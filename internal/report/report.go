@@ -102,10 +102,12 @@ type Report struct {
 	Listed   []Listed // in the order of the plan
 	// ListedRuns are the listed runs that the evaluation's limit leaves, in the order of the list.
 	ListedRuns []ListedRun
-	Panel      *Panel   // nil: the evaluation has none
-	People     *People  // nil: there are no votes
-	Missing    *Missing // nil: every verdict that would count in the ranking exists
-	Failures   []Failure
+	// Answers says how the documents were made; nil if they are not answers to prompts.
+	Answers  *Answers
+	Panel    *Panel   // nil: the evaluation has none
+	People   *People  // nil: there are no votes
+	Missing  *Missing // nil: every verdict that would count in the ranking exists
+	Failures []Failure
 	// Readings are a sample of the Pairs pairs with verdicts, with their texts. Pairs that show a problem with judges
 	// come first; among the same problem they are in the order of the plan.
 	Readings []*Pair
@@ -296,6 +298,9 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		return nil, err
 	}
 	if r.Spent, _, err = source.Spent(ctx, id); err != nil {
+		return nil, err
+	}
+	if err := r.readAnswers(ctx, source); err != nil {
 		return nil, err
 	}
 	if r.Statistics, err = source.Statistics(ctx, id); err != nil {

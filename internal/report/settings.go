@@ -22,8 +22,11 @@ type setting struct {
 
 // formatOf returns where the prompts of a format come from, in words.
 func formatOf(format eval.PromptFormat) string {
-	if format == eval.PromptsBatch {
+	switch format {
+	case eval.PromptsBatch:
 		return "a Batch file"
+	case eval.PromptsTemplates:
+		return "an evaluation file"
 	}
 	return "an experiment"
 }
@@ -54,6 +57,9 @@ func (r *Report) settings() []setting {
 	}
 	if plan.Given != nil {
 		return append(all, r.givenSettings()...)
+	}
+	if r.Answers != nil {
+		all = append(all, r.Answers.settings()...)
 	}
 	for _, j := range plan.Judges {
 		add("judge "+j.Name, "%s", withOverrides(j))

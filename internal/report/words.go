@@ -183,6 +183,9 @@ func (r *Report) budget() string {
 	if budget == 0 {
 		return ""
 	}
+	if r.Answers != nil && r.Answers.Known { // what they cost was left out of the settings
+		budget += r.Answers.Spent
+	}
 	known := int64(math.Round(r.total().CostUSD * ratelimit.Dollar))
 	return fmt.Sprintf("%s: %s spent, %s reserved for calls of unknown cost",
 		ratelimit.Dollars(budget), ratelimit.Dollars(known), ratelimit.Dollars(max(0, r.Spent-known)))

@@ -13,7 +13,8 @@ const tie = "tie"
 
 // answer returns what a model says to a conversation. It is a verdict on two documents or scores
 // for one, in JSON or in prose as requested, or such prose converted to JSON. For anything else, it
-// is a sentence without meaning, in JSON if that is requested.
+// is a sentence without meaning, in JSON if that is requested. Models that judge less reliably also write
+// worse: they repeat themselves.
 func answer(model string, messages []message, schema string) string {
 	j, ok := judges[model]
 	if !ok {
@@ -53,7 +54,7 @@ func answer(model string, messages []message, schema string) string {
 		words, len(s.documents),
 	)
 	if !s.wantsObject() {
-		return prose
+		return prose + strings.Repeat(" This is a simulated answer.", judges[model].slips(model, messages))
 	}
 	if s.answer != nil {
 		prose = *s.answer

@@ -27,6 +27,17 @@ var judges = map[string]judge{
 // evenly is the difference in quality below which two texts count as equal, if a tie is allowed.
 const evenly = 0.5
 
+// slips returns how often a model repeats itself in an answer in prose: careful models never do, average ones seldom.
+// It depends only on the model and the request.
+func (j judge) slips(model string, messages []message) int {
+	const seldom = 3.5 // points of noise below which it never happens
+	parts := []string{"prose", model}
+	for _, m := range messages {
+		parts = append(parts, m.Content)
+	}
+	return int(unit(hashOf(parts...)) * j.noise / seldom)
+}
+
 // verdict is a judge's verdict on two texts.
 type verdict struct {
 	winner int // 0: the first shown, 1: the second, -1: a tie
