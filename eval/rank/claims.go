@@ -254,26 +254,3 @@ func (u *Uncertainty) wonIn(i, j int) int {
 		return v.shownFirst + v.shownSecond
 	}
 }
-
-// rank sets the bounds of ranks, for all candidates at once and for each alone.
-func (u *Uncertainty) rank() {
-	bounds := func(of family) (low, high []int) {
-		low, high = make([]int, len(u.fit.Abilities)), make([]int, len(u.fit.Abilities))
-		for _, part := range u.fit.Components {
-			for _, i := range part.Candidates {
-				low[i], high[i] = 1, len(part.Candidates)
-				for _, j := range part.Candidates {
-					switch u.ahead(i, j, of) {
-					case 1:
-						high[i]--
-					case -1:
-						low[i]++
-					}
-				}
-			}
-		}
-		return low, high
-	}
-	u.RankLow, u.RankHigh = bounds(ofAll)
-	u.MarginalLow, u.MarginalHigh = bounds(ofCandidate)
-}

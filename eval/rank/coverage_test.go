@@ -71,6 +71,14 @@ func simulations() []evaluations {
 		{name: "separated: 4 groups of 4 equals, 40 pairs, by pair", candidates: 16, apart: 4, alike: 4, items: 1, pairs: 40, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 6 items", candidates: 16, apart: 6, alike: 4, items: 6, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 10 items", candidates: 16, apart: 6, alike: 4, items: 10, judges: plain, luck: 0.9},
+		{name: "10 candidates, 20 items, 10 pairs of each", candidates: 10, drawn: true, items: 20, pairs: 10, judges: one, luck: 0.5},
+		{name: "50 candidates, 20 items, 50 pairs of each", candidates: 50, drawn: true, items: 20, pairs: 50, judges: one, luck: 0.5, most: 400},
+		{name: "100 candidates, 1 item, 1,000 pairs, by pair", candidates: 100, drawn: true, items: 1, pairs: 1000, judges: one, luck: 0.5, most: 400},
+		{name: "300 candidates, 1 item, 3,000 pairs, by pair", candidates: 300, drawn: true, items: 1, pairs: 3000, judges: one, luck: 0.5, most: 60},
+		{name: "2 groups of 5 equals 3 apart, 20 items", candidates: 10, apart: 3, alike: 5, items: 20, judges: one, luck: 0.5},
+		{name: "2 groups of 25 equals 3 apart, 500 pairs, by pair", candidates: 50, apart: 3, alike: 25, items: 1, pairs: 500, judges: one, luck: 0.5, most: 400},
+		{name: "2 groups of 50 equals 3 apart, 20 items, 100 pairs of each", candidates: 100, apart: 3, alike: 50, items: 20, pairs: 100, judges: one, luck: 0.5, most: 400},
+		{name: "2 groups of 150 equals 3 apart, 3,000 pairs, by pair", candidates: 300, apart: 3, alike: 150, items: 1, pairs: 3000, judges: one, luck: 0.5, most: 60},
 	}
 }
 
@@ -256,6 +264,8 @@ type covered struct {
 	alarms                         share       // one difference is called, of the wrong sign or of equals
 	ahead                          share       // a candidate is said to be ahead of all others, and is not
 	first, bold, order             calibration // the first, also where that is likely, and each one before the next
+	tiers, contenders              share       // all that tiers say is true; the contenders include the best
+	tierCount, contenderCount      int         // sums of their numbers
 	width                          float64     // sum of the mean numbers of ranks within bounds
 	wide, widest                   float64     // sums of the widths of limits of abilities and of differences
 }
@@ -334,6 +344,9 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		}
 	}
 	c.ahead.add(ahead)
+	if missing == nil { // otherwise all abilities are biased
+		c.addTiers(u, truth.abilities)
+	}
 	if first := fit.Standings()[0].Candidate; missing == nil && e.alike == 0 && (e.drawn || e.apart > 0) {
 		c.first.add(highest[first] == 1, u.Best[first])
 		if u.Best[first] >= 0.8 {
@@ -351,6 +364,39 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		}
 		real := truth.orders[k]
 		c.orders.add(order.Low <= real && real <= order.High)
+	}
+}
+
+// addTiers adds what tiers and contenders say. Of equals that are the best, one is taken that no
+// chance has chosen, so that the contenders do not include it by being the first.
+func (c *covered) addTiers(u *Uncertainty, truth []float64) {
+	best, right := len(truth)-1, true
+	for i := range slices.Backward(truth) {
+		if truth[i] > truth[best]+1e-3 {
+			best = i
+		}
+	}
+	tiers := u.Tiers[0]
+	for t, tier := range tiers {
+		if t == 0 {
+			continue
+		}
+		for _, i := range tier.Candidates {
+			better := func(j int) bool { return truth[j] > truth[i]+1e-3 }
+			right = right && slices.ContainsFunc(tiers[t-1].Candidates, better)
+			for _, above := range tiers[:t] {
+				right = right && (!tiers[t-1].Apart || !slices.ContainsFunc(above.Candidates, func(j int) bool { return !better(j) }))
+			}
+		}
+	}
+
+	c.tiers.add(right)
+	c.tierCount += len(tiers)
+	c.contenders.add(u.Contenders[best])
+	for _, one := range u.Contenders {
+		if one {
+			c.contenderCount++
+		}
 	}
 }
 
@@ -374,8 +420,8 @@ func (e evaluations) ranks(truth []float64) (lowest, highest []int) {
 
 // TestCoverage: of many evaluations by simulated judges, 95 % intervals hold the truth
 // about 95 times in 100 or more, and so do bounds for the ranks of all candidates at
-// once; at most 5 in 100 say of a candidate that is not the best that it is ahead of
-// every other; the probability that the first is the best is not said to be greater than it
+// once, what tiers say, and the best among the contenders; at most 5 in 100 say of a candidate that is not the best
+// that it is ahead of every other; the probability that the first is the best is not said to be greater than it
 // is. With -full these are 1,000 evaluations of each row, and the bounds are
 // tight.
 func TestCoverage(t *testing.T) {
@@ -412,6 +458,10 @@ func TestCoverage(t *testing.T) {
 			}
 			t.Logf("| %s | %.3f | %.3f | %s | %.3f | %.1f | %.3f | %.3f | %s |", e.name,
 				c.abilities.rate(), c.differences.rate(), orders, c.together.rate(), c.width/float64(c.together.of), c.alarms.rate(), c.ahead.rate(), calibrated)
+			if n := float64(max(c.tiers.of, 1)); c.tiers.of > 0 {
+				t.Logf("tiers and contenders | %s | %.3f | %.1f | %.3f | %.1f |", e.name,
+					c.tiers.rate(), float64(c.tierCount)/n, c.contenders.rate(), float64(c.contenderCount)/n)
+			}
 			t.Logf("mean widths: abilities %.2f, differences %.2f", c.wide/float64(c.abilities.of), c.widest/float64(c.differences.of))
 			t.Logf("ranks of one candidate alone %.3f", c.alone.rate())
 			t.Logf("P(best) of .8 or more: %d of %d, %.3f said, %.3f true", c.bold.of, c.first.of, c.bold.said(), c.bold.rate())
@@ -429,6 +479,12 @@ func TestCoverage(t *testing.T) {
 			}
 			if c.together.rate() < joint {
 				t.Errorf("bounds hold all ranks at once in %.3f of the evaluations, want %.3f", c.together.rate(), joint)
+			}
+			if c.tiers.of > 0 && c.tiers.rate() < joint {
+				t.Errorf("all that tiers say is true in %.3f of the evaluations, want %.3f", c.tiers.rate(), joint)
+			}
+			if c.contenders.of > 0 && c.contenders.rate() < joint {
+				t.Errorf("contenders include the best in %.3f of the evaluations, want %.3f", c.contenders.rate(), joint)
 			}
 			if e.fails == 0 && c.alarms.rate() > falsely || c.ahead.rate() > falsely {
 				t.Errorf("%.3f of the pairs are falsely called different, %.3f of the candidates ahead of every other; want at most %.3f", c.alarms.rate(), c.ahead.rate(), falsely)

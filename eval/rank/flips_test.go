@@ -69,18 +69,7 @@ func TestFlipsAreASignTest(t *testing.T) {
 // what is claimed of many such pairs costs no more than of one.
 func TestJointFlips(t *testing.T) {
 	t.Parallel()
-	var games []Observed
-	for item := range 7 {
-		for i := range 3 {
-			for j := 3; j < 6; j++ {
-				games = append(games, game(item, i, j, FirstWins), game(item, j, i, SecondWins))
-			}
-		}
-		for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}} { // circular: equals
-			games = append(games, game(item, pair[0], pair[1], FirstWins), game(item, pair[1], pair[0], SecondWins))
-		}
-	}
-	_, u := estimated(t, 6, games, Options{OrderEffect: true}, Drawing{})
+	_, u := estimated(t, 6, threeAndThree(7), Options{OrderEffect: true}, Drawing{})
 	for i := range 6 {
 		low, high := 1+i/3*3, 3+i/3*3
 		if u.RankLow[i] != low || u.RankHigh[i] != high {

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -44,33 +45,87 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 	if part.freedom == 0 || u.fit.confounded(i, j) {
 		return Neighbours{i, j, math.NaN(), math.NaN(), int(part.freedom) + 1}
 	}
-	difference, limits, _ := u.Contrast(i, j)
-	right, expected := u.spread[c].order(difference, limits.SE*limits.SE)
-	out := Neighbours{Better: i, Worse: j, Right: right, Clusters: int(part.freedom) + 1}
-	switch clusters := part.freedom + 1; {
-	case u.ahead(i, j, ofPair) != 0:
-	case u.fit.strong[i] != u.fit.strong[j]:
-		// No verdict contradicts the order, so count the clusters that a sign test needs.
-		met := float64(u.wonIn(i, j))
-		enough := math.Ceil(1 - math.Log2(level))
-		out.More = math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
-	default:
-		out.More = max(math.Ceil(needed(clusters, limits.SE/expected)-clusters), 1)
+	out := Neighbours{Better: i, Worse: j, Clusters: int(part.freedom) + 1}
+	out.Right, out.More = u.further(c, i, j, level)
+	if u.ahead(i, j, ofPair) != 0 {
+		out.More = 0
 	}
 	return out
 }
 
+// Narrowing says how much more would leave about half of the contenders of a component.
+type Narrowing struct {
+	// Contenders is the number of contenders, and Left half of them, rounded up.
+	Contenders, Left int
+	// More is about how many more clusters of verdicts, like the existing ones, would tell the first candidate from all
+	// contenders but Left, the first included. It follows from the same sample size as Neighbours.More, with the error
+	// probability of the tests for contenders. More is 0 with one contender, +Inf if no difference is expected, and NaN
+	// if Best is.
+	More float64
+	// Clusters is the number of existing clusters.
+	Clusters int
+}
+
+// Narrowings returns the narrowing of each component.
+func (u *Uncertainty) Narrowings() []Narrowing {
+	var all []Narrowing
+	for c, part := range u.parts {
+		candidates := u.fit.inOrder(c)
+		first, chance := candidates[0], level/float64(max(len(candidates)-1, 1))
+		out := Narrowing{Contenders: 1, Clusters: int(part.freedom) + 1}
+		var more []float64
+		for _, i := range candidates[1:] {
+			if u.Contenders[i] {
+				out.Contenders++
+			}
+			if u.Contenders[i] && part.freedom > 0 {
+				_, clusters := u.further(c, first, i, chance)
+				more = append(more, clusters)
+			}
+		}
+
+		slices.Sort(more)
+		out.Left = (out.Contenders + 1) / 2
+		switch told := out.Contenders - out.Left; {
+		case part.freedom == 0 || math.IsNaN(u.Best[first]):
+			out.More = math.NaN()
+		case told > 0:
+			out.More = more[told-1]
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+// further returns the probability that i is better than j, and about how many more clusters would tell the two apart
+// with the given chance of a false claim. They are not told apart yet.
+func (u *Uncertainty) further(c, i, j int, chance float64) (right, more float64) {
+	difference, limits, _ := u.Contrast(i, j)
+	right, expected := u.spread[c].order(difference, limits.SE*limits.SE)
+	clusters := u.parts[c].freedom + 1
+	if u.fit.strong[i] != u.fit.strong[j] {
+		// No verdict contradicts the order, so count the clusters that a sign test needs.
+		met := float64(u.wonIn(i, j))
+		enough := math.Ceil(1 - math.Log2(chance))
+		return right, math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
+	}
+	return right, max(math.Ceil(needed(clusters, limits.SE/expected, chance)-clusters), 1)
+}
+
 // needed returns the number of clusters at which a difference is claimed. se is its standard error with the given
 // number of clusters, in units of the difference. Errors shrink with the root of the number.
-func needed(clusters, se float64) float64 {
+func needed(clusters, se, chance float64) float64 {
 	const steps = 30
 	if math.IsInf(se, 0) {
 		return se
 	}
 	total := clusters
 	for range steps { // the quantile depends on the total, but only weakly
-		times := student(max(total-1, 1)).Quantile(1 - level/2)
+		times, before := student(max(total-1, 1)).Quantile(1-chance/2), total
 		total = clusters * times * times * se * se
+		if math.Abs(total-before) < 1e-9*total {
+			break
+		}
 	}
 	return total
 }

@@ -47,10 +47,23 @@ type Uncertainty struct {
 	// MarginalLow and MarginalHigh are bounds of ranks that hold for each candidate alone. They follow from
 	// simultaneous tests of its differences to all others.
 	MarginalLow, MarginalHigh []int
+	// Tiers holds the tiers of each component, best first. They follow from the same tests as RankLow and RankHigh.
+	Tiers [][]Tier
+	// Contenders are the candidates that may be the best of their component. In 95 of 100 evaluations they include
+	// the best. A candidate is one unless the tests of RankLow or those of MarginalLow claim that another one is
+	// better. All tests are two-sided, but only the claim that another one is better can exclude the best, so both
+	// families together have an error probability of 5 %. This is the subset selection of Gupta 1965, "On some
+	// multiple decision (selection and ranking) rules", with a confidence set as in Hsu 1981, "Simultaneous confidence
+	// intervals for all distances from the 'best'". The tests of a family whose level is not 5 % are left out: with a
+	// lower Drawing.Joint, those of MarginalLow; with a higher one, those of RankLow.
+	Contenders []bool
 	// Best is the probability that a candidate is the best of its component. It assumes that the abilities of such
 	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be
 	// luck. See Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons". Best
 	// is NaN if candidates and positions are confounded, or if the component has verdicts of only one cluster.
+	//
+	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
+	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions.
 	Best []float64
 	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect.
 	Orders []Limits
@@ -136,7 +149,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if err := u.compare(ctx, in, how); err != nil {
 		return nil, err
 	}
-	u.rank()
+	u.conclude()
 	return u, nil
 }
 
