@@ -58,6 +58,7 @@ func (b *builder) compareNeighbours(of *rating) {
 		one := Neighbour{Right: n.Right, Clusters: n.More, Pairs: n.More * float64(pairs[g]) / float64(n.Clusters)}
 		b.report.Groups[g].Neighbours = append(b.report.Groups[g].Neighbours, one)
 	}
+	b.narrow(of, pairs)
 }
 
 // known reports whether the verdicts allow to say anything about the order of the two.
@@ -156,6 +157,9 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	if !math.IsNaN(pairCost) {
 		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", pairCost))
 	}
+	if len(r.Groups) == 1 && r.Groups[0].tiered() {
+		s.lines = append(s.lines, r.narrowing(r.Groups[0]))
+	}
 	if r.exhausted {
 		s.lines = append(
 			s.lines,
@@ -175,6 +179,9 @@ func (r *Report) enough() string {
 		return ""
 	}
 	group := r.Groups[0]
+	if group.tiered() {
+		return r.narrowing(group)
+	}
 	known, apart, open := 0, 0, -1
 	for k, n := range group.Neighbours {
 		switch {

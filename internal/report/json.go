@@ -103,7 +103,10 @@ func (r *Report) evaluationJSON() evaluationJSON {
 }
 
 func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
-	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised, Neighbours: r.neighboursJSON(g)}
+	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised, Neighbours: r.neighboursJSON(g), BestSet: r.bestSetJSON(g)}
+	for _, tier := range g.Tiers {
+		out.Tiers = append(out.Tiers, tierJSON(tier))
+	}
 	none := number(math.NaN())
 	for k, c := range g.Ranked {
 		one := candidateJSON{
@@ -114,6 +117,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		}
 		if abilities {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
+			one.Tier, one.MayBeBest = &c.Tier, &c.Contender
 			one.WinLow, one.WinHigh = number(c.WinLimits.Low), number(c.WinLimits.High)
 			one.Best, one.Elo, one.EloLow, one.EloHigh = number(c.Best), number(rank.Elo(c.Ability)), number(rank.Elo(c.Low)), number(rank.Elo(c.High))
 			lead, leads := g.lead(k)

@@ -112,6 +112,8 @@ type (
 		Regularised bool                 `json:"regularised"`
 		Candidates  array[candidateJSON] `json:"candidates"`
 		Neighbours  []neighbourJSON      `json:"neighbours,omitempty"`
+		Tiers       array[tierJSON]      `json:"tiers"`    // best first; empty without abilities
+		BestSet     *bestSetJSON         `json:"best_set"` // the candidates that may be the best; null without abilities
 		Beats       array[[]number]      `json:"beats"`
 	}
 	candidateJSON struct {
@@ -128,6 +130,8 @@ type (
 		MarginalLow  *int                 `json:"marginal_rank_low"`
 		MarginalHigh *int                 `json:"marginal_rank_high"`
 		Best         number               `json:"p_best"`
+		Tier         *int                 `json:"tier"`        // from 1: an index into tiers
+		MayBeBest    *bool                `json:"may_be_best"` // whether it is in best_set
 		Elo          number               `json:"elo"`
 		EloLow       number               `json:"elo_low"`
 		EloHigh      number               `json:"elo_high"`

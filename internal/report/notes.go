@@ -318,6 +318,9 @@ func (r *Report) leaders() string {
 	switch best := ranked[0]; {
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"
+		if r.Groups[0].tiered() {
+			return r.Groups[0].leadersOfMany(list(leaders, bestNames), "share the first rank")
+		}
 		if rivals := firstToo(ranked[len(leaders):]); r.abilities() && len(rivals) > 0 {
 			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
 		}
@@ -328,6 +331,8 @@ func (r *Report) leaders() string {
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
+	case r.Groups[0].tiered():
+		return r.Groups[0].leadersOfMany(leaders[0], "is first")
 	default:
 		rivals := firstToo(ranked[1:])
 		if len(rivals) == 0 {

@@ -194,6 +194,11 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 		groups[s.Component].Ranked = append(groups[s.Component].Ranked, one)
 	}
 
+	for c := range groups {
+		if len(groups[c].Ranked) > 0 {
+			groups[c].groupTiers(of.uncertainty, c)
+		}
+	}
 	groups = slices.DeleteFunc(groups, func(g Group) bool { return len(g.Ranked) == 0 })
 	if len(groups) > 1 {
 		b.nameGroups(groups)

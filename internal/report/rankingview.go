@@ -12,8 +12,9 @@ type rankingView struct {
 	Open     []rankingRow
 	Folded   []rankingRow
 	Assumed  bool
-	Choices  string // settings that the ranking depends on, in words
-	Fit      string // how well the model fits, in words
+	Tiers    []string // what tiers and the candidates that may be the best mean; nil: few candidates
+	Choices  string   // settings that the ranking depends on, in words
+	Fit      string   // how well the model fits, in words
 }
 
 type rankingRow struct {
@@ -48,7 +49,7 @@ func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden in
 
 func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	group := r.Groups[g]
-	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised}
+	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised, Tiers: group.tierLines()}
 	if g < drawnGroups {
 		view.Plot = r.intervalPlot(group)
 		if r.Verdicts > 0 && len(group.Ranked) > 1 {

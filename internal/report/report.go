@@ -174,6 +174,10 @@ type Group struct {
 	// Neighbours compares each candidate but the last with the next one. It is nil without abilities, and in a
 	// ranking by one judge or person alone.
 	Neighbours []Neighbour
+	// Tiers and Contenders are nil without abilities. In a ranking by one judge or person alone, and in one of a
+	// category, it is not known what would leave fewer contenders.
+	Tiers      []Tier // best first
+	Contenders *Contenders
 
 	uncertainty *rank.Uncertainty // nil: there are no abilities
 }
@@ -216,6 +220,9 @@ type Ranked struct {
 	RankLow, RankHigh         int         // hold for all candidates at once
 	MarginalLow, MarginalHigh int         // hold for this candidate alone
 	Best                      float64     // probability that it is the best; NaN: unknown
+	Tier                      int         // from 1; 0: no abilities
+	Contender                 bool        // may be the best at 95 %
+	tiered                    bool        // its group has so many candidates that Tier replaces the bounds of ranks
 	WinLimits                 rank.Limits // of Standing.WinRate; NaN: only one cluster
 	Scores                    []Score     // by criterion
 	Overall                   Score       // over all criteria

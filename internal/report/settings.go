@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -232,12 +233,20 @@ func (r *Report) method() []string {
 		ties,
 		positions,
 		r.limitsMethod(),
-		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
+		r.rankMethod(),
 		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all candidates are, the less the first one's lead counts.",
 		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
 		"The win rate counts a tie as half a win. It depends on the opponents; the ability does not.",
 		strings.TrimSpace(eloMethod),
 	}
+}
+
+// rankMethod explains what ranks say.
+func (r *Report) rankMethod() string {
+	if slices.ContainsFunc(r.Groups, Group.tiered) {
+		return fmt.Sprintf("A rank such as 30 (tier 2) means: 30th, in the second tier. Each candidate of the second tier is worse than some of the first, and so on. The candidates that hold the best are those for which no test says that another one is better. In 95 of 100 such evaluations, all that tiers say is true, and the best is among these. Bounds of ranks, which rankings of up to %d candidates show, are in ranking.csv.", fewCandidates)
+	}
+	return "A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high)."
 }
 
 // limitsMethod describes how standard errors and intervals are computed.

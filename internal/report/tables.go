@@ -158,6 +158,13 @@ var rankingTable = table.Table[rankedLine]{
 	table.Number("mean_score_low", "lower limit of `mean_score` at 95 %; missing with one item", scored(func(l rankedLine) float64 { return l.ScoreLimits.Low })),
 	table.Number("mean_score_high", "upper limit", scored(func(l rankedLine) float64 { return l.ScoreLimits.High })),
 	table.Integer("scores", "its scores that count", func(l rankedLine) int { return l.Overall.N }),
+	table.Positive("tier", "from 1 in its group: it is worse than a candidate of the tier above, all at once at 95 %", func(l rankedLine) int { return l.Tier }),
+	table.Known("may_be_best", "1: one of the candidates that hold the best of its group at 95 %; 0: not one of them", func(l rankedLine) (int, bool) {
+		if l.Contender {
+			return 1, true
+		}
+		return 0, l.Tier > 0
+	}),
 }
 
 var itemTable = table.Table[Item]{

@@ -145,7 +145,9 @@ func (r *Report) rankings(most, width int) []section {
 		shown := group.Ranked[:min(left, len(group.Ranked))]
 		left -= len(shown)
 		if len(shown) > 0 {
-			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(group, len(shown), width)})
+			sections = append(sections, section{
+				title: r.groupTitle(g), table: r.rankingTable(group, len(shown), width), lines: group.tierLines(),
+			})
 		}
 	}
 	if words := r.choiceSentence(); words != "" && len(sections) > 0 {

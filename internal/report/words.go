@@ -86,7 +86,8 @@ func plusMinus(x, se float64) string { return fmt.Sprintf("%s ± %.2f", signed(x
 // between formats the limits of log-odds.
 func between(low, high float64) string { return signed(low) + " … " + signed(high) }
 
-// ranks returns "3 (2–5)", or "3" if the limits are equal or do not exist.
+// ranks returns "3 (2–5)", or "3" if the limits are equal or do not exist. Among many candidates it returns
+// "3 (tier 1)".
 func (r *Report) ranks(c Ranked) string {
 	if !r.abilities() {
 		return fmt.Sprint(c.Rank)
@@ -95,6 +96,9 @@ func (r *Report) ranks(c Ranked) string {
 }
 
 func rankRange(c Ranked) string {
+	if c.tiered {
+		return fmt.Sprintf("%d (tier %d)", c.Rank, c.Tier)
+	}
 	if c.RankLow != c.RankHigh {
 		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
 	}
@@ -236,7 +240,11 @@ func (r *Report) limited() bool {
 
 // ahead reports whether the headline calls one candidate ahead of every other.
 func (r *Report) ahead() bool {
-	return len(r.Groups) == 1 && len(r.Groups[0].Ranked) > 1 && r.abilities() && r.Groups[0].Ranked[0].RankHigh == 1
+	if len(r.Groups) != 1 || len(r.Groups[0].Ranked) < 2 || !r.abilities() {
+		return false
+	}
+	group := r.Groups[0]
+	return group.Ranked[0].RankHigh == 1 || group.tiered() && len(group.Contenders.Positions) == 1
 }
 
 func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
