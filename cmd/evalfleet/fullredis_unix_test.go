@@ -52,7 +52,7 @@ func TestFullRedisLetsPeopleOut(t *testing.T) {
 		if code := p.wait(); code != 0 {
 			t.Errorf("evalfleet %s in a full Redis: exit code %d, %s", strings.Join(args, " "), code, p.stderr.String())
 		}
-		if said := p.stdout.String(); args[0] == "limits" && !strings.Contains(said, "held back by Redis, whose memory is full") {
+		if said := p.stdout.String(); args[0] == "limits" && !strings.Contains(said, "waiting for Redis, whose memory is full") {
 			t.Errorf("limits in a full Redis do not say that it is:\n%s", said)
 		}
 	}
@@ -79,7 +79,7 @@ func TestWaitingSaysThatAQueueIsPaused(t *testing.T) {
 	}
 	f.startWorkers(1)
 
-	said := "held back by asynqmon, where queue " + queue + " is paused: resume it there"
+	said := "waiting for asynqmon, where queue " + queue + " is paused: resume it there"
 	waits := launch(t, f.dir, "enqueue", file, "--config", "fleet.yaml", "--wait", "--redis", f.redis.URL())
 	testrun.EventuallyGot(t, "enqueue --wait names the pause", func() (string, bool) {
 		now := waits.stderr.String()

@@ -119,12 +119,12 @@ func (p printing) print(out io.Writer, r *report.Report, dir string, files []str
 	}
 	for k, path := range files {
 		if k != page && filepath.Dir(path) == filepath.Clean(dir) {
-			card.Beside++
+			card.Beside = append(card.Beside, filepath.Base(path))
 		}
 	}
-	if page < 0 && card.Beside > 0 {
+	if last := len(card.Beside) - 1; page < 0 && last >= 0 {
 		card.Page = files[len(files)-1]
-		card.Beside--
+		card.Beside = card.Beside[:last]
 	}
 	return r.WriteCard(terminal.Raw(out), card)
 }

@@ -230,7 +230,11 @@ func (p *process) listed(c *cli.Context) config.Listed {
 // output returns a console for the command's messages, and a log that writes to it.
 func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, error) {
 	out := terminal.New(p.stderr)
-	log, err := out.Log(c.String(logLevelFlag), p.format)
+	level := c.String(logLevelFlag)
+	if level == "" && p.format == terminal.Plain && !slices.Contains(services, c.Command.Name) {
+		level = "warn" // a person reads, who is told the rest in messages
+	}
+	log, err := out.Log(level, p.format)
 	clientLog.SetLog(&log)
 	switch {
 	case errors.Is(err, terminal.ErrLevel):

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
@@ -16,13 +17,13 @@ const cardCandidates = 5
 // CardOptions are the options of WriteCard.
 type CardOptions struct {
 	TextOptions
-	Page    string // path of the report
-	Beside  int    // number of files beside it
-	Details string // command that prints all tables
+	Page    string   // path of the report
+	Beside  []string // names of the files beside it
+	Details string   // command that prints all tables
 }
 
-// WriteCard writes the result in some 15 lines: the leader, whether the judges can be relied on, the cost, and the
-// path of the report. The output is safe to print on a terminal and fits the width as that of WriteText does.
+// WriteCard writes the result in some 15 lines: the leader, whether the judges can be relied on, the cost, the first
+// note, and the files. The output is safe to print on a terminal and fits the width as that of WriteText does.
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
 	out := lines.New(w, options.Width, options.Colour)
@@ -59,19 +60,53 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.Entry("Stopped", harmless.Line(why.String()), colour)
 	}
 
-	if n := len(r.Notes()); n > 0 {
-		out.Entry("Notes", wording.Count(n)+" to read in the report before you rely on this", lines.Plain)
+	if notes := r.Notes(); len(notes) > 0 {
+		text := notes[0]
+		if more := len(notes) - 1; more > 0 {
+			first, _, _ := strings.Cut(text, ". ")
+			text = strings.TrimSuffix(first, ".") + ". " + wording.Counted(more, "more note") + " in the report."
+		}
+		out.Entry("Note", text, lines.Plain)
 	}
 	if options.Page != "" {
 		out.Path("Report", options.Page)
 	}
-	if options.Beside > 0 {
-		out.Entry("Files", wording.Counted(options.Beside, "more file")+" beside the report", lines.Plain)
+	if len(options.Beside) > 0 {
+		out.Entry("Files", fileWords(options.Beside, out.Width-lines.LabelWidth), lines.Plain)
 	}
 	if options.Details != "" {
 		out.Path("Details", options.Details)
 	}
 	return out.Flush()
+}
+
+// fileWords lists files by name in as many columns, and counts those that do not fit. It names a CSV file and the same
+// rows as JSON lines together: "ranking.csv/.jsonl".
+func fileWords(names []string, columns int) string {
+	text, left := "", len(names)
+	for _, name := range names {
+		stem, ending, _ := strings.Cut(name, ".")
+		files := 1
+		switch {
+		case ending == "jsonl" && slices.Contains(names, stem+".csv"):
+			continue
+		case ending == "csv" && slices.Contains(names, stem+".jsonl"):
+			name, files = name+"/.jsonl", 2
+		}
+
+		longer, rest := name, ""
+		if text != "" {
+			longer = text + ", " + name
+		}
+		if left > files {
+			rest = fmt.Sprintf(" and %d more", left-files)
+		}
+		if text != "" && wording.Columns.StringWidth(longer+rest) > columns {
+			return fmt.Sprintf("%s and %d more", text, left)
+		}
+		text, left = longer, left-files
+	}
+	return text
 }
 
 // cardCost writes how many runs there were, and what they cost.

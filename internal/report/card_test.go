@@ -31,8 +31,10 @@ func card(t *testing.T, r *Report, options CardOptions) string {
 func TestCard(t *testing.T) {
 	t.Parallel()
 	r := built(t, typical(), Options{})
+	beside := []string{"ranking.csv", "ranking.jsonl", "pairwise_results.csv", "pairwise_results.jsonl", "verdicts.csv", "calls.csv", "manifest.json"}
+	notes := r.Notes()
 	for _, width := range []int{60, 80, 100, 140} {
-		text := card(t, r, CardOptions{TextOptions: TextOptions{Width: width}, Page: "out/report.html", Beside: 9, Details: "evalfleet report out --details"})
+		text := card(t, r, CardOptions{TextOptions: TextOptions{Width: width}, Page: "out/report.html", Beside: beside, Details: "evalfleet report out --details"})
 		all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if len(all) > 27 || width >= 100 && len(all) > 22 {
 			t.Errorf("%d columns: %d lines\n%s", width, len(all), text)
@@ -43,7 +45,7 @@ func TestCard(t *testing.T) {
 			}
 		}
 		said := strings.Join(strings.Fields(text), " ")
-		for _, want := range []string{r.Headline(), r.Reliance().String(), "out/report.html", "9 more files", "--details", r.runWords()} {
+		for _, want := range []string{r.Headline(), r.Reliance().String(), "out/report.html", "ranking.csv/.jsonl", fileWords(beside, width-lines.LabelWidth), "--details", r.runWords(), strings.SplitAfter(notes[0], ". ")[0], wording.Counted(len(notes)-1, "more note")} {
 			if !strings.Contains(said, want) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}
@@ -54,6 +56,22 @@ func TestCard(t *testing.T) {
 	}
 	if text := card(t, r, CardOptions{TextOptions: TextOptions{Colour: true}}); !strings.Contains(text, "\x1b["+lines.Yellow+"m"+"Trust") {
 		t.Errorf("the line of trust is not yellow:\n%q", text)
+	}
+}
+
+// A card names files on one line, and counts those that do not fit.
+func TestCardNamesFiles(t *testing.T) {
+	t.Parallel()
+	names := []string{"ranking.csv", "ranking.jsonl", "verdicts.csv", "manifest.json"}
+	for columns, want := range map[int]string{
+		80: "ranking.csv/.jsonl, verdicts.csv, manifest.json",
+		45: "ranking.csv/.jsonl, verdicts.csv and 1 more",
+		30: "ranking.csv/.jsonl and 2 more",
+		10: "ranking.csv/.jsonl and 2 more",
+	} {
+		if got := fileWords(names, columns); got != want {
+			t.Errorf("%d columns: got %q, want %q", columns, got, want)
+		}
 	}
 }
 

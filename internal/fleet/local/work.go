@@ -69,6 +69,9 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 		return err
 	}
 	watch := plain.NewProgress(j.Screen, r)
+	if err := watch.Recorded(ctx, db, r.ID); err != nil {
+		return outdir.StoreError(err)
+	}
 	files := &outdir.EarlyFiles{Reader: db, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
 		Enqueuer: enqueuer, Results: db, Record: r, Planned: receipt.Runs, Unrecorded: more,

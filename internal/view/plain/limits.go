@@ -30,7 +30,7 @@ func Limits(v view.Limits, now time.Time, columns int) string {
 			out.Line("no limits are in force")
 		}
 		for _, by := range v.HeldBy {
-			detail(out, "held back by "+by)
+			detail(out, "waiting for "+by)
 		}
 		if len(v.Limits)+len(v.Cooldowns) > 0 {
 			writeLimits(out, v, now)
@@ -130,10 +130,10 @@ func about(l view.Limit, now time.Time) []string {
 			fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now))),
 		)
 	}
-	texts = append(texts, "pinned by "+rescue.Pinners(l.PinnedBy))
+	texts = append(texts, "in force for "+rescue.Pinners(l.PinnedBy))
 	if l.Shared != nil {
-		texts = append(texts, "redis_rate key "+l.Shared.Key, fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
-			l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds()))
+		texts = append(texts, fmt.Sprintf("other programs can share it through redis_rate: key %s, rate %d per %s, burst %d",
+			l.Shared.Key, l.Shared.Rate, l.Shared.Period, l.Shared.Burst))
 	}
 
 	return texts
@@ -147,7 +147,7 @@ func writeEndedLimits(out *lines.Writer, v view.Limits) {
 		calls += l.Waited.Calls
 	}
 	title(out, v.Name, fmt.Sprintf("%s  %s; ended, these limits applied", v.Evaluation, wording.Counted(calls, "call")))
-	t := append(lines.Table{{Head: "LIMIT", Flexible: true}}, lines.Heads("CALLS HELD BACK", "", "WAITED", "EACH")...)
+	t := append(lines.Table{{Head: "LIMIT", Flexible: true}}, lines.Heads("CALLS THAT WAITED", "", "WAITED", "EACH")...)
 	for _, l := range v.Limits {
 		total, mean := "-", "-"
 		if l.Waited.Calls > 0 {
@@ -156,7 +156,7 @@ func writeEndedLimits(out *lines.Writer, v view.Limits) {
 		}
 		t.Add(harmless.OneLine(l.Words), wording.Count(l.Waited.Calls), view.Percent(l.Waited.Calls, calls), total, mean)
 	}
-	t.Add("not held back", wording.Count(v.Free.Calls), view.Percent(v.Free.Calls, calls), "", "")
+	t.Add("did not wait", wording.Count(v.Free.Calls), view.Percent(v.Free.Calls, calls), "", "")
 	t.WriteStacked(out, func(int) {})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -25,6 +27,7 @@ const (
 	ReportEvery = 10 * time.Second
 	// boundOver is how many of the last calls determine which limit binds.
 	boundOver = 200
+	barCells  = 20
 )
 
 // Screen is the output for progress: lines, and on a terminal one line below them that is redrawn.
@@ -52,11 +55,31 @@ type Progress struct {
 	waits  string   // why the pace is unknown; empty: it is known
 	held   string   // what holds calls back, in words
 	halted bool     // no call starts because of it
+	money  spending
+	ahead  standings
 }
 
 // NewProgress returns a Progress that shows an evaluation's progress on a screen while Show runs.
 func NewProgress(to Screen, r record.Evaluation) *Progress {
 	return &Progress{id: r.ID, name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
+}
+
+// Recorded counts what the results store has already: the money spent, and the verdicts. Without it, Progress shows
+// neither for an evaluation that resumes.
+func (p *Progress) Recorded(ctx context.Context, from results.Reader, id eval.ID) error {
+	money, err := recordedSpending(ctx, from, id)
+	if err != nil {
+		return err
+	}
+	ahead, err := recordedStandings(ctx, from, id)
+	if err != nil {
+		return err
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.money, p.ahead = money, ahead
+	return nil
 }
 
 // Counted implements collect.Observer. The pace restarts if fewer runs have ended than before.
@@ -65,6 +88,10 @@ func (p *Progress) Counted(now collect.Counts) {
 	defer p.mu.Unlock()
 	if !p.begun || now.Ended < p.counts.Ended {
 		p.pace.Restart(time.Now(), now.Ended)
+	}
+	if !p.begun && now.Ended > 0 { // by earlier commands: only Recorded knows what they spent and found
+		p.money.partial = !p.money.whole
+		p.ahead.partial = !p.ahead.whole
 	}
 	p.counts, p.begun = now, true
 }
@@ -77,6 +104,10 @@ func (p *Progress) Committed(entries []record.Entry, counts collect.Counts) {
 		for _, call := range e.Calls {
 			p.tokens += call.Usage.Input + call.Usage.Output
 			p.bound = append(p.bound, call.BoundBy)
+			p.money.add(call)
+		}
+		if e.Run != nil {
+			p.ahead.add(*e.Run)
 		}
 	}
 	if extra := len(p.bound) - boundOver; extra > 0 {
@@ -107,12 +138,12 @@ func (p *Progress) Waiting(why error) {
 func (p *Progress) Held(hold collect.Hold) {
 	var words []string
 	for _, by := range hold.Others {
-		words = append(words, "held back by "+by)
+		words = append(words, "waiting for "+by)
 	}
 	for _, c := range view.Cooldowns(hold.Cooldowns, view.AllLimits) {
 		text := c.Text(time.Now())
 		if !c.Parked {
-			text = "held back by " + text
+			text = "waiting for " + text
 		}
 		words = append(words, text)
 	}
@@ -170,14 +201,19 @@ func Facts(id eval.ID, counts collect.Counts) map[string]any {
 }
 
 // line returns the progress on one line, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
-// bound by max_concurrency 5 · 0.8M tokens".
+// bound by max_concurrency 5 · 0.8M tokens · $0.31". On a terminal, a bar and the share of runs that have ended follow the
+// name, and the money and the leader so far come before what explains the pace.
 func (p *Progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
 		return ""
 	}
+	onTerminal := p.screen != nil && p.screen.IsTerminal()
 	parts := []string{fmt.Sprintf("%s %d/%d", p.name, p.counts.Ended, p.counts.Planned)}
+	if onTerminal {
+		parts[0] = p.barred()
+	}
 	if p.counts.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", p.counts.Failed))
 	}
@@ -198,13 +234,36 @@ func (p *Progress) line() string {
 		}
 	}
 
+	var why []string
 	if bound := p.binding(); bound != "" {
-		parts = append(parts, "bound by "+bound)
+		why = append(why, "limited by "+bound)
 	}
 	if p.tokens > 0 {
-		parts = append(parts, formatCount(p.tokens)+" tokens")
+		why = append(why, formatCount(p.tokens)+" tokens")
 	}
-	return strings.Join(parts, " · ")
+	var found []string
+	if money := p.money.String(); money != "" {
+		found = append(found, money)
+	}
+	if !onTerminal {
+		return strings.Join(slices.Concat(parts, why, found), " · ")
+	}
+	if leader := p.ahead.leader(); leader != "" {
+		found = append(found, leader)
+	}
+	return strings.Join(slices.Concat(parts, found, why), " · ")
+}
+
+// barred returns the name, a bar, the share of runs that have ended, and their number.
+func (p *Progress) barred() string {
+	cells := barCells
+	if p.screen.Width() < 80 {
+		cells /= 2
+	}
+	done, planned := p.counts.Ended, max(1, p.counts.Planned)
+	full := min(cells, cells*done/planned)
+	return fmt.Sprintf("%s %s%s %s %d/%d", harmless.Short(p.name, p.screen.Width()/4), strings.Repeat("█", full),
+		strings.Repeat("░", cells-full), view.Percent(done, planned), done, p.counts.Planned)
 }
 
 // binding returns the limit that most of the last calls waited for, in words; "" if most waited for none.
