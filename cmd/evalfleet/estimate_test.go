@@ -134,7 +134,7 @@ tokens    in: one per 3.2 bytes of prompt, measured on 74 prompts of the plan
 identical 4,000 runs on two equal texts are ties without a call
 cost      $0.00
 duration  at least 22h15m53s, at 10s per call (by default; --latency)
-bound by  provider simulator: 6 requests/min
+limit     provider simulator: 6 requests/min
           set by concurrency.per_provider.simulator.requests_per_minute
           then 4h27m0s by this evaluation: 5 in flight
           then 13m30s by one process: 100 in flight
@@ -183,7 +183,7 @@ concurrency: {per_provider: {simulator: {output_tokens_per_minute: 1000, request
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--tokens-out", "200")
 	want := `
 duration  at least 19m39s, at 10s per call (by default; --latency)
-bound by  provider simulator: 1,000 output tokens/min
+limit     provider simulator: 1,000 output tokens/min
           these calls use about 20,000 of its tokens
           set by concurrency.per_provider.simulator.output_tokens_per_minute
           then 3m20s by this evaluation: 5 in flight

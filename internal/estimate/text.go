@@ -134,7 +134,7 @@ func (t sheet) duration(e Estimate, source string) {
 			t.entry("", "then %s by %s", roundTime(b.Seconds), b.Limit)
 			continue
 		}
-		t.entry("bound by", "%s", b.Limit)
+		t.entry("limit", "%s", b.Limit)
 		if b.Tokens > 0 {
 			t.entry("", "these calls use about %s of its tokens", wording.Count(b.Tokens))
 		}

@@ -100,8 +100,8 @@ func TestPageTimeline(t *testing.T) {
 	for _, want := range []string{
 		`<i class="held1"></i><bdi>provider simulator: 16 in flight</bdi>`, `<i class="held3"></i><bdi>provider x: cooldown</bdi>`,
 		`<i class="more"></i><bdi>2 other limits</bdi>`, "calls started in each 15 s",
-		"03:04:20: 10 calls started (10 not held back), 0.5 in flight, 1 failed",
-		"210 calls started (10 not held back, 20 provider simulator: 16 in flight, 30 Redis after a start or loss of data, 40 provider x: cooldown, 110 2 other limits), 3.0 in flight, 0 failed",
+		"03:04:20: 10 calls started (10 without a wait), 0.5 in flight, 1 failed",
+		"210 calls started (10 without a wait, 20 provider simulator: 16 in flight, 30 Redis after a start or loss of data, 40 provider x: cooldown, 110 2 other limits), 3.0 in flight, 0 failed",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)

@@ -86,10 +86,10 @@ func (r *Report) cardSection() (s section, ok bool) {
 		func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly },
 	)
 	add(
-		"first", "First: how often it prefers the first of two equal texts.",
+		"picks first", "Picks first: how often it prefers the first of two equal texts.",
 		func(c *Scorecard) (string, bool) { return whole(c.First), false },
 	)
-	add("longer", "Longer: decided verdicts that prefer the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
+	add("picks longer", "Picks longer: decided verdicts that prefer the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
 	add("own", "Own: how much more often than people or other judges it prefers candidates of its own family.", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {
 			return "–", false

@@ -56,7 +56,7 @@ const (
 	timelineLeft = 46.0
 	// drawnLimits is how many limits have their own colour.
 	drawnLimits = 3
-	freeOfLimit = "not held back"
+	freeOfLimit = "without a wait"
 )
 
 // limitKeys returns the series of the timeline: calls that no limit delayed, the limits that delayed the most calls,

@@ -83,7 +83,7 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 		err := s.get(ctx, pathOf(id), &now)
 		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
 		if now.Active() && len(now.BoundBy) > 0 {
-			line += "; bound by " + harmless.OneLine(strings.Join(now.BoundBy, "; "))
+			line += "; limited by " + harmless.OneLine(strings.Join(now.BoundBy, "; "))
 		}
 		if err != nil {
 			line = err.Error() + "; trying again"

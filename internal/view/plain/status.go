@@ -94,9 +94,9 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	}
 	switch {
 	case len(s.BoundBy) > 0 && s.Active():
-		detail(out, "bound by "+strings.Join(s.BoundBy, "; "))
+		detail(out, "limited by "+strings.Join(s.BoundBy, "; "))
 	case len(s.BoundBy) > 0:
-		detail(out, "was bound by "+s.BoundBy[0])
+		detail(out, "was limited by "+s.BoundBy[0])
 	}
 
 	if s.Uncollected > 0 {
