@@ -230,7 +230,8 @@ func oneArgument(c *cli.Context, name string) (string, error) {
 	if c.Args().Len() == 1 && c.Args().First() != "" {
 		return c.Args().First(), nil
 	}
-	return "", usageError("%s wants one %s, got %d; write evalfleet %s %s", c.Command.Name, name, c.Args().Len(), c.Command.Name, name)
+	usual, _, _ := strings.Cut(name, " ") // of "FILE or folder"
+	return "", usageError("%s wants one %s, got %d; write evalfleet %s %s", c.Command.Name, name, c.Args().Len(), c.Command.Name, usual)
 }
 
 // noArguments returns an error if a command that takes no arguments has some.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -109,7 +110,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 		return []config.Input{in}, refuse(c, in)
 	case c.Args().Present() || !listed:
 		var err error
-		if path, err = oneArgument(c, "FILE"); err != nil {
+		if path, err = oneArgument(c, inputName(c)); err != nil {
 			return nil, err
 		}
 	}
@@ -134,6 +135,14 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 	return []config.Input{in}, refuse(c, in)
 }
 
+// inputName returns what the command's argument names.
+func inputName(c *cli.Context) string {
+	if strings.Contains(c.Command.ArgsUsage, "FOLDER") {
+		return "FILE or folder"
+	}
+	return "FILE"
+}
+
 // severalFiles returns the input of a command line that names several files of answers, or a pattern.
 func severalFiles(c *cli.Context) (config.Input, error) {
 	if c.IsSet(kindFlag) && c.String(kindFlag) != string(config.AnswersFile) {
@@ -141,7 +150,7 @@ func severalFiles(c *cli.Context) (config.Input, error) {
 	}
 	in, err := config.InputOf(c.Args().Slice())
 	if errors.Is(err, config.ErrNoAnswers) {
-		_, err = oneArgument(c, "FILE")
+		_, err = oneArgument(c, inputName(c))
 	}
 	return in, err
 }

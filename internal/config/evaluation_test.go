@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,30 @@ concurrency:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+// A folder of documents may have other files. What is not submitted is left out by its name, and said on one line.
+func TestFolderLeavesOutWhatIsNoDocument(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"a.md": "Alpha.", "b.txt": "Beta.", "c": "Gamma.", "readme.md": "# Mine", "README": "Mine", "grades.csv": "name,grade\na,1\n",
+		"evaluation.yaml": "name: x\n", ".hidden": "x", "sub/d.md": "Delta.",
+	})
+	s, err := loadFolder(dir, []string{"simulator:careful"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, d := range s.Evaluation.Documents {
+		ids = append(ids, d.ID)
+	}
+	if want := []string{"a.md", "b.txt", "c"}; !slices.Equal(ids, want) {
+		t.Errorf("documents %v, want %v", ids, want)
+	}
+	const want = "took 3 files; left out README, evaluation.yaml, grades.csv, readme.md, sub/"
+	if len(s.Warnings) != 1 || s.Warnings[0].Message != want {
+		t.Errorf("warnings %v, want %q", s.Warnings, want)
 	}
 }
 

@@ -211,11 +211,22 @@ func (r *Report) enough() string {
 	if r.exhausted {
 		return words + ", and all pairs are compared."
 	}
+	return words + ", " + r.furtherWords(n.Pairs) + "."
+}
+
+// furtherWords says how many further pairs would tell two candidates apart, and what they would cost.
+func (r *Report) furtherWords(pairs float64) string {
+	switch {
+	case math.IsNaN(pairs):
+		return "and these verdicts cannot tell how many more pairs 95 % would take"
+	case pairs > mostMore:
+		return fmt.Sprintf("and 95 %% would take more than %s further pairs", wording.Count(mostMore))
+	}
 	cost := ""
-	if usd := n.Pairs * r.pairCost(); !math.IsNaN(usd) {
+	if usd := pairs * r.pairCost(); !math.IsNaN(usd) {
 		cost = " (" + dollars(usd) + ")"
 	}
-	return words + fmt.Sprintf(", about %s more pairs%s for 95 %%.", about(n.Pairs), cost)
+	return fmt.Sprintf("about %s more pairs%s for 95 %%", about(pairs), cost)
 }
 
 // neighbourJSON is the JSON form of Neighbour; docs/formats.md describes its fields.

@@ -106,3 +106,18 @@ func TestAbout(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be counted is said in words, not as "about – more pairs" or "> 1,000,000 more pairs".
+func TestFurtherPairsInWords(t *testing.T) {
+	t.Parallel()
+	r := enoughOf(t, 1)
+	for pairs, want := range map[float64]string{
+		math.NaN(): "and these verdicts cannot tell how many more pairs 95 % would take",
+		2e6:        "and 95 % would take more than 1,000,000 further pairs",
+		187:        "about 190 more pairs for 95 %",
+	} {
+		if got := r.furtherWords(pairs); got != want {
+			t.Errorf("%v pairs: got %q, want %q", pairs, got, want)
+		}
+	}
+}

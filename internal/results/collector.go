@@ -237,11 +237,11 @@ func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) erro
 	case len(reply) == 0:
 		return fmt.Errorf("collect %s: %w in Redis", c.id, ErrNoEvaluation)
 	case reply[0] != c.store.ID():
-		where := ""
-		if reply[1] != "" {
-			where = " (" + reply[1] + ")"
+		where := reply[1]
+		if where == "" {
+			where = "results.db in the output folder of the command that first collected it"
 		}
-		return fmt.Errorf("collect %s into results store %s: %w: %s%s: name that one", c.id, c.store.ID(), ErrOtherStore, reply[0], where)
+		return fmt.Errorf("collect %s: %w: %s", c.id, ErrOtherStore, where)
 	}
 	c.claimed = time.Now()
 	return nil

@@ -112,8 +112,13 @@ func TestDrainRefuses(t *testing.T) {
 	defer func() { _ = empty.Close() }()
 	client.HSet(ctx, keys.Record(e.ID), "sink", empty.ID(), "sink_url", "sqlite:/srv/team.db")
 	err = collect(db)
-	if !errors.Is(err, ErrOtherStore) || !strings.Contains(err.Error(), empty.ID()) || !strings.Contains(err.Error(), "sqlite:/srv/team.db") {
-		t.Errorf("another's evaluation: got %v, want ErrOtherStore naming %s and where it is", err, empty.ID())
+	if !errors.Is(err, ErrOtherStore) || !strings.Contains(err.Error(), string(e.ID)) || !strings.Contains(err.Error(), "sqlite:/srv/team.db") {
+		t.Errorf("another's evaluation: got %v, want ErrOtherStore naming the evaluation and where it is", err)
+	}
+	for _, random := range []string{db.ID(), empty.ID()} {
+		if strings.Contains(err.Error(), random) {
+			t.Errorf("another's evaluation: %v has the random id %s, which tells a person nothing", err, random)
+		}
 	}
 	wantVerdicts(t, db, e.ID, 0)
 	if err := collect(empty); !errors.Is(err, ErrNoEvaluation) {

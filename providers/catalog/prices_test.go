@@ -132,7 +132,6 @@ func TestPriceOfAModel(t *testing.T) {
 		{BuiltIn()["google"], "gemini-3.8-flash", november.AddDate(0, 2, 0), 1.5},
 		{BuiltIn()["anthropic"], "gpt-5-mini", november, 0},
 		{BuiltIn()["azure-openai"], "gpt-5-mini", november, 0},
-		{BuiltIn()["test"], "any", november, 0},
 		{Entry{Name: "local", Dialect: Chat}, "gpt-5-mini", november, 0},
 	} {
 		price, ok := tt.entry.Price(tt.model, tt.day)
@@ -140,8 +139,10 @@ func TestPriceOfAModel(t *testing.T) {
 			t.Errorf("%s:%s on %s costs %v, known: %t; want %v", tt.entry.Name, tt.model, tt.day.Format(time.DateOnly), price.Input, ok, tt.input)
 		}
 	}
-	if price, ok := BuiltIn()["simulator"].Price("careful", november); !ok || price.Bound(1000, 1000, 10) != 0 {
-		t.Errorf("what is simulated costs %+v, known: %t; want nothing", price, ok)
+	for _, name := range []string{"simulator", "test"} {
+		if price, ok := BuiltIn()[name].Price("careful", november); !ok || price.Bound(1000, 1000, 10) != 0 {
+			t.Errorf("%s, which calls no provider, costs %+v, known: %t; want nothing", name, price, ok)
+		}
 	}
 	if price, _ := openai.Price("gpt-5-mini", november); price.Tiers["flex"] != 0.5 {
 		t.Errorf("gpt-5-mini costs %+v, want a factor for flex", price)
