@@ -18,14 +18,15 @@ const followFlag = "follow"
 func collectCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "collect",
-		Usage:     "Drain results from Redis into the results store",
+		Usage:     "Drain results from Redis into the results store, and rank what has ended",
 		ArgsUsage: "[ID]",
 		Description: "Drains one evaluation, or all in Redis, into the results store: results.db in the output folder, unless the " +
-			"submission named another. Passwords come from PGPASSWORD or ~/.pgpass. A result is removed from Redis only " +
+			"submission named another. When an evaluation has ended, writes report.html and the other files into the output folder, " +
+			"and prints who won. Passwords come from PGPASSWORD or ~/.pgpass. A result is removed from Redis only " +
 			"after it is stored. An evaluation has one results store; collecting into another is an error.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: followFlag, Usage: "keep collecting until the evaluation is complete or Ctrl-C"},
-			&cli.BoolFlag{Name: openFlag, Usage: "then write the report into the output folder and open it in a browser; needs an ID"},
+			&cli.BoolFlag{Name: openFlag, Usage: "then open the report in a browser, also before the end; needs an ID"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
@@ -41,7 +42,16 @@ func collectCommand(p *process) *cli.Command {
 				return err
 			}
 			defer d.Close()
-			if err := withResumeCommand(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || !c.Bool(openFlag) {
+			shown := false
+			d.Ended = func(built *report.Report, dir string, files []string) error {
+				shown = true
+				if err := p.printing(c).print(p.stdout, built, dir, files); err != nil {
+					return err
+				}
+				p.printing(c).show(c.Context, files)
+				return nil
+			}
+			if err := withResumeCommand(d.Collect(c.Context, id, c.Bool(followFlag)), p.again(c)); err != nil || shown || !c.Bool(openFlag) {
 				return err
 			}
 			return p.openReport(c, d, id)

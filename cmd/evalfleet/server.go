@@ -2,18 +2,23 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/fleet/remote"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/lines"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/internal/view/plain"
 	"github.com/evalfleet/evalfleet/internal/web"
 )
 
@@ -93,10 +98,39 @@ func (p *process) waitAt(c *cli.Context, s *remote.Server, receipt web.Receipt, 
 	if err := s.Download(c.Context, receipt.ID, dir, say); err != nil {
 		return err
 	}
+	if err := p.printDownloaded(dir, receipt); err != nil {
+		return err
+	}
 	if err := remote.Stopped(now); err != nil {
 		return err
 	}
 	return failedRuns([]results.PhaseCounts{{Runs: now.All.Runs, Succeeded: now.All.Succeeded, Failed: now.All.Failed}}, on)
+}
+
+// printDownloaded prints who won, by a report that was downloaded into a folder, and where that report is. Standard
+// output has the evaluation's id alone.
+func (p *process) printDownloaded(dir string, of web.Receipt) error {
+	text, err := os.ReadFile(filepath.Join(dir, outdir.ReportName+"."+outdir.JSON))
+	if err != nil {
+		return nil //nolint:nilerr // there is none for an evaluation without a ranking
+	}
+	var built struct {
+		Headline string
+		Reliance *struct{ Text string }
+	}
+	if err := json.Unmarshal(text, &built); err != nil {
+		return withCode(exitUnreachable, fmt.Errorf("read the downloaded report.json: %w", err))
+	}
+
+	options := printing{env: p.env}.on(p.stderr)
+	out := lines.New(terminal.Raw(p.stderr), cmp.Or(options.Width, plain.Width), options.Colour)
+	out.Heading(of.Name + "  " + string(of.ID))
+	out.Line(built.Headline)
+	if built.Reliance != nil {
+		out.Entry("Trust", built.Reliance.Text, lines.Plain)
+	}
+	out.Path("Report", filepath.Join(dir, outdir.ReportFile))
+	return out.Flush()
 }
 
 // filesOf returns the files of an evaluation that is sent, as config.Input.Files does.

@@ -72,6 +72,11 @@ func TestEnqueueToAServer(t *testing.T) {
 	f.startWorkers(1)
 	sent := f.do(exitOK, "enqueue", file, "--server", url, "--wait", "--out-dir", "got")
 	id := strings.TrimSpace(sent.stdout.String())
+	for _, want := range []string{" first", "\nTrust ", "\nReport   " + filepath.Join("got", "report.html") + "\n"} {
+		if !strings.Contains(sent.stderr.String(), want) {
+			t.Errorf("after the wait, no %q in\n%s", want, sent.stderr.String())
+		}
+	}
 	if again := f.do(exitOK, "enqueue", file, "--server", url); strings.TrimSpace(again.stdout.String()) != id || !strings.Contains(again.stderr.String(), "already there, resumed: 6 runs") {
 		t.Errorf("submitted again: %s%s, want %s resumed", again.stdout.String(), again.stderr.String(), id)
 	}

@@ -37,6 +37,26 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 	return s, err
 }
 
+// sources returns what an argument names, as source does, and several sources for a folder of output folders.
+func (p *process) sources(c *cli.Context, argument string) (list []*fleet.Source, err error) {
+	dir, err := place(c, argument)
+	if err != nil {
+		return nil, err
+	}
+	inside := outdir.Inside(dir)
+	if dir == "" || len(inside) == 0 {
+		inside = []string{argument}
+	}
+	for _, argument := range inside {
+		s, err := p.source(c, argument)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
 // place returns the output folder that the argument of a reading command means, or "" for the Redis of --redis.
 func place(c *cli.Context, argument string) (dir string, err error) {
 	noRedis := c.String(redisFlag) == ""

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
@@ -22,7 +23,8 @@ func statusCommand(p *process) *cli.Command {
 		Usage:     "Show progress",
 		ArgsUsage: "[ID|DIR]",
 		Description: "Lists the evaluations in Redis, or shows one: progress by phase, pace, binding limits and queues. With an " +
-			"output folder, it shows the run in progress there, or the recorded results. The newest evaluation is last, next to the " +
+			"output folder, it shows the run in progress there, or the recorded results and who leads; with a folder of output " +
+			"folders, such as " + outdir.Root + ", all of them. The newest evaluation is last, next to the " +
 			"prompt; the page of evaluations has it first. Tokens, cost and error classes are " +
 			"shown if the results store can be read from this machine.",
 		Flags: lookFlags(),
@@ -31,19 +33,22 @@ func statusCommand(p *process) *cli.Command {
 				return usageError("status takes one ID or folder or none, got %d", c.Args().Len())
 			}
 
-			s, err := p.source(c, c.Args().First())
+			sources, err := p.sources(c, c.Args().First())
 			if err != nil {
 				return err
 			}
-			defer s.Close()
-			watched := fleet.NewStatus(s)
+			var watched fleet.Statuses
+			for _, s := range sources {
+				defer s.Close()
+				watched = append(watched, fleet.NewStatus(s))
+			}
 			return p.showFrames(c, func(ctx context.Context, now time.Time) (string, bool, error) {
 				list, err := watched.List(ctx, now)
 				if err != nil {
 					return "", false, err
 				}
 				// The list of all evaluations never ends: others may be submitted.
-				last := (s.Dir != "" || s.Only != "") && !slices.ContainsFunc(list, view.Evaluation.UnderWay)
+				last := (sources[0].Dir != "" || sources[0].Only != "") && !slices.ContainsFunc(list, view.Evaluation.UnderWay)
 				if c.Bool(jsonFlag) {
 					text, err := asJSON(list, c.Bool(watchFlag))
 					return text, last, err

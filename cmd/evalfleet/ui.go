@@ -38,7 +38,8 @@ func uiCommand(p *process) *cli.Command {
 		ArgsUsage: "[ID|DIR]",
 		Description: "Serves a live dashboard at / until Ctrl-C: evaluations, limits, workers, queues and tasks, and " +
 			"asynqmon at /asynqmon/. With the output folder of a " +
-			"run in progress, it shows that run; after its end, the numbers and the report. It prints its address as the " +
+			"run in progress, it shows that run; after its end, the numbers and the report. With a folder of output folders, such as " +
+			outdir.Root + ", it shows all their evaluations. It prints its address as the " +
 			"first line of stdout. Anyone who can reach the address can see everything, unless --auth-file is set. Changes " +
 			"require --allow-actions.",
 		Flags: pageFlags("`ADDRESS` to listen on; port 0 takes a free one"),
@@ -136,9 +137,14 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 
 // showFolder makes pages show an output folder, and the run in it.
 func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
+	if len(outdir.Inside(dir)) > 0 {
+		of.ShowFolders(dir, func(dir string) outdir.StoreIn { return p.folder(c, dir) })
+		return nil
+	}
 	if err := outdir.Check(dir); err != nil {
 		return err
 	}
+
 	of.ShowFolder(dir, p.folder(c, dir))
 	address, err := embedded.Address(dir)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -138,5 +139,25 @@ func TestUIWarnsOfNoLogin(t *testing.T) {
 	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimPrefix(addressOf(ui), "http://"))
 	if code := taken.wait(); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {
 		t.Errorf("a taken address ends with %d and %q, want 2 and what to do", code, taken.stderr.String())
+	}
+}
+
+// The pages of a folder of output folders list all their evaluations with who won, and lead to each of them.
+func TestUIListsAFolderOfFolders(t *testing.T) {
+	t.Parallel()
+	root := twoOutputs(t)
+	ui := launch(t, root, "ui", root, "--listen", "127.0.0.1:0")
+	eventuallySays(t, ui, "/", "“a.md” is", "get the same verdict in both orders", "$0.00")
+	list := get(t, ui, "/api/evaluations")
+	ids := regexp.MustCompile(`"evaluation": "(ev-[^"]+)"`).FindAllStringSubmatch(list, -1)
+	if len(ids) != 2 || strings.Count(list, `"headline"`) != 2 {
+		t.Fatalf("got %d evaluations, want 2, each with a headline:\n%s", len(ids), list)
+	}
+	for _, id := range ids {
+		for path, want := range map[string]string{"": id[1], "/report": "<title>", "/results": id[1]} {
+			if text := get(t, ui, "/evaluations/"+id[1]+path); !strings.HasPrefix(text, "200") || !strings.Contains(text, want) {
+				t.Errorf("%s%s: no %q in\n%s", id[1], path, want, tail(text))
+			}
+		}
 	}
 }

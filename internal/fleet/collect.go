@@ -6,42 +6,70 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // Collect drains one evaluation, or all that Redis knows if id is empty. With follow, it continues
-// until they have ended.
+// until they have ended. It writes the report and the files of an evaluation that has ended.
 func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error {
 	switch {
 	case follow && id == "":
-		return f.Failure(f.Collector().FollowAll(ctx))
+		collector := f.Collector()
+		var one sync.Mutex // ranking may take a whole core
+		collector.Conclude = func(ctx context.Context, o collect.Outcome, db results.Store) error {
+			one.Lock()
+			defer one.Unlock()
+			if err := f.conclude(ctx, o.Record, db); err != nil { // the others can be collected
+				f.Log.Warn().Err(err).Str("evaluation", string(o.Record.ID)).Msg("cannot write the report of the evaluation")
+			}
+			return ctx.Err()
+		}
+		return f.Failure(collector.FollowAll(ctx))
 	case follow:
-		outcome, err := f.Collector().Follow(ctx, id)
+		collector := f.Collector()
+		collector.Conclude = func(ctx context.Context, o collect.Outcome, db results.Store) error {
+			return f.conclude(ctx, o.Record, db)
+		}
+		outcome, err := collector.Follow(ctx, id)
 		if errors.Is(err, store.ErrNoEvaluation) && outcome.Record.ID == "" {
 			return f.Unknown(ctx, id)
 		}
 		return cmp.Or(f.lost(outcome, err), f.ended(outcome))
 	case id != "":
-		return f.once(ctx, id)
+		if err := f.once(ctx, id); err != nil {
+			return err
+		}
+		return f.concludeEnded(ctx, id)
 	}
 
 	ids, err := f.Store.Evaluations(ctx)
 	if err != nil {
 		return exitcode.With(exitcode.Unreachable, err)
 	}
+	concluded, err := f.Store.Concluded(ctx, ids)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
 	if len(ids) == 0 {
 		fmt.Fprintln(f.Screen, "no evaluation in Redis: nothing to collect")
 	}
+
 	var unreadable []error
 	for _, id := range ids {
 		err := f.once(ctx, id)
+		if err == nil && !concluded[id] {
+			err = f.concludeEnded(ctx, id)
+		}
 		switch {
 		case err == nil:
 		case errors.Is(err, store.ErrUnreadable), errors.Is(err, ErrForeignStore): // the others can be collected
@@ -52,6 +80,52 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 	}
 
 	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
+}
+
+// concludeEnded writes the report and the files of an evaluation if it has ended. If not, it says how to see what is
+// recorded so far.
+func (f *Connection) concludeEnded(ctx context.Context, id eval.ID) error {
+	r, err := f.Store.Evaluation(ctx, id)
+	if err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	if !record.HasEnded(r.Status, r.Stopped) {
+		fmt.Fprintf(f.Screen, "%s has not ended; see who leads so far with: evalfleet report %s\n", id, wording.ShellWord(f.FolderOf(r)))
+		return nil
+	}
+	reader, _, _, err := f.Reader(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	return f.conclude(ctx, r, reader)
+}
+
+// conclude writes the report and the files of an evaluation that has ended, and stores in Redis who won.
+func (f *Connection) conclude(ctx context.Context, r record.Evaluation, from results.Reader) error {
+	built, err := report.Build(ctx, from, r.ID, report.Options{})
+	if err != nil {
+		return err
+	}
+	place := results.Place{Dir: f.FolderOf(r)}
+	done, err := outdir.Export(ctx, place, from, built, "evalfleet report "+wording.ShellWord(place.Dir))
+	if err != nil {
+		return err
+	}
+	page, err := outdir.WriteForms(place.Dir, outdir.ReportName, built, outdir.HTML)
+	if err != nil {
+		return err
+	}
+
+	result := built.Result()
+	result.Elsewhere = r.ResultsURL == ""
+	if err := f.Store.Conclude(ctx, r.ID, result); err != nil {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	if f.Ended == nil {
+		return nil
+	}
+	return f.Ended(built, place.Dir, append(done.Files, page...))
 }
 
 // once drains everything that is in Redis now.

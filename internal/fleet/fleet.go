@@ -25,6 +25,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/internal/view/plain"
@@ -49,8 +50,11 @@ type Connection struct {
 	// record.
 	ResultsURL string
 	Allowed    Stores
-	Screen     plain.Screen // shows progress
-	Log        zerolog.Logger
+	// Ended receives the report of each evaluation that Collect has collected to its end, its output folder, and the files
+	// written there. nil: no calls.
+	Ended  func(built *report.Report, dir string, files []string) error
+	Screen plain.Screen // shows progress
+	Log    zerolog.Logger
 }
 
 // Close ends the connection.

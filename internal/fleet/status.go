@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/view"
 )
@@ -16,13 +18,30 @@ import (
 type Status struct {
 	source *Source
 	looks  *view.Looks
+	failed bool // and this was logged
 }
 
 // NewStatus returns a Status for a source, which the caller closes.
 func NewStatus(s *Source) *Status {
 	looks := view.NewLooks(s.Log)
 	looks.Open = s.reader
+	if s.Dir != "" || s.Only != "" { // ranking all evaluations of a fleet takes too long
+		looks.Rank = ranked
+	}
 	return &Status{source: s, looks: looks}
+}
+
+// ranked returns the result of what is recorded of an evaluation, as of its end if it has ended.
+func ranked(ctx context.Context, reader results.Reader, id eval.ID) (record.Result, error) {
+	built, err := report.Build(ctx, reader, id, report.Options{})
+	if err != nil {
+		return record.Result{}, err
+	}
+	result := built.Result()
+	if at := built.Evaluation.Finished; !at.IsZero() {
+		result.At = at
+	}
+	return result, nil
 }
 
 // List reads the progress once. A run that has just ended, or was killed, is read from its folder.
@@ -35,8 +54,33 @@ func (s *Status) List(ctx context.Context, now time.Time) ([]view.Evaluation, er
 	if s.source.Dir != "" && (err != nil || len(list) == 0) {
 		list, err = s.inFolder(ctx, now)
 	}
-	slices.SortFunc(list, func(a, b view.Evaluation) int { return a.Created.Compare(b.Created) })
+	sortOldestFirst(list)
 	return list, err
+}
+
+func sortOldestFirst(list []view.Evaluation) {
+	slices.SortFunc(list, func(a, b view.Evaluation) int { return a.Created.Compare(b.Created) })
+}
+
+// Statuses are those of several output folders, or one.
+type Statuses []*Status
+
+// List reads the progress in all of them once. It logs those of several that cannot be read, and leaves them out.
+func (all Statuses) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+	list := []view.Evaluation{}
+	for _, one := range all {
+		part, err := one.List(ctx, now)
+		if err != nil && len(all) == 1 {
+			return nil, err
+		}
+		if err != nil && !one.failed {
+			one.failed = true
+			one.source.Log.Warn().Err(err).Str("folder", one.source.Dir).Msg("skipping an output folder")
+		}
+		list = append(list, part...)
+	}
+	sortOldestFirst(list)
+	return list, nil
 }
 
 // inRedis reads one evaluation, or all that Redis knows.

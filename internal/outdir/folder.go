@@ -193,6 +193,27 @@ func Is(argument string) bool {
 	return err == nil && info.IsDir()
 }
 
+// Inside returns the output folders in a folder, if it is not an output folder itself. An example is Root.
+func Inside(dir string) []string {
+	var folders []string
+	for _, name := range []string{ResultsFile, ResumeFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return nil
+		}
+		found, _ := filepath.Glob(filepath.Join(escaped(dir), "*", name))
+		for _, path := range found {
+			folders = append(folders, filepath.Dir(path))
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// escaped returns a path as a pattern that matches it alone.
+func escaped(path string) string {
+	return regexp.MustCompile(`[*?\[\]]`).ReplaceAllString(path, "[$0]")
+}
+
 // Nearest returns the end of a message that suggests the output folder that the user may have
 // meant.
 func Nearest(argument string) string {

@@ -25,6 +25,9 @@ type Looks struct {
 	// Open opens the results store of an evaluation for reading. It returns nil if that is not possible from here,
 	// which it logs. If Open is nil, no results store is read.
 	Open func(context.Context, record.Evaluation) results.Reader
+	// Rank ranks what a results store has of an evaluation, for an evaluation whose record in Redis has no result. It is
+	// called for at most MostRanked runs. nil: no such evaluation has a result.
+	Rank func(context.Context, results.Reader, eval.ID) (record.Result, error)
 	// Brief omits the queues in lists, and everything in results stores except failures and usage.
 	Brief bool
 

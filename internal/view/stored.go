@@ -22,7 +22,11 @@ type storedNumbers struct {
 	stopped  *results.Stop
 
 	statistics *results.Statistics
+	result     *Result // from Looks.Rank
 }
+
+// MostRanked is the maximum number of runs of an evaluation that is ranked to say who leads: many more take a minute.
+const MostRanked = 50_000
 
 // A results store that is displayed continuously is read again only after storedRest times as long as the last read took.
 // For an evaluation that has ended, endedRest is the minimum.
@@ -41,6 +45,9 @@ func (l *Looks) addStored(ctx context.Context, e *Evaluation, r record.Evaluatio
 		return
 	}
 
+	if e.Result == nil {
+		e.Result = numbers.result
+	}
 	e.Classes, e.Used, e.Statistics = numbers.classes, &numbers.used, numbers.statistics
 	if why := numbers.stopped; why != nil && stillHolds(*why, r, e.Paused) {
 		e.Stopped = why
@@ -103,6 +110,14 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 	numbers, err := read(ctx, reader, e)
 	if err != nil {
 		return nil, err
+	}
+
+	if done := e.done(); l.Rank != nil && e.Result == nil && done > 0 && done <= MostRanked {
+		result, err := l.Rank(ctx, reader, e.ID)
+		if err != nil {
+			return nil, err
+		}
+		numbers.result = ResultOf(result)
 	}
 
 	rest := storedRest * time.Since(begun)

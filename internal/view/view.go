@@ -56,8 +56,7 @@ type Evaluation struct {
 	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
 	// Stopped says why the fleet has stopped the evaluation, if the results can be read; nil: it was not stopped.
 	Stopped *results.Stop `json:"stopped,omitempty"`
-	// Result describes the final result. nil: the evaluation has not ended, or no process that collects its results
-	// reported one.
+	// Result says who won, or who leads so far. nil: nothing is ranked yet, or it is not known here.
 	Result *Result `json:"result,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the limit that most calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`
@@ -89,6 +88,15 @@ type Phase struct {
 	Cancelled int       `json:"cancelled"`
 	RatePerS  *float64  `json:"rate_per_s,omitempty"` // runs; absent: unknown
 	LeftS     *float64  `json:"left_s,omitempty"`     // at that rate; absent: unknown, or no runs end
+}
+
+// done returns how many runs of all phases succeeded or failed.
+func (e *Evaluation) done() int {
+	n := 0
+	for _, phase := range e.Phases {
+		n += phase.Succeeded + phase.Failed
+	}
+	return n
 }
 
 // Used is the total usage of all calls. If the provider reports no price, the cost is unknown, which is not 0.

@@ -61,10 +61,13 @@ type Config struct {
 	Log   zerolog.Logger
 }
 
-// Folder is an output folder.
+// Folder is an output folder, or a folder of output folders.
 type Folder struct {
 	Open   func(context.Context) (results.Reader, error)
 	Status func(results.Listed) record.Status
+	// Inside returns the output folders in a folder of folders, whose Open and Status are not used. nil: it is an output
+	// folder.
+	Inside func() []Folder
 }
 
 // Server answers requests. It is safe for concurrent use.
@@ -83,18 +86,22 @@ type Server struct {
 	handler http.Handler
 }
 
-// ranked caches the result of the evaluation that was last ranked for its page: the pages of an output folder show one
-// at a time.
+// ranked caches the results of the evaluations in output folders.
 type ranked struct {
-	mu     sync.Mutex // guards all below
-	of     reported
+	mu sync.Mutex // guards of
+	of map[eval.ID]rankedOnce
+}
+
+// rankedOnce is a result, and the state of the results store that it is the result of.
+type rankedOnce struct {
+	state  string // as recordedState returns it
 	result record.Result
 }
 
 // New returns a Server.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: newPlaces(mostUploads, uploadsEach),
-		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log)}
+		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log), ranked: ranked{of: map[eval.ID]rankedOnce{}}}
 	s.looks.Brief, s.looks.Open = true, s.open
 	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
 	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
@@ -195,7 +202,9 @@ func (s *Server) overview(r *http.Request) (o *Overview, err error) {
 		o, err = s.fleet.overview(r.Context())
 	}
 	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
-		o, err = s.cfg.Folder.overview(r.Context(), s.looks)
+		if o, err = s.cfg.Folder.overview(r.Context(), s.looks); err == nil {
+			s.addResults(r.Context(), o.Evaluations)
+		}
 	}
 	return o, err
 }
@@ -217,29 +226,36 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	}
 	if reader, err := s.results(r.Context(), id); err == nil {
 		detail.Report = true
-		s.addResult(r.Context(), detail, reader)
+		s.addResult(r.Context(), &detail.Evaluation, reader)
 		_ = reader.Close()
 	}
 	return detail, nil
 }
 
-// mostRanked is the maximum number of runs of an evaluation that is ranked for its page.
-const mostRanked = 50_000
+// addResults adds to the evaluations of an output folder who won, or who leads so far.
+func (s *Server) addResults(ctx context.Context, list []Evaluation) {
+	for i := range list {
+		if reader, err := s.results(ctx, list[i].ID); err == nil {
+			s.addResult(ctx, &list[i], reader)
+			_ = reader.Close()
+		}
+	}
+}
 
-// addResult adds the result of an evaluation that has ended to its page if its record does not contain one, as in an
+// addResult adds the result of an evaluation under which no runs end now, if its record does not contain one, as in an
 // output folder.
-func (s *Server) addResult(ctx context.Context, detail *Detail, reader results.Reader) {
-	ended := detail.Status == view.StatusStopped || record.HasEnded(detail.Status, "")
-	if !ended || detail.Result != nil || detail.All.Done == 0 || detail.All.Done > mostRanked {
+func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Reader) {
+	rests := e.Status == view.StatusStopped || e.Status == view.StatusInterrupted || record.HasEnded(e.Status, "")
+	if !rests || e.Result != nil || e.All.Done == 0 || e.All.Done > view.MostRanked {
 		return
 	}
-	result, err := s.rank(ctx, detail.ID, reader)
+	result, err := s.rank(ctx, e.ID, reader)
 	if err != nil {
-		s.cfg.Log.Debug().Err(err).Str("evaluation", string(detail.ID)).Msg("cannot rank the results for the page")
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot rank the results for the page")
 		return
 	}
-	detail.Result = view.ResultOf(result)
-	detail.showResult()
+	e.Result = view.ResultOf(result)
+	e.showResult()
 }
 
 // rank returns the result of what is recorded of an evaluation so far.
@@ -255,19 +271,19 @@ func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (r
 
 	of := reported{id, state}
 	s.ranked.mu.Lock()
-	known, result := s.ranked.of == of, s.ranked.result
+	known := s.ranked.of[id]
 	s.ranked.mu.Unlock()
-	if known {
-		return result, nil
+	if known.state == state {
+		return known.result, nil
 	}
 	built, err := s.reports.Get(ctx, of)
 	if err != nil {
 		return record.Result{}, err
 	}
 
-	result = built.Result()
+	result := built.Result()
 	s.ranked.mu.Lock()
-	s.ranked.of, s.ranked.result = of, result
+	s.ranked.of[id] = rankedOnce{state, result}
 	s.ranked.mu.Unlock()
 	return result, nil
 }

@@ -59,6 +59,34 @@ func (d *Dashboard) ShowFolder(dir string, storeIn outdir.StoreIn) {
 	d.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) { return d.Folder.Open(ctx) }
 }
 
+// ShowFolders makes the pages show all evaluations in a folder of output folders, also in those that are added later.
+func (d *Dashboard) ShowFolders(root string, storeIn func(dir string) outdir.StoreIn) {
+	inside := func() []web.Folder {
+		var folders []web.Folder
+		for _, dir := range outdir.Inside(root) {
+			var of Dashboard
+			of.ShowFolder(dir, storeIn(dir))
+			folders = append(folders, *of.Folder)
+		}
+		return folders
+	}
+
+	d.Folder = &web.Folder{Inside: inside}
+	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
+		for _, folder := range inside() {
+			reader, err := folder.Open(ctx)
+			if err != nil {
+				continue
+			}
+			if _, err := reader.Evaluation(ctx, id); err == nil {
+				return reader, nil
+			}
+			_ = reader.Close()
+		}
+		return nil, fmt.Errorf("%w: no folder in %s has it", results.ErrNoEvaluation, root)
+	}
+}
+
 // ShowRun makes the pages of an output folder show the run in it, through its Redis.
 func (d *Dashboard) ShowRun(f *fleet.Connection) { d.steer(f, f.Dir) }
 
