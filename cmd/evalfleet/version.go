@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 
@@ -22,20 +23,24 @@ func versionCommand(p *process) *cli.Command {
 	}
 }
 
+// stamp is the version that the linker wrote into a program that is built without its git repository, as an image is
+// (deploy/Dockerfile).
+var stamp string
+
 // ownVersion returns the version of this program.
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	return version(info)
+	return version(info, stamp)
 }
 
-// version formats a version: "v1.2.3, commit 0123456789ab (changed since), go1.26.0".
-func version(info *debug.BuildInfo) string {
+// version formats the version of a build, or the stamp if the build recorded none: "v1.2.3, commit 0123456789ab (changed since), go1.26.0".
+func version(info *debug.BuildInfo, stamp string) string {
 	release := info.Main.Version
 	if release == "" || release == "(devel)" {
-		release = "development build"
+		release = cmp.Or(stamp, "development build")
 	}
 	commit, changed := "", false
 	for _, s := range info.Settings {

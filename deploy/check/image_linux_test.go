@@ -32,11 +32,17 @@ func TestDockerfile(t *testing.T) {
 		t.Fatal("the image has no HEALTHCHECK")
 	}
 	wantCommand(t, strings.Split(check[1], `", "`), nil)
-	ignored := read(t, ".dockerignore")
-	for _, pattern := range []string{".env", ".git"} {
-		if !strings.Contains(ignored, "\n"+pattern+"\n") {
-			t.Errorf(".dockerignore lets %s into the build", pattern)
-		}
+	if !strings.Contains(final, `org.opencontainers.image.version="${VERSION:-development build}"`) {
+		t.Error("the image has no label with its version")
+	}
+}
+
+// The program of an image says the version that its build was given.
+func TestImageVersion(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(program(t), "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "evalfleet "+stamped+", ") {
+		t.Errorf("evalfleet version: %v: %s, want %s", err, out, stamped)
 	}
 }
 

@@ -31,16 +31,16 @@ func read(t *testing.T, name string) string {
 // built is the folder of binary, once a test has asked for it.
 var built string
 
-// binary is the program as the Dockerfile builds it, with the Dockerfile's own line, for
-// this machine.
+// binary is the program as the Dockerfile builds it for this machine: with the Dockerfile's own line, from the
+// files that .dockerignore lets into the build.
 var binary = sync.OnceValues(func() (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
 	if err != nil {
 		return "", err
 	}
-	build := regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*)$`).FindAllSubmatch(text, -1)
-	if len(build) != 1 {
-		return "", fmt.Errorf("deploy/Dockerfile has %d lines that build, want 1", len(build))
+	line, err := buildLine(string(text))
+	if err != nil {
+		return "", err
 	}
 	// Not t.TempDir, into which another user cannot look.
 	dir, err := os.MkdirTemp("", "evalfleet-image-")
@@ -51,15 +51,37 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	line := strings.ReplaceAll(string(build[0][1]), "/out/", dir+"/")
+
+	source := filepath.Join(dir, "src")
+	if err := copyContext(source); err != nil {
+		return "", err
+	}
+	line = strings.ReplaceAll(line, "/out/", dir+"/")
 	command := exec.Command("sh", "-c", line)
-	command.Dir = root
-	command.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
+	command.Dir = source
+	command.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "VERSION="+stamped)
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", line, err, out)
 	}
 	return filepath.Join(dir, "evalfleet"), nil
 })
+
+// stamped is the version that the program is built with, in the form of git describe.
+const stamped = "v1.0.0-7-g0123456"
+
+var (
+	building = regexp.MustCompile(`(?m)^RUN ((?:.*\\\n)*.*\bgo build\b.*)$`)
+	mounts   = regexp.MustCompile(`--mount=\S+\s+(\\\n\s*)?`)
+)
+
+// buildLine returns the command of a Dockerfile that builds the program, without the mounts of its RUN.
+func buildLine(dockerfile string) (string, error) {
+	build := building.FindAllStringSubmatch(dockerfile, -1)
+	if len(build) != 1 {
+		return "", fmt.Errorf("deploy/Dockerfile has %d lines that build, want 1", len(build))
+	}
+	return mounts.ReplaceAllString(build[0][1], ""), nil
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

@@ -33,6 +33,7 @@ type release struct {
 		Images, Platforms []string
 		Dockerfile        string
 		BuildArgs         map[string]string `json:"build_args"`
+		Labels            map[string]string
 	} `json:"dockers_v2"`
 	HomebrewCasks []struct {
 		Manpages    []string
@@ -104,9 +105,10 @@ func TestReleaseFiles(t *testing.T) {
 		}
 	}
 	b := of.Builds[0]
-	line := b.Env[0] + " GOOS=$TARGETOS GOARCH=$TARGETARCH go build " + strings.Join(b.Flags, " ") + ` -ldflags "` + strings.Join(b.Ldflags, " ") + `" -o /out/evalfleet ` + b.Main
-	if !strings.Contains(dockerfile, "\nRUN "+line+"\n") {
-		t.Errorf("a release builds with %s, deploy/Dockerfile does not", line)
+	// The image's program has no repository to record, and is told its version.
+	line := b.Env[0] + " GOOS=$TARGETOS GOARCH=$TARGETARCH go build " + strings.Join(b.Flags, " ") + ` -ldflags "` + strings.Join(b.Ldflags, " ") + ` -X main.stamp=$VERSION" -o /out/evalfleet ` + b.Main
+	if of, err := buildLine(dockerfile); err != nil || of != line {
+		t.Errorf("a release builds with %s, deploy/Dockerfile with %s, %v", line, of, err)
 	}
 	if diff := cmp.Diff([][]string{{"linux", "darwin", "windows"}, {"amd64", "arm64"}}, [][]string{b.Goos, b.Goarch}); diff != "" {
 		t.Error(diff)
@@ -152,6 +154,14 @@ func TestReleaseFiles(t *testing.T) {
 	image := of.DockersV2[0]
 	if image.Dockerfile != "deploy/Dockerfile" || !strings.Contains(dockerfile, " AS "+image.BuildArgs["PROGRAM"]+"\n") {
 		t.Errorf("the image is made from %s, stage %s", image.Dockerfile, image.BuildArgs["PROGRAM"])
+	}
+	if image.BuildArgs["VERSION"] != image.Labels["org.opencontainers.image.version"] {
+		t.Errorf("the image is told version %q, its label says %q", image.BuildArgs["VERSION"], image.Labels["org.opencontainers.image.version"])
+	}
+	for name, value := range image.Labels { // those that each build knows
+		if !strings.Contains(value, "{{") && !strings.Contains(dockerfile, name+`="`+value+`"`) {
+			t.Errorf("the image of a release has the label %s=%q, an image of deploy/Dockerfile has not", name, value)
+		}
 	}
 	if want := "../.tools/cyclonedx-gomod-" + makeVariable(t, "CYCLONEDX_VERSION"); of.Sboms[0].Cmd != want {
 		t.Errorf("SBOMs are made by %s, want %s", of.Sboms[0].Cmd, want)
