@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // project is docker-compose.yml as docker compose loads it, with some profiles, or
@@ -26,23 +27,30 @@ func project(t *testing.T, profiles ...string) *types.Project {
 	if len(profiles) == 0 {
 		profiles = []string{"*"}
 	}
-	p, err := loaded(t, composePasswords, profiles...)
+	p, err := loaded(t, composeEnv, profiles...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// composePasswords are the variables without which docker compose refuses to start.
-var composePasswords = map[string]string{
-	"REDIS_PASSWORD": "password-of-redis", "PGPASSWORD": "password-of-postgres", "GRAFANA_PASSWORD": "password-of-grafana",
-}
+// composeEnv is what deploy/compose/passwords.sh writes to .env.
+var composeEnv = map[string]string{"FLEET_SECRETS": ".secrets"}
 
 // loaded is docker-compose.yml with variables of the environment.
 func loaded(t *testing.T, env map[string]string, profiles ...string) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
-		cli.WithProfiles(profiles), cli.WithName("evalfleet"))
+	return loadedFrom(t, []string{"docker-compose.yml"}, env, profiles...)
+}
+
+// loadedFrom is what docker compose loads from several files.
+func loadedFrom(t *testing.T, files []string, env map[string]string, profiles ...string) (*types.Project, error) {
+	t.Helper()
+	var paths []string
+	for _, file := range files {
+		paths = append(paths, filepath.Join(root, file))
+	}
+	options, err := cli.NewProjectOptions(paths, cli.WithProfiles(profiles), cli.WithName("evalfleet"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +97,18 @@ func TestCompose(t *testing.T) {
 				wantCommand(t, test.Test[2:], nil)
 			}
 		}
-		if service.Build == nil || !exists(service.Build.Context, service.Build.Dockerfile) {
+		switch builds := service.Build != nil; {
+		case builds != (name == "worker"):
+			t.Errorf("%s builds the image: %t; want one service that does, or several builds race", name, builds)
+		case !builds && service.PullPolicy != types.PullPolicyNever:
+			t.Errorf("%s: the image that worker builds is looked for in a registry: %q", name, service.PullPolicy)
+		case builds && !exists(service.Build.Context, service.Build.Dockerfile):
 			t.Errorf("%s: its image is not built from the Dockerfile here: %+v", name, service.Build)
+		case builds && service.Build.Args["VERSION"] == nil:
+			t.Errorf("%s: the build is not told its version", name)
+		}
+		if service.Image != p.Services["worker"].Image {
+			t.Errorf("%s runs %s, which no service builds", name, service.Image)
 		}
 	}
 
@@ -103,8 +121,13 @@ func TestCompose(t *testing.T) {
 	if postgres.HealthCheck == nil || len(postgres.Volumes) != 1 || len(postgres.Ports) != 0 {
 		t.Errorf("postgres wants a check, a volume and no port on this machine: %+v", postgres)
 	}
-	if of := asMap(p.Services["controller"].Environment)["PGPASSWORD"]; of == "" || of != asMap(postgres.Environment)["POSTGRES_PASSWORD"] {
-		t.Errorf("controller gives the password %q, want postgres's", of)
+	if check := strings.Join(postgres.HealthCheck.Test, " "); !strings.Contains(check, "--host 127.0.0.1") {
+		t.Errorf("postgres is healthy by %q: while it prepares a database, its socket answers already", check)
+	}
+	for _, name := range []string{"controller", "enqueue"} {
+		if on := p.Services[name].DependsOn["postgres"]; on.Condition != types.ServiceConditionHealthy || on.Required {
+			t.Errorf("%s depends on postgres with %+v, want: until it is healthy, if it runs", name, on)
+		}
 	}
 
 	if controller := p.Services["controller"]; len(controller.Volumes) != 1 || controller.Volumes[0].ReadOnly {
@@ -171,50 +194,69 @@ func received(t *testing.T, service types.ServiceConfig) int64 {
 	return 0
 }
 
-// Every server wants a password, which has no default, and those who connect have it.
+// Every server wants a password, which has no default, and those who connect have it, in files: process lists and
+// docker inspect show none.
 func TestComposePasswords(t *testing.T) {
 	t.Parallel()
-	for name := range composePasswords {
-		for _, empty := range []bool{true, false} {
-			env := maps.Clone(composePasswords)
-			delete(env, name)
-			if empty {
-				env[name] = ""
-			}
-			if _, err := loaded(t, env); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "sh deploy/compose/passwords.sh") {
-				t.Errorf("%s empty: %t: loaded with %v, want an error that says what to do", name, empty, err)
-			}
+	for _, env := range []map[string]string{{}, {"FLEET_SECRETS": ""}} {
+		if _, err := loaded(t, env); err == nil || !strings.Contains(err.Error(), "FLEET_SECRETS") ||
+			!strings.Contains(err.Error(), "sh deploy/compose/passwords.sh") {
+			t.Errorf("%v: loaded with %v, want an error that says what to do", env, err)
 		}
 	}
 
-	has := map[string][]string{}
-	for name, service := range project(t).Services {
-		text := fmt.Sprint(service.Command, asMap(service.Environment))
-		for variable, value := range composePasswords {
-			if strings.Contains(text, value) {
-				has[variable] = append(has[variable], name)
+	for _, cache := range []string{"", "postgres://evalfleet@postgres/evalfleet"} {
+		p, err := loaded(t, map[string]string{"FLEET_SECRETS": ".secrets", "EVALFLEET_CACHE": cache}, "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string][]string{} // of each service the files, as TARGET < FILE
+		for name, service := range p.Services {
+			for _, secret := range service.Secrets {
+				target := filepath.Base(cmp.Or(secret.Target, secret.Source))
+				has[name] = append(has[name], target+" < "+filepath.Base(p.Secrets[secret.Source].File))
+			}
+			slices.Sort(has[name])
+		}
+		own := "pgpass < worker"
+		if cache != "" {
+			own = "pgpass < worker-cache"
+		}
+		want := map[string][]string{
+			"redis":      {"redis < redis", "redis.conf < redis.conf"},
+			"worker":     {own, "redis < redis"},
+			"controller": {"pgpass < pgpass", "redis < redis"},
+			"enqueue":    {"pgpass < pgpass", "redis < redis"},
+			"postgres":   {"postgres < postgres"},
+			"grafana":    {"grafana < grafana"},
+		}
+		if diff := gocmp.Diff(want, has); diff != "" {
+			t.Errorf("cache %q: files with passwords (-want +got):\n%s", cache, diff)
+		}
+		if got := asMap(p.Services["worker"].Environment)["EVALFLEET_CACHE"]; got != cache {
+			t.Errorf("workers have the cache %q, want %q", got, cache)
+		}
+	}
+
+	p := project(t)
+	for service, want := range map[string]map[string]string{
+		"worker":     {"EVALFLEET_REDIS_PASSWORD_FILE": "/run/secrets/redis", "PGPASSFILE": "/run/secrets/pgpass"},
+		"controller": {"EVALFLEET_REDIS_PASSWORD_FILE": "/run/secrets/redis", "PGPASSFILE": "/run/secrets/pgpass"},
+		"enqueue":    {"EVALFLEET_REDIS_PASSWORD_FILE": "/run/secrets/redis", "PGPASSFILE": "/run/secrets/pgpass"},
+		"postgres":   {"POSTGRES_PASSWORD_FILE": "/run/secrets/postgres"},
+		"grafana":    {"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana"},
+	} {
+		for variable, file := range want {
+			if got := asMap(p.Services[service].Environment)[variable]; got != file {
+				t.Errorf("%s: %s is %q, want %s", service, variable, got, file)
 			}
 		}
 	}
-	for _, names := range has {
-		slices.Sort(names)
+	if args := p.Services["redis"].Command; args[1] != "/run/secrets/redis.conf" {
+		t.Errorf("redis reads its password not from a file: %v", args)
 	}
-	want := map[string][]string{
-		"REDIS_PASSWORD": {"controller", "enqueue", "redis", "worker"},
-		"PGPASSWORD":     {"controller", "enqueue", "postgres"}, "GRAFANA_PASSWORD": {"grafana"},
-	}
-	if diff := cmp.Diff(want, has); diff != "" {
-		t.Errorf("services with a password (-want +got):\n%s", diff)
-	}
-	p := project(t)
-	redis := p.Services["redis"]
-	if check := strings.Join(redis.HealthCheck.Test, " "); !strings.Contains(check, "grep -q PONG") || asMap(redis.Environment)["REDISCLI_AUTH"] == "" {
+	if check := strings.Join(p.Services["redis"].HealthCheck.Test, " "); !strings.Contains(check, "grep -q PONG") || !strings.Contains(check, "REDISCLI_AUTH=") {
 		t.Errorf("redis is healthy by %q: redis-cli ends with 0 after an error reply, such as that of a wrong password", check)
-	}
-	for name, value := range map[string]*string{"GRAFANA_PASSWORD": p.Services["worker"].Environment["GRAFANA_PASSWORD"], "PGPASSWORD": p.Services["worker"].Environment["PGPASSWORD"]} {
-		if value == nil || *value != "" {
-			t.Errorf("workers get %s of .env", name)
-		}
 	}
 }
 
@@ -226,8 +268,7 @@ func TestComposeRedisRefuses(t *testing.T) {
 	if out, err := status(t, without, ""); err == nil || !strings.Contains(out, "password") {
 		t.Errorf("without a password: %v, %s", err, out)
 	}
-	worker := asMap(project(t).Services["worker"].Environment)
-	if out, err := status(t, without, worker["EVALFLEET_REDIS_PASSWORD"]); err != nil {
+	if out, err := status(t, without, redisPassword); err != nil {
 		t.Errorf("with the workers' password: %v, %s", err, out)
 	}
 }
@@ -250,49 +291,121 @@ func TestComposePasswordsAreMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, ".env")
-	run := func() map[string]string {
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func() (made, env map[string]string) {
 		command := exec.Command("sh", script)
 		command.Dir = dir
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		values, err := dotenv.Read(file)
-		if err != nil {
+		for path, mode := range map[string]os.FileMode{".env": 0o600, ".secrets": 0o700} {
+			if info, err := os.Stat(filepath.Join(dir, path)); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%v, %v: others may read %s", info.Mode(), err, path)
+			}
+		}
+		made = map[string]string{}
+		for _, secret := range project(t).Secrets {
+			path := filepath.Join(dir, ".secrets", filepath.Base(secret.File))
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+				t.Errorf("%s: %v, %v: the users of containers may not read it", path, info.Mode(), err)
+			}
+			made[filepath.Base(path)] = string(text)
+		}
+		if env, err = dotenv.Read(filepath.Join(dir, ".env")); err != nil {
 			t.Fatal(err)
 		}
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%v, %v: others may read .env", info.Mode(), err)
-		}
-		return values
+		return made, env
 	}
 
-	first := run()
+	first, env := run()
 	seen := map[string]bool{}
-	for name := range composePasswords {
+	for _, name := range []string{"redis", "postgres", "grafana"} {
 		if value := first[name]; !regexp.MustCompile(`^[0-9a-f]{48}$`).MatchString(value) || seen[value] {
 			t.Errorf("%s is %q, want 48 random hexadecimal digits of its own", name, value)
 		} else {
 			seen[value] = true
 		}
 	}
-	if _, err := loaded(t, first, "*"); err != nil {
+	if first["redis.conf"] != `requirepass "`+first["redis"]+"\"\n" || first["pgpass"] != "*:*:*:*:"+first["postgres"]+"\n" || first["worker"] != "" {
+		t.Errorf("the files that servers read are %q", first)
+	}
+	if _, err := loaded(t, env, "*"); err != nil {
 		t.Error(err)
 	}
-	if again := run(); !maps.Equal(first, again) {
+	if again, _ := run(); !maps.Equal(first, again) {
 		t.Errorf("the second run made %v of %v", again, first)
 	}
 
-	if err := os.Remove(file); err != nil {
+	write(".secrets/postgres", `a:b\c`+"\n")
+	write(".secrets/redis", `say "a\b"`+"\n")
+	changed, _ := run()
+	if changed["pgpass"] != `*:*:*:*:a\:b\\c`+"\n" || changed["redis.conf"] != `requirepass "say \"a\\b\""`+"\n" {
+		t.Errorf("of passwords that were edited it made %q", changed)
+	}
+
+	if err := os.RemoveAll(filepath.Join(dir, ".secrets")); err != nil {
 		t.Fatal(err)
 	}
-	text := "# mine\nPGPASSWORD='old'\nREDIS_PASSWORD=\nGRAFANA_PASSWORD=\"\"\nOPENAI_API_KEY=sk-test" // without an end of line
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+	write(".env", "# mine\nPGPASSWORD='old'\nREDIS_PASSWORD=\nGRAFANA_PASSWORD=\"\"\nOPENAI_API_KEY=sk-test") // without an end of line
+	earlier, mine := run()
+	if earlier["postgres"] != "old" || mine["OPENAI_API_KEY"] != "sk-test" || mine["FLEET_SECRETS"] != ".secrets" ||
+		len(earlier["redis"]) != 48 || len(earlier["grafana"]) != 48 {
+		t.Errorf("of a file with a key and a password it made %v and %v", mine, earlier)
+	}
+}
+
+// deploy/compose/released.yaml runs the image of a release, which is not built.
+func TestComposeReleased(t *testing.T) {
+	t.Parallel()
+	files := []string{"docker-compose.yml", "deploy/compose/released.yaml"}
+	for tag, want := range map[string]string{"": newest.FindStringSubmatch(read(t, "CHANGELOG.md"))[1], "1.2.3": "1.2.3"} {
+		p, err := loadedFrom(t, files, map[string]string{"FLEET_SECRETS": ".secrets", "EVALFLEET_TAG": tag}, "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := parsed[release](t, ".goreleaser.yaml").DockersV2[0].Images[0] + ":" + want
+		for name, service := range project(t).Services {
+			if !strings.HasPrefix(service.Image, "evalfleet:") {
+				continue
+			}
+			if of := p.Services[name]; of.Image != image || of.Build != nil || of.PullPolicy != types.PullPolicyMissing {
+				t.Errorf("%s: image %s, pulled %s, built %v; want %s", name, of.Image, of.PullPolicy, of.Build, image)
+			}
+		}
+	}
+}
+
+// What a service of evalfleet needs of its surroundings: a name for this machine, and no .env that its user may not read.
+func TestComposeSurroundings(t *testing.T) {
+	t.Parallel()
+	p := project(t)
+	for _, name := range []string{"worker", "enqueue"} {
+		if hosts := p.Services[name].ExtraHosts["host.docker.internal"]; !slices.Equal(hosts, []string{"host-gateway"}) {
+			t.Errorf("%s: host.docker.internal is %v; Linux resolves no such name", name, hosts)
+		}
+	}
+
+	enqueue := p.Services["enqueue"]
+	at := slices.IndexFunc(enqueue.Configs, func(c types.ServiceConfigObjConfig) bool {
+		return c.Target == asMap(enqueue.Environment)["EVALFLEET_ENV_FILE"]
+	})
+	if at < 0 {
+		t.Fatalf("enqueue reads .env of the folder that is mounted: %v", enqueue.Configs)
+	}
+	raw, err := os.ReadFile(p.Configs[enqueue.Configs[at].Source].File)
+	if err != nil {
 		t.Fatal(err)
 	}
-	mine := run()
-	if mine["PGPASSWORD"] != "old" || mine["OPENAI_API_KEY"] != "sk-test" || len(mine["REDIS_PASSWORD"]) != 48 || len(mine["GRAFANA_PASSWORD"]) != 48 {
-		t.Errorf("of a file with a key and a password it made %v", mine)
+	if values, err := dotenv.UnmarshalBytesWithLookup(raw, nil); err != nil || len(values) > 0 {
+		t.Errorf("enqueue is given %v, %v", values, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 var (
 	fenced = regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```$")
 	// Where a service, a file or a workload is named.
-	serviceIn  = regexp.MustCompile(`docker compose (?:(?:exec|run --rm|logs --follow) (\w+)|cp (\w+):|.*--scale (\w+)=|.*--profile (\w+))`)
+	serviceIn  = regexp.MustCompile(`docker compose (?:(?:exec|run --rm|logs --follow|restart) (\w+)|cp (\w+):|.*--scale (\w+)=|.*--profile (\w+))`)
 	fileIn     = regexp.MustCompile(` (?:-[fk]|--filename|--kustomize) ([^\s-]\S*)`)
 	workloadIn = regexp.MustCompile(`\b(?:job|deployment|service|statefulset)/([-\w]+)`)
 	programIn  = regexp.MustCompile(`(?:exec \S+|--) evalfleet (.*)`)
@@ -97,7 +97,9 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	plain := decoded(t, manifests(t))
-	for page, want := range map[string]int{"docs/fleet.md": 9, "docs/kubernetes.md": 15, "docs/monitoring.md": 2} {
+	for page, want := range map[string]int{
+		"docs/fleet.md": 12, "docs/kubernetes.md": 15, "docs/monitoring.md": 2, "docs/postgres.md": 4,
+	} {
 		checked := 0
 		for _, block := range fenced.FindAllStringSubmatch(read(t, page), -1) {
 			if block[1] == "yaml" {
@@ -135,6 +137,63 @@ func TestDocs(t *testing.T) {
 		}
 		if checked < want {
 			t.Errorf("%s has %d lines of docker, kubectl and helm, want those of compose and Kubernetes", page, checked)
+		}
+	}
+}
+
+// What the pages say about containers works for an ordinary user, in the next shell as well, and puts results where git
+// and the build do not look.
+func TestDocsOfContainers(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted, copied := 0, 0
+	for _, path := range append(pages, "../../README.md", "../../docker-compose.yml") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, `--volume "$PWD`) {
+				mounted++
+				if !strings.Contains(line, `--user "$(id -u):$(id -g)"`) {
+					t.Errorf("%s: user 65532 cannot write to the folder: %s", path, line)
+				}
+			}
+			if strings.Contains(line, "docker compose cp controller:/data/evalfleet-out") {
+				copied++
+				if strings.TrimSpace(line) != "docker compose cp controller:/data/evalfleet-out ." {
+					t.Errorf("%s: results are copied to another place than evalfleet-out, which git ignores: %s", path, line)
+				}
+			}
+		}
+		for _, block := range fenced.FindAllString(string(raw), -1) {
+			if strings.Contains(block, "docker compose") && strings.Contains(block, "export ") {
+				t.Errorf("%s: the next shell has no such variable; .env keeps it: %s", path, block)
+			}
+		}
+	}
+	if mounted < 2 || copied < 1 {
+		t.Errorf("the pages mount %d folders and copy results %d times, want more", mounted, copied)
+	}
+	if !strings.Contains(read(t, ".gitignore"), "\nevalfleet-out/\n") || !strings.Contains(read(t, ".gitignore"), "\n/.secrets/\n") {
+		t.Error("git does not ignore results and passwords")
+	}
+	for _, page := range []string{"docker-compose.yml", "docs/fleet.md"} {
+		if !strings.Contains(read(t, page), "Compose 2.24") {
+			t.Errorf("%s does not say which Compose it needs", page)
+		}
+	}
+	least := regexp.MustCompile(`(?m)^kubeVersion: ">=(\d+\.\d+)\.`).FindStringSubmatch(read(t, chartDir+"/Chart.yaml"))
+	if least == nil || !strings.Contains(read(t, "docs/kubernetes.md"), "Kubernetes "+least[1]+" or newer, and Helm 3.8 or newer") {
+		t.Errorf("docs/kubernetes.md does not say which Kubernetes and Helm it needs: %v", least)
+	}
+	fleet := read(t, "deploy/compose/fleet.yaml")
+	for _, line := range []string{"docker compose restart worker controller", "chmod a+r deploy/compose/fleet.yaml"} {
+		if !strings.Contains(fleet, line) {
+			t.Errorf("deploy/compose/fleet.yaml does not tell those who edit it: %s", line)
 		}
 	}
 }

@@ -258,7 +258,7 @@ func TestComposeGrafana(t *testing.T) {
 		t.Errorf("no dashboard in %q, which is mounted at %s", mounted, dashboards.Providers[0].Options["path"])
 	}
 	env := asMap(grafana.Environment)
-	if env["GF_AUTH_ANONYMOUS_ENABLED"] != "false" || env["GF_SECURITY_ADMIN_PASSWORD"] == "" || env["GF_SECURITY_ADMIN_PASSWORD"] == "admin" {
+	if env["GF_AUTH_ANONYMOUS_ENABLED"] != "false" || env["GF_SECURITY_ADMIN_PASSWORD__FILE"] != "/run/secrets/grafana" || len(grafana.Secrets) != 1 {
 		t.Error("Grafana lets anybody in")
 	}
 	if home := env["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]; home != dashboards.Providers[0].Options["path"]+"/evalfleet.json" {

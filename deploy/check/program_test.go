@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,7 +231,13 @@ func privateRedis(t *testing.T, more ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(project(t).Services["redis"].Command[1:], "--bind", host, "--port", port, "--dir", t.TempDir())
+	secret := filepath.Join(t.TempDir(), "redis.conf")
+	if err := os.WriteFile(secret, []byte(`requirepass "`+redisPassword+"\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := slices.Clone(project(t).Services["redis"].Command[1:])
+	options[slices.Index(options, "/run/secrets/redis.conf")] = secret
+	options = append(options, "--bind", host, "--port", port, "--dir", t.TempDir())
 	options = append(options, more...)
 	server := exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"), options...)
 	if err := server.Start(); err != nil {
@@ -247,8 +254,11 @@ func privateRedis(t *testing.T, more ...string) string {
 		}
 		return err
 	})
-	return "redis://:" + composePasswords["REDIS_PASSWORD"] + "@" + address
+	return "redis://:" + redisPassword + "@" + address
 }
+
+// redisPassword is the password of a privateRedis.
+const redisPassword = "password-of-redis"
 
 // eventually calls reached until it returns no error, and fails the test with the
 // last one a little before the test binary's deadline.
