@@ -35,3 +35,36 @@ func TestResultsThatAreElsewhere(t *testing.T) {
 	f.onFleet(exitOK, "report", id, "--out-dir", "there")
 	f.onFleet(exitOK, "collect", id, "--out-dir", "there")
 }
+
+// An evaluation that is submitted again with another results store says that it is done, where its results are, and how
+// to get results in the store that was named.
+func TestSubmittedAgainForAnotherStore(t *testing.T) {
+	t.Parallel()
+	f := newFleetWith(t, "--latency", "10ms")
+	f.writeCalm("providers: {local: {dialect: chat, base_url: \"" + f.provider + "/v1\"}}\n")
+	file := essays(t, f.dir, "essays", 100)
+	f.startWorkers(1)
+	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--wait", "--out-dir", "there")
+	id := f.onlyID()
+
+	asked := "sqlite:" + filepath.Join(f.dir, "team.db")
+	again := f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--sink", asked)
+	said := again.stderr.String()
+	for _, want := range []string{
+		"already in Redis, and done: 6 runs", "its results are in the output folder of the process that collects it, not in " + asked,
+		"with --again NAME",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the second submission says %q, want %q", said, want)
+		}
+	}
+	if strings.TrimSpace(again.stdout.String()) != id {
+		t.Errorf("it prints %q, want %s", again.stdout.String(), id)
+	}
+
+	same := f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml")
+	if said := same.stderr.String(); !strings.Contains(said, "already in Redis, and done") || strings.Contains(said, "its results are") {
+		t.Errorf("without another store it says %q", said)
+	}
+	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--sink", asked, "--again", "team", "--wait", "--out-dir", "team")
+}

@@ -97,11 +97,16 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 			receipt.ID, receipt.ID,
 		)
 	}
-	verb := "enqueued"
+	became, elsewhere := "enqueued", ""
 	if !receipt.Created {
-		verb = "already in Redis, resumed"
+		if became, elsewhere, err = d.Known(c.Context, receipt.ID); err != nil {
+			return nil, err
+		}
 	}
-	fmt.Fprintf(d.Screen, "%s: %s in queues %v\n", verb, wording.Counted(receipt.Runs, "run"), receipt.Queues)
+	fmt.Fprintf(d.Screen, "%s: %s in queues %v\n", became, wording.Counted(receipt.Runs, "run"), receipt.Queues)
+	if elsewhere != "" {
+		fmt.Fprintln(d.Screen, elsewhere)
+	}
 	if warning := d.Unserved(c.Context, submission); warning != "" {
 		fmt.Fprintln(d.Screen, warning)
 	}

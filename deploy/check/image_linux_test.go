@@ -46,6 +46,34 @@ func TestImageVersion(t *testing.T) {
 	}
 }
 
+// A worker names the file that the image's user may not read, and the fix. A clone made with umask 077 has such files.
+func TestImageSaysWhatItMayNotRead(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(filepath.Dir(program(t)), "umask")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	user, mode := os.Geteuid(), os.FileMode(0)
+	command := exec.CommandContext(t.Context(), program(t), "worker", "--redis", "redis://127.0.0.1:1", "--config", "fleet.yaml")
+	if user == 0 {
+		user, mode = 65532, 0o600
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "fleet.yaml"), nil, mode); err != nil {
+		t.Fatal(err)
+	}
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err == nil {
+		t.Errorf("the worker ended with 0: %s", out)
+	}
+	for _, want := range []string{"fleet.yaml", fmt.Sprintf("permission denied for user %d", user), "chmod a+r the file"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the worker says %s, want %q", out, want)
+		}
+	}
+}
+
 // What the Dockerfile builds needs no library of a system, and works as a user
 // without a name or a home, in a folder that cannot be written.
 func TestImageProgram(t *testing.T) {

@@ -26,7 +26,7 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 	at := place{file: path}
 	file, err := f.open(path)
 	if err != nil {
-		f.refuse(at, "", "%v", err)
+		f.refuse(at, readable(err), "%v", err)
 		return nil, false
 	}
 	defer file.Close()
@@ -119,13 +119,25 @@ func openRegular(path string) (*os.File, error) {
 	return file, nil
 }
 
-// cause returns err without the path, which the problem's place already names.
+// cause returns err without the path, which the problem's place already names, and with the user who may not read the
+// file: in a container it is not the one who wrote it.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return path.Err
+		err = path.Err
+	}
+	if user := os.Getuid(); errors.Is(err, fs.ErrPermission) && user >= 0 {
+		return fmt.Errorf("%w for user %d", err, user)
 	}
 	return err
+}
+
+// readable returns how a file that this process may not read becomes readable; empty after another error.
+func readable(err error) string {
+	if !errors.Is(err, fs.ErrPermission) || os.Getuid() < 0 {
+		return ""
+	}
+	return "chmod a+r the file, and chmod a+x its folders; in a container, those that are mounted"
 }
 
 // invalidUTF8 returns the offset of the first byte that is not part of a character, or -1 if there

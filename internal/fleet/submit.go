@@ -74,6 +74,36 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	return receipt, nil
 }
 
+// Known returns the words for an evaluation that Redis had before it was submitted: what became of it, and, if
+// the submission names another results store than the record, where its results are. Those stay where they are.
+func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere string, err error) {
+	r, err := f.Store.Evaluation(ctx, id)
+	if err != nil {
+		return "", "", Coded(err)
+	}
+	became = "already in Redis, resumed"
+	if r.Status == record.StatusDone {
+		became = "already in Redis, and done"
+	}
+
+	asked, err := outdir.SavedURL(f.ResultsURL)
+	if err != nil {
+		return "", "", outdir.StoreError(err)
+	}
+	has, err := outdir.SavedURL(r.ResultsURL)
+	if err != nil || asked == "" || asked == has {
+		return became, "", outdir.StoreError(err)
+	}
+	where := "in the output folder of the process that collects it"
+	if has != "" {
+		where = "in " + outdir.PublicURL(r.ResultsURL)
+	}
+	return became, fmt.Sprintf(
+		"its results are %s, not in %s, because an evaluation has one results store; to get results there, submit it as a new evaluation with --again NAME",
+		where, outdir.PublicURL(f.ResultsURL),
+	), nil
+}
+
 // claim creates the results store of an evaluation that this process is about to submit and to
 // collect, and returns the store's id. The evaluation's record has it from the beginning, so that
 // no other process begins to collect, however late this one does. The id is empty if another
