@@ -24,6 +24,7 @@ import (
 // notRun are the commands of the pages that this test leaves out, and why.
 var notRun = map[string]string{
 	"docker": "deploy/check looks up what it names", "helm": "deploy/check renders what it names", "kubectl": "deploy/check looks up what it names",
+	"mkdir": "the folder is for docker", "echo": "it writes the .env of docker compose",
 	"EVALUATIONS=./mine": "docker", "EVALFLEET_PROMETHEUS=http://prometheus:9090": "docker",
 	"export": "the environment has these variables", "htpasswd": "the page shows the file that it writes",
 	"pip": "clients/python/tests installs a wheel", "redis-server": "the test has a Redis of its own", "sh": "deploy/check runs deploy/compose/passwords.sh",

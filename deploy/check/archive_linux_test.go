@@ -32,7 +32,7 @@ func TestArchive(t *testing.T) {
 	if out, err := exec.Command("tar", "-xf", archives[0], "-C", empty, "--strip-components", "1").CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v: %s", err, out)
 	}
-	for _, file := range []string{"LICENSE", "README.md", "completions/_evalfleet", "man/evalfleet-run.1", "examples/essays/truth.csv"} {
+	for _, file := range []string{"LICENSE", "README.md", "completions/_evalfleet", "man/evalfleet-run.1", "examples/essays/truth.csv", "systemd/evalfleet-worker.service"} {
 		if !exists(empty, file) {
 			t.Errorf("the archive has no %s", file)
 		}

@@ -15,7 +15,7 @@ export const sidebar = [
     page('batch', 'Batch files'), page('fallback', 'Fallback models'), page('report'),
     page('rank', 'Rank verdicts that exist'), page('tables', 'Tables in pandas and others') ] },
   { text: 'Fleets', items: [
-    page('fleet', 'Install a fleet'), page('kubernetes'), page('redis'), page('postgres', 'PostgreSQL'), page('operating'), page('pages'),
+    page('fleet', 'Install a fleet'), page('machines', 'Three machines with systemd'), page('kubernetes'), page('redis'), page('postgres', 'PostgreSQL'), page('operating'), page('pages'),
     page('webhook'), page('monitoring'), page('simulator') ] },
   { text: 'Reference', items: [
     page('files', 'Keys of both files'), page('commands', 'Commands and flags'), page('scripting', 'Exit codes and JSON'), page('errors'),
