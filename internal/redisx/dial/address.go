@@ -54,6 +54,11 @@ type Address struct {
 // cores, but a server's maxclients does not.
 const PoolSize = 32
 
+// dialsOnce is the number of attempts to open a connection. go-redis tries a command that fails up to four times, and
+// by default would each time dial five times: where packets are dropped, a process waited 100 s for one command before
+// it could end.
+const dialsOnce = 1
+
 // Parse reads settings. Its errors contain no password.
 func Parse(s Settings) (*Address, error) {
 	s.URL = strings.TrimSpace(s.URL) // the file that it comes from may end with a line break
@@ -73,16 +78,19 @@ func Parse(s Settings) (*Address, error) {
 			a.one.CredentialsProviderContext = s.credentials(a.one.Username, a.one.Password)
 			a.one.Password = cmp.Or(a.one.Password, s.Password)
 			a.one.PoolSize = cmp.Or(a.one.PoolSize, PoolSize)
+			a.one.DialerRetries = dialsOnce
 			secure = &a.one.TLSConfig
 		}
 	case "sentinel":
 		if a.watched, err = where.sentinel(s); err == nil {
 			a.watched.PoolSize = cmp.Or(a.watched.PoolSize, PoolSize)
+			a.watched.DialerRetries = dialsOnce
 			secure = &a.watched.TLSConfig
 		}
 	case "cluster":
 		if a.cluster, err = where.ofCluster(s); err == nil {
 			a.cluster.PoolSize = cmp.Or(a.cluster.PoolSize, PoolSize)
+			a.cluster.DialerRetries = dialsOnce
 			secure = &a.cluster.TLSConfig
 		}
 	}

@@ -45,19 +45,25 @@ func TestParse(t *testing.T) {
 			if tt.want.PoolSize == 0 {
 				tt.want.PoolSize = PoolSize
 			}
+			tt.want.DialerRetries = 1 // go-redis tries the command again
 			var got redis.UniversalOptions
 			switch {
 			case a.watched != nil:
 				o := a.watched
 				got = redis.UniversalOptions{
 					Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
-					SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, PoolSize: o.PoolSize,
+					SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, PoolSize: o.PoolSize, DialerRetries: o.DialerRetries,
 				}
 			case a.cluster != nil:
-				got = redis.UniversalOptions{Addrs: a.cluster.Addrs, Username: a.cluster.Username, Password: a.cluster.Password, PoolSize: a.cluster.PoolSize}
+				got = redis.UniversalOptions{
+					Addrs: a.cluster.Addrs, Username: a.cluster.Username, Password: a.cluster.Password, PoolSize: a.cluster.PoolSize,
+					DialerRetries: a.cluster.DialerRetries,
+				}
 			default:
 				o := a.one
-				got = redis.UniversalOptions{Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, PoolSize: o.PoolSize}
+				got = redis.UniversalOptions{
+					Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, PoolSize: o.PoolSize, DialerRetries: o.DialerRetries,
+				}
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.FilterPath(func(p cmp.Path) bool {
 				return strings.HasSuffix(p.String(), "Dialer") || strings.Contains(p.String(), "Push") || strings.Contains(p.String(), "ClientSide")
