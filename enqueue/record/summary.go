@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,7 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Summary is what asynq keeps as the result of a task, as JSON.
+// Summary is what people read about a run that succeeded as the result of its task. asynq keeps its
+// Words.
 type Summary struct {
 	Winner   string  `json:"winner,omitempty"`
 	Reason   string  `json:"reason,omitempty"`
@@ -17,14 +19,8 @@ type Summary struct {
 	Attempts int     `json:"attempts"`
 }
 
-// SummaryInWords returns a task's result as people read it: what was said, and why or the answer. Of a task of another
-// program it returns the result as it is.
-func SummaryInWords(result string) string {
-	var s Summary
-	if json.Unmarshal([]byte(result), &s) != nil {
-		return result
-	}
-
+// Words returns what was said, and why or the answer; "" if there is nothing to say.
+func (s Summary) Words() string {
 	var said []string
 	switch s.Winner {
 	case "":
@@ -36,6 +32,7 @@ func SummaryInWords(result string) string {
 	if s.Reason != "" {
 		said = append(said, s.Reason)
 	}
+
 	var scores []string
 	for _, score := range s.Scores {
 		words := fmt.Sprintf("%s %g", score.Criterion, score.Score)
@@ -50,9 +47,23 @@ func SummaryInWords(result string) string {
 	if s.Answer != "" {
 		said = append(said, s.Answer)
 	}
+	return strings.Join(said, ": ")
+}
 
-	if len(said) == 0 {
+// ResultInWords returns a task's result as people read it. Workers of earlier versions left a Summary as JSON; any
+// other result, such as an answer that is JSON itself, is returned as it is.
+func ResultInWords(result string) string {
+	var s struct {
+		Summary
+		Attempts *int `json:"attempts"` // every Summary has it
+	}
+	earlier := json.NewDecoder(bytes.NewReader([]byte(result)))
+	earlier.DisallowUnknownFields()
+	if earlier.Decode(&s) != nil || s.Attempts == nil {
 		return result
 	}
-	return strings.Join(said, ": ")
+	if words := s.Words(); words != "" {
+		return words
+	}
+	return result
 }

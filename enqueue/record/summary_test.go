@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// The result of a task is shown in words, and never as JSON, unless another program wrote it.
-func TestSummaryInWords(t *testing.T) {
+// The result of a task is shown in words, and never as JSON, unless another program or a model wrote it.
+func TestResultInWords(t *testing.T) {
 	t.Parallel()
 	for want, summary := range map[string]record.Summary{
 		"a.md wins: It cites its sources.":        {Winner: "a.md", Reason: "It cites its sources.", Attempts: 1},
@@ -21,12 +21,14 @@ func TestSummaryInWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := record.SummaryInWords(string(raw)); got != want {
-			t.Errorf("%s is shown as %q, want %q", raw, got, want)
+		for _, result := range []string{summary.Words(), string(raw)} { // of this version, and of an earlier one
+			if got := record.ResultInWords(result); got != want {
+				t.Errorf("%s is shown as %q, want %q", result, got, want)
+			}
 		}
 	}
-	for _, other := range []string{"", "done", `{"rows":3}`, `[1]`} {
-		if got := record.SummaryInWords(other); got != other {
+	for _, other := range []string{"", "done", `{"rows":3}`, `[1]`, `{"winner":"A","reason":"a model's answer"}`, `{"attempts":1}`} {
+		if got := record.ResultInWords(other); got != other {
 			t.Errorf("the result %q of another program is shown as %q", other, got)
 		}
 	}

@@ -77,7 +77,7 @@ type Task struct {
 	Worker string     `json:"worker,omitempty"` // active
 	Alive  bool       `json:"worker_alive,omitempty"`
 	Ended  *time.Time `json:"ended,omitempty"`  // completed, archived
-	Result string     `json:"result,omitempty"` // completed; a record.Summary
+	Result string     `json:"result,omitempty"` // completed; the verdict in words (record.ResultInWords)
 	Error  string     `json:"error,omitempty"`  // archived, or why it was put back
 }
 
@@ -153,11 +153,8 @@ func (f Fleet) list(queue, state string, all, from int) ([]*asynq.TaskInfo, erro
 	return list, nil
 }
 
-// Said returns the result of a completed task in words.
-func (t Task) Said() string { return record.SummaryInWords(t.Result) }
-
 func taskOf(info *asynq.TaskInfo) Task {
-	t := Task{ID: info.ID, Error: info.LastErr, Result: string(info.Result)}
+	t := Task{ID: info.ID, Error: info.LastErr, Result: record.ResultInWords(string(info.Result))}
 	if of, err := record.DecodeTask(info.Payload); err == nil {
 		t.Evaluation, t.Run, t.Kind, t.Model, t.Retry = of.Evaluation, of.RunID().Short(), of.Kind, of.Model, of.Generation
 		t.Documents, t.Known = of.Documents, of.Known()

@@ -1,13 +1,13 @@
 package task
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
@@ -40,7 +40,7 @@ func lastAnswer(of record.Run) string {
 }
 
 // leave ends the task of a recorded run so that people find it in asynq: a failed one in the archive, a succeeded one
-// with its verdict as long as asynq keeps it. Tasks of cancelled evaluations are not kept.
+// with its verdict in words as long as asynq keeps it. Tasks of cancelled evaluations are not kept.
 func (p *pull) leave(result *asynq.ResultWriter) error {
 	ended, cancelled := p.run.Ended()
 	if cancelled {
@@ -58,11 +58,8 @@ func (p *pull) leave(result *asynq.ResultWriter) error {
 		short.Scores = append(short.Scores, score)
 	}
 
-	raw, err := json.Marshal(short)
-	if err == nil {
-		_, err = result.Write(raw)
-	}
-	if err != nil {
+	// asynqmon shows no result that contains line feeds or other characters that do not print.
+	if _, err := result.Write([]byte(harmless.OneLine(short.Words()))); err != nil {
 		p.run.Log().Debug().Err(err).Msg("cannot store the run's result for asynq")
 	}
 	return nil
