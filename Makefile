@@ -260,7 +260,7 @@ AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
 .PHONY: look
 look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser, at two widths and in both themes, and have axe-core judge them (.look/)
 	mkdir -p .look
-	go test -v -timeout 30m -tags look -run 'TestLook(Asynqmon)?$$' ./internal/report ./internal/web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
+	go test -v -timeout 30m -tags look -run 'TestLook(Answers|Asynqmon)?$$' ./internal/report ./internal/web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
 # The report of the README's first command.
 .PHONY: picture

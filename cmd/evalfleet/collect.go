@@ -70,7 +70,7 @@ func (p *process) openReport(c *cli.Context, d *fleet.Connection, id eval.ID) er
 	if err != nil {
 		return err
 	}
-	page, err := outdir.WriteForms(dir, outdir.ReportName, built, outdir.HTML)
+	page, err := outdir.WriteReport(c.Context, dir, reader, built, outdir.HTML)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
-	page, err := outdir.WriteForms(c.place.Dir, outdir.ReportName, r, outdir.HTML)
+	page, err := outdir.WriteReport(ctx, c.place.Dir, c.reader, r, outdir.HTML)
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func (p *process) publish(c *cli.Context, place results.Place, reader results.Re
 		paths = append(paths, tables...)
 	}
 
-	written, err := outdir.WriteForms(place.Dir, outdir.ReportName, r, c.StringSlice(formatFlag)...)
+	written, err := outdir.WriteReport(c.Context, place.Dir, reader, r, c.StringSlice(formatFlag)...)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (e *Endings) write(ctx context.Context, o collect.Outcome, db results.Store
 	}
 	place := results.Place{Dir: e.fleet.FolderOf(o.Record)}
 	_, err = outdir.Export(ctx, place, db, built, "evalfleet report "+wording.ShellWord(place.Dir))
-	_, page := outdir.WriteForms(place.Dir, outdir.ReportName, built, outdir.HTML)
+	_, page := outdir.WriteReport(ctx, place.Dir, db, built, outdir.HTML)
 	return built, errors.Join(err, page)
 }
 

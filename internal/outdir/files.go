@@ -78,6 +78,25 @@ type Forms interface {
 	WriteMarkdown(io.Writer) error
 }
 
+// WriteReport writes an evaluation's report to dir as WriteForms does, and beside the HTML the page of its answers if
+// it has any. It returns the paths, with the report first.
+func WriteReport(ctx context.Context, dir string, reader results.Reader, r *report.Report, formats ...string) (paths []string, err error) {
+	paths, err = WriteForms(dir, ReportName, r, formats...)
+	if err != nil || !slices.Contains(formats, HTML) || !r.HasAnswers() {
+		return paths, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return paths, Failed(fmt.Errorf("write %s: %w", report.AnswersFile, err))
+	}
+	defer root.Close()
+	err = results.WriteFile(root, report.AnswersFile, func(w io.Writer) error { return r.WriteAnswers(ctx, w, reader) })
+	if err != nil {
+		return paths, exitcode.With(exitcode.Unreachable, err)
+	}
+	return append(paths, filepath.Join(dir, report.AnswersFile)), nil
+}
+
 // WriteForms writes a report or a comparison to dir, as one file called name for each of the
 // formats, and returns their paths: HTML first, then JSON and Markdown. It ignores other formats.
 func WriteForms(dir, name string, of Forms, formats ...string) (paths []string, err error) {

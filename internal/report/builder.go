@@ -41,6 +41,7 @@ type builder struct {
 	items    []Item    // in the order of the plan
 
 	documentScores []Score                // by document
+	panelScores    []Score                // by document
 	waiting        map[shown]rank.Outcome // verdicts whose other order has not been read yet
 	failure        map[string]int         // position in report.Failures by class
 	rows           map[asker]int          // number of result rows
@@ -90,6 +91,7 @@ func newBuilder(r *Report) *builder {
 	}
 	b.overall = make([]Score, len(r.candidates))
 	b.items, b.documentScores = make([]Item, len(plan.Items)), make([]Score, len(plan.Documents))
+	b.panelScores = make([]Score, len(plan.Documents))
 	b.scored = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria))
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))

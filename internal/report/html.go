@@ -208,6 +208,7 @@ func (p *page) sections() []pageSection {
 	add(p.People != nil, "people", "People")
 	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())
 	add(len(p.Reasons) > 0, "reasons", "Reasons")
+	add(p.Report.HasAnswers(), "answers", "Answers")
 	add(p.Reading != nil, "reading", "Read the answers")
 	add(p.Runs != nil, "runs", "Planned and recorded")
 	add(p.Timeline != nil, "timeline", "Calls over time")

@@ -75,6 +75,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 	p.Scored++
 	p.sample(candidate, row)
 	b.opinions.add(document, agent, dimension, *row.Score)
+	b.panelScores[document].add(*row.Score)
 	for _, k := range []int{agent, len(p.Agents)} {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)
 		p.All[k].add(*row.Score)

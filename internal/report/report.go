@@ -118,6 +118,7 @@ type Report struct {
 	Categories *Categories
 
 	elo        []documentElo
+	documents  []documentResult // in the order of the plan
 	candidates []string
 	tallies    []*rank.Tally // of each judge
 	unfitted   error         // why there are win rates but no abilities
@@ -364,6 +365,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		return nil, err
 	}
 	b.scoreJudges()
+	b.finishAnswers()
 	if err := b.finishItems(ctx); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,9 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 	for name := range reportFiles {
 		names = append(names, name)
 	}
+	if report.HasAnswers(e.Plan) {
+		names = append(names, report.AnswersFile)
+	}
 	slices.Sort(names)
 	return names, nil
 }
@@ -80,7 +83,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 	var built *report.Report
 	form := reportFiles[name]
-	if form != nil || ofReport(name) {
+	if form != nil || name == report.AnswersFile || ofReport(name) {
 		state, err := recordedState(r.Context(), reader, e) // files contain everything recorded so far, without a cache
 		if err == nil {
 			built, err = s.reports.Get(r.Context(), reported{id, state})
@@ -102,6 +105,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case form != nil:
 		err = form(built, out)
+	case name == report.AnswersFile:
+		err = built.WriteAnswers(r.Context(), out, reader)
 	case built != nil:
 		err = results.WriteExport(r.Context(), out, reader, e, built.Rankings(), name)
 		if errors.Is(err, fs.ErrNotExist) { // there is nothing to rank yet

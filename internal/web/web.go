@@ -109,6 +109,7 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
+	routes.HandleFunc("GET /evaluations/{id}/answers", s.answers)
 	routes.HandleFunc("GET /evaluations/{id}/cancel", still(s, "cancel", s.askCancel))
 	routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	s.explorer(routes)
