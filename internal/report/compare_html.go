@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"strconv"
 
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -109,7 +108,7 @@ type comparePlot struct {
 
 type compareMarks struct {
 	Name  string
-	TextY float64
+	Top   float64 // of the name
 	Marks []compareMark
 }
 
@@ -128,28 +127,26 @@ func (c *Comparison) plot() *comparePlot {
 	}
 
 	shown := c.Candidates[:min(plotCandidates, len(c.Candidates))]
-	from, to := math.Inf(1), math.Inf(-1)
+	var all []measured
 	for _, one := range shown {
 		for k := range drawn {
 			if place := one.Places[k]; place != nil {
-				from, to = min(from, place.Low), max(to, place.High)
+				all = append(all, measured{Low: winPercent(place.Low), Value: winPercent(place.Ability), High: winPercent(place.High)})
 			}
 		}
 	}
 
-	if from > to {
+	if len(all) == 0 {
 		return nil
 	}
-	p := &comparePlot{plot: plot{
-		Axis:    "ability, log-odds; 0 is the average of the candidates ranked by all evaluations",
-		Omitted: len(c.Candidates) - len(shown),
-	}}
-	at := p.scale(from, to)
+	m := axis{Title: "Wins against the average of the candidates that all evaluations rank, with 95 % intervals", Even: 50, Unit: " %"}
+	p := &comparePlot{plot: plot{Axis: m.Title, Omitted: len(c.Candidates) - len(shown)}}
+	at := p.scale(m, all)
 	gap := plotRowGap * float64(1+len(drawn)) / 2
 	names := namedApart(shown, func(c Compared) string { return c.Name }, plotName)
 	for i, one := range shown {
-		y := plotMargin/2 + gap*(float64(i)+0.5)
-		row := compareMarks{Name: names[i], TextY: y + 4}
+		y := plotTop + gap*(float64(i)+0.5)
+		row := compareMarks{Name: names[i], Top: y - plotRowGap/2}
 		for k := range drawn {
 			place := one.Places[k]
 			if place == nil {
@@ -158,10 +155,10 @@ func (c *Comparison) plot() *comparePlot {
 			line := tenth(y + plotRowGap/2*(float64(k)-float64(len(drawn)-1)/2))
 			row.Marks = append(row.Marks, compareMark{
 				Class: "mark" + strconv.Itoa(k+1), Number: strconv.Itoa(k + 1), Y: line, TextY: line + 4,
-				Low: at(place.Low), X: at(place.Ability), High: at(place.High),
+				Low: at(winPercent(place.Low)), X: at(winPercent(place.Ability)), High: at(winPercent(place.High)),
 				Numbers: fmt.Sprintf(
-					"%s in %s: %s (%s to %s)", called(one.Name), c.label(k), signed(place.Ability), signed(place.Low),
-					signed(place.High),
+					"%s in %s: %s (%s – %s)", called(one.Name), c.label(k), probability(winShare(place.Ability)),
+					probability(winShare(place.Low)), probability(winShare(place.High)),
 				),
 			})
 		}
@@ -169,7 +166,7 @@ func (c *Comparison) plot() *comparePlot {
 	}
 
 	p.finish(gap * float64(len(shown)))
-	p.Alternative = fmt.Sprintf("Abilities of %s in %s side by side, with intervals. The table below has every number.",
+	p.Alternative = fmt.Sprintf("Wins of %s in %s against the average, side by side, with intervals. The table below has every number.",
 		wording.Counted(len(shown), "candidate"), wording.Counted(len(drawn), "evaluation"))
 	return p
 }

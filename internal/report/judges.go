@@ -37,16 +37,15 @@ type judgeRow struct {
 
 // bars shows the answers to pairs asked in both orders, as one stacked bar for each judge.
 type bars struct {
-	Width, Height float64
-	Thick         float64 // of a bar
+	Height, Thick float64 // Thick is the height of a bar
 	Rows          []bar
 	Alternative   string
 }
 
 type bar struct {
-	Name     string
-	Y, TextY float64
-	Parts    []barPart
+	Name          string
+	Top, Y, TextY float64 // of the name, the bar, and the numbers on it
+	Parts         []barPart
 }
 
 type barPart struct {
@@ -99,7 +98,7 @@ func (j Judge) orderRange() string {
 }
 
 func (r *Report) swapBars() *bars {
-	b := &bars{Width: plotWidth, Thick: barHigh}
+	b := &bars{Thick: barHigh}
 	names := namedApart(r.Judges, func(j Judge) string { return j.Name }, plotName)
 	for k, j := range r.Judges {
 		total := j.Swaps.Total()
@@ -107,7 +106,7 @@ func (r *Report) swapBars() *bars {
 			continue
 		}
 		y := 6 + barGap*float64(len(b.Rows))
-		one := bar{Name: names[k], Y: y, TextY: y + barHigh/2 + 4}
+		one := bar{Name: names[k], Top: y - (plotRowGap-barHigh)/2, Y: y, TextY: y + barHigh/2 + 4}
 		x := plotLabels
 		for k, n := range []int{j.Swaps.Consistent, j.Swaps.HalfTied, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond} {
 			part := barKeys[k]
@@ -116,7 +115,7 @@ func (r *Report) swapBars() *bars {
 			}
 			width := share(n, total) * (plotWidth - plotMargin - plotLabels)
 			next := barPart{
-				Class: part.Class, X: tenth(x), Width: tenth(width), Mid: tenth(x + width/2),
+				Class: part.Class, X: hundredth(x), Width: hundredth(width), Mid: hundredth(x + width/2),
 				Numbers: fmt.Sprintf("%s: %s, %s of %s", called(j.Name), part.Label, wording.Count(n), wording.Counted(total, "pair")),
 			}
 			if share(n, total) >= labelled {

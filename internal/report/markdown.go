@@ -36,7 +36,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		out.items(notes)
 	}
 
-	sections := r.sections(markdownCandidates, unbounded)
+	sections := r.withScoreTables(r.sections(markdownCandidates, unbounded))
 	if r.Panel != nil {
 		if s := r.panelCandidates(); len(s.table[0].Cells) > 0 {
 			sections = append(sections, s)

@@ -8,8 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// matrix compares each candidate of a group with every other one: how often it won, or the probability that it is
-// better.
+// matrix compares each of several things with every other one.
 type matrix struct {
 	Title, Hint string
 	Rows        []matrixRow
@@ -25,23 +24,23 @@ type matrixRow struct {
 type heatCell struct {
 	Text, Title string
 	Shade       int
+	Sure        bool // the difference is more than chance
 }
 
-// matrices returns the matrices of a group: wins and, if known, probabilities. If there are many candidates, they
-// show the best ones.
-func (r *Report) matrices(group Group) []*matrix {
+// headToHead returns the matrix of a group: how often each candidate won against each other one, and, if that is
+// known, which of the two is better with 95 % confidence. If there are many candidates, it shows the best ones.
+func (r *Report) headToHead(group Group) *matrix {
 	who := ""
 	if n := len(group.Ranked); n > matrixCandidates {
 		group.Ranked = group.Ranked[:bestCandidates]
 		who = fmt.Sprintf(" The best %d of %s; every verdict is in pairwise_results.csv.", bestCandidates, wording.Count(n))
 	}
-	all := []*matrix{r.wins(group)}
-	all[0].Hint += who
+	m := r.wins(group)
 	if group.uncertainty != nil {
-		all = append(all, beats(group))
-		all[1].Hint += who
+		m.Hint += " A frame: the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows for luck, as P(best) does."
 	}
-	return all
+	m.Hint += who
+	return m
 }
 
 // wins returns the matrix of win rates, over all judges and both orders.
@@ -68,25 +67,16 @@ func (r *Report) wins(group Group) *matrix {
 	}
 
 	m := &matrix{
-		Title: "Wins over each other",
+		Title: "Head to head",
 		Hint:  "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges and both orders. Columns have the rows' numbers.",
 	}
-	m.fill(group, func(i, j int) heatCell { return winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]) })
-	return m
-}
-
-// beats returns the matrix of probabilities that a candidate is better than another.
-func beats(group Group) *matrix {
-	m := &matrix{
-		Title: "Who is better, and how sure that is",
-		Hint:  "The probability, in percent, that the candidate on the left is better than the one above. 50 is a toss-up; from 98 on, the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows for luck, as P(best) does: with few items its figures are nearer to 50.",
-	}
 	m.fill(group, func(i, j int) heatCell {
-		p := group.Beats(i, j)
-		if math.IsNaN(p) {
-			return heatCell{Text: "–", Title: "position and candidates cannot be told apart", Shade: -1}
+		cell, p := winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]), group.Beats(i, j)
+		if !math.IsNaN(p) {
+			cell.Title += fmt.Sprintf("; better with a probability of %s", probability(p))
+			cell.Sure = p < 0.025 || p > 0.975
 		}
-		return heatCell{Text: outOfHundred(p), Shade: shade(p)}
+		return cell
 	})
 	return m
 }

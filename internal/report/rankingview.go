@@ -2,24 +2,31 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
 type rankingView struct {
-	Title    string
-	Plot     *plot
-	Matrices []*matrix
-	Open     []rankingRow
-	Folded   []rankingRow
-	Assumed  bool
-	Tiers    []string // what tiers and the candidates that may be the best mean; nil: few candidates
-	Choices  string   // settings that the ranking depends on, in words
-	Fit      string   // how well the model fits, in words
+	Title       string
+	Head, Means string // of the column of scores, and what a score is
+	Plot        *plot
+	Matrix      *matrix
+	Open        []rankingRow
+	Folded      []rankingRow
+	Details     bool // there is more to say of each candidate than its score
+	Assumed     bool
+	Tiers       []string // what tiers and the candidates that may be the best mean; nil: few candidates
+	Choices     string   // settings that the ranking depends on, in words
+	Fit         string   // how well the model fits, in words
 }
 
+// All returns the rows that are visible and those that are not.
+func (v rankingView) All() []rankingRow { return slices.Concat(v.Open, v.Folded) }
+
 type rankingRow struct {
-	Name, Ranks, Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
-	Why                                                                    string // id of its reasons; empty: not shown
+	Rank, Name, Score, Limits                                        string // the score and its interval
+	Ranks, Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
+	Why                                                              string // id of its reasons; empty: not shown
 }
 
 // rowOfPage is a row with its page, from which the template learns which columns to show.
@@ -49,11 +56,12 @@ func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden in
 
 func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	group := r.Groups[g]
-	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised, Tiers: group.tierLines()}
+	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised, Details: r.Verdicts > 0, Tiers: group.tierLines()}
+	view.Head, view.Means = r.scoreWords()
 	if g < drawnGroups {
 		view.Plot = r.intervalPlot(group)
 		if r.Verdicts > 0 && len(group.Ranked) > 1 {
-			view.Matrices = r.matrices(group)
+			view.Matrix = r.headToHead(group)
 		}
 	}
 
@@ -62,7 +70,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	}
 	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
 		row := rankingRow{
-			Name: c.Name, Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
+			Rank: rankAndTier(c), Name: c.Name, Score: r.score(c), Limits: r.scoreInterval(c), Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
 		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })
 		row.Mean = limited(row.Mean, c.ScoreLimits, func(x float64) string { return fmt.Sprintf("%.2f", x) })

@@ -53,7 +53,8 @@ type periodPart struct {
 }
 
 const (
-	timelineLeft = 46.0
+	timelineWidth = 640.0 // in units of the view box
+	timelineLeft  = 46.0
 	// drawnLimits is how many limits have their own colour.
 	drawnLimits = 3
 	freeOfLimit = "without a wait"
@@ -101,7 +102,7 @@ func (r *Report) timelineView() *timelineView {
 	if len(line.Periods) == 0 {
 		return nil
 	}
-	v := &timelineView{Width: plotWidth, Left: timelineLeft, Right: plotWidth - 22, TickX: timelineLeft - 6, Period: span(line.Width)}
+	v := &timelineView{Width: timelineWidth, Left: timelineLeft, Right: timelineWidth - 22, TickX: timelineLeft - 6, Period: span(line.Width)}
 	keys, place := r.limitKeys()
 	v.Keys = keys
 	begun := make([][]int, len(line.Periods)) // by position in keys

@@ -95,9 +95,17 @@ func (r *Report) ranks(c Ranked) string {
 	return rankRange(c)
 }
 
-func rankRange(c Ranked) string {
+// rankAndTier returns a candidate's rank, with its tier where a ranking of many candidates has them.
+func rankAndTier(c Ranked) string {
 	if c.tiered {
 		return fmt.Sprintf("%d (tier %d)", c.Rank, c.Tier)
+	}
+	return fmt.Sprint(c.Rank)
+}
+
+func rankRange(c Ranked) string {
+	if c.tiered {
+		return rankAndTier(c)
 	}
 	if c.RankLow != c.RankHigh {
 		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
