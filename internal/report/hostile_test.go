@@ -53,7 +53,11 @@ func TestHostilePage(t *testing.T) {
 			}
 		}
 	}
-	page := pageOf(t, r)
+	page, script := pageOf(t, r), "<script>"+pageScript+"</script>"
+	if !strings.Contains(page, script) {
+		t.Fatal("the page lacks its own script")
+	}
+	page = strings.Replace(page, script, "", 1)
 	tags := regexp.MustCompile(`<[a-zA-Z][^>]*>`).FindAllString(page, -1)
 	if len(tags) < 500 {
 		t.Fatalf("%d tags: the page is not what this test expects", len(tags))

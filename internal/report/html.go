@@ -3,7 +3,9 @@ package report
 import (
 	"bufio"
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -35,6 +37,18 @@ var pageFiles embed.FS
 //go:embed page/page.css
 var pageStyle string
 
+// pageScript sorts and searches tables. It needs no network, and the page is complete without it.
+//
+//go:embed page/page.js
+var pageScript string
+
+// Policy returns the Content-Security-Policy of a page: it loads nothing, and runs only its own script, which the
+// policy names by its hash.
+func Policy() string {
+	sum := sha256.Sum256([]byte(pageScript))
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
 // The templates of a page in a file, and of one that the dashboard serves. They are parsed when a page is first
 // written, because most processes (such as workers) write none.
 var (
@@ -47,6 +61,8 @@ var (
 func pageTemplate(served bool) *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"served":       func() bool { return served },
+		"policy":       Policy,
+		"script":       func() template.JS { return template.JS(pageScript) },
 		"at":           func(r results.RunRow) string { return fmt.Sprintf("%d.%d", r.Phase, r.Index) },
 		"text":         harmless.Line,
 		"whole":        wording.TiedPercents,
@@ -110,8 +126,8 @@ type tile struct {
 	Label, Value, Hint string
 }
 
-// WriteHTML writes the report as one self-contained page: no network, no script, no font. Everything recorded is
-// escaped, and a content security policy forbids the page to load or run anything.
+// WriteHTML writes the report as one self-contained page: no network, no font, and one script, which sorts tables.
+// Everything recorded is escaped, and Policy forbids the page to load anything or to run any other script.
 func (r *Report) WriteHTML(w io.Writer) error { return r.writePage(w, fileTemplate) }
 
 // WriteServedHTML writes the page for the address /evaluations/ID/report of the dashboard. It is the page of

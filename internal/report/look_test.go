@@ -3,6 +3,8 @@
 package report
 
 import (
+	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +15,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testing/looktest"
 	"github.com/evalfleet/evalfleet/providers"
 )
-
-// policy keeps a page's scripts from running.
-const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`
 
 // whole is an evaluation that has everything to show.
 func whole(candidates, items []string) *memory {
@@ -52,7 +51,7 @@ func TestLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := write()
-			if !strings.Contains(page, policy) {
+			if !strings.Contains(html.UnescapeString(page), `<meta http-equiv="Content-Security-Policy" content="`+Policy()+`">`) {
 				t.Fatal("the page has another policy")
 			}
 			file := filepath.Join(dir, name+".html")
@@ -63,4 +62,41 @@ func TestLook(t *testing.T) {
 			b.Show(t, dir, name, "file://"+file, "")
 		})
 	}
+	t.Run("tables", func(t *testing.T) {
+		b.For(t)
+		defer b.For(t)
+		sortAndSearch(t, b, filepath.Join(dir, "1000.html"))
+	})
+}
+
+// sortAndSearch clicks on heads of the ranking in file and searches it. All of its rows take part, also those that are
+// folded away.
+func sortAndSearch(t *testing.T, b *looktest.Browser, file string) {
+	t.Helper()
+	const table = "document.querySelector('table.main')"
+	click := func(column int) (first string) {
+		b.Run(fmt.Sprintf("%s.tHead.rows[0].cells[%d].querySelector('button').click()", table, column), nil)
+		b.Run(table+".tBodies[0].rows[0].textContent", &first)
+		return first
+	}
+	b.Open("file://"+file, 1400, false)
+
+	worst, alone := "", 0
+	b.Run("[...document.querySelectorAll('details[data-rest] tbody tr')].at(-1).textContent", &worst)
+	best := click(0)
+	if last := click(0); !strings.HasPrefix(best, "1") || last != worst {
+		t.Errorf("by rank: first %q and, clicked again, %q, want %q", best, last, worst)
+	}
+	if first := click(1); !strings.Contains(first, "candidate-0000") {
+		t.Errorf("by name: %q is first, want candidate-0000", first)
+	}
+	if first := click(2); first != best {
+		t.Errorf("by score: %q is first, want %q", first, best)
+	}
+	b.Run(`(() => { const search = document.querySelector("#ranking ~ section input"); search.value = "CANDIDATE-0042";
+		search.dispatchEvent(new Event("input")); return [...`+table+`.tBodies[0].rows].filter(r => !r.hidden).length; })()`, &alone)
+	if alone != 1 {
+		t.Errorf("a search for one candidate leaves %d rows, want 1", alone)
+	}
+	b.Quiet("")
 }

@@ -366,7 +366,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", reportPolicy)
+	w.Header().Set("Content-Security-Policy", report.Policy()+reportPolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := built.WriteServedHTML(w); err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("report not sent")
