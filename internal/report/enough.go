@@ -8,6 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/lines"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // Neighbour says how certain it is that a candidate is better than the next one. It also says how much more data
@@ -131,7 +132,7 @@ func dollars(usd float64) string {
 func (r *Report) enoughSection(most int) (s section, ok bool) {
 	t := append(lines.Table{
 		{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true},
-	}, lines.Heads("right", "more items", "more pairs", "cost")...)
+	}, lines.Heads("right", "more items", "more pairs", "cost")...).InFull("", "ahead of", "chance that the order is right", "more items to be sure", "more pairs to be sure", "their cost")
 	left, pairCost := 0, r.pairCost()
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
@@ -155,7 +156,7 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 		"Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.",
 	)
 	if !math.IsNaN(pairCost) {
-		s.lines = append(s.lines, fmt.Sprintf("A pair of texts has cost $%.2g on average, with all judges, orders and trials.", pairCost))
+		s.lines = append(s.lines, "A pair of texts has cost "+ratelimit.USD(pairCost)+" on average, with all judges, orders and trials.")
 	}
 	if len(r.Groups) == 1 && r.Groups[0].tiered() {
 		s.lines = append(s.lines, r.narrowing(r.Groups[0]))

@@ -61,7 +61,7 @@ func TestEnough(t *testing.T) {
 	if len(got) != 2 || got[0].Candidate != "a" || got[0].Next != "b" || got[0].Apart || !got[1].Apart || math.Abs(float64(got[0].Pairs)-near.Pairs) > 1e-5 || math.Abs(float64(got[0].CostUSD)-0.02*near.Pairs) > 1e-5 {
 		t.Errorf("the JSON has %+v", got)
 	}
-	if !strings.Contains(texts["html"], `<th class="left" scope="col">before</th>`) || !strings.Contains(texts["html"], `<td class="left">b</td>`) {
+	if !strings.Contains(texts["html"], `<th class="left" scope="col">ahead of</th>`) || !strings.Contains(texts["html"], `<td class="left">b</td>`) {
 		t.Error("the page aligns names as numbers")
 	}
 	delete(texts, "json")

@@ -33,8 +33,8 @@ func (r *Report) fallbackView() *fallbackView {
 		if how.MaxWait > 0 {
 			longest = span(how.MaxWait)
 		}
-		v.How = fmt.Sprintf("models: %s; longest single wait: %s; waits at most: %d; backoff base: %g",
-			wording.Clip(harmless.Line(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, how.Base)
+		v.How = fmt.Sprintf("models: %s; longest single wait: %s; waits at most: %d; backoff base: %s",
+			wording.Clip(harmless.Line(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, wording.Plain(how.Base))
 		v.Advice = s.Advice(how)
 		v.Fine = len(v.Advice) == 0 && s.Total > 0
 	}

@@ -289,9 +289,9 @@ func shortTokens(n int64, more bool) string {
 	for _, unit := range []struct {
 		size   float64
 		letter string
-	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
 		if float64(n) >= 0.9995*unit.size { // 999,500 is 1 M with three digits
-			text = strconv.FormatFloat(float64(n)/unit.size, 'g', 3, 64) + " " + unit.letter
+			text = threeDigits(float64(n)/unit.size) + " " + unit.letter
 			break
 		}
 	}
@@ -303,6 +303,12 @@ func shortTokens(n int64, more bool) string {
 	default:
 		return text
 	}
+}
+
+// threeDigits formats a positive number with three significant digits, or as a whole number if it has more.
+func threeDigits(x float64) string {
+	power := math.Pow(10, math.Floor(math.Log10(x))-2)
+	return wording.Plain(math.Round(x/power) * power)
 }
 
 // ShowsAbilities reports whether candidates have abilities. The template calls this and the following methods.

@@ -208,7 +208,7 @@ func (o *markdownWriter) table(t lines.Table) {
 		}
 		o.print("|\n")
 	}
-	row(func(c lines.Column) string { return escaped(harmless.Short(c.Head, nameRunes)) })
+	row(func(c lines.Column) string { return escaped(harmless.Short(c.FullHead(), nameRunes)) })
 	row(func(c lines.Column) string {
 		if c.Right {
 			return "---:"

@@ -223,7 +223,7 @@ func (r *Report) missingNotes() []string {
 func (r *Report) missingSection(most int) section {
 	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads(
 		"missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds",
-	)...)
+	)...).InFull("", "verdicts missing", "verdicts given", "in the other order: lost", "won", "tied", "", "rank if all were lost / won", "rank bounds at 95 %")
 	rows := r.missingRows(most)
 	for _, m := range rows {
 		t.Add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)

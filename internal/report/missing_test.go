@@ -64,7 +64,7 @@ func TestMissingNotAtRandom(t *testing.T) {
 			t.Errorf("the terminal does not say %q:\n%s", want, text)
 		}
 	}
-	if page := pageOf(t, r); !strings.Contains(page, "rank if lost / won") {
+	if page := pageOf(t, r); !strings.Contains(page, "rank if all were lost / won") {
 		t.Error("the page has no table of missing verdicts")
 	}
 }

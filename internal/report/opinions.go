@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -41,7 +40,7 @@ func (p *Panel) sample(candidate int, row results.PanelRow) {
 	}
 	kept = slices.Insert(kept, at, opinion{
 		Run: fmt.Sprintf("%d.%d", row.Phase, row.Index), Document: row.Document, Agent: row.Agent, Dimension: row.Dimension,
-		Score: strconv.FormatFloat(*row.Score, 'g', 4, 64), Text: wording.Clip(row.Argument, reasonRunes),
+		Score: wording.Plain(*row.Score), Text: wording.Clip(row.Argument, reasonRunes),
 		order: [2]int{p.dimension[row.Dimension], p.agent[row.Agent]}, lot: lot,
 	})
 	p.opinions[candidate] = kept[:min(len(kept), opinionsKept)]

@@ -274,3 +274,28 @@ func TestPagePeople(t *testing.T) {
 		t.Errorf("two annotators: %q", pairs["ann"])
 	}
 }
+
+// TestNumbersAsPeopleWriteThem: no number of a page has an exponent, and a scale of calls has no thousandths of a call,
+// however long or short an evaluation was.
+func TestNumbersAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]float64{"tiny": 1e-9, "huge": 1e13} {
+		m := typical().withCalls(8, "")
+		for k := range m.timeline.Periods {
+			m.timeline.Periods[k].InFlight = 0.002
+		}
+		for k := range m.progress {
+			m.progress[k].Used = results.Usage{Calls: 1, Input: int64(size), Output: int64(size), CostUSD: size}
+		}
+		for k := range m.calls {
+			m.calls[k].Usage = results.Usage{Calls: 1, Input: int64(size), Output: int64(size), CostUSD: size}
+		}
+		page := strings.Replace(pageOf(t, built(t, m, Options{Draws: 20})), pageScript, "", 1)
+		if found := regexp.MustCompile(`[^#\w][\d.]+e[-+]\d+`).FindString(page); found != "" {
+			t.Errorf("%s: the page contains %q", name, found)
+		}
+		if found := regexp.MustCompile(`>0\.0\d*</text>`).FindString(page); found != "" {
+			t.Errorf("%s: a scale has a label %q", name, found)
+		}
+	}
+}

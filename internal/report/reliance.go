@@ -61,10 +61,11 @@ func (r *Report) Reliance() *Reliance {
 	return t
 }
 
-// strength returns the name of a kappa's range (Landis and Koch 1977).
+// strength returns the name of a kappa's range (Landis and Koch 1977). One that is shown as 0.00 is no agreement beyond
+// chance, as is a negative one.
 func strength(kappa float64) string {
 	switch {
-	case kappa < 0:
+	case kappa < 0.005:
 		return "poor"
 	case kappa <= slight:
 		return "slight"

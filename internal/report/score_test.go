@@ -131,3 +131,13 @@ func TestScoreTables(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestKappaWords: a kappa that is shown as 0.00 is no agreement beyond chance.
+func TestKappaWords(t *testing.T) {
+	t.Parallel()
+	for kappa, want := range map[float64]string{-0.3: "poor", 0: "poor", 0.004: "poor", 0.0051: "slight", 0.2: "slight", 0.21: "fair"} {
+		if got := strength(kappa); got != want {
+			t.Errorf("kappa %s is called %s, want %s", signed(kappa), got, want)
+		}
+	}
+}

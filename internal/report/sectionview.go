@@ -38,7 +38,7 @@ func cellClass(c lines.Column, k int) string {
 func (s section) view() sectionView {
 	v := sectionView{Title: s.title, Lines: s.lines}
 	for _, c := range s.table {
-		head := sectionCell{Text: c.Head}
+		head := sectionCell{Text: c.FullHead()}
 		if c.Flexible {
 			head.Class = "left"
 		}

@@ -138,7 +138,7 @@ func (r *Report) timelineView() *timelineView {
 
 func newChart(title string, y, height, most float64) chart {
 	c := chart{Title: title, TitleY: y, top: y + 12, bottom: y + 12 + height}
-	most = max(most, 1e-3) // for calls that took no time
+	most = max(most, 1) // a scale of thousandths of a call would say nothing of calls that took no time
 	step := niceStep(most / 4)
 	c.most = step * math.Ceil(most/step)
 	for k := 0.0; k*step <= c.most+step/2; k++ {

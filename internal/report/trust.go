@@ -79,7 +79,7 @@ func (r *Report) saidSection() section {
 func (r *Report) trustSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads(
 		"order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles",
-	)...)
+	)...).InFull("", "order effect ± SE", "pairs in both orders", "same text both times", "always the first", "always the second", "longer text preferred", "circular triples")
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {

@@ -31,7 +31,7 @@ func (t *Tasks) Title() string { return "Queue " + t.Name }
 
 // stateNames maps states of tasks to words.
 var stateNames = map[string]string{
-	"pending": "Waiting", "active": "Running", "retry": "Retrying", "scheduled": "Scheduled",
+	"pending": "Waiting", "active": "Running", "retry": "Waiting to retry", "scheduled": "Scheduled",
 	"completed": "Succeeded, kept", "archived": "Failed, kept",
 }
 

@@ -1,6 +1,7 @@
 package lines
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -14,11 +15,15 @@ const Separator = "  "
 // Column is a column of a table. Its texts must be safe to print.
 type Column struct {
 	Head     string
+	Full     string // Head in full, for a page, which has the room; empty: Head
 	Cells    []string
 	Right    bool   // aligned right
 	Flexible bool   // names, which are shortened if the table is too wide
 	Bad      []bool // cells that a page shows as a warning; nil: none
 }
+
+// FullHead returns the head for a page.
+func (c Column) FullHead() string { return cmp.Or(c.Full, c.Head) }
 
 func (c Column) width() int {
 	width := wording.Columns.StringWidth(c.Head)
@@ -36,6 +41,14 @@ func Heads(names ...string) Table {
 	var t Table
 	for _, name := range names {
 		t = append(t, Column{Head: name, Right: true})
+	}
+	return t
+}
+
+// InFull sets the full heads of the columns, in their order. An empty one leaves the head as it is.
+func (t Table) InFull(heads ...string) Table {
+	for k, full := range heads {
+		t[k].Full = full
 	}
 	return t
 }

@@ -3,6 +3,7 @@
 package wording
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,11 @@ func Short(n int64) string {
 		return Count(n)
 	}
 	return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + " M"
+}
+
+// Plain formats a number with at most three decimals and never with an exponent: "0.5", "12000".
+func Plain(x float64) string {
+	return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64)
 }
 
 // Counted formats a number of things: "1 run", "2,000 runs".

@@ -35,3 +35,12 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for x, want := range map[float64]string{0: "0", 3: "3", 0.5: "0.5", 10.0 / 3: "3.333", 12345: "12345", 1e21: "1000000000000000000000", 5e-7: "0"} {
+		if got := Plain(x); got != want {
+			t.Errorf("%v: got %q, want %q", x, got, want)
+		}
+	}
+}
