@@ -18,13 +18,17 @@
   const words = new Intl.Collator("en", { numeric: true });
   const textOf = (row, column) => row.cells[column]?.textContent.trim() ?? "";
 
-  /* The rows of a column in ascending order, and whether they are numbers. Rows without a value come last. */
-  const sorted = (rows, column) => {
+  /* The rows in the order of a column. Rows without a value come last, and equal ones keep the page's order. */
+  const order = new Map();
+  const sorted = (rows, column, before) => {
+    for (const row of rows) if (!order.has(row)) order.set(row, order.size);
     const keys = new Map(rows.map((row) => [row, number(textOf(row, column))]));
     const numeric = [...keys.values()].some((key) => key !== undefined) && ![...keys.values()].includes(null);
+    const descending = before ? before === "ascending" : numeric && column > 0;
     const compare = (x, y) => numeric ? keys.get(x) - keys.get(y) : words.compare(textOf(x, column), textOf(y, column));
+    const signed = (x, y) => (descending ? compare(y, x) : compare(x, y)) || order.get(x) - order.get(y);
     const known = rows.filter((row) => keys.get(row) !== undefined), rest = rows.filter((row) => keys.get(row) === undefined);
-    return { known: known.sort(compare), rest, numeric };
+    return { rows: [...known.sort(signed), ...rest], descending };
   };
 
   /* Rows that the page folds away become rows of the table itself. */
@@ -37,10 +41,9 @@
 
   const sortBy = (table, head) => {
     unfold(table);
-    const body = table.tBodies[0], before = head.getAttribute("aria-sort");
-    const { known, rest, numeric } = sorted([...body.rows], head.cellIndex);
-    const descending = before ? before === "ascending" : numeric && head.cellIndex > 0;
-    body.append(...(descending ? known.reverse() : known), ...rest);
+    const body = table.tBodies[0];
+    const { rows, descending } = sorted([...body.rows], head.cellIndex, head.getAttribute("aria-sort"));
+    body.append(...rows);
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", descending ? "descending" : "ascending");
   };
