@@ -75,6 +75,7 @@ func newBuilder(r *Report) *builder {
 	}
 
 	if plan.Single != nil {
+		r.spread = newSpread(plan.Single.Scale)
 		for c, criterion := range plan.Single.Criteria {
 			b.criterion[criterion.Name] = c
 			r.Criteria = append(r.Criteria, criterion.Name)
@@ -142,6 +143,7 @@ func (b *builder) addSingle(row results.SingleRow) error {
 	}
 	b.scored.add(document, judge, criterion, row.Score)
 	b.report.Scored++
+	b.report.spread.add(row.Score)
 	b.scores[candidate][criterion].add(row.Score)
 	b.overall[candidate].add(row.Score)
 	b.documentScores[document].add(row.Score)

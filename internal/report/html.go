@@ -94,6 +94,7 @@ type page struct {
 	Enough   *sectionView // nil: there are no abilities
 	Missing  []missingRow
 	Scores   *scoreView
+	Lengths  *lengthView // nil: no length is known
 	Panel    *panelView
 	Judges   *judgeView
 	People   *peopleView
@@ -159,6 +160,7 @@ func (r *Report) page() *page {
 		Asked:    r.asked(),
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),
+		Lengths:  r.lengthView(),
 		Panel:    r.panelView(),
 		Judges:   r.judgeView(),
 		People:   r.peopleView(),
@@ -220,6 +222,7 @@ func (p *page) sections() []pageSection {
 	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")
 	add(p.Panel != nil, "panel", "Panel")
+	add(p.Lengths != nil, "lengths", "Lengths of texts")
 	add(p.Judges != nil, "judges", "Judges")
 	add(p.People != nil, "people", "People")
 	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())

@@ -12,8 +12,10 @@ type judgeView struct {
 	Rows   []judgeRow
 	Bars   *bars // nil: no pair was asked in both orders
 	Keys   []barKey
+	Order  *plot       // nil: see orderPlot
 	Own    *ownView    // nil: see ownView
 	Agreed *agreedView // nil: no unit was judged by two raters
+	Matrix *matrix     // nil: see raterMatrix
 }
 
 // barKey is a legend entry: it explains one part of the bars.
@@ -85,7 +87,9 @@ func (r *Report) judgeView() *judgeView {
 		v.Cards = &cards
 	}
 	v.Bars = r.swapBars()
+	v.Order = r.orderPlot()
 	v.Own = r.ownView()
+	v.Matrix = raterMatrix(r.Agreement)
 	v.Agreed = r.agreedView()
 	return v
 }

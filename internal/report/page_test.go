@@ -173,8 +173,8 @@ func TestPageFigures(t *testing.T) {
 	} {
 		page := pageOf(t, built(t, m, Options{Draws: 20}))
 		figures := regexp.MustCompile(`(?s)<figure>.*?</figure>`).FindAllString(page, -1)
-		if name == "typical" && len(figures) != 3 {
-			t.Errorf("%d figures, want those of the ranking, both orders and the calls", len(figures))
+		if name == "typical" && len(figures) != 6 {
+			t.Errorf("%d figures, want those of the ranking, scores, lengths, both orders, the order effect and the calls", len(figures))
 		}
 		for _, figure := range figures {
 			if !regexp.MustCompile(`<svg [^>]*role="img" aria-label="[^"]{40,}The tables? below ha(ve|s) every number\."`).MatchString(figure) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -12,7 +13,8 @@ type peopleView struct {
 	Judges            []againstView
 	Ranks             *ownView // nil: see ownView
 	Annotators        []annotatorView
-	Agreed            string // empty: no pair was judged by two annotators
+	Agreed            string  // empty: no pair was judged by two annotators
+	Matrix            *matrix // nil: see raterMatrix
 	Among, WithJudges raterView
 }
 
@@ -34,6 +36,7 @@ func (r *Report) peopleView() *peopleView {
 		Said:       people.summary(),
 		Judges:     people.againstRows(),
 		Ranks:      r.peopleRanks(),
+		Matrix:     raterMatrix(cmp.Or(people.Everyone, people.Agreement)),
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
 	}

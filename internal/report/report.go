@@ -117,6 +117,7 @@ type Report struct {
 	Items      []Item
 	Categories *Categories
 
+	spread     *spread // of scores; nil: the evaluation asks for none
 	elo        []documentElo
 	documents  []documentResult // in the order of the plan
 	candidates []string

@@ -14,6 +14,7 @@ type scoreView struct {
 	Candidates []scoreRow
 	Left       int // candidates beyond openRows
 	Judges     []scoreRow
+	Spread     *histogram
 }
 
 type scoreRow struct {
@@ -49,7 +50,7 @@ func (r *Report) scoreView() *scoreView {
 		return nil
 	}
 	scale := r.Evaluation.Plan.Single.Scale
-	v := &scoreView{Criteria: r.Criteria, Scale: scaleWords(scale)}
+	v := &scoreView{Criteria: r.Criteria, Scale: scaleWords(scale), Spread: r.spread.histogram()}
 	for _, c := range r.inOrder() {
 		if c.Overall.N == 0 {
 			continue

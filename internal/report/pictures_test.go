@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// TestPictures: each picture is drawn where its data is there, and left out where it is not, for evaluations of every
+// shape. Its alternative says what it shows.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	lengths, spreads, orders := "Length of the texts in kB", "How often each score was given", "How often the first of two equal texts wins"
+	matrix, figure := "<h3>Who agrees with whom</h3>", regexp.MustCompile(`<figcaption>([^<]*)`)
+	one := tournament(names(2), []string{"q"}, []string{"j"}, []float64{1}, 1)
+	bare := tournament(names(2), []string{"q"}, []string{"j"}, []float64{0}, 1)
+	for k := range bare.evaluation.Plan.Documents {
+		bare.evaluation.Plan.Documents[k].Bytes = 0
+	}
+	for name, of := range map[string]struct {
+		m    *memory
+		want []string
+	}{
+		"judges, items and scores": {typical(), []string{lengths, spreads, orders, matrix}},
+		"one judge and one item":   {one, []string{lengths, orders}},
+		"no lengths":               {bare, []string{orders}},
+		"one candidate":            {sourceOf(plan(names(1), []string{"q"}, "j")).withScores("style"), []string{lengths, spreads}},
+		"three hundred":            {many(300), []string{lengths, orders}},
+		"nothing":                  {sourceOf(plan(names(2), []string{"q"}, "j")), []string{lengths}},
+	} {
+		page := pageOf(t, built(t, of.m, Options{Draws: 20}))
+		drawn := fmt.Sprint(figure.FindAllString(page, -1))
+		if strings.Contains(page, matrix) {
+			drawn += matrix
+		}
+		for _, picture := range []string{lengths, spreads, orders, matrix} {
+			wanted := strings.Contains(fmt.Sprint(of.want), picture)
+			if got := strings.Contains(drawn, picture); got != wanted {
+				t.Errorf("%s: %q is drawn: %t, want %t", name, picture, got, wanted)
+			}
+		}
+	}
+}
+
+// TestSpread: every score is in one column, also those outside the scale, and the columns of a long scale are parts of
+// it.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		scale  eval.Scale
+		scores []float64
+		want   string
+	}{
+		{eval.Scale{Min: 1, Max: 5}, []float64{1, 1, 5, 2.4, 9}, "1:2 2:1 3:0 4:0 5:2"},
+		{eval.Scale{Min: 0, Max: 100}, []float64{0, 9.9, 10, 55, 100, -3}, "0:3 10:1 20:0 30:0 40:0 50:1 60:0 70:0 80:0 90:1"},
+		{eval.Scale{Min: 3, Max: 3}, []float64{3}, "3:1"},
+	} {
+		s, got := newSpread(of.scale), []string{}
+		for _, score := range of.scores {
+			s.add(score)
+		}
+		for k, n := range s.counts {
+			got = append(got, fmt.Sprintf("%s:%d", s.label(k), n))
+		}
+		if strings.Join(got, " ") != of.want {
+			t.Errorf("scale %v: got %s, want %s", of.scale, strings.Join(got, " "), of.want)
+		}
+		h := s.histogram()
+		for k, c := range h.Columns {
+			if c.X < 0 || c.X+c.Width > plotWidth || c.Y < histogramCount || c.Y+c.Height > h.Bottom+0.2 || c.CountY < 10 {
+				t.Errorf("scale %v: column %d is outside: %+v", of.scale, k, c)
+			}
+		}
+	}
+	if h := newSpread(eval.Scale{Min: 1, Max: 5}).histogram(); h != nil {
+		t.Errorf("a histogram of nothing: %+v", h)
+	}
+}
+
+// TestLengths: the median and the tenths are lengths of texts, in the order of the ranking.
+func TestLengths(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(2), names(21), []string{"j"}, []float64{0}, 3)
+	for k := range m.evaluation.Plan.Documents {
+		d := &m.evaluation.Plan.Documents[k]
+		d.Bytes = 1000 * (d.Item + 1)
+		if d.Candidate == "candidate-0001" {
+			d.Bytes = 500
+		}
+	}
+	v := built(t, m, Options{Draws: 20}).lengthView()
+	var got []string
+	for _, row := range v.Plot.Rows {
+		got = append(got, row.Numbers)
+	}
+	if want := "“candidate-0000”: 11 kB (3 – 19 kB); “candidate-0001”: 0.5 kB (0.5 – 0.5 kB)"; strings.Join(got, "; ") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, "; "), want)
+	}
+	if cells := fmt.Sprint(v.Table.Rows[0].Cells); cells != "[{21 } {1,000 } {3,000 } {11,000 } {19,000 } {21,000 }]" {
+		t.Errorf("the table has %s", cells)
+	}
+}
