@@ -51,7 +51,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 
 func (c *Comparison) page() *comparePage {
 	p := &comparePage{
-		Style: template.CSS(pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",
+		Style: template.CSS(baseStyle + pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",
 		Headline: c.Headline(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
 	}
 	for k, r := range c.Reports {

@@ -37,6 +37,14 @@ var pageFiles embed.FS
 //go:embed page/page.css
 var pageStyle string
 
+// baseStyle is the style that reports and the pages of a fleet share.
+//
+//go:embed page/base.css
+var baseStyle string
+
+// BaseStyle returns the style that reports share with other pages: colours, type, the bar at the top, tables and texts.
+func BaseStyle() string { return baseStyle }
+
 // pageScript sorts and searches tables. It needs no network, and the page is complete without it.
 //
 //go:embed page/page.js
@@ -155,7 +163,7 @@ func writePage(w io.Writer, form *template.Template, name string, data any, of s
 func (r *Report) page() *page {
 	p := &page{
 		Report:   r,
-		Style:    template.CSS(pageStyle),
+		Style:    template.CSS(baseStyle + pageStyle),
 		Title:    named(r.Evaluation.Plan.Name),
 		Asked:    r.asked(),
 		Tiles:    r.tiles(),

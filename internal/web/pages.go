@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"reflect"
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/internal/web/moment"
@@ -37,6 +39,17 @@ var templates = sync.OnceValue(func() *template.Template {
 		"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
 	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
+
+//go:embed assets/style.css
+var pageStyle string
+
+// style returns the style of the pages: what they share with reports, and their own.
+func style() string { return report.BaseStyle() + pageStyle }
+
+func serveStyle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	_, _ = io.WriteString(w, style())
+}
 
 // exact returns a name as the value of a form field, by which runs are found. It is unchanged unless it contains hidden
 // characters.

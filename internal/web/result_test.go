@@ -23,10 +23,7 @@ import (
 func TestPagesShowTheLineOfTrust(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	style, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, style := s.ask(http.MethodGet, "/assets/style.css")
 	const trust = "They match people on 18 %"
 	for _, level := range []report.Level{report.Unknown, report.Sound, report.Caution, report.Unsound} {
 		result := record.Result{At: time.Now(), Headline: "“1” is first.", Reliance: &record.Reliance{Level: string(level), Text: trust + hostile}}
@@ -43,7 +40,7 @@ func TestPagesShowTheLineOfTrust(t *testing.T) {
 				t.Errorf("%s does not say who won", path)
 			}
 		}
-		if level != report.Unknown && !strings.Contains(string(style), `.trust[data-level="`+string(level)+`"]`) {
+		if level != report.Unknown && !strings.Contains(style, `.trust[data-level="`+string(level)+`"]`) {
 			t.Errorf("the level %s looks like any other", level)
 		}
 	}
