@@ -79,8 +79,8 @@ func TestAnswersOfPairs(t *testing.T) {
 	if !strings.Contains(page, "2 questions with the answers of 2 candidates") {
 		t.Error("the page does not say what it shows")
 	}
-	if report := pageOf(t, built(t, m, Options{Draws: 20})); !strings.Contains(report, `<a href="answers.html">`) || strings.Contains(report, "<script") {
-		t.Error("the report does not link to its answers, or has a script")
+	if report := pageOf(t, built(t, m, Options{Draws: 20})); !strings.Contains(report, `<a href="answers.html">`) {
+		t.Error("the report does not link to its answers")
 	}
 }
 

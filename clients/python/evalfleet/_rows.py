@@ -229,6 +229,10 @@ class Ranked:
     mean_score_high: float | None = None
     # its scores that count
     scores: int | None = None
+    # from 1 in its group: it is worse than a candidate of the tier above, all at once at 95 %
+    tier: int | None = None
+    # 1: one of the candidates that hold the best of its group at 95 %; 0: not one of them
+    may_be_best: int | None = None
     # columns that a newer program wrote, as texts
     extra: dict[str, str] = field(default_factory=dict)
 

@@ -79,6 +79,7 @@ func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, 
 		names = append(names, q.name)
 	}
 	slices.Sort(names)
+
 	for _, name := range slices.Compact(names) {
 		keys, own := keysOf(name), slices.Clone(args)
 		for i, arg := range own {

@@ -195,6 +195,7 @@ func (g *Gate) Leave(ctx context.Context, name string) error {
 	g.queues = slices.Delete(slices.Clone(g.queues), i, i+1)
 	g.change()
 	g.mu.Unlock()
+
 	if err := q.takeTurn(ctx); err != nil {
 		return fmt.Errorf("leave queue %s: %w", name, err)
 	}

@@ -34,10 +34,11 @@ type keptJob struct {
 // Without says why no run has a job.
 type Without int
 
+// Reasons; HasRun if a run has the job.
 const (
-	HasRun   Without = iota // a run has it
-	NoRecord                // Redis has lost the evaluation of its run, or it was deleted
-	NotTaken                // its run has ended, or goes on without it
+	HasRun   Without = iota
+	NoRecord         // Redis has lost the evaluation of its run, or it was deleted
+	NotTaken         // its run has ended, or goes on without it
 )
 
 // Orphan is a job that the limits count and that no run has. It may have ended: another worker may have fetched its
