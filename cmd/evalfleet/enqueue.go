@@ -105,7 +105,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	fmt.Fprintf(d.Screen, "%s: %s in queues %v\n", became, wording.Counted(receipt.Runs, "run"), receipt.Queues)
 	if elsewhere != "" {
-		fmt.Fprintln(d.Screen, elsewhere)
+		fmt.Fprintln(d.Screen, elsewhere+"; to get results there, submit it as a new evaluation with --again NAME")
 	}
 	if warning := d.Unserved(c.Context, submission); warning != "" {
 		fmt.Fprintln(d.Screen, warning)

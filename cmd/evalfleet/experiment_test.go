@@ -236,7 +236,7 @@ func TestExperimentsOfOpenAIAreChat(t *testing.T) {
 		"fleet.yaml": "providers: {openai: {base_url: \"" + server.URL + "/v1\"}}\nconcurrency: {per_provider: {openai: {max_concurrency: 1}}}\n",
 	})
 	code, _, stderr := evalfleet(t, map[string]string{"OPENAI_API_KEY": "k"}, "run", filepath.Join(dir, "x.jsonl"), "-d", dir,
-		"--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", filepath.Join(dir, "out"))
+		"--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", filepath.Join(dir, "out"), "--log-level", "info")
 	if code != 0 || !strings.Contains(stderr, "provider openai: 1 in flight") {
 		t.Errorf("run ended with %d, want 0 under the provider's limit:\n%s", code, stderr)
 	}

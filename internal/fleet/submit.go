@@ -99,8 +99,7 @@ func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere s
 		where = "in " + outdir.PublicURL(r.ResultsURL)
 	}
 	return became, fmt.Sprintf(
-		"its results are %s, not in %s, because an evaluation has one results store; to get results there, submit it as a new evaluation with --again NAME",
-		where, outdir.PublicURL(f.ResultsURL),
+		"its results are %s, not in %s, because an evaluation has one results store", where, outdir.PublicURL(f.ResultsURL),
 	), nil
 }
 
