@@ -79,6 +79,9 @@ func TestAnswersOfPairs(t *testing.T) {
 	if !strings.Contains(page, "2 questions with the answers of 2 candidates") {
 		t.Error("the page does not say what it shows")
 	}
+	if !strings.Contains(page, BaseStyle()) {
+		t.Error("the page has not the style of reports")
+	}
 	if report := pageOf(t, built(t, m, Options{Draws: 20})); !strings.Contains(report, `<a href="answers.html">`) {
 		t.Error("the report does not link to its answers")
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
@@ -75,6 +76,7 @@ type answersView struct {
 // answersRow is one question or prompt with its answers.
 type answersRow struct {
 	ID, Title, Number string
+	Words             string        // the beginning of the question; empty: there is none, or it is the title
 	Sent              []answersText // question, reference answer, or prompt
 	Answers           []answersText
 	Cells             [][]answersText // by column, for the grid; without texts
@@ -130,7 +132,7 @@ func (r *Report) writeAnswers(ctx context.Context, w io.Writer, source AnswerSou
 // fill adds rows from the window's first, until the page is full.
 func (v *answersView) fill(ctx context.Context, r *Report, g *grid, source AnswerSource) error {
 	v.Report, v.Title, v.Policy = r, named(r.Evaluation.Plan.Name), AnswersPolicy()
-	v.Style, v.Script = template.CSS(pageStyle+answersStyle), template.JS(answersScript)
+	v.Style, v.Script = template.CSS(baseStyle+pageStyle+answersStyle), template.JS(answersScript)
 	first := AnswersWindow{min(max(0, v.window.Row), len(g.rows)), min(max(0, v.window.Column), len(g.columns))}
 	last := AnswersWindow{first.Row, min(first.Column+answerColumns, len(g.columns))}
 	v.Columns = g.columns[first.Column:last.Column]
@@ -191,6 +193,12 @@ func (v *answersView) row(ctx context.Context, r *Report, source AnswerSource, f
 	if err := v.sent(ctx, r, source, from, &row); err != nil {
 		return row, err
 	}
+	if len(row.Sent) > 0 {
+		if words := wording.Clip(harmless.OneLine(row.Sent[0].Text), sharedTitleRunes); words != row.Title {
+			row.Words = words
+		}
+	}
+
 	for _, of := range from.answers {
 		at := of.column - column
 		if at < 0 || at >= len(v.Columns) {
