@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
@@ -55,9 +57,18 @@ func usageError(format string, args ...any) error {
 func hint(err error) string {
 	var lost *fleet.LostError
 	var noRun *outdir.NoRunError
+	answered := func(dir string) bool {
+		_, err := os.Lstat(filepath.Join(dir, answersDir, outdir.ResumeFile))
+		return err == nil
+	}
+
 	switch {
 	case errors.As(err, new(*outdir.OpenError)):
 		return fmt.Sprintf("; choose another with --%s", outDirFlag)
+	case errors.As(err, &noRun) && answered(noRun.Dir):
+		return fmt.Sprintf(
+			", and the answers in it are not judged yet; go on with the same `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir),
+		)
 	case errors.As(err, &noRun):
 		return fmt.Sprintf("; start one with `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir))
 	case errors.Is(err, fleet.ErrForeignStore):

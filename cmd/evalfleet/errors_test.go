@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
@@ -72,12 +73,15 @@ func TestReportWithoutResultsSaysSoOnce(t *testing.T) {
 // wrapped.
 func TestMessageNamesTheFlagThatHelps(t *testing.T) {
 	t.Parallel()
+	onlyAnswers := tree(t, map[string]string{"answers/resume.json": "{}"})
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
 		{fleet.ErrForeignStore, "--allow-sink"},
 		{fleet.ErrElsewhere, "--out-dir"},
+		{&outdir.NoRunError{Dir: "out"}, "start one with `evalfleet run FILE --out-dir out`"},
+		{&outdir.NoRunError{Dir: onlyAnswers}, "not judged yet; go on with the same `evalfleet run FILE --out-dir " + onlyAnswers},
 		{fleet.ErrNoClasses, "--class"},
 		{&fleet.LostError{Dir: "out dir", Err: results.ErrNoEvaluation}, "--out-dir 'out dir'"},
 		{&collect.UnpricedError{Calls: 3}, "--again"},
