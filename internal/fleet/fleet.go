@@ -65,7 +65,7 @@ func (f *Connection) Collector() *collect.Fleet {
 	return &collect.Fleet{
 		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
 		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return exitcode.With(exitcode.Usage, err) },
-		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) },
+		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) || errors.Is(err, outdir.ErrInUse) },
 	}
 }
 
