@@ -113,11 +113,11 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 	}
 
 	if done := e.done(); l.Rank != nil && e.Result == nil && done > 0 && done <= MostRanked {
-		result, err := l.Rank(ctx, reader, e.ID)
-		if err != nil {
-			return nil, err
+		if result, err := l.Rank(ctx, reader, e.ID); err == nil {
+			numbers.result = ResultOf(result)
+		} else { // the numbers are right without a ranking
+			l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot rank what is recorded so far")
 		}
-		numbers.result = ResultOf(result)
 	}
 
 	rest := storedRest * time.Since(begun)
