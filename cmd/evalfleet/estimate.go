@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 const (
@@ -19,8 +20,11 @@ const (
 	tokensOutFlag = "tokens-out"
 )
 
-// defaultLatency is the assumed latency of a call about which nothing is known.
-const defaultLatency = 10 * time.Second
+// The assumed latency of a call about which nothing is known, and of one to the simulated provider in this process.
+const (
+	defaultLatency   = 10 * time.Second
+	simulatedLatency = 10 * time.Millisecond
+)
 
 func estimateCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -102,7 +106,7 @@ func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots in
 	}
 	made, err := estimate.Of(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
-		Latency: cmp.Or(latency, defaultLatency), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
+		Latency: cmp.Or(latency, assumedLatency(s)), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
 		TwoCalls: s.TwoCalls, Window: s.Window,
 	})
 	if err != nil || s.Judging == nil {
@@ -110,6 +114,16 @@ func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots in
 	}
 	judged, err := estimateBy(s.Judging.Planned, latency, tokensOut, slots)
 	return made.Then(judged), err
+}
+
+// assumedLatency returns the latency of an evaluation's calls before any was made.
+func assumedLatency(s *config.Submission) time.Duration {
+	for _, asked := range s.Settings.Everyone(s.Evaluation) {
+		if of := s.Providers[asked.Provider]; of.Dialect != catalog.Simulator || of.BaseURL != "" {
+			return defaultLatency
+		}
+	}
+	return simulatedLatency
 }
 
 // recordedLatency returns the median latency of the calls that an earlier run of the evaluation recorded in its output

@@ -133,11 +133,11 @@ tokens    in: one per 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: typical of short verdicts, without reasoning; set max_completion_tokens to bound them
 identical 4,000 runs on two equal texts are ties without a call
 cost      $0.00
-duration  at least 22h15m53s, at 10s per call (by default; --latency)
+duration  at least 22h15m43s, at 10ms per call (by default; --latency)
 limit     provider simulator: 6 requests/min
           set by concurrency.per_provider.simulator.requests_per_minute
-          then 4h27m0s by this evaluation: 5 in flight
-          then 13m30s by one process: 100 in flight
+          then 16s by this evaluation: 5 in flight
+          then 810ms by one process: 100 in flight
 fewer     order: random saves 4,000 calls (order: both doubles them)
           pairs: sample:0.2 saves 6,400 calls
 `
@@ -163,8 +163,10 @@ func TestEstimateByListPrices(t *testing.T) {
 		t.Errorf("cost %v by prices of %q, want one by those of %s", made.CostUSD, made.PricesAsOf, catalog.PricesAsOf())
 	}
 	_, stdout, _ := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
-	if want := "at list prices of " + catalog.PricesAsOf(); !strings.Contains(stdout, want) {
-		t.Errorf("estimate does not say %q:\n%s", want, stdout)
+	for _, want := range []string{"at list prices of " + catalog.PricesAsOf(), "at 10s per call (by default; --latency)"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("estimate does not say %q:\n%s", want, stdout)
+		}
 	}
 }
 
@@ -182,12 +184,12 @@ concurrency: {per_provider: {simulator: {output_tokens_per_minute: 1000, request
 	})
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--tokens-out", "200")
 	want := `
-duration  at least 19m39s, at 10s per call (by default; --latency)
+duration  at least 19m29s, at 10ms per call (by default; --latency)
 limit     provider simulator: 1,000 output tokens/min
           these calls use about 20,000 of its tokens
           set by concurrency.per_provider.simulator.output_tokens_per_minute
-          then 3m20s by this evaluation: 5 in flight
-          then 10s by provider simulator: 1,000 requests per day (UTC)
+          then 200ms by this evaluation: 5 in flight
+          then 10ms by provider simulator: 1,000 requests per day (UTC)
 `
 	if code != int(exitOK) || !strings.Contains(stdout, want) {
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant in it\n%s", code, stderr, stdout, want)
