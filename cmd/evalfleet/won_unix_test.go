@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // In a fleet by hand, collecting an evaluation to its end writes the report, says who won and where the report is, and
@@ -29,10 +31,15 @@ func TestCollectSaysWhoWon(t *testing.T) {
 				t.Errorf("%v: no %q in\n%s", args, want, said)
 			}
 		}
+		testrun.Eventually(t, "the fleet has noted that it is done, which a worker does", func() bool {
+			return strings.Contains(f.onFleet(exitOK, "status", id).stdout.String(), "done, submitted")
+		})
 	}
 
-	if info, err := os.Stat(filepath.Join(f.dir, "got", "report.html")); err != nil || info.Size() == 0 {
-		t.Errorf("report.html: %v, want a page", err)
+	for _, name := range []string{"report.html", "answers.html"} { // which links to the other
+		if info, err := os.Stat(filepath.Join(f.dir, "got", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, want a page", name, err)
+		}
 	}
 	if said := f.onFleet(exitOK, "status", id).stdout.String(); !strings.Contains(said, "same verdict in both orders") {
 		t.Errorf("status does not say how far to trust the result:\n%s", said)

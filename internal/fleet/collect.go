@@ -14,7 +14,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/outdir"
-	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
@@ -103,16 +102,7 @@ func (f *Connection) concludeEnded(ctx context.Context, id eval.ID) error {
 
 // conclude writes the report and the files of an evaluation that has ended, and stores in Redis who won.
 func (f *Connection) conclude(ctx context.Context, r record.Evaluation, from results.Reader) error {
-	built, err := report.Build(ctx, from, r.ID, report.Options{})
-	if err != nil {
-		return err
-	}
-	place := results.Place{Dir: f.FolderOf(r)}
-	done, err := outdir.Export(ctx, place, from, built, "evalfleet report "+wording.ShellWord(place.Dir))
-	if err != nil {
-		return err
-	}
-	page, err := outdir.WriteForms(place.Dir, outdir.ReportName, built, outdir.HTML)
+	built, files, err := f.writeFiles(ctx, r, from)
 	if err != nil {
 		return err
 	}
@@ -125,7 +115,7 @@ func (f *Connection) conclude(ctx context.Context, r record.Evaluation, from res
 	if f.Ended == nil {
 		return nil
 	}
-	return f.Ended(built, place.Dir, append(done.Files, page...))
+	return f.Ended(built, f.FolderOf(r), files)
 }
 
 // once drains everything that is in Redis now.

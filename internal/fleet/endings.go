@@ -75,18 +75,27 @@ func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, db results.St
 	return e.fleet.Store.Conclude(ctx, o.Record.ID, result)
 }
 
-// write makes the report and writes all files.
+// write makes the report and writes all files, one evaluation at a time.
 func (e *Endings) write(ctx context.Context, o collect.Outcome, db results.Store) (*report.Report, error) {
 	e.one.Lock()
 	defer e.one.Unlock()
-	built, err := report.Build(ctx, db, o.Record.ID, report.Options{})
+	built, _, err := e.fleet.writeFiles(ctx, o.Record, db)
+	return built, err
+}
+
+// writeFiles makes the report of an evaluation that has ended, and writes it and all other files into the output folder.
+// It returns the report, if it could be made, and the paths of what it wrote, also with an error.
+func (f *Connection) writeFiles(
+	ctx context.Context, r record.Evaluation, from results.Reader,
+) (built *report.Report, files []string, err error) {
+	built, err = report.Build(ctx, from, r.ID, report.Options{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	place := results.Place{Dir: e.fleet.FolderOf(o.Record)}
-	_, err = outdir.Export(ctx, place, db, built, "evalfleet report "+wording.ShellWord(place.Dir))
-	_, page := outdir.WriteReport(ctx, place.Dir, db, built, outdir.HTML)
-	return built, errors.Join(err, page)
+	place := results.Place{Dir: f.FolderOf(r)}
+	done, err := outdir.Export(ctx, place, from, built, "evalfleet report "+wording.ShellWord(place.Dir))
+	page, unwritten := outdir.WriteReport(ctx, place.Dir, from, built, outdir.HTML)
+	return built, append(done.Files, page...), errors.Join(err, unwritten)
 }
 
 // notify sends the notice of the end, unless another process has sent it.
