@@ -30,7 +30,7 @@ const (
 )
 
 // confirmCost tells a person at a terminal what an evaluation may cost, and asks before an expensive one starts. It does
-// not ask if the evaluation has a budget, or has made calls before. Without a terminal it asks nobody, and warns of an
+// not ask if the evaluation has a budget, or has made calls before. Without a terminal it does not ask, and warns of an
 // expensive evaluation that has no budget.
 func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) error {
 	person, bounded := terminal.Interactive(p.stdin), s.Settings.Budget() > 0

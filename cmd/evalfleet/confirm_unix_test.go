@@ -8,7 +8,7 @@ import (
 )
 
 // TestRunAsksBeforeItSpends: on a terminal, `run` says what an evaluation may cost and asks above confirm_above. It does
-// not ask an evaluation that has made calls, nor one with --yes or a budget. Without a terminal it asks nobody.
+// not ask an evaluation that has made calls, nor one with --yes or a budget. Without a terminal it does not ask.
 func TestRunAsksBeforeItSpends(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)

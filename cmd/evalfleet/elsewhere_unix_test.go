@@ -11,16 +11,22 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outdir"
 )
 
+// collectedThere returns a fleet that has done an evaluation, whose results were collected into the folder there.
+func collectedThere(t *testing.T) (f *testFleet, file, id string) {
+	t.Helper()
+	f = newFleetWith(t, "--latency", "10ms")
+	f.writeCalm("providers: {local: {dialect: chat, base_url: \"" + f.provider + "/v1\"}}\n")
+	file = essays(t, f.dir, "essays", 100)
+	f.startWorkers(1)
+	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--wait", "--out-dir", "there")
+	return f, file, f.onlyID()
+}
+
 // An evaluation whose results are in another folder is not reported on or collected from
 // here, and nothing is left behind that looks like results.
 func TestResultsThatAreElsewhere(t *testing.T) {
 	t.Parallel()
-	f := newFleetWith(t, "--latency", "10ms")
-	f.writeCalm("providers: {local: {dialect: chat, base_url: \"" + f.provider + "/v1\"}}\n")
-	file := essays(t, f.dir, "essays", 100)
-	f.startWorkers(1)
-	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--wait", "--out-dir", "there")
-	id := f.onlyID()
+	f, _, id := collectedThere(t)
 	for _, args := range [][]string{{"report", id}, {"report", id, "--out-dir", "here"}, {"collect", id}, {"collect", id, "--out-dir", "here"}} {
 		p := f.onFleet(exitUsage, args...)
 		if said := p.stderr.String(); !strings.Contains(said, "in the folder of the command that collects it; name that one with --out-dir") {
@@ -40,12 +46,7 @@ func TestResultsThatAreElsewhere(t *testing.T) {
 // to get results in the store that was named.
 func TestSubmittedAgainForAnotherStore(t *testing.T) {
 	t.Parallel()
-	f := newFleetWith(t, "--latency", "10ms")
-	f.writeCalm("providers: {local: {dialect: chat, base_url: \"" + f.provider + "/v1\"}}\n")
-	file := essays(t, f.dir, "essays", 100)
-	f.startWorkers(1)
-	f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--wait", "--out-dir", "there")
-	id := f.onlyID()
+	f, file, id := collectedThere(t)
 
 	asked := "sqlite:" + filepath.Join(f.dir, "team.db")
 	again := f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml", "--sink", asked)

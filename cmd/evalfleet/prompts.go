@@ -38,20 +38,19 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 	}
 	makes.Resume, makes.part = makes.Again, true // resuming its folder would not judge the answers
 
-	before, err := recorded(c.Context, makes.StoreURL, s)
-	if err != nil {
-		return err
-	}
-	if !before.ended || makes.Retry != nil && before.failed > 0 {
-		if err := makes.run(c.Context); err != nil && (codeOf(err) != exitRunsFailed || collect.IsEnding(err)) {
-			return err
-		}
-	}
-
 	made, err := recorded(c.Context, makes.StoreURL, s)
 	if err != nil {
 		return err
 	}
+	if !made.ended || makes.Retry != nil && made.failed > 0 {
+		if err := makes.run(c.Context); err != nil && (codeOf(err) != exitRunsFailed || collect.IsEnding(err)) {
+			return err
+		}
+		if made, err = recorded(c.Context, makes.StoreURL, s); err != nil {
+			return err
+		}
+	}
+
 	failed := failedRuns(made.phases, makes.failOn)
 	judged, err := s.Judging.Of(made.answers)
 	if err != nil {

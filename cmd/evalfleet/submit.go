@@ -232,7 +232,7 @@ func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, err
 	out := terminal.New(p.stderr)
 	level := c.String(logLevelFlag)
 	if level == "" && p.format == terminal.Plain && !slices.Contains(services, c.Command.Name) {
-		level = "warn" // a person reads, who is told the rest in messages
+		level = "warn" // people get the rest as messages
 	}
 	log, err := out.Log(level, p.format)
 	clientLog.SetLog(&log)

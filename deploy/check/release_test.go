@@ -105,7 +105,7 @@ func TestReleaseFiles(t *testing.T) {
 		}
 	}
 	b := of.Builds[0]
-	// The image's program has no repository to record, and is told its version.
+	// The image's program is built without a repository, so the build passes the version.
 	line := b.Env[0] + " GOOS=$TARGETOS GOARCH=$TARGETARCH go build " + strings.Join(b.Flags, " ") + ` -ldflags "` + strings.Join(b.Ldflags, " ") + ` -X main.stamp=$VERSION" -o /out/evalfleet ` + b.Main
 	if of, err := buildLine(dockerfile); err != nil || of != line {
 		t.Errorf("a release builds with %s, deploy/Dockerfile with %s, %v", line, of, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTiers: three equals that beat three others in every item are a tier of their own, and
-// apart from the second tier. The three may be the best, and nobody else.
+// apart from the second tier. Only these three may be the best.
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	_, u := estimated(t, 6, threeAndThree(7), Options{OrderEffect: true}, Drawing{})

@@ -33,14 +33,10 @@ func (r *Report) scoreWords() (head, means string) {
 // score formats the number that ranks a candidate: its wins against the average candidate, its mean score, or its win
 // rate.
 func (r *Report) score(c Ranked) string {
-	switch {
-	case r.ByScore():
-		return mean(c.Overall)
-	case !r.abilities():
-		return percent(c.WinRate())
-	default:
-		return probability(winShare(c.Ability))
+	if r.ByScore() || !r.abilities() {
+		return r.value(c)
 	}
+	return probability(winShare(c.Ability))
 }
 
 // scoreInterval formats the limits of score at 95 %; "–" if they are not known.

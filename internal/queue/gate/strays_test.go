@@ -89,7 +89,7 @@ func TestTasksThatWaitInTheWorkerAreNoStrays(t *testing.T) {
 }
 
 // asynq gives up a task whose lease expired while Redis was unreachable, and asks later which tasks have expired
-// leases. It is told of this one although the worker no longer serves its queue.
+// leases. The answer includes this one although the worker no longer serves its queue.
 func TestExpiredLeaseInAQueueThatWasLeft(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
