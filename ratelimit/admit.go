@@ -92,7 +92,7 @@ func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups)
 type outcome struct {
 	now    int64   // on Redis's clock, µs
 	waits  []bool  // for each rule, whether this worker is in its wait queue
-	inUse  []int64 // for each rule, the calls in flight under a bound on them; else 0
+	inUse  []int64 // for each rule, the calls in flight, or the use of a quota or budget, -1 if it is closed; else 0
 	groups []groupOutcome
 }
 

@@ -50,7 +50,8 @@ func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	for i, r := range b.rules {
-		if (r.way == byQuota || r.way == byBudget) && b.version != "" { // else it may be of another epoch
+		used := r.way == byQuota || r.way == byBudget
+		if used && o.inUse[i] >= 0 && b.version != "" { // else it may be of another epoch
 			p.limiter.cfg.Notes.note(r.rule, p.registry.epoch, o.inUse[i], o.now)
 		}
 		if r.way != byLeases {

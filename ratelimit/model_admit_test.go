@@ -106,9 +106,14 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		case byLeases:
 			inUse = l.leases.flying(a.now)
 		case byQuota:
-			_, _, inUse, _ = a.quota(l)
+			_, _, used, known := a.quota(l)
+			if inUse = used; !known {
+				inUse = -1
+			}
 		case byBudget:
-			inUse = l.spent
+			if inUse = l.spent; !l.toldSpent {
+				inUse = -1
+			}
 		}
 		o.inUse = append(o.inUse, inUse)
 	}

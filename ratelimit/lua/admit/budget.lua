@@ -84,10 +84,11 @@ function budget:save()
   redis.call('PEXPIRE', self.extra, MONTH)
 end
 
--- in_use returns what is spent and reserved, which the worker remembers in case Redis forgets it.
+-- in_use returns what is spent and reserved, which the worker remembers in case Redis forgets it;
+-- of a closed budget -1, because what it has counted is less than what the worker may remember.
 function budget:in_use()
   self:read()
-  return self.used
+  return self.closed and -1 or self.used
 end
 
 function budget:next_turn(left)

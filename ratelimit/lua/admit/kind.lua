@@ -39,7 +39,7 @@ function any:save() end
 -- changed nothing for it. left: the worker has left the wait queue.
 function any:next_turn(left) end
 
--- in_use counts the leases held, for a limit of leases, and the use of a quota or a budget.
+-- in_use counts the leases held, for a limit of leases, and the use of a quota or a budget (-1: unknown).
 function any:in_use() return 0 end
 
 -- kind completes the methods of a kind, which is a limit's metatable.

@@ -66,10 +66,11 @@ function quota:starts_in(group, call)
   return 0, 0
 end
 
--- in_use returns the use, which the worker remembers in case Redis forgets it.
+-- in_use returns the use, which the worker remembers in case Redis forgets it; of a closed quota -1,
+-- because what it has counted is less than what the worker may remember.
 function quota:in_use()
   self:read()
-  return self.used
+  return self.closed and -1 or self.used
 end
 
 function quota:take(call)

@@ -53,7 +53,8 @@
 --       worker expects, or that the resets of a quota enclose: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker is among its waiters, how many leases
---         of it are held, or the use of a quota or a budget (0 for another)
+--         of it are held, or the use of a quota or a budget (-1: it is closed; 0 for
+--         another kind)
 --       for each group: number admitted, µs until it should ask again (-1: never,
 --         unless the budget that refused it is raised), exact µs until its next
 --         call could start (0: unknown), µs that it would have to wait if
