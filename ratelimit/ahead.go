@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -53,7 +54,11 @@ func (a access) correctClock(ctx context.Context, c askable) error {
 		ledgers = append(ledgers, beat.Member.(string))
 	}
 
-	keys, args := a.keys.clock(ledgers, registry.rules, now)
+	former, err := a.former(ctx, c, registry)
+	if err != nil {
+		return err
+	}
+	keys, args := a.keys.clock(ledgers, slices.Concat(registry.rules, former), now)
 	args = append([]any{
 		set, -ahead.Microseconds(), -ahead.Microseconds(), a.cfg.Lease.Microseconds(),
 		clockEpoch + rand.Text(), "", "", a.keys.wake(""),

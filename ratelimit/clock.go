@@ -3,10 +3,15 @@ package ratelimit
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Leases, rates, windows and cooldowns are kept on Redis's clock, which may be set while it is
@@ -195,7 +200,11 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 	for worker := range workers {
 		ledgers = append(ledgers, worker)
 	}
-	keys, args := l.keys.clock(ledgers, registry.rules, now)
+	former, err := l.former(ctx, l.client, registry)
+	if err != nil {
+		return 0, err
+	}
+	keys, args := l.keys.clock(ledgers, slices.Concat(registry.rules, former), now)
 	args = append([]any{
 		set, most.Microseconds(), least.Microseconds(), l.cfg.Lease.Microseconds(),
 		clockEpoch + rand.Text(), epoch, l.cfg.Worker, l.keys.wake(""),
@@ -204,6 +213,36 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 		return 0, fmt.Errorf("move limits with the clock: %w", err)
 	}
 	return outcome, nil
+}
+
+// former returns the limits that were taken out of force lately. Redis may still have calls in flight under them, and
+// when the next could start: times that would hold back calls if the limits came back after the clock was set back.
+func (a access) former(ctx context.Context, c lister, inForce *registry) (rules []*rule, err error) {
+	sets, err := c.ZRange(ctx, a.keys.former(), 0, -1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read former limits: %w", err)
+	}
+
+	known := map[string]*rule{}
+	maps.Copy(known, inForce.byID)
+	for _, text := range sets {
+		var limits []Limit
+		if json.Unmarshal([]byte(text), &limits) != nil {
+			continue // a newer program's
+		}
+		for _, limit := range limits {
+			if id := limit.ID(); known[id] == nil && limit.Validate() == nil {
+				known[id] = newRule(a.keys, id, limit)
+				rules = append(rules, known[id])
+			}
+		}
+	}
+	return rules, nil
+}
+
+// lister reads a sorted set of Redis.
+type lister interface {
+	ZRange(ctx context.Context, key string, start, stop int64) *redis.StringSliceCmd
 }
 
 // clock builds the keys and arguments of the clock script. now is what Redis's clock shows.

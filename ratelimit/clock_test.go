@@ -128,6 +128,36 @@ func clockIsSetBy(t testing.TB, connect func() *redis.Client, set func(time.Dura
 	idle(t, client)
 }
 
+// A worker dies with a call under limits of an evaluation, which are taken out of force, and then Redis's clock is set
+// back by hours. When the evaluation is submitted again, its calls wait no longer than if the clock had not been set.
+func TestFormerLimitsWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	settable(t, func(t testing.TB, connect func() *redis.Client, set func(time.Duration)) {
+		const by = -16 * time.Hour
+		client := connect()
+		pace := rate(5, time.Second, 1)
+		pace.Scope = Scope{Evaluation: "ev-a"}
+		own := []Limit{inFlight(Scope{Evaluation: "ev-a"}, 1), pace}
+		register(t, client, "ev-a", own...)
+		if err := tools(client).Begin(t.Context(), longAgo); err != nil {
+			t.Fatal(err)
+		}
+
+		dying, wire := faulty(connect())
+		a, b := start(t, dying, "a", short), start(t, connect(), "b", short)
+		mustAcquire(t, a, newID(), evaluated)
+		wire.set(func() { wire.cut = true })
+		if err := tools(client).Unregister(t.Context(), "ev-a"); err != nil {
+			t.Fatal(err)
+		}
+
+		set(by)
+		mustRelease(t, mustAcquire(t, b, newID(), openai)) // it notices
+		register(t, client, "ev-a", own...)
+		mustRelease(t, mustAcquire(t, b, newID(), evaluated))
+	})
+}
+
 // TestNewcomerAfterTheClockWasSet: a worker starts after Redis's clock was set forward and before the others notice. Its
 // calls wait for theirs, whose leases seem to have ended. A worker that has died meanwhile delays no newcomer.
 func TestNewcomerAfterTheClockWasSet(t *testing.T) {

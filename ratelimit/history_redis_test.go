@@ -110,7 +110,7 @@ func (h *history) pinsOwn(w *mate) error {
 }
 
 func (h *history) sendPins(holder, text, of string) error {
-	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.changes()}
+	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.changes(), h.keys.former()}
 	version, err := h.stage.run(registerScript, keys, holder, text, h.keys.wake(""), of).Int64()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
 
 func (k keys) registry() string            { return k.tag + ":limits" }
 func (k keys) changes() string             { return k.tag + ":changes" }
+func (k keys) former() string              { return k.tag + ":former" }
 func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
 func (k keys) troubles() string            { return k.tag + ":troubles" }
 func (k keys) answers() string             { return k.tag + ":answers" }

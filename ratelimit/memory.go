@@ -64,6 +64,7 @@ type askable interface {
 	HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd
 	HGetAll(ctx context.Context, key string) *redis.MapStringStringCmd
 	Time(ctx context.Context) *redis.TimeCmd
+	lister
 	ZRangeWithScores(ctx context.Context, key string, start, stop int64) *redis.ZSliceCmd
 }
 

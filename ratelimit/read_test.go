@@ -95,7 +95,7 @@ func TestPartThatIsNotUnderstoodFailsClosed(t *testing.T) {
 		}
 		newer := func(limits string) {
 			t.Helper()
-			keys := []string{k.registry(), k.alive(), k.changes()}
+			keys := []string{k.registry(), k.alive(), k.changes(), k.former()}
 			if err := registerScript.Run(t.Context(), client, keys, "ev-a", limits, k.wake(""), "").Err(); err != nil {
 				t.Fatal(err)
 			}

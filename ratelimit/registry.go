@@ -133,7 +133,7 @@ func (a *Admin) Holders(ctx context.Context) ([]string, error) {
 }
 
 func (a access) pin(ctx context.Context, holder, text, of string) (done bool, err error) {
-	keys := []string{a.keys.registry(), a.keys.alive(), a.keys.changes()}
+	keys := []string{a.keys.registry(), a.keys.alive(), a.keys.changes(), a.keys.former()}
 	version, err := registerScript.Run(ctx, a.client, keys, holder, text, a.keys.wake(""), of).Int64()
 	return version >= 0, err
 }

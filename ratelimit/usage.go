@@ -115,7 +115,7 @@ func (a access) remove(ctx context.Context, worker string, leaving bool) error {
 
 // forget builds the keys and arguments of the forget script.
 func (k keys) forget(worker string, leaving bool, limits []string) (keys []string, args []any) {
-	keys = []string{k.alive(), k.registry(), k.changes()}
+	keys = []string{k.alive(), k.registry(), k.changes(), k.former()}
 	for _, id := range limits {
 		keys = append(keys, k.waiters(id))
 	}

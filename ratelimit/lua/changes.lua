@@ -8,6 +8,16 @@
 local LOGGED = 256 -- entries
 local LOGGED_FOR = 86400000 -- ms that the log outlives its last entry
 
+local FORMER_FOR = 10800000 -- ms that limits are kept when they are out of force, more than their calls may last
+
+-- keep_former keeps the limits of a holder that are out of force. What Redis stores of them moves
+-- with its clock, because they may come back: see clock.lua.
+local function keep_former(former, limits, now)
+  redis.call('ZREMRANGEBYSCORE', former, '-inf', now - FORMER_FOR * 1000)
+  redis.call('ZADD', former, now, limits)
+  redis.call('PEXPIRE', former, FORMER_FOR)
+end
+
 -- Raises the version, and has every live worker read the registry. Returns the version.
 local function registry_changed(registry, log, alive, channel, holder, now)
   local version = redis.call('HINCRBY', registry, 'version', 1)

@@ -1,7 +1,8 @@
 -- Removes a worker that has ended from the wait queues, and takes the limits of its
 -- configuration out of force.
 --
--- KEYS  1 alive  2 registry  3 log of the registry's changes  4… waiters of each limit
+-- KEYS  1 alive  2 registry  3 log of the registry's changes  4 former limits
+--       5… waiters of each limit
 -- ARGV  1 worker  2 1 to remove it although its heartbeat is valid: it asks for
 --         its own removal
 --       3 holder of its limits  4 prefix of the wake channels
@@ -19,8 +20,11 @@ if ARGV[2] ~= '1' and tonumber(redis.call('ZSCORE', KEYS[1], worker) or 0) > now
   return 0
 end
 redis.call('ZREM', KEYS[1], worker)
-for i = 4, #KEYS do redis.call('ZREM', KEYS[i], worker) end
-if redis.call('HDEL', KEYS[2], ARGV[3]) == 1 then
+for i = 5, #KEYS do redis.call('ZREM', KEYS[i], worker) end
+local before = redis.call('HGET', KEYS[2], ARGV[3])
+if before then
+  redis.call('HDEL', KEYS[2], ARGV[3])
+  keep_former(KEYS[4], before, now)
   registry_changed(KEYS[2], KEYS[3], KEYS[1], ARGV[4], ARGV[3], now)
 end
 return 1
