@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
@@ -139,10 +140,10 @@ func Main(
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the error may come from any point of the command
-		err = withCode(exitInterrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
+		err = failure.With(failure.Interrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = withCode(exitUsage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))
+		err = failure.With(failure.Usage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))
 	}
 	if messages, ok := p.stderr.(*terminal.Messages); ok && err != nil {
 		messages.Error(message(err))

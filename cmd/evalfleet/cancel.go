@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 )
 
@@ -29,7 +30,7 @@ func cancelCommand(p *process) *cli.Command {
 				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, question)
 				switch {
 				case err != nil:
-					return "", withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
+					return "", failure.With(failure.Interrupted, errors.New("interrupted: nothing was cancelled"))
 				case asked && !yes:
 					return "", usageError("nothing was cancelled")
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
@@ -86,7 +87,7 @@ func withResumeCommand(err error, command string) error {
 		return err
 	}
 	if code := codeOf(err); code == exitInterrupted || code == exitUnreachable {
-		return withCode(code, fmt.Errorf("%w; resume with: %s", err, command))
+		return failure.With(kindOf(err), fmt.Errorf("%w; resume with: %s", err, command))
 	}
 	return err
 }

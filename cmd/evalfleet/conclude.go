@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -89,5 +90,5 @@ func failedRuns(phases []results.PhaseCounts, on failOn) error {
 	if failed == 0 || on == failOnNever || (on == failOnAll && failed < ended) {
 		return nil
 	}
-	return withCode(exitRunsFailed, fmt.Errorf("%s of %s failed", wording.Count(failed), wording.Counted(ended, "run")))
+	return failure.With(failure.RunsFailed, fmt.Errorf("%s of %s failed", wording.Count(failed), wording.Counted(ended, "run")))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -61,7 +62,7 @@ func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) e
 	yes, _, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "Start it?")
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
+		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
 	case !yes:
 		return usageError("nothing was called")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 )
 
@@ -70,7 +71,7 @@ func connect(
 	unwise, err := dial.Examine(ctx, client, namespace, role)
 	if err != nil {
 		_ = client.Close()
-		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", address, err))
+		return nil, failure.With(failure.Unavailable, fmt.Errorf("redis at %s: %w", address, err))
 	}
 
 	for _, what := range unwise {

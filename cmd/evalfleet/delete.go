@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -58,7 +59,7 @@ func mayLose(ctx context.Context, t *fleet.Target, stdin io.Reader, waiting int6
 	yes, asked, err := terminal.Confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))
+		return failure.With(failure.Interrupted, errors.New("interrupted: nothing was deleted"))
 	case !asked:
 		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.ID, forceFlag)
 	case !yes:

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -53,7 +54,7 @@ func doctorCommand(p *process) *cli.Command {
 func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	text, err := summary(s)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	failed := 0
 	say := func(name string, result string, err error) {
@@ -95,7 +96,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	}
 
 	if failed > 0 {
-		return withCode(exitUnreachable, fmt.Errorf("%s of %s failed", wording.Counted(failed, "check"), s.Evaluation.Name))
+		return failure.With(failure.Unavailable, fmt.Errorf("%s of %s failed", wording.Counted(failed, "check"), s.Evaluation.Name))
 	}
 	return nil
 }

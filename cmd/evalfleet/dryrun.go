@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/internal/view/plain"
 )
@@ -40,12 +41,12 @@ func (p *process) dryRunOf(s *config.Submission, n int) error {
 	e := s.Evaluation
 	_, plans, err := enqueue.Plan(e.ID(), e, s.Settings)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	var text bytes.Buffer
 	shown, err := plain.Prompts{Evaluation: e, Plans: plans, Texts: s.Texts, TwoCalls: s.TwoCalls}.Write(&text, n)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	if _, err := text.WriteTo(p.stdout); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
@@ -146,7 +147,7 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 		ended: func(built *report.Report) error {
 			result := built.Result()
 			result.Elsewhere = r.ResultsURL == ""
-			return withCode(exitUnreachable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
+			return failure.With(failure.Unavailable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
 	return answers, err
 }

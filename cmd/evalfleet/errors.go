@@ -9,29 +9,34 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// exit is the process's exit code.
-type exit = exitcode.Code
+// exit is the process's exit code. Scripts rely on the values.
+type exit int
 
-// The exit codes, by the names that commands use.
+// The exit codes.
 const (
-	exitOK          = exitcode.OK
-	exitRunsFailed  = exitcode.RunsFailed
-	exitUsage       = exitcode.Usage
-	exitUnreachable = exitcode.Unreachable
-	exitInterrupted = exitcode.Interrupted
+	exitOK          exit = 0   // all succeeded
+	exitRunsFailed  exit = 1   // some run failed
+	exitUsage       exit = 2   // invalid command line, file or configuration; output folder not writable
+	exitUnreachable exit = 3   // Redis or the results store is unreachable, or the disk is full
+	exitInterrupted exit = 130 // finished work is kept
 )
 
-// withCode gives err an exit code; nil stays nil.
-func withCode(code exit, err error) error { return exitcode.With(code, err) }
+// exitCodes maps kinds of failures to exit codes.
+var exitCodes = map[failure.Kind]exit{
+	failure.RunsFailed:  exitRunsFailed,
+	failure.Usage:       exitUsage,
+	failure.Unavailable: exitUnreachable,
+	failure.Interrupted: exitInterrupted,
+}
 
 // stopped returns the result of a command that runs until it is stopped: exitOK after SIGTERM,
 // which is how a service ends, and exitInterrupted after Ctrl-C, a closed terminal or a second
@@ -45,13 +50,11 @@ func (p *process) stopped(ctx context.Context, what string) error {
 			return nil
 		}
 	}
-	return withCode(exitInterrupted, errors.New(what))
+	return failure.With(failure.Interrupted, errors.New(what))
 }
 
 // usageError returns an error about the command line, with the exit code for wrong usage.
-func usageError(format string, args ...any) error {
-	return exitcode.Usagef(format, args...)
-}
+func usageError(format string, args ...any) error { return failure.Usagef(format, args...) }
 
 // hint returns which flag helps after an error of a package that does not know the command line; empty: none.
 func hint(err error) string {
@@ -88,27 +91,31 @@ func hint(err error) string {
 	return ""
 }
 
-// codeOf returns the exit code for a command's error: the code given with withCode, or one derived from the error
-// itself. An unforeseen error counts as a failure of the environment, because settings are checked before anything
-// starts.
+// codeOf returns the exit code for a command's error.
 func codeOf(err error) exit {
-	code, given := exitcode.Of(err)
-	var problems config.Problems
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case given:
-		return code
-	case collect.IsEnding(err):
-		return exitRunsFailed
-	case errors.As(err, &problems):
-		return exitUsage
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case results.OutOfRoom(err):
-		return exitUnreachable
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
-		return exitUsage
 	}
-	return exitUnreachable
+	return exitCodes[kindOf(err)]
+}
+
+// kindOf returns the kind of an error: the one that it was given, or one derived from the error itself. An
+// unforeseen error counts as a failure of the environment, because settings are checked before anything starts.
+func kindOf(err error) failure.Kind {
+	kind := failure.KindOf(err)
+	switch {
+	case kind != failure.Unforeseen:
+		return kind
+	case collect.IsEnding(err):
+		return failure.RunsFailed
+	case errors.As(err, new(config.Problems)):
+		return failure.Usage
+	case errors.Is(err, context.Canceled):
+		return failure.Interrupted
+	case results.OutOfRoom(err):
+		return failure.Unavailable
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
+		return failure.Usage
+	}
+	return failure.Unavailable
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -28,9 +29,9 @@ func TestCodeOf(t *testing.T) {
 		want exit
 	}{
 		{"nothing", nil, 0},
-		{"given", withCode(exitRunsFailed, errors.New("3 runs failed")), 1},
-		{"given and wrapped", fmt.Errorf("run: %w", withCode(exitInterrupted, errors.New("resume with …"))), 130},
-		{"given over what can be told", withCode(exitUnreachable, context.Canceled), 3},
+		{"given", failure.With(failure.RunsFailed, errors.New("3 runs failed")), 1},
+		{"given and wrapped", fmt.Errorf("run: %w", failure.With(failure.Interrupted, errors.New("resume with …"))), 130},
+		{"given over what can be told", failure.With(failure.Unavailable, context.Canceled), 3},
 		{"command line", usageError("no flag"), 2},
 		{"problems", config.Problems{{Message: "wrong"}}, 2},
 		{"cancelled", fmt.Errorf("drain: %w", context.Canceled), 130},
@@ -48,8 +49,8 @@ func TestCodeOf(t *testing.T) {
 			}
 		})
 	}
-	if withCode(exitUsage, nil) != nil {
-		t.Error("withCode(nil) is an error")
+	if failure.With(failure.Usage, nil) != nil {
+		t.Error("an error without a cause is one")
 	}
 }
 
@@ -87,7 +88,7 @@ func TestMessageNamesTheFlagThatHelps(t *testing.T) {
 		{&collect.UnpricedError{Calls: 3}, "--again"},
 		{results.ErrOtherStore, ""},
 	} {
-		got := message(withCode(exitUsage, fmt.Errorf("ev-1: %w", c.err)))
+		got := message(failure.With(failure.Usage, fmt.Errorf("ev-1: %w", c.err)))
 		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "--") {
 			t.Errorf("%v: got %q, want %q in it", c.err, got, c.want)
 		}

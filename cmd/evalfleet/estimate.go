@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -102,7 +103,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots int) (estimate.Estimate, error) {
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
-		return estimate.Estimate{}, withCode(exitUsage, err)
+		return estimate.Estimate{}, failure.With(failure.Usage, err)
 	}
 	made, err := estimate.Of(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
@@ -110,7 +111,7 @@ func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots in
 		TwoCalls: s.TwoCalls, Window: s.Window,
 	})
 	if err != nil || s.Judging == nil {
-		return made, withCode(exitUsage, err)
+		return made, failure.With(failure.Usage, err)
 	}
 	judged, err := estimateBy(s.Judging.Planned, latency, tokensOut, slots)
 	return made.Then(judged), err
@@ -136,9 +137,9 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		return 0, withCode(exitUnreachable, err)
+		return 0, failure.With(failure.Unavailable, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	latency, err = reader.MedianLatency(ctx, s.Evaluation.ID())
-	return latency, withCode(exitUnreachable, err)
+	return latency, failure.With(failure.Unavailable, err)
 }

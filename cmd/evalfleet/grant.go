@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -75,7 +76,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	)
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
+		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
 	case yes:
 		return nil
 	case asked:

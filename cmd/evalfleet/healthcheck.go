@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/telemetry/metrics"
 )
 
@@ -70,15 +71,15 @@ func askHealth(ctx context.Context, address, path string) (string, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxies of the environment
 	response, err := client.Do(request)
 	if err != nil {
-		return "", withCode(exitUnreachable, fmt.Errorf("no worker answers: %w", err))
+		return "", failure.With(failure.Unavailable, fmt.Errorf("no worker answers: %w", err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 	if err != nil {
-		return "", withCode(exitUnreachable, fmt.Errorf("read answer of %s: %w", request.URL, err))
+		return "", failure.With(failure.Unavailable, fmt.Errorf("read answer of %s: %w", request.URL, err))
 	}
 	if response.StatusCode != http.StatusOK {
-		return "", withCode(exitUnreachable, errors.New(strings.TrimSpace(string(body))))
+		return "", failure.With(failure.Unavailable, errors.New(strings.TrimSpace(string(body))))
 	}
 	return string(body), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
@@ -94,7 +95,7 @@ func (p *process) init(dir string) error {
 
 	if len(inTheWay) > 0 {
 		inTheWay = append(inTheWay, errors.New("nothing was written; choose another folder: evalfleet init DIR"))
-		return withCode(exitUsage, errors.Join(inTheWay...))
+		return failure.With(failure.Usage, errors.Join(inTheWay...))
 	}
 	if err := writeStarter(dir, files); err != nil {
 		return err

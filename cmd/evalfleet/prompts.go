@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
@@ -154,11 +155,11 @@ func (m made) leave(judged *config.Submission, dir string, id eval.ID) error {
 	if _, err := os.Stat(path); err == nil {
 		noted, err := outdir.OpenSpent(path, id, spent)
 		if err != nil {
-			return withCode(exitUnreachable, err)
+			return failure.With(failure.Unavailable, err)
 		}
 		spent = noted.Nano()
 		if err := noted.Close(); err != nil {
-			return withCode(exitUnreachable, err)
+			return failure.With(failure.Unavailable, err)
 		}
 	}
 

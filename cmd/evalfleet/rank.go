@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/given"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
@@ -86,7 +87,7 @@ func (p *process) rank(c *cli.Context, files []string) error {
 	}
 	verdicts, err := given.Read(files, how)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 
 	id := verdicts.Evaluation.ID()

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -156,7 +157,7 @@ func (p *process) publish(c *cli.Context, place results.Place, reader results.Re
 	if slices.Contains(c.StringSlice(formatFlag), formatParquet) {
 		tables, err := results.ExportParquet(c.Context, place.Dir, reader, r.Evaluation, r.Rankings())
 		if err != nil {
-			return withCode(exitUnreachable, err)
+			return failure.With(failure.Unavailable, err)
 		}
 		paths = append(paths, tables...)
 	}
@@ -248,7 +249,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		var err error
 		if paths, err = results.ExportTable(dir, compared.Table()); err != nil {
-			return withCode(exitUnreachable, err)
+			return failure.With(failure.Unavailable, err)
 		}
 	}
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
@@ -76,7 +77,7 @@ func (p *process) require(c *cli.Context, r *report.Report, required []report.Re
 	}
 
 	if unmet > 0 {
-		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, wording.Counted(len(all), "requirement")))
+		return failure.With(failure.RunsFailed, fmt.Errorf("%d of %s not met", unmet, wording.Counted(len(all), "requirement")))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
@@ -146,7 +147,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fl
 	yes, asked, err := terminal.Confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
+		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
 	case yes:
 		return nil
 	case asked:

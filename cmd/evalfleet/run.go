@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/fleet/local"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
@@ -130,7 +131,7 @@ type job struct {
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.Submission.Evaluation
 	if j.Record, _, err = enqueue.Plan(e.ID(), e, j.Submission.Settings); err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	if err := local.CheckQueues(j.Record, j.how.queues, j.redis.URL == ""); err != nil {
 		if errors.As(err, new(*local.UnservedError)) {
@@ -153,7 +154,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
+	defer func() { err = errors.Join(failure.With(failure.Unavailable, open.Close()), err) }()
 
 	if j.redis.URL != "" {
 		evaluations, err := connect(ctx, j.redis, j.Worker.Namespace, dial.Controller, j.Submission.Lease, true, j.Worker.Log)
@@ -170,7 +171,7 @@ func (j *job) run(ctx context.Context) (err error) {
 			reader: store, id: e.ID(), place: j.Place, failOn: j.failOn,
 			again: j.Resume, answers: &j.answers, part: j.part, printing: j.printing, stdout: j.stdout, console: j.console,
 		})
-		return withCode(codeOf(err), err)
+		return failure.With(kindOf(err), err)
 	}
 	return fleet.Coded(local.Run(ctx, j.Config))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet/remote"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -119,7 +120,7 @@ func (p *process) printDownloaded(dir string, of web.Receipt) error {
 		Reliance *struct{ Text string }
 	}
 	if err := json.Unmarshal(text, &built); err != nil {
-		return withCode(exitUnreachable, fmt.Errorf("read the downloaded report.json: %w", err))
+		return failure.With(failure.Unavailable, fmt.Errorf("read the downloaded report.json: %w", err))
 	}
 
 	options := printing{env: p.env}.on(p.stderr)

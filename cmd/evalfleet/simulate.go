@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
@@ -94,7 +95,7 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	if path := c.String("settings"); path != "" {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			return s, withCode(exitUsage, fmt.Errorf("--settings: %w", err))
+			return s, failure.With(failure.Usage, fmt.Errorf("--settings: %w", err))
 		}
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.DisallowUnknownFields()
@@ -102,7 +103,7 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 			return s, usageError("--settings %s: %w", path, err)
 		}
 	}
-	return s, withCode(exitUsage, cmp.Or(errors.Join(settingsFlags(c, &s)...), s.Validate()))
+	return s, failure.With(failure.Usage, cmp.Or(errors.Join(settingsFlags(c, &s)...), s.Validate()))
 }
 
 // settingsFlags overrides settings by the flags that are set.
@@ -163,11 +164,11 @@ func (p *process) simulate(ctx context.Context, address, certificate string, set
 	}
 	server, err := listen(address, settings)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	if certificate != "" {
 		if err := os.WriteFile(certificate, server.Certificate, 0o644); err != nil {
-			return withCode(exitUsage, errors.Join(fmt.Errorf("--certificate: %w", err), server.Close()))
+			return failure.With(failure.Usage, errors.Join(fmt.Errorf("--certificate: %w", err), server.Close()))
 		}
 	}
 	fmt.Fprintln(p.stdout, server.URL)

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -144,7 +145,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		Compare: config.Compare{Pairs: c.String(pairsFlag), Top: c.Int(topFlag), Budget: c.String(budgetFlag)},
 	}}
 	if r.options.Replaceable, err = results.Replaceable("."); err != nil {
-		return nil, withCode(exitUsage, err)
+		return nil, failure.With(failure.Usage, err)
 	}
 	if r.options.Limit < 0 {
 		return nil, usageError("--%s must be 0 or more, got %d", limitFlag, r.options.Limit)
@@ -213,7 +214,7 @@ func joined(problems []error) error {
 	for i, err := range problems {
 		texts[i] = message(err)
 	}
-	return withCode(codeOf(problems[0]), errors.New(strings.Join(texts, "\n")))
+	return failure.With(kindOf(problems[0]), errors.New(strings.Join(texts, "\n")))
 }
 
 // listed returns the runs that flags list.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/fleet/dashboard"
 	"github.com/evalfleet/evalfleet/internal/outdir"
@@ -156,7 +157,7 @@ func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
 		}
 		of.Log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
+		return failure.With(failure.Usage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 	}
 	reader, _, err := p.folder(c, dir).Read(c.Context) // describes the missing part
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/failure"
 )
 
 func validateCommand(p *process) *cli.Command {
@@ -53,17 +54,17 @@ func (p *process) look(c *cli.Context) (looked bool, err error) {
 func (p *process) validate(s *config.Submission) error {
 	text, err := summary(s)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	large, err := estimate.OverWindows(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Window: s.Window,
 	})
 	if err != nil {
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 	for _, prompts := range large {
 		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)

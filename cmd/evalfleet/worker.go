@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -90,11 +91,11 @@ func (p *process) work(c *cli.Context) (err error) {
 		if path := c.String(configFlag); path != "" {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
-		return withCode(exitUsage, err)
+		return failure.With(failure.Usage, err)
 	}
 
 	if err := worker.Run(c.Context, settings); err != nil {
-		return withCode(exitUnreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	return p.stopped(c.Context, "stopped; unfinished runs wait in Redis for other workers, or for: "+p.again(c))
 }

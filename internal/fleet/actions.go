@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/providers"
 )
@@ -56,9 +56,9 @@ func CheckClasses(classes []string) error {
 			continue
 		}
 		if near := wording.Nearest(class, known); near != "" {
-			return exitcode.Usagef("unknown error class %s; did you mean %s?", class, near)
+			return failure.Usagef("unknown error class %s; did you mean %s?", class, near)
 		}
-		return exitcode.Usagef("unknown error class %s; want %s", class, strings.Join(known, ", "))
+		return failure.Usagef("unknown error class %s; want %s", class, strings.Join(known, ", "))
 	}
 	return nil
 }

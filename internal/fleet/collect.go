@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -53,11 +53,11 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 
 	ids, err := f.Store.Evaluations(ctx)
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	concluded, err := f.Store.Concluded(ctx, ids)
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	if len(ids) == 0 {
 		fmt.Fprintln(f.Screen, "no evaluation in Redis: nothing to collect")
@@ -78,7 +78,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 		}
 	}
 
-	return exitcode.With(exitcode.Unreachable, errors.Join(unreadable...))
+	return failure.With(failure.Unavailable, errors.Join(unreadable...))
 }
 
 // concludeEnded writes the report and the files of an evaluation if it has ended. If not, it says how to see what is
@@ -86,7 +86,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 func (f *Connection) concludeEnded(ctx context.Context, id eval.ID) error {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	if !record.HasEnded(r.Status, r.Stopped) {
 		fmt.Fprintf(f.Screen, "%s has not ended; see who leads so far with: evalfleet report %s\n", id, wording.ShellWord(f.FolderOf(r)))
@@ -110,7 +110,7 @@ func (f *Connection) conclude(ctx context.Context, r record.Evaluation, from res
 	result := built.Result()
 	result.Elsewhere = r.ResultsURL == ""
 	if err := f.Store.Conclude(ctx, r.ID, result); err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	if f.Ended == nil {
 		return nil
@@ -154,7 +154,7 @@ func (f *Connection) lost(o collect.Outcome, err error) error {
 	case !errors.Is(err, results.ErrNoEvaluation):
 		return f.Failure(err)
 	}
-	return exitcode.With(exitcode.Unreachable, &LostError{f.FolderOf(o.Record), err})
+	return failure.With(failure.Unavailable, &LostError{f.FolderOf(o.Record), err})
 }
 
 // ended returns the error for an evaluation that ended before all its runs had; nil for any other.
@@ -170,30 +170,27 @@ func (f *Connection) ended(o collect.Outcome) error {
 	return nil
 }
 
-// Failure gives an error of package collect its exit code and message.
+// Failure gives an error of package collect its kind and message.
 func (f *Connection) Failure(err error) error {
 	var interrupted *collect.InterruptedError
 	if errors.As(err, &interrupted) && interrupted.Cause == nil {
-		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s of %s runs of %s are in %s, the rest in Redis",
+		return failure.With(failure.Interrupted, fmt.Errorf("interrupted: %s of %s runs of %s are in %s, the rest in Redis",
 			wording.Count(interrupted.Ended), wording.Count(interrupted.Planned), interrupted.Record.ID, f.FolderOf(interrupted.Record)))
 	}
 	return Coded(err)
 }
 
-// Coded gives an error of package collect its exit code.
+// Coded gives an error of package collect its kind.
 func Coded(err error) error {
-	_, coded := exitcode.Of(err)
 	var interrupted *collect.InterruptedError
 	var unpriced *collect.UnpricedError
 	switch {
-	case coded, errors.Is(err, context.Canceled):
+	case failure.KindOf(err) != failure.Unforeseen, errors.Is(err, context.Canceled), collect.IsEnding(err):
 		return err
-	case collect.IsEnding(err):
-		return exitcode.With(exitcode.RunsFailed, err)
 	case errors.As(err, &interrupted):
-		return exitcode.With(exitcode.Interrupted, err)
+		return failure.With(failure.Interrupted, err)
 	case errors.As(err, &unpriced):
-		return exitcode.Usagef("%w; remove budget", err)
+		return failure.Usagef("%w; remove budget", err)
 	}
 	return outdir.StoreError(err)
 }
@@ -202,7 +199,7 @@ func Coded(err error) error {
 func (f *Connection) Unknown(ctx context.Context, id eval.ID) error {
 	known, err := f.Store.Evaluations(ctx)
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	names := make([]string, len(known))
 	for i, k := range known {
@@ -210,7 +207,7 @@ func (f *Connection) Unknown(ctx context.Context, id eval.ID) error {
 	}
 	err = fmt.Errorf("%s: %w", id, store.ErrNoEvaluation)
 	if near := wording.Nearest(string(id), names); near != "" {
-		return exitcode.Usagef("%w; did you mean %s?", err, near)
+		return failure.Usagef("%w; did you mean %s?", err, near)
 	}
-	return exitcode.Usagef("%w; `evalfleet status` lists those that there are", err)
+	return failure.Usagef("%w; `evalfleet status` lists those that there are", err)
 }

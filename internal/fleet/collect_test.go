@@ -7,8 +7,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
@@ -19,8 +19,8 @@ func TestLostWhileCollecting(t *testing.T) {
 	for _, cause := range []error{results.ErrNoEvaluation, store.ErrNoEvaluation} {
 		err := f.lost(collect.Outcome{Record: record.Evaluation{ID: "ev-a"}}, fmt.Errorf("ev-a: %w", cause))
 		var lost *LostError
-		if code, _ := exitcode.Of(err); code != exitcode.Unreachable || !errors.As(err, &lost) || lost.Dir != "out" {
-			t.Errorf("%v: got %v with code %d, want a LostError of out with code %d", cause, err, code, exitcode.Unreachable)
+		if kind := failure.KindOf(err); kind != failure.Unavailable || !errors.As(err, &lost) || lost.Dir != "out" {
+			t.Errorf("%v: got %v with code %d, want a LostError of out with code %d", cause, err, code, failure.Unavailable)
 		}
 	}
 }

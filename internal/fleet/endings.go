@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -38,13 +38,13 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 		return e, nil
 	}
 	if secret == "" {
-		return nil, exitcode.Usagef(
+		return nil, failure.Usagef(
 			"notify.url is set, but %s is not: set it to a secret, for example from `openssl rand -base64 32`", to.SecretEnv,
 		)
 	}
 	var err error
 	if e.notifier, err = notify.New(to.URL, secret); err != nil {
-		return nil, exitcode.Usagef("notify.url with %s: %w", to.SecretEnv, err)
+		return nil, failure.Usagef("notify.url with %s: %w", to.SecretEnv, err)
 	}
 	return e, nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -64,7 +64,7 @@ func (f *Connection) Close() error { return f.Store.Client().Close() }
 func (f *Connection) Collector() *collect.Fleet {
 	return &collect.Fleet{
 		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
-		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return exitcode.With(exitcode.Usage, err) },
+		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return failure.With(failure.Usage, err) },
 		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) || errors.Is(err, outdir.ErrInUse) },
 	}
 }
@@ -87,7 +87,7 @@ func (f *Connection) FolderOf(r record.Evaluation) string {
 func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Store, error) {
 	named, err := f.Allowed.Of(r)
 	if err != nil {
-		return nil, exitcode.With(exitcode.Usage, err)
+		return nil, failure.With(failure.Usage, err)
 	}
 	out, err := outdir.Open(f.FolderOf(r))
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sto
 var ErrElsewhere = fmt.Errorf("%w, in the folder of the command that collects it", results.ErrOtherStore)
 
 // elsewhere returns the error for an evaluation whose results are in another results store.
-func elsewhere(r record.Evaluation) error { return exitcode.Usagef("%s: %w", r.ID, ErrElsewhere) }
+func elsewhere(r record.Evaluation) error { return failure.Usagef("%s: %w", r.ID, ErrElsewhere) }
 
 // watch shows an evaluation's progress until the function that it returns is called.
 func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
@@ -129,7 +129,7 @@ func (f *Connection) watch(r record.Evaluation) (collect.Observer, func()) {
 func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID, string, error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil {
-		return nil, "", "", exitcode.With(exitcode.Usage, err)
+		return nil, "", "", failure.With(failure.Usage, err)
 	}
 	url, err := f.storeOf(r)
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		return nil, "", "", exitcode.With(exitcode.Unreachable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
+		return nil, "", "", failure.With(failure.Unavailable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
 	}
 	return reader, id, f.FolderOf(r), nil
 }
@@ -146,7 +146,7 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 // in its output folder.
 func (f *Connection) storeOf(r record.Evaluation) (url string, err error) {
 	if url, err = f.Allowed.Of(r); err != nil || url != "" {
-		return url, exitcode.With(exitcode.Usage, err)
+		return url, failure.With(failure.Usage, err)
 	}
 	url = filepath.Join(f.FolderOf(r), outdir.ResultsFile)
 	if _, err := os.Stat(url); r.ResultsID != "" && errors.Is(err, fs.ErrNotExist) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/view"
 )
@@ -47,7 +47,7 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 		}
 		if len(ids) == 1 { // a run's own Redis has none at the very beginning
 			if only, err = redis.Store.Evaluation(ctx, ids[0]); err != nil {
-				return view.Limits{}, exitcode.With(exitcode.Unreachable, err)
+				return view.Limits{}, failure.With(failure.Unavailable, err)
 			}
 			if only.Status == record.StatusDone || only.Status == record.StatusCancelled {
 				if reader := l.source.reader(ctx, only); reader != nil {
@@ -56,19 +56,19 @@ func (l *LimitsInForce) inRedis(ctx context.Context, redis *Connection, now time
 			}
 			queues = only.QueueNames()
 			if kept, err = l.looks.Kept(ctx, redis.View(), only); err != nil {
-				return view.Limits{}, exitcode.With(exitcode.Unreachable, err)
+				return view.Limits{}, failure.With(failure.Unavailable, err)
 			}
 		}
 	}
 
 	limits, err := redis.View().LimitsInForce(ctx, kept, queues, now)
 	limits.Evaluation, limits.Name = only.ID, only.Name
-	return limits, exitcode.With(exitcode.Unreachable, err)
+	return limits, failure.With(failure.Unavailable, err)
 }
 
 // endedLimits reads the limits that applied to an evaluation, and closes the reader.
 func endedLimits(ctx context.Context, reader results.Reader, id eval.ID) (view.Limits, error) {
 	defer reader.Close()
 	limits, err := view.EndedLimits(ctx, reader, id)
-	return limits, exitcode.With(exitcode.Unreachable, err)
+	return limits, failure.With(failure.Unavailable, err)
 }

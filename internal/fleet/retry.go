@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -74,18 +74,17 @@ func (t *Target) failedIn(
 	if storeURL == "" {
 		var err error
 		if named, err = t.Allowed.Of(r); err != nil {
-			return nil, exitcode.With(exitcode.Usage, err)
+			return nil, failure.With(failure.Usage, err)
 		}
 	}
 	url := cmp.Or(storeURL, named, filepath.Join(dir, outdir.ResultsFile))
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		code, _ := exitcode.Of(outdir.StoreError(err))
-		return nil, exitcode.With(code, fmt.Errorf("%w: %w", ErrNoClasses, err))
+		return nil, failure.With(failure.KindOf(outdir.StoreError(err)), fmt.Errorf("%w: %w", ErrNoClasses, err))
 	}
 	defer reader.Close()
 	if r.ResultsID != "" && reader.ID() != r.ResultsID {
-		return nil, exitcode.Usagef("%w: %s is not the results store of %s", ErrNoClasses, outdir.PublicURL(url), r.ID)
+		return nil, failure.Usagef("%w: %s is not the results store of %s", ErrNoClasses, outdir.PublicURL(url), r.ID)
 	}
 
 	return FailedIn(ctx, reader, r.ID, classes)

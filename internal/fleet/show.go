@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/internal/view/show"
@@ -36,9 +36,9 @@ func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run,
 	}
 	run, err := e.Run(ctx, id.Phase, id.Index)
 	if errors.Is(err, show.ErrUnknown) {
-		return nil, exitcode.Usagef("%w", err)
+		return nil, failure.Usagef("%w", err)
 	}
-	return run, exitcode.With(exitcode.Unreachable, err)
+	return run, failure.With(failure.Unavailable, err)
 }
 
 // listed returns the id of the listed run, or prompt, with an id of its own.
@@ -53,9 +53,9 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 		}
 	}
 	if near := wording.Nearest(own, known); near != "" {
-		return id, exitcode.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
+		return id, failure.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
-	return id, exitcode.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the id of a listed run or a prompt", own, e.ID)
+	return id, failure.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the id of a listed run or a prompt", own, e.ID)
 }
 
 // find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.
@@ -85,7 +85,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 				from.Results = s.reader(ctx, r)
 			}
 		case !errors.Is(err, store.ErrNoEvaluation):
-			return nil, exitcode.With(exitcode.Unreachable, err)
+			return nil, failure.With(failure.Unavailable, err)
 		case from.Results == nil:
 			return nil, redis.Unknown(ctx, id)
 		}
@@ -93,7 +93,7 @@ func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 
 	e, err := show.Open(ctx, id, from)
 	if errors.Is(err, results.ErrNoEvaluation) {
-		return nil, exitcode.Usagef("%w", err)
+		return nil, failure.Usagef("%w", err)
 	}
-	return e, exitcode.With(exitcode.Unreachable, err)
+	return e, failure.With(failure.Unavailable, err)
 }

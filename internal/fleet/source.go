@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -119,13 +119,13 @@ func (s *Source) reader(ctx context.Context, r record.Evaluation) results.Reader
 func (s *Source) evaluations(ctx context.Context, redis *Connection) ([]eval.ID, error) {
 	if s.Only == "" {
 		ids, err := redis.Store.Evaluations(ctx)
-		return ids, exitcode.With(exitcode.Unreachable, err)
+		return ids, failure.With(failure.Unavailable, err)
 	}
 	switch _, err := redis.Store.Evaluation(ctx, s.Only); {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return nil, redis.Unknown(ctx, s.Only)
 	case err != nil:
-		return nil, exitcode.With(exitcode.Unreachable, err)
+		return nil, failure.With(failure.Unavailable, err)
 	}
 	return []eval.ID{s.Only}, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -90,7 +90,7 @@ func (s *Status) inRedis(ctx context.Context, d *Connection, now time.Time) ([]v
 		return nil, err
 	}
 	list, err := s.looks.InRedis(ctx, d.View(), ids, now)
-	return list, exitcode.With(exitcode.Unreachable, err)
+	return list, failure.With(failure.Unavailable, err)
 }
 
 // inFolder reads the evaluations of an output folder when no Redis is reachable.
@@ -105,7 +105,7 @@ func (s *Status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation
 	}
 	defer reader.Close()
 	list, err := s.looks.InFolder(ctx, reader, only, func(of results.Listed) record.Status { return StatusInFolder(s.source.Dir, of) }, now)
-	return list, exitcode.With(exitcode.Unreachable, err)
+	return list, failure.With(failure.Unavailable, err)
 }
 
 // StatusInFolder returns the status of an evaluation in an output folder when no Redis is

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
@@ -55,7 +55,7 @@ func (t *Target) came(ctx context.Context, status record.Status, err error, want
 	case err != nil:
 		return "", t.failed(ctx, err)
 	case status != wanted:
-		return "", exitcode.Usagef("%s is %s: it cannot be %s", t.Name, status, wanted)
+		return "", failure.Usagef("%s is %s: it cannot be %s", t.Name, status, wanted)
 	}
 	return t.Name + " " + does, nil
 }
@@ -66,9 +66,9 @@ func (t *Target) failed(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return t.Unknown(ctx, t.ID)
 	case errors.Is(err, store.ErrCancelled):
-		return exitcode.Usagef("%w: to submit it again, run `evalfleet delete %s` first; its results store is kept", err, t.Name)
+		return failure.Usagef("%w: to submit it again, run `evalfleet delete %s` first; its results store is kept", err, t.Name)
 	}
-	return exitcode.With(exitcode.Unreachable, err)
+	return failure.With(failure.Unavailable, err)
 }
 
 // Uncollected returns how many results of the evaluation wait to be collected. The evaluation may
@@ -76,7 +76,7 @@ func (t *Target) failed(ctx context.Context, err error) error {
 func (t *Target) Uncollected(ctx context.Context) (int64, error) {
 	standings, err := t.Store.Standings(ctx, []eval.ID{t.ID})
 	if err != nil {
-		return 0, exitcode.With(exitcode.Unreachable, err)
+		return 0, failure.With(failure.Unavailable, err)
 	}
 	standing := standings[t.ID]
 	if standing.Status == "" {
@@ -92,7 +92,7 @@ func (t *Target) Uncollected(ctx context.Context) (int64, error) {
 func (t *Target) Delete(ctx context.Context) error {
 	alive, err := t.Limits().Alive(ctx)
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
 	any := slices.Contains(slices.Collect(maps.Values(alive)), true)
 	if err := t.Enqueuer().Delete(ctx, t.ID, any); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -32,7 +32,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	e := s.Evaluation
 	id := e.ID()
 	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
-		return enqueue.Receipt{}, exitcode.With(exitcode.Usage, err)
+		return enqueue.Receipt{}, failure.With(failure.Usage, err)
 	}
 	var recorded results.Reader
 	stored, err := results.OpenReadOnly(
@@ -112,7 +112,7 @@ func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) 
 		return "", nil
 	}
 	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
-		return "", exitcode.With(exitcode.Unreachable, err)
+		return "", failure.With(failure.Unavailable, err)
 	}
 	db, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *Connection) inTurn(ctx context.Context, of record.Evaluation, do func()
 		}
 		for errors.Is(err, outdir.ErrInUse) {
 			if outage.Pause(ctx, folderTime) != nil {
-				return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted while waiting for output folder %s; %s stays in Redis", dir, of.ID))
+				return failure.With(failure.Interrupted, fmt.Errorf("interrupted while waiting for output folder %s; %s stays in Redis", dir, of.ID))
 			}
 			err = free(dir)
 		}

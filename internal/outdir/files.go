@@ -9,18 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // Export writes an evaluation's files, but not its report, to place. again is the command that
-// writes them again; the error names it. Unless the error's code is exitcode.Unreachable, only
+// writes them again; the error names it. Unless the error's code is failure.Unavailable, only
 // answers are missing, and another place may work for them.
 func Export(ctx context.Context, place results.Place, reader results.Reader, r *report.Report, again string) (results.Exported, error) {
 	done, err := results.Export(ctx, place, reader, r.Evaluation.ID, r.Rankings())
 	unwritten := exportError(err, again)
-	if code, _ := exitcode.Of(unwritten); code == exitcode.Unreachable {
+	if failure.KindOf(unwritten) == failure.Unavailable {
 		return done, unwritten
 	}
 	if err := WriteLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
@@ -40,7 +40,7 @@ func WriteEveryEvals(dir string, records []report.EveryEval) (paths []string, er
 	for _, one := range records {
 		name := filepath.Join(everyEvals, filepath.FromSlash(one.Path))
 		if err := results.WriteFile(root, name, one.Write); err != nil {
-			return paths, exitcode.With(exitcode.Unreachable, err)
+			return paths, failure.With(failure.Unavailable, err)
 		}
 		paths = append(paths, filepath.Join(dir, name))
 	}
@@ -61,7 +61,7 @@ func exportError(err error, again string) error {
 	if errors.As(err, &unwritten) {
 		return Failed(failed)
 	}
-	return exitcode.With(exitcode.Unreachable, failed)
+	return failure.With(failure.Unavailable, failed)
 }
 
 // The formats of reports and comparisons.
@@ -92,7 +92,7 @@ func WriteReport(ctx context.Context, dir string, reader results.Reader, r *repo
 	defer root.Close()
 	err = results.WriteFile(root, report.AnswersFile, func(w io.Writer) error { return r.WriteAnswers(ctx, w, reader) })
 	if err != nil {
-		return paths, exitcode.With(exitcode.Unreachable, err)
+		return paths, failure.With(failure.Unavailable, err)
 	}
 	return append(paths, filepath.Join(dir, report.AnswersFile)), nil
 }
@@ -114,7 +114,7 @@ func WriteForms(dir, name string, of Forms, formats ...string) (paths []string, 
 		}
 		file := name + "." + form.format
 		if err := results.WriteFile(root, file, form.write); err != nil {
-			return paths, exitcode.With(exitcode.Unreachable, err)
+			return paths, failure.With(failure.Unavailable, err)
 		}
 		paths = append(paths, filepath.Join(dir, file))
 	}

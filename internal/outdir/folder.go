@@ -22,7 +22,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -86,9 +86,9 @@ func Check(dir string) error {
 		switch most := largest[name]; {
 		case err != nil: // it does not exist, or the folder itself has a problem
 		case !info.Mode().IsRegular():
-			return exitcode.Usagef("%s is not a regular file: remove it, or choose another folder", path)
+			return failure.Usagef("%s is not a regular file: remove it, or choose another folder", path)
 		case most > 0 && info.Size() > most:
-			return exitcode.Usagef(
+			return failure.Usagef(
 				"%s is too large: it has %d bytes, and evalfleet writes at most %d; remove it, or choose another folder", path,
 				info.Size(), most,
 			)
@@ -125,8 +125,8 @@ func Open(dir string) (*Folder, error) {
 		f.Undo()
 		return nil, Failed(&OpenError{fmt.Errorf("cannot write to output folder %s: %w", dir, err)})
 	case !held:
-		return nil, exitcode.With(
-			exitcode.Usage,
+		return nil, failure.With(
+			failure.Usage,
 			&OpenError{fmt.Errorf("output folder %s is %w; wait for it, or look at it with `evalfleet status %s`", dir, ErrInUse, dir)},
 		)
 	}
@@ -175,9 +175,9 @@ func (f *Folder) Undo() {
 // anything else another command line.
 func Failed(err error) error {
 	if results.OutOfRoom(err) {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
-	return exitcode.With(exitcode.Usage, err)
+	return failure.With(failure.Usage, err)
 }
 
 // Close unlocks the folder. It does not remove the lock file, because another process may have just

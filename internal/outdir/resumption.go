@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -68,7 +68,7 @@ func (r Resumption) Save(dir string) error {
 	}
 	path := filepath.Join(dir, ResumeFile)
 	if most := largest[ResumeFile]; int64(len(raw)) >= most {
-		return exitcode.Usagef(
+		return failure.Usagef(
 			"%s would have %d bytes, and the maximum is %d: omit `out` from some runs, or use shorter paths", path, len(raw)+1,
 			most,
 		)
@@ -100,16 +100,16 @@ func ReadResumption(dir string) (Resumption, error) {
 	path := filepath.Join(dir, ResumeFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, exitcode.With(exitcode.Usage, &NoRunError{dir})
+		return r, failure.With(failure.Usage, &NoRunError{dir})
 	}
 	if err != nil {
-		return r, exitcode.Usagef("read %s: %w", path, err)
+		return r, failure.Usagef("read %s: %w", path, err)
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, exitcode.Usagef("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
+		return r, failure.Usagef("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
 	}
 	if r.Version != resumeVersion {
-		return r, exitcode.Usagef(
+		return r, failure.Usagef(
 			"%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version,
 			resumeVersion,
 		)
@@ -127,13 +127,13 @@ func (r Resumption) Place(dir string) results.Place {
 func (r Resumption) Submission(ctx context.Context, reader results.Reader) (*config.Submission, error) {
 	stored, err := reader.Evaluation(ctx, r.Evaluation)
 	if errors.Is(err, results.ErrNoEvaluation) {
-		return nil, exitcode.Usagef("%w; repeat the `evalfleet run FILE` that started it", err)
+		return nil, failure.Usagef("%w; repeat the `evalfleet run FILE` that started it", err)
 	}
 	if err != nil {
 		return nil, StoreError(err)
 	}
 	if stored.Plan.ID() != r.Evaluation {
-		return nil, exitcode.Usagef(
+		return nil, failure.Usagef(
 			"the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that started it",
 			r.Evaluation,
 		)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 )
 
 // What Save writes, ReadResumption reads: a file that it would refuse is not written, and the
@@ -20,8 +20,8 @@ func TestResumptionIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Resumption{Slots: 4, Outs: map[string]string{"run": strings.Repeat("x", int(largest[ResumeFile]))}}.Save(dir)
-	if code, _ := exitcode.Of(err); code != exitcode.Usage {
-		t.Errorf("saving more than is read again: %v, want exit code %d", err, exitcode.Usage)
+	if failure.KindOf(err) != failure.Usage {
+		t.Errorf("saving more than is read again: %v, want exit code %d", err, failure.Usage)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
@@ -19,7 +19,7 @@ func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, e
 	}
 	listed, err := reader.Evaluations(ctx)
 	if err == nil && len(listed) == 0 {
-		err = exitcode.Usagef("%s contains no evaluation yet", url)
+		err = failure.Usagef("%s contains no evaluation yet", url)
 	}
 	if err != nil {
 		_ = reader.Close()
@@ -50,13 +50,13 @@ func PublicURL(url string) string {
 	return public
 }
 
-// StoreError gives an error its exit code: exitcode.Usage if the user has to name another results
-// store, exitcode.Unreachable if this one cannot be used now.
+// StoreError gives an error its exit code: failure.Usage if the user has to name another results
+// store, failure.Unavailable if this one cannot be used now.
 func StoreError(err error) error {
 	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherStore) {
-		return exitcode.With(exitcode.Usage, err)
+		return failure.With(failure.Usage, err)
 	}
-	return exitcode.With(exitcode.Unreachable, err)
+	return failure.With(failure.Unavailable, err)
 }
 
 // OpenStore opens the results store of an evaluation, results.db in the folder if url is empty.

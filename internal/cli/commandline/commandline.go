@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
@@ -106,7 +106,7 @@ func (line *Line) parseArguments(args []string) error {
 		case standsAlone(known, args[i+1:]):
 			value = known.(OptionalInt).Alone
 		case i+1 == len(args) || isKnownFlag(args[i+1], flags):
-			return exitcode.Usagef("flag %s needs a value: %s=…", written, written)
+			return failure.Usagef("flag %s needs a value: %s=…", written, written)
 		default:
 			i++
 			value = args[i]
@@ -165,7 +165,7 @@ func (line *Line) Complete(env func(string) (string, bool)) error {
 	for _, s := range line.flags {
 		problems = append(problems, s.check())
 	}
-	return exitcode.With(exitcode.Usage, errors.Join(problems...))
+	return failure.With(failure.Usage, errors.Join(problems...))
 }
 
 // Variables returns the environment variables of a flag, strongest first.
@@ -301,21 +301,21 @@ func (a App) named(name string) *cli.Command {
 func unknownFlag(arg string, known []string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	if near := wording.Nearest("--"+strings.TrimLeft(name, "-"), known); near != "" {
-		return exitcode.Usagef("unknown flag %s; did you mean %s?", name, near)
+		return failure.Usagef("unknown flag %s; did you mean %s?", name, near)
 	}
-	return exitcode.Usagef("unknown flag %s; put arguments that start with a dash after --", name)
+	return failure.Usagef("unknown flag %s; put arguments that start with a dash after --", name)
 }
 
 func (a App) unknownCommand(name string) error {
 	if use := a.Elsewhere[name]; use != "" {
-		return exitcode.Usagef("unknown command %s; %s", name, use)
+		return failure.Usagef("unknown command %s; %s", name, use)
 	}
 	var known []string
 	for _, command := range a.Commands {
 		known = append(known, command.Names()...)
 	}
 	if near := wording.Nearest(name, known); near != "" {
-		return exitcode.Usagef("unknown command %s; did you mean %s?", name, near)
+		return failure.Usagef("unknown command %s; did you mean %s?", name, near)
 	}
-	return exitcode.Usagef("unknown command %s; evalfleet --help lists all", name)
+	return failure.Usagef("unknown command %s; evalfleet --help lists all", name)
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/redisx/certs"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
@@ -64,7 +64,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 	for name, picked := range e.ByName {
 		p := known[name]
 		fail := func(err error) error {
-			return errors.Join(exitcode.With(exitcode.Usage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+			return errors.Join(failure.With(failure.Usage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
 		if p.BaseURL == "" && p.Dialect == catalog.Simulator {
 			if p.BaseURL, err = e.startSimulator(); err != nil {
@@ -107,7 +107,7 @@ func OfJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 		if !needed[p.Name] {
 			return errNotPicked
 		}
-		return exitcode.With(exitcode.Usage, keyErr)
+		return failure.With(failure.Usage, keyErr)
 	}
 }
 
@@ -123,7 +123,7 @@ func Servable(e catalog.Entry, keyErr error) error {
 // startSimulator serves the simulated provider on a loopback address.
 func (e *Endpoints) startSimulator() (baseURL string, err error) {
 	if e.simulator, err = simulator.Listen("127.0.0.1:0", simulator.Config{}); err != nil {
-		return "", exitcode.With(exitcode.Unreachable, err)
+		return "", failure.With(failure.Unavailable, err)
 	}
 	return e.simulator.URL + "/v1", nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -40,7 +40,7 @@ func (d *Dashboard) ShowFleet(f *fleet.Connection) {
 	d.steer(f, "")
 	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := f.Reader(ctx, id)
-		if code, _ := exitcode.Of(err); code == exitcode.Usage && !errors.Is(err, store.ErrNoEvaluation) { // not here
+		if failure.KindOf(err) == failure.Usage && !errors.Is(err, store.ErrNoEvaluation) { // not here
 			err = fmt.Errorf("%w: %w", web.ErrNotHere, err)
 		}
 		return reader, err

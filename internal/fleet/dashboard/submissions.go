@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/web"
 	"github.com/evalfleet/evalfleet/internal/web/upload"
@@ -44,14 +44,14 @@ func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64
 func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) {
 	in := config.InputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
 	if in.Kind == config.ExperimentFile {
-		return nil, exitcode.Usagef("%s is an experiment, which cannot be sent to a server; submit it to the fleet's Redis", sent.File)
+		return nil, failure.Usagef("%s is an experiment, which cannot be sent to a server; submit it to the fleet's Redis", sent.File)
 	}
 	s, err := in.Load(sent.Judges, config.Options{
 		Fleet: known, ForFleet: true, Again: sent.Again, Limit: sent.Limit, MaxConcurrency: sent.MaxConcurrency,
 		JSON: eval.JSONMode(sent.JSON), Provider: sent.Provider, Model: sent.Model, Batch: sent.Batch,
 	})
 	if err == nil && len(plan.Phases(s.Evaluation)) == 0 {
-		err = exitcode.Usagef("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
+		err = failure.Usagef("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
 	}
 	return s, err
 }
@@ -64,11 +64,10 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 		each.Retry = fleet.EveryFailed
 	}
 	receipt, err := each.Submit(ctx, s, false)
-	code, _ := exitcode.Of(err)
 	switch {
 	case errors.Is(err, store.ErrCancelled):
 		return web.Receipt{}, fmt.Errorf("%w: %w; `evalfleet delete %s` lets it be submitted again", web.ErrConflict, err, s.Evaluation.ID())
-	case code == exitcode.Usage:
+	case failure.KindOf(err) == failure.Usage:
 		return web.Receipt{}, invalid(err)
 	case err != nil:
 		return web.Receipt{}, err

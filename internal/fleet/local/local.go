@@ -12,9 +12,9 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/telemetry/eventlog"
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		if rest, err = j.openRest(ctx, out, db); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, rest.Close()), err) }()
+		defer func() { err = errors.Join(failure.With(failure.Unavailable, rest.Close()), err) }()
 		end, err := j.embedded()
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		if openErr != nil {
 			return openErr
 		}
-		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, begun.Close()), err) }()
+		defer func() { err = errors.Join(failure.With(failure.Unavailable, begun.Close()), err) }()
 		more.Begun = begun.Between
 		j.Worker.Observer = observe.Join(j.Worker.Observer, observe.Observer{Begun: begun.Note})
 		if err := j.remember(ctx, db, begun); err != nil {
@@ -104,9 +104,9 @@ func Run(ctx context.Context, c Config) (err error) {
 
 	events, err := eventlog.OpenOwn(out.Path(outdir.EventsFile))
 	if err != nil {
-		return exitcode.With(exitcode.Unreachable, err)
+		return failure.With(failure.Unavailable, err)
 	}
-	defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, events.Close()), err) }()
+	defer func() { err = errors.Join(failure.With(failure.Unavailable, events.Close()), err) }()
 	j.Worker.Cache, j.Worker.Observer = db, observe.Join(j.Worker.Observer, observe.Observer{Event: events.Write})
 	if more.Spent, err = collect.Spent(ctx, j.id, j.Submission.Settings, db); err != nil {
 		return err
@@ -115,9 +115,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	if own && j.Submission.Settings.Budget() > 0 {
 		spending, openErr := outdir.OpenSpent(out.Path(outdir.SpentFile), j.id, more.Spent)
 		if openErr != nil {
-			return exitcode.With(exitcode.Unreachable, openErr)
+			return failure.With(failure.Unavailable, openErr)
 		}
-		defer func() { err = errors.Join(exitcode.With(exitcode.Unreachable, spending.Close()), err) }()
+		defer func() { err = errors.Join(failure.With(failure.Unavailable, spending.Close()), err) }()
 		j.Worker.Observer.Spending, more.Spent = spending.Note, spending.Nano()
 	}
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/redisx/embedded"
@@ -22,9 +22,9 @@ func (j *job) openRest(ctx context.Context, out *outdir.Folder, db results.Store
 	rest, err := results.OpenRest(ctx, out.Path(outdir.RestFile), int64(64<<10+4<<10*j.Worker.Slots), db)
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation):
-		return nil, exitcode.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder", err)
+		return nil, failure.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder", err)
 	case err != nil:
-		return nil, exitcode.With(exitcode.Unreachable, err)
+		return nil, failure.With(failure.Unavailable, err)
 	}
 	return rest, nil
 }
@@ -50,7 +50,7 @@ func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.
 	daily := func(l ratelimit.Limit) bool { return l.Resets != "" }
 	each := slices.ContainsFunc(j.Submission.Settings.Limits, daily) || slices.ContainsFunc(j.Worker.Limits, daily)
 	begun, err := outdir.OpenBegun(ctx, out.Path(outdir.BegunFile), each, reader.Recorded)
-	return begun, exitcode.With(exitcode.Unreachable, err)
+	return begun, failure.With(failure.Unavailable, err)
 }
 
 // remember tells an embedded Redis, which is always new, when the last call was made: what a rate
@@ -73,11 +73,11 @@ func (j *job) remember(ctx context.Context, reader results.Reader, begun *outdir
 func (j *job) embedded() (end func(), err error) {
 	server, err := embedded.Start(j.Place.Dir)
 	if err != nil {
-		return nil, exitcode.With(exitcode.Unreachable, err)
+		return nil, failure.With(failure.Unavailable, err)
 	}
 	address, err := dial.Parse(dial.Settings{URL: server.URL()})
 	if err != nil {
-		return nil, errors.Join(exitcode.With(exitcode.Unreachable, err), server.Close())
+		return nil, errors.Join(failure.With(failure.Unavailable, err), server.Close())
 	}
 	client, ended := address.Open(j.Worker.Namespace, 0), j.alone()
 	j.Worker.Client = client

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -63,7 +63,7 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 		if err := db.Cancel(ctx, r.ID, time.Now()); err != nil {
 			return outdir.StoreError(err)
 		}
-		return exitcode.Usagef("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
+		return failure.Usagef("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
 	}
 	if err != nil {
 		return err
@@ -134,9 +134,9 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	)
 	switch {
 	case ctx.Err() != nil:
-		return exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted: %s", standing))
+		return failure.With(failure.Interrupted, fmt.Errorf("interrupted: %s", standing))
 	case err != nil:
-		return exitcode.With(exitcode.Unreachable, fmt.Errorf("%w\n%s", err, standing))
+		return failure.With(failure.Unavailable, fmt.Errorf("%w\n%s", err, standing))
 	}
 	outcome, err := evaluation.Outcome(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
 	"github.com/evalfleet/evalfleet/internal/collect"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -36,7 +36,7 @@ func (s *Server) Submit(ctx context.Context, folder string, paths []string, quer
 	receipt, err := s.submit(ctx, folder, paths, query)
 	for errors.Is(err, errBusy) {
 		if outage.Pause(ctx, busyFor) != nil {
-			return receipt, exitcode.With(exitcode.Interrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
+			return receipt, failure.With(failure.Interrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
 		}
 		receipt, err = s.submit(ctx, folder, paths, query)
 	}
@@ -58,8 +58,8 @@ func (s *Server) submit(ctx context.Context, folder string, paths []string, quer
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
-		return receipt, exitcode.With(
-			exitcode.Unreachable, fmt.Errorf("server %s: %w; submit it again: that changes nothing if it was stored", s, err),
+		return receipt, failure.With(
+			failure.Unavailable, fmt.Errorf("server %s: %w; submit it again: that changes nothing if it was stored", s, err),
 		)
 	}
 	return receipt, nil
@@ -95,16 +95,15 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 			said, told = line, time.Now()
 		}
 
-		code, _ := exitcode.Of(err)
 		switch {
 		case ended:
 			return now, nil
-		case err != nil && code != exitcode.Unreachable:
+		case err != nil && failure.KindOf(err) != failure.Unavailable:
 			return now, err
 		}
 
 		if outage.Pause(ctx, lookEvery) != nil {
-			return now, exitcode.With(exitcode.Interrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", id, s))
+			return now, failure.With(failure.Interrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", id, s))
 		}
 	}
 }
@@ -119,8 +118,8 @@ func Stopped(now web.Detail) error {
 	if now.Stopped.Budget > 0 {
 		resume = now.Stopped.Remedy()
 	}
-	return exitcode.With(exitcode.RunsFailed, fmt.Errorf("%w: %s; %s of %s runs ended; %s", collect.ErrStopped,
-		harmless.OneLine(now.Stopped.String()), wording.Count(now.All.Done), wording.Count(now.All.Runs), resume))
+	return fmt.Errorf("%w: %s; %s of %s runs ended; %s", collect.ErrStopped,
+		harmless.OneLine(now.Stopped.String()), wording.Count(now.All.Done), wording.Count(now.All.Runs), resume)
 }
 
 // Download writes the files of an evaluation to a folder, which it locks meanwhile, and passes the
@@ -133,7 +132,7 @@ func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func
 	defer out.Close()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return exitcode.Usagef("output folder: %w", err)
+		return failure.Usagef("output folder: %w", err)
 	}
 	defer root.Close()
 	var files web.Files
@@ -149,7 +148,7 @@ func (s *Server) Download(ctx context.Context, id eval.ID, dir string, tell func
 		err = results.WriteFile(root, filepath.Base(name), func(w io.Writer) error { _, err := io.Copy(w, answer.Body); return err })
 		_ = answer.Body.Close()
 		if err != nil {
-			return exitcode.With(exitcode.Unreachable, fmt.Errorf("download %s: %w", strconv.Quote(name), err))
+			return failure.With(failure.Unavailable, fmt.Errorf("download %s: %w", strconv.Quote(name), err))
 		}
 		tell(filepath.Join(dir, filepath.Base(name)))
 	}

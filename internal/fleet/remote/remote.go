@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/cli/exitcode"
+	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
@@ -33,14 +33,14 @@ type Server struct {
 func Open(address string, env func(string) (string, bool), proxy func(*url.URL) (*url.URL, error)) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, exitcode.Usagef("want the URL of a controller's pages, such as https://ann@evals.example.org")
+		return nil, failure.Usagef("want the URL of a controller's pages, such as https://ann@evals.example.org")
 	}
 	user := u.User
 	if user != nil {
 		if _, given := user.Password(); !given {
 			password, ok := env(PasswordVariable)
 			if !ok {
-				return nil, exitcode.Usagef("the address names the user %s: put the password into %s", user.Username(), PasswordVariable)
+				return nil, failure.Usagef("the address names the user %s: put the password into %s", user.Username(), PasswordVariable)
 			}
 			user = url.UserPassword(user.Username(), password)
 		}
@@ -58,7 +58,7 @@ func Open(address string, env func(string) (string, bool), proxy func(*url.URL) 
 func (s *Server) String() string { return s.url.String() }
 
 // errBusy means that the server asks to try again in a moment.
-var errBusy = exitcode.With(exitcode.Unreachable, errors.New("the server is busy"))
+var errBusy = failure.With(failure.Unavailable, errors.New("the server is busy"))
 
 // do sends a request. The status of the answer is 2xx; the caller closes its body.
 func (s *Server) do(ctx context.Context, method, path string, query url.Values, mediaType string, body io.Reader) (*http.Response, error) {
@@ -66,7 +66,7 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	at.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
 	if err != nil {
-		return nil, exitcode.Usagef("server %s: %w", s, err)
+		return nil, failure.Usagef("server %s: %w", s, err)
 	}
 
 	if s.user != nil {
@@ -83,9 +83,9 @@ func (s *Server) do(ctx context.Context, method, path string, query url.Values, 
 	answer, err := s.client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, exitcode.With(exitcode.Interrupted, ctx.Err())
+			return nil, failure.With(failure.Interrupted, ctx.Err())
 		}
-		return nil, exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %w", s, err))
+		return nil, failure.With(failure.Unavailable, fmt.Errorf("server %s: %w", s, err))
 	}
 	if answer.StatusCode/100 == 2 {
 		return answer, nil
@@ -100,10 +100,10 @@ func (s *Server) refusal(method string, answer *http.Response) error {
 	if json.Unmarshal(text, &said) != nil || said.Error == "" {
 		said.Error = strings.TrimSpace(string(text))
 	}
-	code := exitcode.Usage
+	code := failure.Usage
 	switch {
 	case answer.StatusCode == http.StatusUnprocessableEntity:
-		return exitcode.With(exitcode.Usage, errors.New(harmless.Text(said.Error)))
+		return failure.With(failure.Usage, errors.New(harmless.Text(said.Error)))
 	case answer.StatusCode == http.StatusUnauthorized:
 		said.Error = "needs a login: use https://USER@… and put the password into " + PasswordVariable
 	case answer.StatusCode == http.StatusNotFound && method == http.MethodPost:
@@ -111,9 +111,9 @@ func (s *Server) refusal(method string, answer *http.Response) error {
 	case answer.StatusCode == http.StatusTooManyRequests:
 		return errBusy
 	case answer.StatusCode >= 500:
-		code = exitcode.Unreachable
+		code = failure.Unavailable
 	}
-	return exitcode.With(code, fmt.Errorf("server %s: %s (status %d)", s, harmless.OneLine(said.Error), answer.StatusCode))
+	return failure.With(code, fmt.Errorf("server %s: %s (status %d)", s, harmless.OneLine(said.Error), answer.StatusCode))
 }
 
 func (s *Server) get(ctx context.Context, path string, into any) error {
@@ -123,7 +123,7 @@ func (s *Server) get(ctx context.Context, path string, into any) error {
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
-		return exitcode.With(exitcode.Unreachable, fmt.Errorf("server %s: %s: %w", s, path, err))
+		return failure.With(failure.Unavailable, fmt.Errorf("server %s: %s: %w", s, path, err))
 	}
 	return nil
 }
