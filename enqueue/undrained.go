@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
 const (
@@ -120,37 +120,22 @@ func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Sta
 		}
 	}
 
-	var mu sync.Mutex
 	used, most := 0.0, int64(0)
-	ask := func(ctx context.Context, server redis.Cmdable) error {
-		info, err := server.InfoMap(ctx, "memory").Result()
-		if err != nil {
-			if answered(err) {
-				return nil
-			}
-			return fmt.Errorf("measure memory: %w", err)
-		}
-		limit, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
-		taken, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+	err := gate.Info(ctx, client, "memory", func(fields map[string]string) {
+		limit, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
+		taken, _ := strconv.ParseInt(fields["used_memory"], 10, 64)
 		if limit > 0 {
-			mu.Lock()
-			defer mu.Unlock()
 			used = max(used, float64(taken)/float64(limit))
 			if most == 0 || limit < most {
 				most = limit
 			}
 		}
-		return nil
-	}
-	var err error
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
-	} else {
-		err = ask(ctx, client)
-	}
-
+	})
 	u.used, u.most = used, most
-	return err
+	if err != nil {
+		return fmt.Errorf("measure memory: %w", err)
+	}
+	return nil
 }
 
 // answered reports whether err is a server's reply, and not that it is unreachable.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
@@ -46,7 +44,7 @@ func (d *discovery) run(ctx context.Context, broken chan<- error) {
 	spell := outage.Spell{Log: d.on.worker.Log, Fails: "cannot list queues; retrying", Works: "listing queues again", Elsewhere: true}
 	for {
 		err := d.once(ctx)
-		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if outage.WrongType(err) {
 			broken <- err
 			return
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/cli/commandline"
@@ -16,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
@@ -65,7 +65,8 @@ func withCommonFlags(all []*cli.Command) []*cli.Command {
 
 const appHelp = `evalfleet ranks documents with LLM judges.
 
-{{wrap "An evaluation file defines documents, judges and questions. Each question to one judge is a run. evalfleet executes runs within all provider limits, retries failures, records each run once, and ranks the results." 0}}
+{{wrap "An evaluation file defines documents, judges and questions. Each question to one judge is a run. ` +
+	`evalfleet executes runs within all provider limits, retries failures, records each run once, and ranks the results." 0}}
 
 Usage: evalfleet COMMAND [FLAGS] [ARGUMENTS]
 
@@ -142,7 +143,7 @@ func Main(
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the error may come from any point of the command
 		err = failure.With(failure.Interrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
 	}
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if outage.WrongType(err) {
 		err = failure.With(failure.Usage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))
 	}
 	if messages, ok := p.stderr.(*terminal.Messages); ok && err != nil {

@@ -12,18 +12,10 @@ import (
 	"syscall"
 	"time"
 	_ "time/tzdata" // daily quotas end in time zones, and containers lack their files
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 )
-
-// clientLog is go-redis's log; go-redis has one for the whole process.
-var clientLog terminal.RedisLog
 
 func main() {
 	ignoreFileSizeSignal()
-	redis.SetLogger(&clientLog)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	atOnce := make(chan struct{})
 	go stopOnSignals(stopSignals(), cancel, atOnce)

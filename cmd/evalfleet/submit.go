@@ -236,7 +236,6 @@ func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, err
 		level = "warn" // people get the rest as messages
 	}
 	log, err := out.Log(level, p.format)
-	clientLog.SetLog(&log)
 	switch {
 	case errors.Is(err, terminal.ErrLevel):
 		err = usageError("--%s: %w", logLevelFlag, err)

@@ -3,9 +3,8 @@ package controller
 import (
 	"context"
 	"strconv"
-	"sync"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
 var (
@@ -37,61 +36,36 @@ var redisFields = map[string][]field{
 	},
 }
 
-// gatherRedis reports the INFO of the server, or of the masters of a Cluster. Some managed servers
-// have none.
+// gatherRedis reports the INFO of the server, or of the masters of a Cluster. Fields that a server does not report are
+// left out.
 func (c *Controller) gatherRedis(ctx context.Context, tell tell) {
-	said := said{of: map[metric]float64{}}
-	if cluster, ok := c.store.Client().(*redis.ClusterClient); ok {
-		_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			said.ask(ctx, node)
-			return nil
+	said := said{}
+	for section, wanted := range redisFields {
+		_ = gate.Info(ctx, c.store.Client(), section, func(fields map[string]string) {
+			for _, f := range wanted {
+				if value, ok := infoValue(fields[f.name]); ok {
+					said.add(f, value)
+				}
+			}
 		})
-	} else {
-		said.ask(ctx, c.store.Client())
 	}
-	for of, value := range said.of {
+	for of, value := range said {
 		tell(of, value)
 	}
 }
 
-// said collects the INFO of servers.
-type said struct {
-	mu sync.Mutex // guards of
-	of map[metric]float64
-}
+// said holds what the INFO of all servers says.
+type said map[metric]float64
 
-type infoer interface {
-	InfoMap(ctx context.Context, sections ...string) *redis.InfoCmd
-}
-
-// ask asks one server; fields that it does not report are left out.
-func (s *said) ask(ctx context.Context, server infoer) {
-	for section, wanted := range redisFields {
-		info, err := server.InfoMap(ctx, section).Result()
-		if err != nil {
-			continue
-		}
-		for _, fields := range info {
-			for _, f := range wanted {
-				if value, ok := infoValue(fields[f.name]); ok {
-					s.add(f, value)
-				}
-			}
-		}
-	}
-}
-
-func (s *said) add(f field, value float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, told := s.of[f.of]
+func (s said) add(f field, value float64) {
+	before, told := s[f.of]
 	switch {
 	case f.amount:
 		value += before
 	case told:
 		value = min(value, before)
 	}
-	s.of[f.of] = value
+	s[f.of] = value
 }
 
 // infoValue returns a field of INFO as a number. A status is 1 if it is ok, and 0 if it is err.

@@ -1,11 +1,9 @@
 package terminal
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -92,20 +90,4 @@ func harmlessValue(value any) any {
 		}
 	}
 	return value
-}
-
-// RedisLog receives the log of go-redis. Most of it is about failed connections, which the errors of commands report
-// as well. It goes to a command's log at level debug; before SetLog it is discarded.
-type RedisLog struct {
-	to atomic.Pointer[zerolog.Logger]
-}
-
-// SetLog sets the log that receives lines from now on.
-func (l *RedisLog) SetLog(log *zerolog.Logger) { l.to.Store(log) }
-
-// Printf logs a line of go-redis.
-func (l *RedisLog) Printf(_ context.Context, format string, args ...any) {
-	if log := l.to.Load(); log != nil {
-		log.Debug().Str("from", "go-redis").Msgf(format, args...)
-	}
 }

@@ -90,25 +90,3 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 		}
 	}
 }
-
-// go-redis's messages go to the command's log at level debug, and nowhere else.
-func TestRedisClientLog(t *testing.T) {
-	t.Parallel()
-	var l RedisLog
-	l.Printf(t.Context(), "there is no log %s", "yet")
-	var debug, info bytes.Buffer
-	for level, out := range map[string]*bytes.Buffer{"debug": &debug, "info": &info} {
-		log, err := NewLogger(out, false, level, JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.SetLog(&log)
-		l.Printf(t.Context(), "redis: connection pool: failed to dial after %d attempts", 5)
-	}
-	if got := debug.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"debug"`) || !strings.Contains(got, "failed to dial after 5 attempts") {
-		t.Errorf("at level debug: got %q, want one line", got)
-	}
-	if info.Len() > 0 {
-		t.Errorf("at level info: got %q, want nothing", info.String())
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -33,27 +32,14 @@ func Refusals(ctx context.Context, client redis.UniversalClient) (words []string
 	return words
 }
 
-// full reports whether a server of Redis has used up its maxmemory.
+// full reports whether a server of Redis has used up its maxmemory. A server that hides it counts as not full.
 func full(ctx context.Context, client redis.UniversalClient) bool {
-	var mu sync.Mutex
 	full := false
-	ask := func(ctx context.Context, server redis.Cmdable) error {
-		info, err := server.InfoMap(ctx, "memory").Result()
-		if err != nil {
-			return nil // the server does not report it
-		}
-		most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
-		used, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
-		mu.Lock()
-		defer mu.Unlock()
+	_ = Info(ctx, client, "memory", func(fields map[string]string) {
+		most, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
+		used, _ := strconv.ParseInt(fields["used_memory"], 10, 64)
 		full = full || most > 0 && used > most
-		return nil
-	}
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
-	} else {
-		_ = ask(ctx, client)
-	}
+	})
 	return full
 }
 

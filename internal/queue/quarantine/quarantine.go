@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
@@ -35,7 +34,7 @@ func New(log zerolog.Logger) *Quarantine {
 // record cannot be read, or Redis replies that one of its keys has the wrong type or content. It is
 // false for an outage of Redis.
 func Concerns(err error) bool {
-	return errors.Is(err, store.ErrUnreadable) || outage.Final(err) && !outage.Is(err) && !errors.Is(err, redis.Nil)
+	return errors.Is(err, store.ErrUnreadable) || outage.Refused(err)
 }
 
 // Takes reports whether err concerns one evaluation alone. It logs such an error once.

@@ -70,6 +70,14 @@ func Final(err error) bool {
 	return errors.As(err, &answered) && !Passes(err)
 }
 
+// Refused reports whether Redis refuses a command in itself, such as one for another type of key. It
+// is false for an outage, and for a key that does not exist.
+func Refused(err error) bool { return Final(err) && !Is(err) && !errors.Is(err, redis.Nil) }
+
+// WrongType reports whether Redis refuses a command because a key holds another type of value: it
+// belongs to another program, or is damaged.
+func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
 // Words describes a Temporary failure to a person.
 func Words(err error) string {
 	switch {
