@@ -28,6 +28,10 @@ type Submission struct {
 	Evaluation *eval.Evaluation  // normalised
 	Texts      map[string]string // of documents and votes, by hash
 	Settings   record.Settings
+	// Record and Plans are the results of Plan for this evaluation and these settings; empty: Submit
+	// calls it. Submit plans anew if there are Choices.
+	Record     record.Evaluation
+	Plans      []*plan.Plan
 	ResultsURL string // where its results belong; empty: the process that drains chooses
 	// ResultsID is the id of the results store that has runs of the evaluation: no other may drain what
 	// a submission creates. Empty: the first one that drains it.
@@ -93,7 +97,7 @@ type Limits interface {
 // it and keeps recorded results. Submit may be repeated after any failure.
 func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	id := s.Evaluation.ID()
-	r, plans, err := Plan(id, s.Evaluation, s.Settings, s.Choices...)
+	r, plans, err := s.planned(id)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -155,6 +159,15 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	slices.Sort(receipt.Queues)
 	receipt.Queues = slices.Compact(receipt.Queues)
 	return receipt, q.start(ctx, id)
+}
+
+// planned returns the record and the plans of a submission.
+func (s Submission) planned(id eval.ID) (record.Evaluation, []*plan.Plan, error) {
+	chosen := slices.ContainsFunc(s.Choices, func(c *plan.Choice) bool { return c != nil })
+	if chosen || s.Record.ID != id {
+		return Plan(id, s.Evaluation, s.Settings, s.Choices...)
+	}
+	return s.Record, s.Plans, nil
 }
 
 // logLimits logs for the operator which limits are in force until the evaluation has ended.
@@ -360,51 +373,6 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 		left = max(left, 0) // without a limit, left stays 0, which means all
 	}
 	return plans, nil
-}
-
-// JudgeQueues returns the queue of each judge of a kind: runs that share a set of limits share a
-// queue. A model with limits of its own has its own queue; a group has one for all its models. An
-// evaluation with tighter limits than its provider or group has separate queues, so that its runs
-// do not block others.
-func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record.Settings) []string {
-	judges := e.JudgesOf(kind)
-	queues := make([]string, len(judges))
-	for i, judge := range judges {
-		call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Group: settings.Group(kind, i)}
-		var ownModel bool
-		account, own := int64(-1), int64(-1)
-		for _, limit := range settings.Limits {
-			switch {
-			case limit.Evaluation != "":
-				if limit.Kind == ratelimit.Concurrency {
-					own = tightest(own, limit.Max)
-				}
-			case !limit.Matches(call):
-			default:
-				ownModel = ownModel || limit.Model != ""
-				if limit.Kind == ratelimit.Concurrency {
-					account = tightest(account, limit.Max)
-				}
-			}
-		}
-		model, evaluation := "", eval.ID("")
-		if ownModel {
-			model = judge.Model
-		}
-		if own >= 0 && (account < 0 || own < account) {
-			evaluation = id
-		}
-		queues[i] = record.QueueName(judge.Provider, model, call.Group, evaluation)
-	}
-
-	return queues
-}
-
-func tightest(a, b int64) int64 {
-	if a < 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // restore returns the state of each recorded run with its queue. Runs that retry selects count as

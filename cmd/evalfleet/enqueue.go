@@ -80,11 +80,11 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if err := p.own.NoteStore(d.ResultsURL); err != nil {
 		d.Log.Debug().Err(err).Msg("cannot remember the results store; other commands need --" + allowSinkFlag)
 	}
+	options := fleet.Options{Waits: c.Bool(waitFlag)}
 	if c.Bool(retryFailedFlag) {
-		d.Retry = fleet.EveryFailed
+		options.Retry = fleet.EveryFailed
 	}
-	d.Waits = c.Bool(waitFlag)
-	receipt, err := d.Submit(c.Context, submission, false)
+	receipt, err := d.Submit(c.Context, submission, options)
 	if errors.Is(err, store.ErrCancelled) {
 		return nil, usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
 	}
@@ -116,7 +116,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		if d.Place, err = placeOf(c, submission, ""); err != nil {
 			return nil, err
 		}
-		collected, cancelled := d.Stay(c.Context, submission, receipt.ID)
+		collected, cancelled := d.Stay(c.Context, submission, receipt.ID, options)
 		if cancelled != nil && !collect.IsEnding(cancelled) {
 			return nil, withResumeCommand(cancelled, p.again(c))
 		}
@@ -147,7 +147,8 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 		ended: func(built *report.Report) error {
 			result := built.Result()
 			result.Elsewhere = r.ResultsURL == ""
-			return failure.With(failure.Unavailable, outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
+			return failure.With(failure.Unavailable,
+				outage.Through(ctx, func(ctx context.Context) error { return d.Store.Conclude(ctx, r.ID, result) }))
 		}})
 	return answers, err
 }

@@ -130,7 +130,7 @@ type job struct {
 // run opens what the job needs, and executes it. It reports invalid input before anything is written.
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.Submission.Evaluation
-	if j.Record, _, err = enqueue.Plan(e.ID(), e, j.Submission.Settings); err != nil {
+	if j.Record, j.Plans, err = enqueue.Plan(e.ID(), e, j.Submission.Settings); err != nil {
 		return failure.With(failure.Usage, err)
 	}
 	if err := local.CheckQueues(j.Record, j.how.queues, j.redis.URL == ""); err != nil {

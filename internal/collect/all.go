@@ -35,7 +35,7 @@ const (
 
 // followers drain all evaluations, each in its own goroutine.
 type followers struct {
-	*Fleet
+	*Collector
 	swept  time.Time // when all were last looked at
 	seen   map[eval.ID]store.Standing
 	pause  time.Duration // between looks
@@ -63,9 +63,9 @@ type followers struct {
 	silent map[eval.ID]bool
 }
 
-func newFollowers(f *Fleet) *followers {
+func newFollowers(f *Collector) *followers {
 	return &followers{
-		Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{},
+		Collector: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{},
 		said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, announced: map[eval.ID]bool{},
 		silent: map[eval.ID]bool{},
 	}
@@ -98,7 +98,7 @@ func (n *news) wakes() <-chan struct{} {
 // FollowAll drains every evaluation that has something to drain, now or later, until ctx ends. It
 // logs outages, and failures that may pass, and waits for their end. The error is an
 // *InterruptedError if an evaluation was being followed when ctx ended.
-func (f *Fleet) FollowAll(ctx context.Context) error {
+func (f *Collector) FollowAll(ctx context.Context) error {
 	all := newFollowers(f)
 	group, ctx := errgroup.WithContext(ctx)
 	spell := outage.Spell{Log: all.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
@@ -306,7 +306,7 @@ func (f *followers) passes(err error) bool {
 	return outage.Temporary(err) || f.refused(err)
 }
 
-func (f *Fleet) refused(err error) bool { return f.Refused != nil && f.Refused(err) }
+func (f *Collector) refused(err error) bool { return f.Refused != nil && f.Refused(err) }
 
 // end notes that all of an evaluation is drained, and whether it has stopped. It is drained again
 // when failed runs are retried, because the number of ended runs differs then.

@@ -26,7 +26,7 @@ import (
 func followersOf(t *testing.T) (*followers, *bytes.Buffer) {
 	t.Helper()
 	var said bytes.Buffer
-	return newFollowers(&Fleet{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.New(&said)}), &said
+	return newFollowers(&Collector{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.New(&said)}), &said
 }
 
 func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {

@@ -59,7 +59,7 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	}
 	watched := server.Client()
 	watched.AddHook(&uponCommand{name: "hexists", key: "{ef}:m:" + ratelimit.Budget(string(id), 0).ID(), do: func() { ended(1, 0.5) }})
-	f := &Fleet{Store: store.New(watched, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+	f := &Collector{Store: store.New(watched, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
 	drained, err := f.Once(ctx, id)
@@ -130,7 +130,7 @@ func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
 			quota := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 100, Resets: "UTC"}
 			budget := ratelimit.Budget(string(id), ratelimit.Dollar)
 			settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{budget, quota}}
-			f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+			f := &Collector{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 				return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 			}}
 			if _, _, err := f.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}, nil); err != nil {

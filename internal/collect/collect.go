@@ -2,7 +2,7 @@
 // completes evaluations. It drains, chooses the phases that depend on results, restores budgets and
 // quotas that Redis has lost, and stores the end.
 //
-// A Fleet collects any evaluation of one Redis; its caller opens the results stores. An Evaluation
+// A Collector collects any evaluation of one Redis; its caller opens the results stores. An Evaluation
 // already has an open results store; ending.reached decides when it is complete. Neither prints: an
 // Observer receives progress, and an Outcome says how an evaluation ended.
 package collect
@@ -25,9 +25,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Fleet collects the evaluations of one Redis. Store and Open are required. Its methods
+// Collector collects the evaluations of one Redis. Store and Open are required. Its methods
 // are safe for concurrent use.
-type Fleet struct {
+type Collector struct {
 	Store *store.Store
 	// Open opens the results store of an evaluation, where only this process writes.
 	// Several evaluations may be open at once.
@@ -59,12 +59,12 @@ type Fleet struct {
 }
 
 // Limits returns a limiter that reads and registers limits. It admits no call.
-func (f *Fleet) Limits() *ratelimit.Admin {
+func (f *Collector) Limits() *ratelimit.Admin {
 	return ratelimit.NewAdmin(f.Store.Client(), ratelimit.Config{Namespace: f.Store.Keys().Namespace, Log: f.Log})
 }
 
 // Enqueuer returns an enqueuer of the fleet.
-func (f *Fleet) Enqueuer() *enqueue.Enqueuer {
+func (f *Collector) Enqueuer() *enqueue.Enqueuer {
 	return &enqueue.Enqueuer{Store: f.Store, Limits: f.Limits(), Log: f.Log}
 }
 
@@ -76,7 +76,7 @@ type Drained struct {
 
 // Once drains what is in Redis now and starts a due phase. It stores the end of an evaluation that
 // has ended, or why the fleet has stopped it. Drained is valid even with an error.
-func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
+func (f *Collector) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
 	r, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 
 // noteStop stores why the fleet has stopped an evaluation whose results are all drained. It also
 // stops an evaluation whose best candidates are known.
-func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, db results.Store) error {
+func (f *Collector) noteStop(ctx context.Context, r record.Evaluation, db results.Store) error {
 	e, err := Begin(ctx, Settings{Enqueuer: f.Enqueuer(), Results: db, Record: r, Stops: true, Log: f.Log})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (f *Fleet) noteStop(ctx context.Context, r record.Evaluation, db results.St
 // Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and stores its
 // end. It waits while the results store is full. The error is an *InterruptedError if ctx ends
 // first.
-func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
+func (f *Collector) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
 	spell := outage.Spell{Log: f.Log.With().Str("evaluation", string(id)).Logger(), Fails: "waiting for room in the results store"}
 	for {
 		outcome, err := f.follow(ctx, id, following{stops: f.Stops})
@@ -163,7 +163,7 @@ type following struct {
 
 // follow drains an evaluation as Follow does, but it does not wait for room everywhere. It returns
 // results.ErrFull if there is none when the results store is opened or the end is stored.
-func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
+func (f *Collector) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
 	r, db, err := f.OpenEvaluation(ctx, id)
 	if err != nil {
 		return Outcome{}, err
@@ -222,7 +222,7 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 }
 
 // OpenEvaluation reads an evaluation from Redis, opens its results store, and stores it there.
-func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Store, error) {
+func (f *Collector) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Store, error) {
 	r, err := f.Store.WithChoices(ctx, id)
 	if err != nil {
 		return r, nil, err
@@ -262,7 +262,7 @@ func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluati
 }
 
 // finish stores the end of an evaluation and lets its data in Redis expire in a week.
-func (f *Fleet) finish(ctx context.Context, id eval.ID, db results.Store) error {
+func (f *Collector) finish(ctx context.Context, id eval.ID, db results.Store) error {
 	if err := db.Finish(ctx, id, time.Now()); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type Settings struct {
 	Retried func(enqueue.Recorded) bool
 	// Observer receives progress; it may be nil.
 	Observer Observer
-	// Committed, Stops and Log are as in Fleet.
+	// Committed, Stops and Log are as in Collector.
 	Committed func([]record.Entry)
 	Stops     bool
 	Log       zerolog.Logger

@@ -27,7 +27,7 @@ func TestFollowOutlivesRedisAtTheEnd(t *testing.T) {
 	s := store.New(server.Client(), "")
 	e, texts := pairOf("ended")
 	id := e.ID()
-	if _, _, err := (&Fleet{Store: s, Log: zerolog.Nop()}).Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry}}, nil); err != nil {
+	if _, _, err := (&Collector{Store: s, Log: zerolog.Nop()}).Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := s.Evaluation(ctx, id)
@@ -40,7 +40,7 @@ func TestFollowOutlivesRedisAtTheEnd(t *testing.T) {
 	back := &startOnFailure{start: server.Start}
 	client := server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
 	client.AddHook(back)
-	f := &Fleet{Store: store.New(client, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+	f := &Collector{Store: store.New(client, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		db, err := results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 		return endStore{db, server.Kill}, err
 	}}

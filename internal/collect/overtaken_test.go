@@ -24,17 +24,17 @@ func TestFlushBeforeAnyCommand(t *testing.T) {
 	t.Parallel()
 	e, texts := pairOf("overtaken")
 	s := enqueue.Submission{Evaluation: e, Texts: texts, Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry}}
-	for name, act := range map[string]func(context.Context, *Fleet) error{
-		"open": func(ctx context.Context, f *Fleet) error {
+	for name, act := range map[string]func(context.Context, *Collector) error{
+		"open": func(ctx context.Context, f *Collector) error {
 			_, db, err := f.OpenEvaluation(ctx, e.ID())
 			if err == nil {
 				err = db.Close()
 			}
 			return err
 		},
-		"collect": func(ctx context.Context, f *Fleet) error { _, err := f.Once(ctx, e.ID()); return err },
-		"follow":  func(ctx context.Context, f *Fleet) error { _, err := f.Follow(ctx, e.ID()); return err },
-		"submit":  func(ctx context.Context, f *Fleet) error { _, _, err := f.Submit(ctx, s, nil); return err },
+		"collect": func(ctx context.Context, f *Collector) error { _, err := f.Once(ctx, e.ID()); return err },
+		"follow":  func(ctx context.Context, f *Collector) error { _, err := f.Follow(ctx, e.ID()); return err },
+		"submit":  func(ctx context.Context, f *Collector) error { _, _, err := f.Submit(ctx, s, nil); return err },
 	} {
 		for n := range 25 { // more than any but follow sends, which sends without end
 			t.Run(fmt.Sprintf("%s, %d", name, n+1), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestFlushBeforeAnyCommand(t *testing.T) {
 				client, hook := server.Client(), &redistest.Meeting{Do: func() { server.Client().FlushAll(t.Context()) }}
 				client.AddHook(hook)
 				url := "sqlite://" + filepath.Join(t.TempDir(), "results.db")
-				f := &Fleet{
+				f := &Collector{
 					Store: store.New(client, ""), Log: zerolog.Nop(),
 					Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) { return results.Open(ctx, url) },
 				}

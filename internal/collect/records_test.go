@@ -67,7 +67,7 @@ func TestRestoreWaitsForWorkers(t *testing.T) {
 	}
 	tell("an earlier memory")
 
-	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+	f := &Collector{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
 	_, db, err := f.OpenEvaluation(ctx, id)
@@ -122,7 +122,7 @@ func budgetedOf(t *testing.T, client redis.UniversalClient) (s *store.Store, lim
 	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
-	f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+	f := &Collector{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
 	_, db, err := f.OpenEvaluation(ctx, id)

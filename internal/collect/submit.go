@@ -9,9 +9,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -27,11 +27,7 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 		if s.Choices, err = Choices(ctx, recorded, id); err != nil {
 			return enqueue.Receipt{}, err
 		}
-		r, _, err := enqueue.Plan(id, s.Evaluation, s.Settings)
-		if err != nil {
-			return enqueue.Receipt{}, err
-		}
-		s.Recorded = recordedIn(ctx, recorded, r)
+		s.Recorded = recordedIn(ctx, recorded, id, len(plan.Phases(s.Evaluation)))
 		switch _, err := recorded.Evaluation(ctx, id); {
 		case err == nil:
 			s.ResultsID = recorded.ID()
@@ -45,7 +41,7 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 // Submit submits an evaluation to the fleet. recorded is as in the function Submit. s.Lost says
 // that Redis has had it before, as recorded runs do. If closed is true, its budget or a daily quota
 // is closed. It opens once Once has drained what waits in Redis, because that was used as well.
-func (f *Fleet) Submit(
+func (f *Collector) Submit(
 	ctx context.Context, s enqueue.Submission, recorded results.Reader,
 ) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
@@ -93,10 +89,10 @@ func (f *Fleet) Submit(
 }
 
 // recordedIn yields the runs whose outcomes a results store has.
-func recordedIn(ctx context.Context, reader results.Reader, r record.Evaluation) iter.Seq2[enqueue.Recorded, error] {
+func recordedIn(ctx context.Context, reader results.Reader, id eval.ID, phases int) iter.Seq2[enqueue.Recorded, error] {
 	return func(yield func(enqueue.Recorded, error) bool) {
-		for phase := range r.Phases {
-			for run, err := range reader.States(ctx, r.ID, phase) {
+		for phase := range phases {
+			for run, err := range reader.States(ctx, id, phase) {
 				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
 					return
 				}

@@ -24,8 +24,8 @@ func TestResultsStayInOneStoreAfterALoss(t *testing.T) {
 		url := "sqlite://" + filepath.Join(t.TempDir(), name+".db")
 		return func(ctx context.Context, _ record.Evaluation) (results.Store, error) { return results.Open(ctx, url) }
 	}
-	fleet := func(open func(context.Context, record.Evaluation) (results.Store, error)) *Fleet {
-		return &Fleet{Store: store.New(server.Client(), ""), Open: open, Log: zerolog.Nop()}
+	fleet := func(open func(context.Context, record.Evaluation) (results.Store, error)) *Collector {
+		return &Collector{Store: store.New(server.Client(), ""), Open: open, Log: zerolog.Nop()}
 	}
 	own, other := at("own"), at("other")
 	e, texts := pairOf("lost")

@@ -23,7 +23,7 @@ import (
 // untilFleet is a fleet with an evaluation of four candidates that ends as soon as the best is
 // known, and a results store that is opened anew each time.
 type untilFleet struct {
-	*Fleet
+	*Collector
 	t    *testing.T
 	asks *eval.Evaluation
 	plan *plan.Plan
@@ -49,7 +49,7 @@ func newUntilFleet(t *testing.T, budget int64) *untilFleet {
 	}
 	e.Normalize()
 	f := &untilFleet{t: t, asks: e, sink: "sqlite://" + filepath.Join(t.TempDir(), "results.db")}
-	f.Fleet = &Fleet{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
+	f.Collector = &Collector{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Store, error) {
 		return results.Open(ctx, f.sink)
 	}}
 	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Until: &record.Until{Top: 1}}

@@ -54,7 +54,7 @@ type Config struct {
 	// DefaultLatency.
 	Latency time.Duration
 	// Collect drains the fleet's evaluations and stores their end. nil: other processes do so.
-	Collect *collect.Fleet
+	Collect *collect.Collector
 	Log     zerolog.Logger
 }
 
@@ -65,7 +65,7 @@ type Controller struct {
 	log     zerolog.Logger
 	pace    *pace
 	drained drained
-	collect *collect.Fleet // nil: drain nothing
+	collect *collect.Collector // nil: drain nothing
 	queues  *asynq.Inspector
 
 	scrapeTime time.Duration // tests have more patience

@@ -34,10 +34,10 @@ func TestSubmitterThatWaitsHasTheResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Connection{
-			Store: store.New(client, ""), Waits: waits, Dir: filepath.Join(dir, "out"),
+			Store: store.New(client, ""), Dir: filepath.Join(dir, "out"),
 			Screen: terminal.New(io.Discard), Log: zerolog.Nop(),
 		}
-		receipt, err := d.Submit(ctx, s, false)
+		receipt, err := d.Submit(ctx, s, Options{Waits: waits})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestSubmissionBesideAController(t *testing.T) {
 		Store: store.New(client, ""), Dir: filepath.Join(dir, "out"),
 		Screen: terminal.New(&said), Log: zerolog.Nop(),
 	}
-	if _, err := d.Submit(ctx, s, false); err != nil {
+	if _, err := d.Submit(ctx, s, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	controller, err := outdir.Open(d.Dir)
@@ -104,7 +104,7 @@ func TestSubmissionBesideAController(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	receipt, err := d.Submit(ctx, s, false)
+	receipt, err := d.Submit(ctx, s, Options{})
 	if err != nil || receipt.ID != id {
 		t.Errorf("submitted again beside a controller: receipt of %q, error %v; want %s", receipt.ID, err, id)
 	}
@@ -119,7 +119,7 @@ func TestSubmissionBesideAController(t *testing.T) {
 	}
 	stayed := make(chan error, 1)
 	go func() {
-		_, err := d.Stay(ctx, s, id)
+		_, err := d.Stay(ctx, s, id, Options{})
 		stayed <- err
 	}()
 	select {

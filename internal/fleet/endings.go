@@ -49,7 +49,7 @@ func NewEndings(f *Connection, to config.Notify, secret string) (*Endings, error
 	return e, nil
 }
 
-// Conclude implements collect.Fleet.Conclude. It fails only if Redis is unreachable or ctx ends. It
+// Conclude implements collect.Collector.Conclude. It fails only if Redis is unreachable or ctx ends. It
 // logs files that cannot be written and messages that cannot be sent: the results remain, and
 // `evalfleet report` writes the files.
 func (e *Endings) Conclude(ctx context.Context, o collect.Outcome, db results.Store) error {

@@ -36,10 +36,6 @@ import (
 // evaluations.
 type Connection struct {
 	Store *store.Store
-	// Retry selects the failed runs that a submission retries; nil: none.
-	Retry func(enqueue.Recorded) bool
-	// Waits means that this process collects what it submits.
-	Waits bool
 	// Again is the command that submits the evaluation again.
 	Again string
 	// Dir is the output folder; empty: each evaluation's default one.
@@ -61,8 +57,8 @@ type Connection struct {
 func (f *Connection) Close() error { return f.Store.Client().Close() }
 
 // Collector collects evaluations, each into the results store of its output folder.
-func (f *Connection) Collector() *collect.Fleet {
-	return &collect.Fleet{
+func (f *Connection) Collector() *collect.Collector {
+	return &collect.Collector{
 		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
 		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return failure.With(failure.Usage, err) },
 		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) || errors.Is(err, outdir.ErrInUse) },

@@ -55,7 +55,8 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 	if near := wording.Nearest(own, known); near != "" {
 		return id, failure.Usagef("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
-	return id, failure.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the id of a listed run or a prompt", own, e.ID)
+	return id, failure.Usagef("%q is not a run of %s: want <phase>.<index>, such as 0.17, or r0-17 as in tables, or the "+
+		"id of a listed run or a prompt", own, e.ID)
 }
 
 // find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.

@@ -22,16 +22,23 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// Submit stores the evaluation, with the runs that its results store may have recorded before. lost
-// means that Redis had the evaluation and lost it.
-func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
+// Options says how an evaluation is submitted.
+type Options struct {
+	Retry func(enqueue.Recorded) bool // failed runs to retry; nil: none
+	Waits bool                        // this process collects what it submits
+	Lost  bool                        // Redis had the evaluation and lost it
+}
+
+// Submit stores the evaluation, with the runs that its results store may have recorded before.
+func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options) (enqueue.Receipt, error) {
 	public, err := results.Public(f.ResultsURL)
 	if err != nil {
 		return enqueue.Receipt{}, outdir.StoreError(err)
 	}
 	e := s.Evaluation
 	id := e.ID()
-	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
+	planned, plans, err := enqueue.Plan(id, e, s.Settings)
+	if err != nil {
 		return enqueue.Receipt{}, failure.With(failure.Usage, err)
 	}
 	var recorded results.Reader
@@ -45,12 +52,15 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, lost bool
 	case !errors.Is(err, results.ErrNoStore):
 		return enqueue.Receipt{}, outdir.StoreError(err)
 	}
-	url, err := f.claim(ctx, e, id)
-	if err != nil {
-		return enqueue.Receipt{}, err
+	url := ""
+	if o.Waits {
+		if url, err = f.claim(ctx, e, id); err != nil {
+			return enqueue.Receipt{}, err
+		}
 	}
 	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
-		Evaluation: e, Texts: s.Texts, Settings: s.Settings, ResultsURL: public, ResultsID: url, Retry: f.Retry, Lost: lost,
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, Record: planned, Plans: plans,
+		ResultsURL: public, ResultsID: url, Retry: o.Retry, Lost: o.Lost,
 	}, recorded)
 	if err != nil || !closed {
 		return receipt, Coded(err)
@@ -108,9 +118,6 @@ func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere s
 // no other process begins to collect, however late this one does. The id is empty if another
 // process collects, or Redis has the evaluation already.
 func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
-	if !f.Waits {
-		return "", nil
-	}
 	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
 		return "", failure.With(failure.Unavailable, err)
 	}
@@ -124,7 +131,8 @@ func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) 
 // Stay collects until the evaluation is complete, and submits it again if Redis has lost it. While
 // another process uses the output folder, such as a controller that collects the evaluation, Stay
 // waits. It returns the record of what was collected.
-func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID) (record.Evaluation, error) {
+func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID, o Options) (record.Evaluation, error) {
+	o.Lost = true
 	collector := f.Collector()
 	collector.Stops = true
 	var files *outdir.EarlyFiles
@@ -142,7 +150,7 @@ func (f *Connection) Stay(ctx context.Context, s *config.Submission, id eval.ID)
 			return f.inTurn(ctx, of, func() (err error) { outcome, err = collector.Follow(ctx, id); return err })
 		},
 		func(ctx context.Context) error {
-			return f.inTurn(ctx, of, func() error { _, err := f.Submit(ctx, s, true); return err })
+			return f.inTurn(ctx, of, func() error { _, err := f.Submit(ctx, s, o); return err })
 		})
 	return outcome.Record, cmp.Or(f.Failure(err), f.ended(outcome))
 }

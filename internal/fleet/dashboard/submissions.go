@@ -60,10 +60,11 @@ func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) 
 func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *config.Submission) (web.Receipt, error) {
 	each := *f
 	each.ResultsURL = s.Sink
+	var o fleet.Options
 	if sent.RetryFailed {
-		each.Retry = fleet.EveryFailed
+		o.Retry = fleet.EveryFailed
 	}
-	receipt, err := each.Submit(ctx, s, false)
+	receipt, err := each.Submit(ctx, s, o)
 	switch {
 	case errors.Is(err, store.ErrCancelled):
 		return web.Receipt{}, fmt.Errorf("%w: %w; `evalfleet delete %s` lets it be submitted again", web.ErrConflict, err, s.Evaluation.ID())

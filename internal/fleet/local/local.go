@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
@@ -27,7 +28,8 @@ import (
 // Config says what to run and how.
 type Config struct {
 	Submission *config.Submission
-	Record     record.Evaluation // of the submission, as enqueue.Plan returns it
+	Record     record.Evaluation // of the submission, as enqueue.Plan returns it with Plans
+	Plans      []*plan.Plan
 	// Worker executes the runs. Without a Client, an embedded Redis is started.
 	Worker   worker.Config
 	Place    results.Place               // of files; Dir is the output folder

@@ -26,7 +26,7 @@ import (
 // more holds the calls of earlier runs that the store may lack.
 func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, more collect.Unrecorded) error {
 	r, s := j.Record, store.New(j.Worker.Client, j.Worker.Namespace)
-	fleet := &collect.Fleet{Store: s, Log: j.Worker.Log}
+	fleet := &collect.Collector{Store: s, Log: j.Worker.Log}
 	limits, enqueuer := fleet.Limits(), fleet.Enqueuer()
 	enqueuer.Queued = func(t record.Task, at time.Time) { j.Worker.Observer.Event(observe.Queued(t, at)) }
 	resultsURL, err := results.Public(j.StoreURL)
@@ -41,6 +41,7 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 		}
 		receipt, err := collect.Submit(ctx, enqueuer, enqueue.Submission{
 			Evaluation: j.Submission.Evaluation, Texts: j.Submission.Texts, Settings: j.Submission.Settings,
+			Record: r, Plans: j.Plans,
 			ResultsURL: resultsURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle != nil,
 		}, db)
 		if err != nil {
