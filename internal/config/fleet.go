@@ -3,12 +3,12 @@ package config
 import (
 	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -156,7 +156,7 @@ func (f *Fleet) Endpoints(env, keys Lookup) error {
 		if !ok || known && entry.BaseURL != builtIn[e.provider].BaseURL {
 			continue
 		}
-		if parsed, err := url.Parse(address); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		if _, ok := hostname.ParseWeb(address); !ok {
 			found.refuse(place{path: e.variable}, `want an address such as "http://127.0.0.1:11434"`, "not an address")
 			continue
 		}

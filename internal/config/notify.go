@@ -2,7 +2,8 @@ package config
 
 import (
 	"cmp"
-	"net/url"
+
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 )
 
 // DefaultNotifySecret is the environment variable that holds the secret of notify unless secret_env
@@ -33,8 +34,7 @@ func (y *yamlFile) notify(v value) Notify {
 
 func (y *yamlFile) webAddress(v value, example string) string {
 	s := y.text(v)
-	u, err := url.Parse(s)
-	if s == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil {
+	if u, ok := hostname.ParseWeb(s); s == "" || ok && u.User == nil {
 		return s
 	}
 	y.mismatch(v, "an address such as "+example)

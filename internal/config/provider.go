@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -196,8 +196,8 @@ func (y *yamlFile) baseURL(v value) string {
 	if s == "" {
 		return ""
 	}
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, ok := hostname.ParseWeb(s)
+	if !ok {
 		y.mismatch(v, `an address such as "http://127.0.0.1:8000/v1"`)
 	} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		y.refuse(v.place, "put the key into the variable named by api_key_env", "an address with a user, a query or a fragment")

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -19,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/web"
@@ -142,8 +142,8 @@ func PrometheusURL(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	u, ok := hostname.ParseWeb(text)
+	if !ok {
 		return "", errors.New("want a URL such as http://127.0.0.1:9090")
 	}
 	if u.User != nil {

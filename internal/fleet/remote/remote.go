@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/failure"
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
@@ -31,8 +32,8 @@ type Server struct {
 // Open returns the server of a controller's pages at an address. env looks up the password of the
 // user in it. proxy is as in http.Transport.
 func Open(address string, env func(string) (string, bool), proxy func(*url.URL) (*url.URL, error)) (*Server, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	u, ok := hostname.ParseWeb(address)
+	if !ok {
 		return nil, failure.Usagef("want the URL of a controller's pages, such as https://ann@evals.example.org")
 	}
 	user := u.User

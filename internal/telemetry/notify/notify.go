@@ -18,6 +18,8 @@ import (
 	"time"
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 )
 
 // Type says what happened.
@@ -81,8 +83,8 @@ type Notifier struct {
 // New returns a Notifier. secret is the base64 form of 24 bytes or more, with or without the prefix
 // whsec_.
 func New(address, secret string) (*Notifier, error) {
-	at, err := url.Parse(address)
-	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
+	at, ok := hostname.ParseWeb(address)
+	if !ok {
 		return nil, fmt.Errorf("the address is not an http or https URL")
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))

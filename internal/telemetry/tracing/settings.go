@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 	"github.com/evalfleet/evalfleet/internal/redisx/certs"
 )
 
@@ -118,8 +119,8 @@ func endpoint(get func(string) string) (string, error) {
 		name = envOTLP + "ENDPOINT"
 		text = get(name)
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, ok := hostname.ParseWeb(text)
+	if !ok {
 		return "", fmt.Errorf("%s: want an address such as http://collector:4318", name)
 	}
 	if all {
