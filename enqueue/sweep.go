@@ -158,7 +158,9 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 		return err
 	}
 	useless := map[eval.ID]bool{}
-	removed, err := gate.Discard(ctx, s.store.Client(), queue, gate.Unheld, func(ctx context.Context, state gate.State, tasks []string) ([]string, error) {
+	removed, err := gate.Discard(ctx, s.store.Client(), queue, gate.Unheld, func(
+		ctx context.Context, state gate.State, tasks []string,
+	) ([]string, error) {
 		if err := outage.Pause(ctx, s.pause); err != nil {
 			return nil, err
 		}

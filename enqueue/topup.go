@@ -75,7 +75,8 @@ type known struct {
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
 		store: s, limits: limits, log: log, quarantine: quarantine.New(log), lock: s.NewLock(s.Keys().TopUpLock(), lockLife), next: paceTime,
-		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[shareKey]stall{}, full: map[eval.ID]bool{}, waits: newUndrained(s), dropped: map[eval.ID]time.Time{},
+		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[shareKey]stall{}, full: map[eval.ID]bool{},
+		waits: newUndrained(s), dropped: map[eval.ID]time.Time{},
 		looks: map[eval.ID]*look{},
 	}
 }

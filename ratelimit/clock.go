@@ -92,7 +92,8 @@ func (l *Limiter) tellDelay(now instant) {
 	least := min(leasesPerTolerance*d.longest, leasesPerTolerance*mostTolerance) + time.Second - 1
 	l.cfg.Log.Warn().Stringer("lease", l.cfg.Lease).Stringer("delay_varies_by", d.longest.Round(time.Millisecond)).
 		Stringer("least_lease", least.Truncate(time.Second)).
-		Msg("the network delay to redis varies by more than a twentieth of the lease: few calls start, or none; set concurrency.lease to least_lease or more")
+		Msg("the network delay to redis varies by more than a twentieth of the lease: few calls start, or none; set " +
+			"concurrency.lease to least_lease or more")
 }
 
 // expects returns the earliest and the latest time on Redis's clock, in Unix µs, at which a script sent at sent may
@@ -178,7 +179,8 @@ func (l *Limiter) disagree(ctx context.Context, before, after instant, shown int
 	}
 
 	if outcome > 0 {
-		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every worker has reported its leases")
+		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every " +
+			"worker has reported its leases")
 	}
 	l.mu.Lock()
 	l.clock.see(before, after, shown)

@@ -103,7 +103,8 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Notes = cmp.Or(cfg.Notes, &Notes{})
 	return &Limiter{
 		access: newAccess(client, cfg),
-		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), doubts: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
+		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), doubts: make(chan struct{}, 1),
+		beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]others{}, spreads: map[string]*spread{},
 	}

@@ -236,7 +236,8 @@ func (k keys) margin(in *registry, provider string, wanted Margin) (keys []strin
 		keys, rates = append(keys, r.state), append(rates, r.pauses())
 	}
 	text, err := json.Marshal(marginRequest{
-		Rates: rates, Version: in.version, Channel: k.wake(""), Provider: provider, Send: wanted.Send.Microseconds(), Path: wanted.Path.Microseconds(),
+		Rates: rates, Version: in.version, Channel: k.wake(""), Provider: provider, Send: wanted.Send.Microseconds(),
+		Path: wanted.Path.Microseconds(),
 		Most: mostSend.Microseconds(), First: firstWatch.Microseconds(), Watch: marginWatch.Microseconds(),
 	})
 	if err != nil {

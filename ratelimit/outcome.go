@@ -184,6 +184,7 @@ func (p *pump) tellClosed(ctx context.Context, quota *rule, redisNow int64) {
 	last, _, _ := resets(time.UnixMicro(redisNow), quota.zone)
 	if reset <= redisNow && p.registry.since > last.UnixMicro() {
 		p.limiter.cfg.Log.Warn().Str("limit", quota.id).
-			Msg("redis does not know today's calls under a daily quota: no call starts until `evalfleet collect` or the controller reports them from the results stores that have them, or the quota resets")
+			Msg("redis does not know today's calls under a daily quota: no call starts until `evalfleet collect` or the " +
+				"controller reports them from the results stores that have them, or the quota resets")
 	}
 }

@@ -196,5 +196,6 @@ func versions(ctx context.Context, evalfleet, node string) string {
 		_ = json.Unmarshal(raw, &manifest)
 	}
 	return fmt.Sprintf("%s; BullMQ %s on Node.js %s; asynq and redis_rate: %s; %s; %s.\n",
-		line(evalfleet, "version"), manifest.Dependencies["bullmq"], line("node", "--version"), modules(), strings.Join(strings.Fields(line("redis-server", "--version"))[:3], " "), machine())
+		line(evalfleet, "version"), manifest.Dependencies["bullmq"], line("node", "--version"), modules(),
+		strings.Join(strings.Fields(line("redis-server", "--version"))[:3], " "), machine())
 }

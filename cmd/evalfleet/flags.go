@@ -52,7 +52,8 @@ func commonFlags() []cli.Flag {
 				"EVALFLEET_SINK, --config and your own submissions)",
 		},
 		&cli.StringFlag{Name: outDirFlag, Usage: "output folder `DIR` (default evalfleet-out/<name>-<id>)"},
-		&cli.StringFlag{Name: logLevelFlag, Usage: "minimum log `LEVEL`: debug, info, warn or error (default info in JSON and for services; otherwise, and on a terminal, warn)"},
+		&cli.StringFlag{Name: logLevelFlag, Usage: "minimum log `LEVEL`: debug, info, warn or error (default info in JSON " +
+			"and for services; otherwise, and on a terminal, warn)"},
 		&cli.StringFlag{Name: logFormatFlag, Usage: "`FORMAT` of stderr: json or console (default console; json for services)"},
 	}
 }

@@ -146,7 +146,8 @@ func inputName(c *cli.Context) string {
 // severalFiles returns the input of a command line that names several files of answers, or a pattern.
 func severalFiles(c *cli.Context) (config.Input, error) {
 	if c.IsSet(kindFlag) && c.String(kindFlag) != string(config.AnswersFile) {
-		return config.Input{}, usageError("%s takes several files only of answers, not of the kind %s: run one at a time", c.Command.Name, c.String(kindFlag))
+		return config.Input{}, usageError("%s takes several files only of answers, not of the kind %s: run one at a time",
+			c.Command.Name, c.String(kindFlag))
 	}
 	in, err := config.InputOf(c.Args().Slice())
 	if errors.Is(err, config.ErrNoAnswers) {

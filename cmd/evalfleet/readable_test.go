@@ -10,13 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// longFunction is how many lines a function has, at least, that needs paragraphs.
-const longFunction = 25
+const (
+	longFunction = 25  // lines of a function that needs paragraphs, at least
+	longestLine  = 140 // columns, a tab being one
+)
 
 // Long functions have paragraphs. Comments say what a function does, not what it is. Go files have fewer
-// than 500 lines.
+// than 500 lines, of at most 140 columns.
 func TestCodeIsReadable(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -52,6 +55,11 @@ func wantReadable(t *testing.T, path string, text []byte) {
 	lines := strings.Split(string(text), "\n")
 	if len(lines) > 500 {
 		t.Errorf("%s has %d lines, want fewer than 500", path, len(lines)-1)
+	}
+	for i, line := range lines {
+		if columns := utf8.RuneCountInString(line); columns > longestLine && !ast.IsGenerated(file) {
+			t.Errorf("%s:%d: the line has %d columns, want at most %d", path, i+1, columns, longestLine)
+		}
 	}
 
 	for _, declared := range file.Decls {

@@ -31,7 +31,8 @@ const (
 	seedFlag      = "seed"
 )
 
-// The additional formats of `report`: the CSV files of an evaluation, its tables as Parquet, and its records in the schema of Every Eval Ever.
+// The additional formats of `report`: the CSV files of an evaluation, its tables as Parquet, and its records in
+// the schema of Every Eval Ever.
 const (
 	formatCSV       = "csv"
 	formatParquet   = "parquet"
@@ -48,7 +49,8 @@ func reportCommand(p *process) *cli.Command {
 		Name:      "report",
 		Usage:     "Rank recorded results and write the report",
 		ArgsUsage: "ID|DIR...",
-		Description: "Reads an output folder, or the results store of an evaluation in Redis. Prints a summary, or all tables with --" + detailsFlag + ", and writes " +
+		Description: "Reads an output folder, or the results store of an evaluation in Redis. Prints a summary, or all tables " +
+			"with --" + detailsFlag + ", and writes " +
 			"report.html, the CSV files and the answers of listed runs to the output folder only. It can run at any time, " +
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
@@ -93,7 +95,8 @@ func reportFlags(formats ...string) []cli.Flag {
 
 		&cli.StringSliceFlag{
 			Name: requireFlag, KeepSpace: true,
-			Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'trust >= sound' or 'new >= old @ 0.95'; can be repeated (default none)",
+			Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'trust >= sound' or 'new >= old @ " +
+				"0.95'; can be repeated (default none)",
 		},
 		&cli.StringFlag{
 			Name:  junitFlag,
@@ -198,7 +201,8 @@ func onlyJSON(c *cli.Context) bool {
 
 func reportOptions(c *cli.Context) (report.Options, error) {
 	options := report.Options{
-		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), NoPosition: !c.Bool(positionFlag), Scales: c.Bool(scaleFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
+		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), NoPosition: !c.Bool(positionFlag),
+		Scales: c.Bool(scaleFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
 	}
 	switch ties := c.String(tiesFlag); ties {
 	case "davidson":

@@ -18,7 +18,8 @@ func showCommand(p *process) *cli.Command {
 		Usage:     "Show one run in detail",
 		ArgsUsage: "RUN [ID|DIR]",
 		Description: "RUN is <evaluation>.<phase>.<index>. If the evaluation or its output folder is given as well, RUN can also be " +
-			"<phase>.<index>, r<phase>-<index> as in the CSV files, or the id of a listed run. Prints the verdict or error, the prompt, and each call with its " +
+			"<phase>.<index>, r<phase>-<index> as in the CSV files, or the id of a listed run. Prints the verdict or error, " +
+			"the prompt, and each call with its " +
 			"answer; for an unfinished run, also where it waits. Prompts are not stored: they are rebuilt from the plan and " +
 			"the documents, which always gives the same text.",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON"}},

@@ -258,7 +258,8 @@ func (r *Run) check() error {
 		return fmt.Errorf("a run of kind %s names %d documents and %d candidates, want %d", r.Kind, len(r.Documents), len(r.Candidates), shown)
 	case r.Attempts < 0 || r.Attempts > math.MaxInt32 || r.Trial < 0 || r.Trial > math.MaxInt32:
 		return fmt.Errorf("invalid numbers of attempts and trials: %d, %d", r.Attempts, r.Trial)
-	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie && r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
+	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie &&
+		r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
 		return fmt.Errorf("the winner %.80q is not one of its documents", r.Winner)
 	}
 

@@ -299,7 +299,8 @@ func (s *Store) saveProgress(
 // fields returns the fields of the progress hash and their values alternately.
 func (p Progress) fields() ([]any, error) {
 	values := []any{
-		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
+		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled,
+		record.ProgressLacked, string(p.Lacked),
 		record.ProgressUnusable, p.Unusable, record.ProgressSubmitting, unixMilli(p.Submitting),
 	}
 	if p.Writer != "" {

@@ -43,7 +43,8 @@ func (p Prompt) Jsonify(answer string) []eval.Message {
 	format := p.form.answer
 	format.search = false
 	fence := fenceFor(answer, []string{answer})
-	return []eval.Message{{Role: "user", Content: "Somebody has given an answer, which follows in prose. Write down as JSON what it says.\n\n" +
+	return []eval.Message{{Role: "user", Content: "Somebody has given an answer, which follows in prose. Write down as " +
+		"JSON what it says.\n\n" +
 		"- Take every verdict, score and id over as the answer gives it. Do not judge anew, correct nothing and add nothing.\n" +
 		"- Take each reason over in the answer's own words, shortened where it is long.\n" +
 		"- Where the answer does not say which or how much, the reason stays empty, whatever is asked of it below.\n" +

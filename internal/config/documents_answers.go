@@ -347,7 +347,8 @@ func (a *answerFiles) finish() {
 		s.warn(place{}, "", "questions without answers: %d", without)
 	}
 	if a.set.reworded > 0 {
-		s.warn(place{}, "", "answers whose question has another wording than that of the item's first answer, which judges see: %d", a.set.reworded)
+		s.warn(place{}, "",
+			"answers whose question has another wording than that of the item's first answer, which judges see: %d", a.set.reworded)
 	}
 	a.say()
 }

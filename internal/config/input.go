@@ -61,7 +61,8 @@ func InputOf(patterns []string) (Input, error) {
 	for _, file := range files {
 		switch in := InputAt(file); {
 		case in.Folder:
-			problems = append(problems, Problem{File: file, Message: "this is a folder", Fix: "name its files, for example " + filepath.Join(file, "*.jsonl")})
+			problems = append(problems, Problem{File: file, Message: "this is a folder", Fix: "name its files, for example " +
+				filepath.Join(file, "*.jsonl")})
 		case in.Kind != AnswersFile && (!isText(file) || isYAML(file)):
 			problems = append(problems, Problem{
 				File: file, Line: 1, Message: "not a known kind of answers" + fieldsSeen(file),

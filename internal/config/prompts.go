@@ -180,7 +180,8 @@ func (s *draft) answering(y *yamlFile, v value) []eval.Judge {
 	for i, m := range models {
 		s.checkAsked(at[i], m, false, false)
 		if before, ok := seen[m.Name]; ok {
-			s.refuse(at[i], "give each model a unique name: {name: …, model: …}", "a second model called %s, the first is in %s", m.Name, before.origin())
+			s.refuse(at[i], "give each model a unique name: {name: …, model: …}",
+				"a second model called %s, the first is in %s", m.Name, before.origin())
 		}
 		seen[m.Name] = at[i]
 	}

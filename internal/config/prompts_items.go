@@ -100,7 +100,8 @@ func (p writtenPrompt) about(s *draft, item promptItem) (row string, ok bool) {
 			case name == referenceKey:
 				s.refuse(p.at, "remove it from the prompt; judges see it", "{{%s}} would show the right answer to the model", name)
 			default:
-				s.refuse(p.at, didYouMean(name, slices.Collect(maps.Keys(item.values))), "{{%s}}: item %q (%s) has no such field", name, item.id, item.at)
+				s.refuse(p.at, didYouMean(name, slices.Collect(maps.Keys(item.values))), "{{%s}}: item %q (%s) has no such field",
+					name, item.id, item.at)
 			}
 			ok = ok && has
 			return value

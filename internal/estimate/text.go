@@ -60,7 +60,8 @@ func (t sheet) entry(label, format string, args ...any) {
 
 // table writes the parts and their sum.
 func (t sheet) table(e Estimate) {
-	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical", "calls", "tokens in", "tokens out")...)
+	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical",
+		"calls", "tokens in", "tokens out")...)
 	part := func(phase, judge string, p Part) {
 		rows.Add(
 			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input),
@@ -104,7 +105,8 @@ func (t sheet) until(u *Until, runs int) {
 			wording.Either(u.Top, "candidate is", "candidates are"),
 		)
 	default:
-		t.entry("until", "may end after %s (%s) or later, once the best %s known", wording.Counted(u.Runs, "run"), wording.Counted(u.Pairs, "pair"),
+		t.entry("until", "may end after %s (%s) or later, once the best %s known", wording.Counted(u.Runs, "run"),
+			wording.Counted(u.Pairs, "pair"),
 			wording.Either(u.Top, "candidate is", "candidates are"))
 	}
 }

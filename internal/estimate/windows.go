@@ -23,7 +23,8 @@ type TooLarge struct {
 // String returns a sentence about them.
 func (t TooLarge) String() string {
 	return fmt.Sprintf("%s of %s to %s are larger than its context window of %s tokens, the largest has about %s",
-		wording.Count(t.Prompts), wording.Counted(t.Runs, string(t.Kind)+" prompt"), harmless.OneLine(t.Judge), wording.Count(t.Window), wording.Count(t.Largest))
+		wording.Count(t.Prompts), wording.Counted(t.Runs, string(t.Kind)+" prompt"), harmless.OneLine(t.Judge),
+		wording.Count(t.Window), wording.Count(t.Largest))
 }
 
 // OverWindows counts the prompts that exceed their models' known context windows. It returns an error if a prompt

@@ -249,7 +249,8 @@ func (f *ofFile) met(v judgments.Verdict, line int) {
 func (c *collector) settle(f *ofFile) (config.Problem, bool) {
 	if len(f.codes) > 0 && f.codes["2"] == 0 && f.format != judgments.Votes {
 		return config.Problem{
-			File: f.path, Line: f.coded, Path: "winner", Message: "the winners are 0 or 1 but never 2, so it is unclear whether 0 is the first candidate or a tie",
+			File: f.path, Line: f.coded, Path: "winner", Message: "the winners are 0 or 1 but never 2, so it is unclear " +
+				"whether 0 is the first candidate or a tie",
 			Fix: "write model_a, model_b or tie",
 		}, false
 	}
@@ -274,7 +275,8 @@ func (c *collector) judge(name string) (int32, error) {
 		name = unnamed
 	}
 	if !config.Nameable(name) {
-		return 0, &judgments.Error{Field: "judge", Message: "the judge's name is too long or not printable", Fix: "use at most 512 printable characters"}
+		return 0, &judgments.Error{Field: "judge", Message: "the judge's name is too long or not printable",
+			Fix: "use at most 512 printable characters"}
 	}
 	return c.judges.number(name), nil
 }
@@ -328,7 +330,8 @@ func (c *collector) documentOf(r judgments.Read, k int) (int32, error) {
 		}
 	}
 	if c.kept > mostTexts {
-		return 0, &judgments.Error{Message: fmt.Sprintf("questions and answers have more than %d bytes", mostTexts), Fix: "rank without them: --texts=false"}
+		return 0, &judgments.Error{Message: fmt.Sprintf("questions and answers have more than %d bytes", mostTexts),
+			Fix: "rank without them: --texts=false"}
 	}
 
 	at, known := c.document[d]

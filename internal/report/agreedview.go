@@ -105,7 +105,8 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 			v.Left++
 		default:
 			v.Rows = append(v.Rows, raterRow{
-				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: wording.Count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficientLimits(pair.Cohen, pair.CohenLimits),
+				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: wording.Count(pair.Units), Raw: shareOf(pair.Raw),
+				Cohen: coefficientLimits(pair.Cohen, pair.CohenLimits),
 			})
 		}
 	}

@@ -80,7 +80,8 @@ func (a *Answers) notes() []string {
 	if a.Known {
 		return append(notes, "Calls and costs include those for making the answers.")
 	}
-	return append(notes, fmt.Sprintf("Calls and costs do not include those for making the answers: the results store does not have %s.", a.Evaluation))
+	return append(notes, fmt.Sprintf("Calls and costs do not include those for making the answers: the results store "+
+		"does not have %s.", a.Evaluation))
 }
 
 type answersJSON struct {

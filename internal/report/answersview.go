@@ -36,7 +36,8 @@ const (
 // else to run or load.
 func AnswersPolicy() string {
 	sum := sha256.Sum256([]byte(answersScript))
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
 }
 
 //go:embed page/answers/answers.js
@@ -189,7 +190,8 @@ func answersWords(first, last AnswersWindow, g *grid, served bool) string {
 }
 
 func (v *answersView) row(ctx context.Context, r *Report, source AnswerSource, from gridRow, number, column int) (answersRow, error) {
-	row := answersRow{ID: "item-" + strconv.Itoa(number+1), Title: from.title, Number: wording.Count(number + 1), Cells: make([][]answersText, len(v.Columns))}
+	row := answersRow{ID: "item-" + strconv.Itoa(number+1), Title: from.title, Number: wording.Count(number + 1),
+		Cells: make([][]answersText, len(v.Columns))}
 	if err := v.sent(ctx, r, source, from, &row); err != nil {
 		return row, err
 	}

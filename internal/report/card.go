@@ -172,7 +172,8 @@ func (r *Report) cardTable() (s section, ok bool) {
 	if hidden := len(group.Ranked) - shown; group.tiered() {
 		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. " + group.tierLines()[0]}
 	} else if hidden > 0 {
-		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
+		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all " +
+			"candidates at once, at 95 %."}
 	} else if r.abilities() {
 		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
 	}

@@ -12,7 +12,8 @@ import (
 func (r *Report) choices() results.Choices {
 	out := results.Choices{
 		Sentence: r.choiceSentence(), Ties: "davidson",
-		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition && r.ordered(), JudgeScale: r.Options.Scales, FlipsTie: r.Options.FlipsTie, Seed: r.Options.Seed,
+		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition && r.ordered(),
+		JudgeScale: r.Options.Scales, FlipsTie: r.Options.FlipsTie, Seed: r.Options.Seed,
 	}
 	if r.Options.Ties == rank.HalfWins {
 		out.Ties = "half"

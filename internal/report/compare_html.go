@@ -73,7 +73,8 @@ func (r *Report) comparedView(k int) comparedView {
 	runs, u := r.progress(), r.total()
 	return comparedView{
 		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
-		Candidates: wording.Count(len(r.candidates)), Judges: wording.Count(len(r.Judges)), Verdicts: wording.Count(r.Verdicts), Scores: wording.Count(r.Scored),
+		Candidates: wording.Count(len(r.candidates)), Judges: wording.Count(len(r.Judges)),
+		Verdicts: wording.Count(r.Verdicts), Scores: wording.Count(r.Scored),
 		Runs: wording.Count(runs.Planned), Failed: wording.Count(runs.Failed), Missing: wording.Count(runs.Missing),
 		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
 		Value: valueName(r), Later: k > 0, Notes: r.Notes(),

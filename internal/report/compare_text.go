@@ -123,7 +123,8 @@ func (r *Report) value(c Ranked) string {
 
 // Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
-	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of the two abilities overlap; apart: they do not.",
+	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% "+
+		"intervals of the two abilities overlap; apart: they do not.",
 		wording.Counted(c.Shared, "candidate"))}
 	for _, r := range c.Reports {
 		if len(r.Groups) > 1 {

@@ -132,7 +132,8 @@ func dollars(usd float64) string {
 func (r *Report) enoughSection(most int) (s section, ok bool) {
 	t := append(lines.Table{
 		{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true},
-	}, lines.Heads("right", "more items", "more pairs", "cost")...).InFull("", "ahead of", "chance that the order is right", "more items to be sure", "more pairs to be sure", "their cost")
+	}, lines.Heads("right", "more items", "more pairs", "cost")...).InFull("", "ahead of",
+		"chance that the order is right", "more items to be sure", "more pairs to be sure", "their cost")
 	left, pairCost := 0, r.pairCost()
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
@@ -153,7 +154,8 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	s = section{title: "Is it enough?", table: t}
 	s.lines = append(
 		s.lines,
-		"Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.",
+		"Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two "+
+			"apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.",
 	)
 	if !math.IsNaN(pairCost) {
 		s.lines = append(s.lines, "A pair of texts has cost "+ratelimit.USD(pairCost)+" on average, with all judges, orders and trials.")

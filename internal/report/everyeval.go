@@ -133,7 +133,8 @@ func (r *Report) everyEval(c Ranked, version string) EveryEval {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 
 	of := everyEvalJSON{
-		SchemaVersion: everyEvalVersion, EvaluationID: e.Plan.Name + "/" + model.ID + "/" + stamp, Evaluated: at.UTC().Format(time.RFC3339), Retrieved: stamp,
+		SchemaVersion: everyEvalVersion, EvaluationID: e.Plan.Name + "/" + model.ID + "/" + stamp,
+		Evaluated: at.UTC().Format(time.RFC3339), Retrieved: stamp,
 		Source:  everySourceJSON{"evalfleet", "evaluation_run", "unknown", "other"},
 		Library: everyLibraryJSON{"evalfleet", version}, Model: model,
 	}
@@ -169,7 +170,8 @@ func everyModel(name string) everyModelJSON {
 }
 
 func (r *Report) everyWinRate(c Ranked) everyResultJSON {
-	out := r.everyResult("win_rate", "Win rate", "win_rate", "proportion", "Share of verdicts on pairs for the candidate; a tie is half a win.", eval.KindPairwise, 0.0, 1.0)
+	out := r.everyResult("win_rate", "Win rate", "win_rate", "proportion", "Share of verdicts on pairs for the "+
+		"candidate; a tie is half a win.", eval.KindPairwise, 0.0, 1.0)
 	out.Score = everyMeasuredJSON{c.WinRate(), map[string]string{
 		"wins": strconv.Itoa(c.Wins), "losses": strconv.Itoa(c.Losses), "ties": strconv.Itoa(c.Ties), "rank": strconv.Itoa(c.Rank),
 	}, everyUncertainty(c.WinLimits, c.Games())}
@@ -180,7 +182,8 @@ func (r *Report) everyWinRate(c Ranked) everyResultJSON {
 }
 
 func (r *Report) everyElo(c Ranked) everyResultJSON {
-	out := r.everyResult("elo", "Elo", "elo", "points", r.choiceSentence()+" Elo is 1000 + 400/ln 10 · ability.", eval.KindPairwise, "-Infinity", "Infinity")
+	out := r.everyResult("elo", "Elo", "elo", "points", r.choiceSentence()+" Elo is 1000 + 400/ln 10 · ability.",
+		eval.KindPairwise, "-Infinity", "Infinity")
 	limits := rank.Limits{Low: rank.Elo(c.Low), High: rank.Elo(c.High)}
 	out.Score = everyMeasuredJSON{rank.Elo(c.Ability), map[string]string{
 		"ability": strconv.FormatFloat(c.Ability, 'g', -1, 64), "rank": strconv.Itoa(c.Rank),

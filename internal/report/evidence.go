@@ -59,7 +59,8 @@ func (t *Reliance) weighPairs(r *Report) {
 	if r.Pairs < fewest {
 		level = Unknown
 	}
-	t.add("pairs", float64(r.Pairs), level, fmt.Sprintf("%s at least %d", wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest))
+	t.add("pairs", float64(r.Pairs), level, fmt.Sprintf("%s at least %d",
+		wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest))
 }
 
 func (t *Reliance) weighCoverage(r *Report) {
@@ -69,13 +70,15 @@ func (t *Reliance) weighCoverage(r *Report) {
 	case r.complete():
 		t.add("coverage", done, Sound, "")
 	case done < leastDone:
-		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended", wording.Count(succeeded+failed), wording.Counted(planned, "run")))
+		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended", wording.Count(succeeded+failed),
+			wording.Counted(planned, "run")))
 	case len(r.Unranked) > 0:
 		t.add("coverage", done, Unknown, fmt.Sprintf(
 			"%s of %s have no verdict yet", wording.Count(len(r.Unranked)), wording.Counted(len(r.candidates), "candidate"),
 		))
 	case r.limited():
-		t.add("coverage", done, Caution, fmt.Sprintf("--limit left out all but the first %s", wording.Counted(r.Evaluation.Settings.Limit, "run")))
+		t.add("coverage", done, Caution, fmt.Sprintf("--limit left out all but the first %s",
+			wording.Counted(r.Evaluation.Settings.Limit, "run")))
 	default:
 		t.add("coverage", done, Caution, "the evaluation is not complete")
 	}
@@ -211,7 +214,8 @@ func (t *Reliance) weighOrder(r *Report) {
 	case both.Total() < fewest:
 		t.add("order", t.Order, Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were")))
 	case both.Flipped() >= mostly:
-		t.add("order", t.Order, Unsound, fmt.Sprintf("judges prefer the same place instead of the same text on %s %% of pairs", outOfHundred(both.Flipped())))
+		t.add("order", t.Order, Unsound,
+			fmt.Sprintf("judges prefer the same place instead of the same text on %s %% of pairs", outOfHundred(both.Flipped())))
 	case t.Order > often:
 		t.add("order", t.Order, Caution, fmt.Sprintf("order changes %s %% of verdicts", outOfHundred(t.Order)))
 	default:
@@ -227,7 +231,8 @@ func (t *Reliance) weighCycles(r *Report) {
 	case share >= chanceCycles && (over || math.IsNaN(r.Expected.High)):
 		t.add("cycles", share, Unsound, fmt.Sprintf("%s %% of triples are circular, by chance 25 %%", outOfHundred(share)))
 	case over:
-		t.add("cycles", share, Caution, fmt.Sprintf("%s %% of triples are circular, while abilities explain %s %%", outOfHundred(share), outOfHundred(r.Expected.Mean)))
+		t.add("cycles", share, Caution, fmt.Sprintf("%s %% of triples are circular, while abilities explain %s %%",
+			outOfHundred(share), outOfHundred(r.Expected.Mean)))
 	default:
 		t.add("cycles", share, Sound, "")
 	}

@@ -74,7 +74,8 @@ func (r *Report) givenWords() string {
 		}
 	}
 
-	words := fmt.Sprintf("%s from %s of %s", wording.Counted(verdicts, "verdict"), wording.Counted(rows, "row"), wording.Counted(len(files), "file"))
+	words := fmt.Sprintf("%s from %s of %s", wording.Counted(verdicts, "verdict"), wording.Counted(rows, "row"),
+		wording.Counted(len(files), "file"))
 	if skipped > 0 {
 		words += fmt.Sprintf("; %s skipped, see the notes", wording.Count(skipped))
 	}
@@ -98,14 +99,16 @@ func (r *Report) givenNotes() []string {
 	}
 
 	if n := given.Pooled; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is not estimated for each of them.",
+		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is "+
+			"not estimated for each of them.",
 			wording.Counted(n, "judge"), called(r.Judges[len(r.Judges)-1].Name)))
 	}
 	if !r.ordered() {
 		notes = append(notes, orderUnknown)
 	}
 	if given.Separate && r.Verdicts > 0 {
-		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent of all others. If several are on one question, intervals are too narrow.")
+		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
+			"of all others. If several are on one question, intervals are too narrow.")
 	}
 	return notes
 }

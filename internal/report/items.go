@@ -364,7 +364,8 @@ func (r *Report) itemSection() (section, bool) {
 		)
 	}
 	s := section{title: "Most contested items", table: t, lines: []string{
-		"Contested: pairs of texts on which judges disagree, follow the order, or differ from people. Spread: standard deviation of the candidates' results; an item near 0 does not tell them apart.",
+		"Contested: pairs of texts on which judges disagree, follow the order, or differ from people. Spread: standard " +
+			"deviation of the candidates' results; an item near 0 does not tell them apart.",
 	}}
 	if left := len(r.Items) - len(items); left > 0 {
 		s.lines = append(s.lines, wording.Counted(left, "more item")+" in report.json.")

@@ -103,7 +103,8 @@ func (r *Report) evaluationJSON() evaluationJSON {
 }
 
 func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
-	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised, Neighbours: r.neighboursJSON(g), BestSet: r.bestSetJSON(g)}
+	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised, Neighbours: r.neighboursJSON(g),
+		BestSet: r.bestSetJSON(g)}
 	for _, tier := range g.Tiers {
 		out.Tiers = append(out.Tiers, tierJSON(tier))
 	}
@@ -112,14 +113,16 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		one := candidateJSON{
 			Candidate: c.Name, Rank: c.Rank, Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: number(c.WinRate()),
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
-			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none, Lead: none, LeadLow: none, LeadHigh: none,
+			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none,
+			Lead: none, LeadLow: none, LeadHigh: none,
 			For: c.For, Against: c.Against, Scores: scoresOf(r.Criteria, c.Scores),
 		}
 		if abilities {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
 			one.Tier, one.MayBeBest = &c.Tier, &c.Contender
 			one.WinLow, one.WinHigh = number(c.WinLimits.Low), number(c.WinLimits.High)
-			one.Best, one.Elo, one.EloLow, one.EloHigh = number(c.Best), number(rank.Elo(c.Ability)), number(rank.Elo(c.Low)), number(rank.Elo(c.High))
+			one.Best, one.Elo = number(c.Best), number(rank.Elo(c.Ability))
+			one.EloLow, one.EloHigh = number(rank.Elo(c.Low)), number(rank.Elo(c.High))
 			lead, leads := g.lead(k)
 			one.Lead, one.LeadLow, one.LeadHigh = number(lead), number(leads.Low), number(leads.High)
 			one.Ability, one.SE, one.Low, one.High, one.ModelSE = number(c.Ability), number(c.SE), number(c.Low), number(c.High), number(c.ModelSE)
@@ -153,7 +156,8 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	out := judgeJSON{
 		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
-		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
+		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length),
+		Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{
 			j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied,
 			number(j.Swaps.Consistency()), number(j.Swaps.Flipped()),

@@ -77,7 +77,8 @@ func (r *Report) judgeView() *judgeView {
 			SecondWins: r.byPosition(j.Positions.SecondWins), Ties: wording.Count(j.Positions.Ties), FirstShare: r.firstShare(j),
 			Pairs: wording.Count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
-			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: wording.Count(j.Identical), Fallback: wording.Count(j.Fallback), Failed: wording.Count(j.Failed),
+			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: wording.Count(j.Identical),
+			Fallback: wording.Count(j.Fallback), Failed: wording.Count(j.Failed),
 			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)), Scale: j.scale(),
 		})
 	}

@@ -139,7 +139,8 @@ func (r *Report) listedRows() []listedRow {
 	var rows []listedRow
 	for _, l := range r.Listed {
 		rows = append(rows, listedRow{
-			Model: l.Model, Runs: wording.Count(l.Runs), Succeeded: wording.Count(l.Succeeded), Failed: wording.Count(l.Failed), Truncated: wording.Count(l.Truncated),
+			Model: l.Model, Runs: wording.Count(l.Runs), Succeeded: wording.Count(l.Succeeded),
+			Failed: wording.Count(l.Failed), Truncated: wording.Count(l.Truncated),
 			Input: tokens(l.Used.Input, l.Used), Output: tokens(l.Used.Output, l.Used), Cost: cost(l.Used),
 		})
 	}

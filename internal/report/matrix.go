@@ -37,7 +37,8 @@ func (r *Report) headToHead(group Group) *matrix {
 	}
 	m := r.wins(group)
 	if group.uncertainty != nil {
-		m.Hint += " A frame: the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows for luck, as P(best) does."
+		m.Hint += " A frame: the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows " +
+			"for luck, as P(best) does."
 	}
 	m.Hint += who
 	return m
@@ -68,7 +69,8 @@ func (r *Report) wins(group Group) *matrix {
 
 	m := &matrix{
 		Title: "Head to head",
-		Hint:  "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges and both orders. Columns have the rows' numbers.",
+		Hint: "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges " +
+			"and both orders. Columns have the rows' numbers.",
 	}
 	m.fill(group, func(i, j int) heatCell {
 		cell, p := winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]), group.Beats(i, j)

@@ -182,7 +182,8 @@ func (r *Report) missingNotes() []string {
 	var notes []string
 	for _, m := range r.Missing.Candidates {
 		if m.Uneven {
-			notes = append(notes, fmt.Sprintf("Failures on %s are not random: in the other order it lost %s and won %s of these pairs. Its rank may be wrong; run `evalfleet retry`.",
+			notes = append(notes, fmt.Sprintf("Failures on %s are not random: in the other order it lost %s and won %s of "+
+				"these pairs. Its rank may be wrong; run `evalfleet retry`.",
 				called(m.Name), wording.Count(m.Lost), wording.Count(m.Won)))
 		}
 	}
@@ -223,7 +224,8 @@ func (r *Report) missingNotes() []string {
 func (r *Report) missingSection(most int) section {
 	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads(
 		"missing", "given", "lost", "won", "tied", "rank", "rank if lost / won", "95 % bounds",
-	)...).InFull("", "verdicts missing", "verdicts given", "in the other order: lost", "won", "tied", "", "rank if all were lost / won", "rank bounds at 95 %")
+	)...).InFull("", "verdicts missing", "verdicts given", "in the other order: lost", "won", "tied", "",
+		"rank if all were lost / won", "rank bounds at 95 %")
 	rows := r.missingRows(most)
 	for _, m := range rows {
 		t.Add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
@@ -235,7 +237,8 @@ func (r *Report) missingSection(most int) section {
 	return s
 }
 
-const missingWords = "Runs that failed. Lost, won and tied: the judge's verdict on the pair in the other order, if there is one. The bounds hold whatever the candidate's missing verdicts would have been."
+const missingWords = "Runs that failed. Lost, won and tied: the judge's verdict on the pair in the other order, if " +
+	"there is one. The bounds hold whatever the candidate's missing verdicts would have been."
 
 // missingRow holds the formatted cells of one row of the table.
 type missingRow struct {
@@ -246,7 +249,8 @@ func (r *Report) missingRows(most int) []missingRow {
 	var rows []missingRow
 	for _, m := range r.Missing.Candidates[:min(most, len(r.Missing.Candidates))] {
 		row := missingRow{
-			Name: m.Name, Verdicts: wording.Count(m.Verdicts), Given: wording.Count(m.Given), Lost: wording.Count(m.Lost), Won: wording.Count(m.Won), Tied: wording.Count(m.Tied),
+			Name: m.Name, Verdicts: wording.Count(m.Verdicts), Given: wording.Count(m.Given), Lost: wording.Count(m.Lost),
+			Won: wording.Count(m.Won), Tied: wording.Count(m.Tied),
 			Rank: "–", Ranks: "–", Limits: "–",
 		}
 		if m.Rank > 0 {

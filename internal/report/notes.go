@@ -113,13 +113,16 @@ func (r *Report) groupNotes() []string {
 	if separable > 0 {
 		notes = append(
 			notes,
-			which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts would have to be luck, including those on candidates in between.",
+			which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak "+
+				"prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts "+
+				"would have to be luck, including those on candidates in between.",
 		)
 	}
 	if assumed > 0 {
 		notes = append(
 			notes,
-			which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.",
+			which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: "+
+				"distances and intervals are partly assumed.",
 		)
 	}
 	if people := r.People; people != nil && len(r.Judges) == 0 {
@@ -149,7 +152,8 @@ func (r *Report) intervalNotes() []string {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts as independent, and no candidate is called ahead.",
+				"All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts "+
+					"as independent, and no candidate is called ahead.",
 				how.unit(),
 			),
 		)
@@ -158,7 +162,8 @@ func (r *Report) intervalNotes() []string {
 	}
 
 	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
-		note := "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference between candidates. The candidates concerned are not called ahead of each other."
+		note := "Some pairs were shown in one order only, so a preference for a position cannot be told from a difference " +
+			"between candidates. The candidates concerned are not called ahead of each other."
 		if r.Evaluation.Plan.Given == nil {
 			note += " Set `order: both` to avoid this."
 		}
@@ -214,7 +219,8 @@ func (r *Report) lengthNote() string {
 	f := r.Fit
 	switch {
 	case !f.HasLength:
-		return "Texts do not differ in length, or only between candidates, so length cannot be told from ability: the ranking is not adjusted for it."
+		return "Texts do not differ in length, or only between candidates, so length cannot be told from ability: the " +
+			"ranking is not adjusted for it."
 	case f.LengthRegularised:
 		return "Judges follow the length of texts so consistently that its effect has no finite estimate; a weak prior was used."
 	default:

@@ -69,7 +69,8 @@ func (p *People) judgesSection() section {
 		t.Add(harmless.Line(j.Name), j.Pairs, j.Accuracy, j.Mostly, j.Precision, j.Recall, j.F1, j.Cohen)
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
-		"On the pairs that both decided, over all verdicts; mostly right: share of pairs on which more verdicts were right than wrong. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
+		"On the pairs that both decided, over all verdicts; mostly right: share of pairs on which more verdicts were right " +
+			"than wrong. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
 	}}
 }
 
@@ -177,7 +178,8 @@ func (r *Report) peopleJSON() *peopleJSON {
 	}
 	for _, j := range people.Judges {
 		out.Judges = append(out.Judges, againstPeopleJSON{
-			j.Judge, j.Pairs, number(j.Accuracy), number(j.Mostly), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
+			j.Judge, j.Pairs, number(j.Accuracy), number(j.Mostly), number(j.Precision), number(j.Recall), number(j.F1),
+			number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
 		})
 	}
 

@@ -45,7 +45,8 @@ func (r *Report) peopleView() *peopleView {
 	}
 	if a := people.Agreement; a != nil {
 		v.Agreed = fmt.Sprintf("Annotators together: Krippendorff’s alpha %s over %s, Fleiss’ kappa %s over the %s that all of them decided.",
-			coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete))
+			coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"),
+			coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete))
 	}
 	return v
 }
@@ -55,7 +56,8 @@ func (p *People) againstRows() []againstView {
 	var rows []againstView
 	for _, j := range p.Judges {
 		rows = append(rows, againstView{
-			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Mostly), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
+			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Mostly), shareOf(j.Precision), shareOf(j.Recall),
+			shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
 		})
 	}
 	return rows

@@ -28,7 +28,10 @@ func (r *Report) orderPlot() *plot {
 		return nil
 	}
 
-	m := axis{Title: "How often the first of two equal texts wins, with 95 % intervals: 50 % means that the order does not matter", From: 0, To: 100, Even: 50, Unit: " %"}
+	m := axis{
+		Title: "How often the first of two equal texts wins, with 95 % intervals: 50 % means that the order does not matter",
+		From:  0, To: 100, Even: 50, Unit: " %",
+	}
 	p := m.draw(all)
 	p.Alternative = fmt.Sprintf("How often %s prefer the first of two equal texts: %s. The table below has every number.",
 		wording.Counted(len(all), "judge"), listOf(all))
@@ -67,7 +70,8 @@ func (r *Report) lengthView() *lengthView {
 	}
 
 	var all []measured
-	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("texts", "shortest", "10 % are shorter", "median", "10 % are longer", "longest")...)
+	t := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("texts", "shortest", "10 % are shorter",
+		"median", "10 % are longer", "longest")...)
 	left := 0
 	for _, c := range r.inOrder() {
 		bytes := texts[c.Name]
@@ -86,7 +90,8 @@ func (r *Report) lengthView() *lengthView {
 		t.Add(cells...)
 		if len(all) < plotCandidates {
 			one := measured{Name: c.Name, Low: quantile(bytes, .1) / 1000, Value: quantile(bytes, .5) / 1000, High: quantile(bytes, .9) / 1000}
-			one.Numbers = fmt.Sprintf("%s: %s kB (%s – %s kB)", called(c.Name), wording.Plain(one.Value), wording.Plain(one.Low), wording.Plain(one.High))
+			one.Numbers = fmt.Sprintf("%s: %s kB (%s – %s kB)", called(c.Name), wording.Plain(one.Value),
+				wording.Plain(one.Low), wording.Plain(one.High))
 			all = append(all, one)
 		}
 	}
@@ -98,7 +103,8 @@ func (r *Report) lengthView() *lengthView {
 	if left > 0 {
 		s.lines = append(s.lines, wording.Counted(left, "more candidate")+" in answers.csv.")
 	}
-	v := &lengthView{Plot: axis{Title: "Length of the texts in kB: the median, and from the shortest tenth to the longest", Even: math.NaN()}.draw(all), Table: s.view()}
+	of := axis{Title: "Length of the texts in kB: the median, and from the shortest tenth to the longest", Even: math.NaN()}
+	v := &lengthView{Plot: of.draw(all), Table: s.view()}
 	v.Plot.Omitted = len(t[0].Cells) + left - len(all)
 	v.Plot.Alternative = fmt.Sprintf("Median length of the texts of %s, in the order of the ranking: %s. The table below has every number.",
 		wording.Counted(len(all), "candidate"), listOf(all))
@@ -245,7 +251,8 @@ func kappaCell(a *Agreement, p RaterPair, i, j int) heatCell {
 	case p.Units == 0:
 		return heatCell{Text: "–", Title: who + " have nothing in common", Shade: -1}
 	}
-	cell := heatCell{Text: plainSigned(p.Cohen), Title: fmt.Sprintf("%s: the same verdict on %s of %s", who, percent(p.Raw), wording.Counted(p.Units, "pair")), Shade: -1}
+	cell := heatCell{Text: plainSigned(p.Cohen), Title: fmt.Sprintf("%s: the same verdict on %s of %s", who,
+		percent(p.Raw), wording.Counted(p.Units, "pair")), Shade: -1}
 	if math.IsNaN(p.Cohen) {
 		cell.Text = "–"
 		return cell

@@ -89,7 +89,8 @@ func (b *builder) expectCycles(of *rating) rank.ExpectedCycles {
 			units[[2]int{min(i, j), max(i, j)}]++
 		}
 	}
-	return rank.ExpectCycles(len(r.candidates), r.tallies, ability, func(i, j int) int { return units[[2]int{min(i, j), max(i, j)}] }, r.Options.Seed)
+	return rank.ExpectCycles(len(r.candidates), r.tallies, ability,
+		func(i, j int) int { return units[[2]int{min(i, j), max(i, j)}] }, r.Options.Seed)
 }
 
 // unweigh computes how the ranking changes without weights for judges.

@@ -159,8 +159,9 @@ func (b *builder) read(row results.PairwiseRow, documents [2]int, outcome rank.O
 
 func (b *builder) newPair(id string, row results.PairwiseRow, documents [2]int) *Pair {
 	p := &Pair{
-		ID: id, Item: row.Item, positions: documents, Documents: [2]string{row.Document1, row.Document2}, Candidates: [2]string{row.Candidate1, row.Candidate2},
-		lot: rand.NewPCG(uint64(row.Phase), uint64(row.Index/b.readings.size)).Uint64(),
+		ID: id, Item: row.Item, positions: documents, Documents: [2]string{row.Document1, row.Document2},
+		Candidates: [2]string{row.Candidate1, row.Candidate2},
+		lot:        rand.NewPCG(uint64(row.Phase), uint64(row.Index/b.readings.size)).Uint64(),
 	}
 	if documents[0] > documents[1] {
 		slices.Reverse(p.positions[:])

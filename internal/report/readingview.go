@@ -49,7 +49,8 @@ func (r *Report) readingView() *readingView {
 
 	v.Words = wording.Counted(len(r.Readings), "pair") + " of texts."
 	if len(r.Readings) < r.Pairs {
-		v.Words = fmt.Sprintf("%s of %s of texts: first those on which judges contradict people, each other or themselves, then an even sample of the rest.",
+		v.Words = fmt.Sprintf("%s of %s of texts: first those on which judges contradict people, each other or themselves, "+
+			"then an even sample of the rest.",
 			wording.Count(len(r.Readings)), wording.Counted(r.Pairs, "pair"))
 	}
 

@@ -53,7 +53,8 @@ func relied(of func(*Reliance) float64) func(*Report) float64 {
 }
 
 // requirementForm matches LEFT >= RIGHT or LEFT <= RIGHT; between candidates, @ CONFIDENCE follows.
-var requirementForm = regexp.MustCompile(`^\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(>=|<=)\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(?:@\s*([0-9.]+))?\s*$`)
+var requirementForm = regexp.MustCompile(`^\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(>=|<=)\s*("[^"]*"|` +
+	`[^"<>=@]*[^"<>=@\s])\s*(?:@\s*([0-9.]+))?\s*$`)
 
 // ParseRequirement reads a requirement, of one of two forms. `new >= old @ 0.95` compares candidates; quote names
 // that contain <, >, = or @. The other form bounds a number: `failed <= 1%`, `missing <= 0`, `flips <= 20%`, `kappa
@@ -81,7 +82,8 @@ func ParseRequirement(text string) (Requirement, error) {
 	known, ok := numbers[q.left]
 	if !ok {
 		return Requirement{}, fmt.Errorf(
-			"%q: unknown number %q: want trust, failed, missing, flips, kappa, people or cost; a comparison of candidates needs a confidence, such as @ 0.95",
+			"%q: unknown number %q: want trust, failed, missing, flips, kappa, people or cost; a comparison of candidates "+
+				"needs a confidence, such as @ 0.95",
 			text, q.left,
 		)
 	}

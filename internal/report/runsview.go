@@ -78,7 +78,8 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 		return t.UTC().Format(clock)
 	}
 	row := progressRow{
-		Name: name, Planned: wording.Count(p.Planned), Succeeded: wording.Count(p.Succeeded), Failed: wording.Count(p.Failed), Cancelled: wording.Count(p.Cancelled),
+		Name: name, Planned: wording.Count(p.Planned), Succeeded: wording.Count(p.Succeeded),
+		Failed: wording.Count(p.Failed), Cancelled: wording.Count(p.Cancelled),
 		Missing: wording.Count(p.Missing), Lacks: p.Missing > 0, Rows: wording.Count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
 		Calls: wording.Count(p.Used.Calls), Input: tokens(p.Used.Input, p.Used), Output: tokens(p.Used.Output, p.Used), Cost: cost(p.Used),
 	}
@@ -105,7 +106,8 @@ func missing(p JudgeProgress, cancelled bool) string {
 		return fmt.Sprintf("The evaluation was cancelled: of %s, %s succeeded, %s failed and %s cancelled.",
 			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), wording.Count(p.Cancelled+lacking))
 	default:
-		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submit the evaluation again to run only what is missing.",
+		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submit the evaluation again "+
+			"to run only what is missing.",
 			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), are(p.Cancelled), are(lacking))
 	}
 }

@@ -80,7 +80,8 @@ func (r *Report) cardSection() (s section, ok bool) {
 	if len(legend) == 0 {
 		judges = "Judges: Cohen's kappa with other judges; 0 is chance."
 	}
-	add("judges", "kappa with other judges", judges, func(c *Scorecard) (string, bool) { return coefficient(c.OthersKappa), c.OthersKappa <= 0 })
+	add("judges", "kappa with other judges", judges,
+		func(c *Scorecard) (string, bool) { return coefficient(c.OthersKappa), c.OthersKappa <= 0 })
 	add(
 		"flips", "changes with the order", "Flips: pairs whose preferred text changes with the order.",
 		func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly },
@@ -89,14 +90,17 @@ func (r *Report) cardSection() (s section, ok bool) {
 		"picks first", "prefers the first of equals", "Picks first: how often it prefers the first of two equal texts.",
 		func(c *Scorecard) (string, bool) { return whole(c.First), false },
 	)
-	add("picks longer", "prefers the longer", "Picks longer: decided verdicts that prefer the longer text.", func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
-	add("own", "prefers its own family", "Own: how much more often than people or other judges it prefers candidates of its own family.", func(c *Scorecard) (string, bool) {
+	add("picks longer", "prefers the longer", "Picks longer: decided verdicts that prefer the longer text.",
+		func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
+	add("own", "prefers its own family", "Own: how much more often than people or other judges it prefers candidates of "+
+		"its own family.", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {
 			return "–", false
 		}
 		return fmt.Sprintf("%+.0f %%", 100*c.Own), c.OwnLimits.Low > 0
 	})
-	add("again", "same when asked again", "Again: the same verdict in another trial.", func(c *Scorecard) (string, bool) { return whole(c.Repeated), false })
+	add("again", "same when asked again", "Again: the same verdict in another trial.",
+		func(c *Scorecard) (string, bool) { return whole(c.Repeated), false })
 	add("cost", "cost of its calls", "", func(c *Scorecard) (string, bool) {
 		if c.Used.Calls+c.Used.FromCache == 0 {
 			return "–", false
@@ -136,8 +140,10 @@ func (j Judge) cardJSON() *cardJSON {
 		return nil
 	}
 	out := &cardJSON{
-		number(c.Others), number(c.OthersKappa), number(c.People), number(c.PeopleKappa), c.PeoplePairs, number(c.Flipped), number(c.First), number(c.Longer),
-		number(c.Own), number(c.OwnLimits.Low), number(c.OwnLimits.High), number(c.Repeated), number(c.Used.CostUSD), number(c.perVerdict()), c.Drop,
+		number(c.Others), number(c.OthersKappa), number(c.People), number(c.PeopleKappa), c.PeoplePairs, number(c.Flipped),
+		number(c.First), number(c.Longer),
+		number(c.Own), number(c.OwnLimits.Low), number(c.OwnLimits.High), number(c.Repeated), number(c.Used.CostUSD),
+		number(c.perVerdict()), c.Drop,
 	}
 	if math.IsNaN(c.Own) {
 		out.OwnLow, out.OwnHigh = number(math.NaN()), number(math.NaN())

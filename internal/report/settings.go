@@ -220,7 +220,8 @@ func (r *Report) method() []string {
 		ties = "A tie counts as half a win for each candidate."
 	}
 
-	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is estimated and removed from the abilities."
+	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is " +
+		"estimated and removed from the abilities."
 	switch {
 	case !r.ordered():
 		positions = orderUnknown
@@ -229,12 +230,14 @@ func (r *Report) method() []string {
 	}
 
 	return []string{
-		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
+		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average " +
+			"candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
 		positions,
 		r.limitsMethod(),
 		r.rankMethod(),
-		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all candidates are, the less the first one's lead counts.",
+		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all " +
+			"candidates are, the less the first one's lead counts.",
 		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
 		"The win rate counts a tie as half a win. It depends on the opponents; the ability does not.",
 		strings.TrimSpace(eloMethod),
@@ -244,23 +247,33 @@ func (r *Report) method() []string {
 // rankMethod explains what ranks say.
 func (r *Report) rankMethod() string {
 	if slices.ContainsFunc(r.Groups, Group.tiered) {
-		return fmt.Sprintf("A rank such as 30 (tier 2) means: 30th, in the second tier. Each candidate of the second tier is worse than some of the first, and so on. The candidates that hold the best are those for which no test says that another one is better. In 95 of 100 such evaluations, all that tiers say is true, and the best is among these. Bounds of ranks, which rankings of up to %d candidates show, are in ranking.csv.", fewCandidates)
+		return fmt.Sprintf("A rank such as 30 (tier 2) means: 30th, in the second tier. Each candidate of the second tier "+
+			"is worse than some of the first, and so on. The candidates that hold the best are those for which no test says "+
+			"that another one is better. In 95 of 100 such evaluations, all that tiers say is true, and the best is among "+
+			"these. Bounds of ranks, which rankings of up to %d candidates show, are in ranking.csv.", fewCandidates)
 	}
-	return "A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high)."
+	return "A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at " +
+		"once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one " +
+		"candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high)."
 }
 
 // limitsMethod describes how standard errors and intervals are computed.
 func (r *Report) limitsMethod() string {
 	how := r.Intervals
 	if how.By == ByVerdict && how.Clusters > 1 {
-		return "± is a standard error and the interval is 95 %. Both come from how much " + how.units() + " differ from each other, with each taken as independent of all others."
+		return "± is a standard error and the interval is 95 %. Both come from how much " + how.units() +
+			" differ from each other, with each taken as independent of all others."
 	}
 	if how.Clusters < 2 {
 		return "± is a standard error and the interval is 95 %, both of the fit, which takes verdicts as independent."
 	}
-	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, may depend on each other in any way.",
+	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s "+
+		"differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, "+
+		"may depend on each other in any way.",
 		how.units(), how.unit())
 }
 
 const eloMethod = `
-Elo ratings in elo_summary.csv are different: they rate documents within their item, without intervals. They are the fixed point of the usual updates and do not depend on the order of verdicts. If pairs were shown in one order only, a preference for a position is removed where the item's verdicts allow it.`
+Elo ratings in elo_summary.csv are different: they rate documents within their item, without intervals. ` +
+	`They are the fixed point of the usual updates and do not depend on the order of verdicts. If pairs were shown in ` +
+	`one order only, a preference for a position is removed where the item's verdicts allow it.`

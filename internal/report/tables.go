@@ -124,7 +124,8 @@ func scored(value func(rankedLine) float64) func(rankedLine) float64 {
 
 var rankingTable = table.Table[rankedLine]{
 	table.Text("candidate", "the candidate", func(l rankedLine) string { return l.Name }),
-	table.Positive("rank", "in its group, by ability, or by mean score where no pairs are compared; missing: not ranked", func(l rankedLine) int { return l.Rank }),
+	table.Positive("rank", "in its group, by ability, or by mean score where no pairs are compared; missing: not ranked",
+		func(l rankedLine) int { return l.Rank }),
 	table.Positive("rank_low", "the best rank at 95 %, for all candidates at once", func(l rankedLine) int { return l.RankLow }),
 	table.Positive("rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.RankHigh }),
 	table.Number("ability", "in log-odds; 0 is the mean of the group", fitted(func(l rankedLine) float64 { return l.Ability })),
@@ -140,12 +141,16 @@ var rankingTable = table.Table[rankedLine]{
 		}
 		return l.WinRate()
 	}),
-	table.Positive("group", "from 1: only candidates of one group were compared with each other, and each group has its own ranks", func(l rankedLine) int { return l.group }),
-	table.Number("model_se", "standard error of the fit, which treats all verdicts as independent", fitted(func(l rankedLine) float64 { return l.ModelSE })),
-	table.Number("beats_next", "probability that it is better than the next; missing where position and candidates cannot be told apart", func(l rankedLine) float64 { return l.beatsNext }),
+	table.Positive("group", "from 1: only candidates of one group were compared with each other, and each group has its own ranks",
+		func(l rankedLine) int { return l.group }),
+	table.Number("model_se", "standard error of the fit, which treats all verdicts as independent",
+		fitted(func(l rankedLine) float64 { return l.ModelSE })),
+	table.Number("beats_next", "probability that it is better than the next; missing where position and candidates "+
+		"cannot be told apart", func(l rankedLine) float64 { return l.beatsNext }),
 	table.Positive("marginal_rank_low", "the best rank at 95 %, for this candidate alone", func(l rankedLine) int { return l.MarginalLow }),
 	table.Positive("marginal_rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.MarginalHigh }),
-	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`", fitted(func(l rankedLine) float64 { return l.Best })),
+	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`",
+		fitted(func(l rankedLine) float64 { return l.Best })),
 	table.Number("elo", "`ability` as 1000 + 400/ln 10 · ability", fitted(func(l rankedLine) float64 { return rank.Elo(l.Ability) })),
 	table.Number("elo_low", "lower limit of `elo` at 95 %", fitted(func(l rankedLine) float64 { return rank.Elo(l.Low) })),
 	table.Number("elo_high", "upper limit", fitted(func(l rankedLine) float64 { return rank.Elo(l.High) })),
@@ -154,17 +159,21 @@ var rankingTable = table.Table[rankedLine]{
 	table.Number("lead", "`ability` less that of the next in the group", func(l rankedLine) float64 { return l.lead }),
 	table.Number("lead_low", "lower limit of `lead` at 95 %", func(l rankedLine) float64 { return l.leads.Low }),
 	table.Number("lead_high", "upper limit", func(l rankedLine) float64 { return l.leads.High }),
-	table.Number("mean_score", "mean of its scores on all criteria; missing without scores", scored(func(l rankedLine) float64 { return l.Overall.Mean() })),
-	table.Number("mean_score_low", "lower limit of `mean_score` at 95 %; missing with one item", scored(func(l rankedLine) float64 { return l.ScoreLimits.Low })),
+	table.Number("mean_score", "mean of its scores on all criteria; missing without scores",
+		scored(func(l rankedLine) float64 { return l.Overall.Mean() })),
+	table.Number("mean_score_low", "lower limit of `mean_score` at 95 %; missing with one item",
+		scored(func(l rankedLine) float64 { return l.ScoreLimits.Low })),
 	table.Number("mean_score_high", "upper limit", scored(func(l rankedLine) float64 { return l.ScoreLimits.High })),
 	table.Integer("scores", "its scores that count", func(l rankedLine) int { return l.Overall.N }),
-	table.Positive("tier", "from 1 in its group: it is worse than a candidate of the tier above, all at once at 95 %", func(l rankedLine) int { return l.Tier }),
-	table.Known("may_be_best", "1: one of the candidates that hold the best of its group at 95 %; 0: not one of them", func(l rankedLine) (int, bool) {
-		if l.Contender {
-			return 1, true
-		}
-		return 0, l.Tier > 0
-	}),
+	table.Positive("tier", "from 1 in its group: it is worse than a candidate of the tier above, all at once at 95 %",
+		func(l rankedLine) int { return l.Tier }),
+	table.Known("may_be_best", "1: one of the candidates that hold the best of its group at 95 %; 0: not one of them",
+		func(l rankedLine) (int, bool) {
+			if l.Contender {
+				return 1, true
+			}
+			return 0, l.Tier > 0
+		}),
 }
 
 var itemTable = table.Table[Item]{
@@ -221,10 +230,12 @@ var comparisonTable = table.Table[comparedLine]{
 	table.Known("rank_low", "as in `ranking`", func(l comparedLine) (int, bool) { return l.RankLow, l.fitted() }),
 	table.Known("rank_high", "as in `ranking`", func(l comparedLine) (int, bool) { return l.RankHigh, l.fitted() }),
 	table.Positive("shared_rank", "among the candidates that all evaluations rank", func(l comparedLine) int { return l.SharedRank }),
-	table.Number("ability", "as in `ranking`; 0 is the mean of the shared candidates", comparedLimit(func(p Place) float64 { return p.Ability })),
+	table.Number("ability", "as in `ranking`; 0 is the mean of the shared candidates",
+		comparedLimit(func(p Place) float64 { return p.Ability })),
 	table.Number("low", "as in `ranking`", comparedLimit(func(p Place) float64 { return p.Low })),
 	table.Number("high", "as in `ranking`", comparedLimit(func(p Place) float64 { return p.High })),
-	table.Text("move", "from the first evaluation: `same`, `within`, `beyond`, `unsized`, `new`, `gone` or empty; explained below", func(l comparedLine) string { return string(l.move) }),
+	table.Text("move", "from the first evaluation: `same`, `within`, `beyond`, `unsized`, `new`, `gone` or empty; explained below",
+		func(l comparedLine) string { return string(l.move) }),
 }
 
 // comparedLimit returns a number that is known only of candidates with an ability.

@@ -210,9 +210,13 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 
 	var more []lines.Column
 	if r.abilities() {
-		best, lead, elo := lines.Column{Head: "P(best)", Right: true}, lines.Column{Head: "lead over next", Right: true}, lines.Column{Head: "Elo", Right: true}
+		best := lines.Column{Head: "P(best)", Right: true}
+		lead := lines.Column{Head: "lead over next", Right: true}
+		elo := lines.Column{Head: "Elo", Right: true}
 		for k, c := range ranked {
-			best.Cells, lead.Cells, elo.Cells = append(best.Cells, probability(c.Best)), append(lead.Cells, group.leadWords(k)), append(elo.Cells, eloOf(c))
+			best.Cells = append(best.Cells, probability(c.Best))
+			lead.Cells = append(lead.Cells, group.leadWords(k))
+			elo.Cells = append(elo.Cells, eloOf(c))
 		}
 		more = append(more, best, lead, elo)
 	}

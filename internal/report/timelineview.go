@@ -222,7 +222,8 @@ func (v *timelineView) flight(line results.Timeline) string {
 // describe sets the caption and the text alternative of the drawing.
 func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	whole := time.Duration(len(line.Periods)) * line.Width
-	v.Caption = fmt.Sprintf("%s in %s from %s UTC on. Each is counted at the limit that it waited for last; calls in flight are the mean of each period.",
+	v.Caption = fmt.Sprintf("%s in %s from %s UTC on. Each is counted at the limit that it waited for last; calls in "+
+		"flight are the mean of each period.",
 		wording.Counted(calls, "call"), span(whole), line.From.UTC().Format(time.DateTime))
 	most := 0.0
 	for _, p := range line.Periods {

@@ -79,7 +79,8 @@ func (r *Report) saidSection() section {
 func (r *Report) trustSection() section {
 	t := append(lines.Table{{Head: "judge", Flexible: true}}, lines.Heads(
 		"order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles",
-	)...).InFull("", "order effect ± SE", "pairs in both orders", "same text both times", "always the first", "always the second", "longer text preferred", "circular triples")
+	)...).InFull("", "order effect ± SE", "pairs in both orders", "same text both times", "always the first",
+		"always the second", "longer text preferred", "circular triples")
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
@@ -87,7 +88,8 @@ func (r *Report) trustSection() section {
 			}
 			return wording.Count(n)
 		}
-		t.Add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+		t.Add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()),
+			percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 
@@ -149,11 +151,13 @@ func (r *Report) cycles(j Judge) rank.Cycles {
 
 // cycleWords returns how many triples are circular, and how many are to be expected.
 func (r *Report) cycleWords() string {
-	words := fmt.Sprintf("%s of %s, %s; by chance 25 %%", wording.Count(r.Cycles.Circular), wording.Count(r.Cycles.Triples), percent(r.Cycles.Share()))
+	words := fmt.Sprintf("%s of %s, %s; by chance 25 %%", wording.Count(r.Cycles.Circular),
+		wording.Count(r.Cycles.Triples), percent(r.Cycles.Share()))
 	if math.IsNaN(r.Expected.Mean) {
 		return words
 	}
-	return words + fmt.Sprintf(", by the abilities %s, at most %s in 99 of 100 evaluations", percent(r.Expected.Mean), percent(r.Expected.High))
+	return words + fmt.Sprintf(", by the abilities %s, at most %s in 99 of 100 evaluations", percent(r.Expected.Mean),
+		percent(r.Expected.High))
 }
 
 func cyclesShare(c rank.Cycles) string { return percentOf(c.Circular, c.Triples) }
@@ -223,8 +227,11 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	if pairs.Left > 0 {
 		s.lines = append(s.lines, wording.Counted(pairs.Left, "more pair")+" of raters in report.json.")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Every verdict of one is compared with every verdict of the other, in both orders.",
-		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
+	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, "+
+		"Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Every verdict of one is compared with "+
+		"every verdict of the other, in both orders.",
+		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"),
+		coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
 	return s
 }
 

@@ -120,7 +120,8 @@ func isPostgresURL(url string) bool {
 }
 
 // keyValue matches the beginning of a connection string in libpq's key=value form.
-var keyValue = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|database|user|password|passfile|service|sslmode|search_path|application_name|connect_timeout)\s*=`)
+var keyValue = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|database|user|password|passfile|service|sslmode|` +
+	`search_path|application_name|connect_timeout)\s*=`)
 
 func sqlitePath(url string) (string, error) {
 	path, _ := File(url)

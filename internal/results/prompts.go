@@ -18,7 +18,8 @@ type PromptRow struct {
 const fromPrompts = ` FROM runs r WHERE r.evaluation = ? AND r.kind = ? AND r.state IN (?, ?) ORDER BY r.ended_at, r.index_`
 
 var selectPrompts = "SELECT r.phase, r.index_, " + qualified("r", runFields) + `,
-  (SELECT max(c.started_at) FROM calls c WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + answerOfRun + fromPrompts
+  (SELECT max(c.started_at) FROM calls c
+   WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + answerOfRun + fromPrompts
 
 // PromptRows yields the prompts that were answered or failed, in the order in which they ended.
 func (r *reader) PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error] {

@@ -91,15 +91,18 @@ var answerTable = table.Table[answerRow]{
 		}
 		return runCell(r.Phase, r.Index)
 	}),
-	table.Text("doc_id", "the document, or the own id of the listed run or prompt", func(r answerRow) string { return cmp.Or(r.Name, r.Documents[0]) }),
+	table.Text("doc_id", "the document, or the own id of the listed run or prompt",
+		func(r answerRow) string { return cmp.Or(r.Name, r.Documents[0]) }),
 	table.Text("item", "the item that it answers", func(r answerRow) string { return r.Item }),
 	table.Text("question", "the item's question", func(r answerRow) string { return r.Question }),
-	table.Text("candidate", "whose text it is; of a listed run or prompt, the model asked", func(r answerRow) string { return r.Candidates[0] }),
+	table.Text("candidate", "whose text it is; of a listed run or prompt, the model asked",
+		func(r answerRow) string { return r.Candidates[0] }),
 	table.Text("model", "`provider:model` asked; empty where the text was given", func(r answerRow) string { return r.Model }),
 	table.Text("answered_by", "`provider:model` that answered, which may be a fallback", func(r answerRow) string { return r.AnsweredBy }),
 	table.Text("status", "`given`, `succeeded` or `failed`", func(r answerRow) string { return r.State }),
 	table.Text("class", "of the [failure](errors.md)", func(r answerRow) string { return string(r.Class) }),
-	table.Positive("turn", "from 1; above it only where a prompt has several answers; missing without an answer", func(r answerRow) int { return r.Turn }),
+	table.Positive("turn", "from 1; above it only where a prompt has several answers; missing without an answer",
+		func(r answerRow) int { return r.Turn }),
 	table.Text("answer", "the text", func(r answerRow) string { return r.Answer }),
 	table.Text("finish", "`truncated` where the model could write no more", func(r answerRow) string { return r.Finish }),
 	table.Time("timestamp", "when the run ended", func(r answerRow) time.Time { return r.Ended }),
@@ -240,7 +243,8 @@ var verdictTable = table.Table[verdictRow]{
 	table.Text("item", "the item", func(r verdictRow) string { return r.Item }),
 	table.Text("candidate_1", "whose text was shown first", func(r verdictRow) string { return r.Candidate1 }),
 	table.Text("candidate_2", "whose text was shown second", func(r verdictRow) string { return r.Candidate2 }),
-	table.Text("doc_id_1", "the document shown first; of a vote, the one whose id sorts first", func(r verdictRow) string { return r.Document1 }),
+	table.Text("doc_id_1", "the document shown first; of a vote, the one whose id sorts first",
+		func(r verdictRow) string { return r.Document1 }),
 	table.Text("doc_id_2", "the other document", func(r verdictRow) string { return r.Document2 }),
 	table.Text("result", "`first`, `second` or `tie`: which text is better", verdictRow.result),
 	table.Text("winner", "the candidate whose text is better; empty: a tie", func(r verdictRow) string {
@@ -249,9 +253,11 @@ var verdictTable = table.Table[verdictRow]{
 	table.Text("by", "`judge`, or `person` of a vote", func(r verdictRow) string { return r.By }),
 	table.Text("judge", "the judge, or the annotator", func(r verdictRow) string { return r.Judge }),
 	table.Text("model", "`provider:model` asked; empty of a person", func(r verdictRow) string { return r.Model }),
-	table.Text("answered_by", "`provider:model` that answered; empty: the texts are identical, and no model was asked", func(r verdictRow) string { return r.AnsweredBy }),
+	table.Text("answered_by", "`provider:model` that answered; empty: the texts are identical, and no model was asked",
+		func(r verdictRow) string { return r.AnsweredBy }),
 	table.Positive("trial", "from 1; missing of a person", func(r verdictRow) int { return r.Trial }),
-	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person", func(r verdictRow) string { return r.Order }),
+	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person",
+		func(r verdictRow) string { return r.Order }),
 	table.Text("reason", "the judge's", func(r verdictRow) string { return r.Reason }),
 	table.Time("timestamp", "when the run ended; missing of a person", func(r verdictRow) time.Time { return r.Timestamp }),
 }
@@ -304,7 +310,8 @@ func verdictRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[verdictR
 var callTable = table.Table[record.Call]{
 	table.Text("id", "the run that it was made for", func(c record.Call) string { return runCell(c.Phase, c.Index) }),
 	table.Text("call", "its own id", func(c record.Call) string { return c.ID }),
-	table.Text("stage", "what it asked for: `verdict`, `answer`, `grounded`, `json` or `repair`", func(c record.Call) string { return c.Stage }),
+	table.Text("stage", "what it asked for: `verdict`, `answer`, `grounded`, `json` or `repair`",
+		func(c record.Call) string { return c.Stage }),
 	table.Text("model", "`provider:model` called", func(c record.Call) string { return c.Model }),
 	table.Integer("attempt", "of the run, from 1", func(c record.Call) int { return c.Attempt }),
 	table.Boolean("cached", "taken from an identical earlier call: nothing was sent or charged", func(c record.Call) bool { return c.Cached }),
@@ -313,8 +320,10 @@ var callTable = table.Table[record.Call]{
 	table.Text("error", "in the provider's words", func(c record.Call) string { return c.Error }),
 	table.Known("input_tokens", "missing where the provider reported none", tokensOf(func(c record.Call) int64 { return c.Usage.Input })),
 	table.Known("output_tokens", "likewise", tokensOf(func(c record.Call) int64 { return c.Usage.Output })),
-	table.Known("cached_tokens", "likewise: input tokens that the provider read from its cache", tokensOf(func(c record.Call) int64 { return c.Usage.Cached })),
-	table.Known("reasoning_tokens", "likewise: output tokens spent on reasoning", tokensOf(func(c record.Call) int64 { return c.Usage.Reasoning })),
+	table.Known("cached_tokens", "likewise: input tokens that the provider read from its cache",
+		tokensOf(func(c record.Call) int64 { return c.Usage.Cached })),
+	table.Known("reasoning_tokens", "likewise: output tokens spent on reasoning",
+		tokensOf(func(c record.Call) int64 { return c.Usage.Reasoning })),
 	table.Number("cost_usd", "missing where it is unknown", func(c record.Call) float64 {
 		if c.Usage.CostUSD == nil {
 			return math.NaN()

@@ -52,7 +52,8 @@ func (r *refusal) problem(hint time.Duration) problem {
 	if r.unknown != "" {
 		return problem{
 			failure: ModelUnavailable,
-			message: "The model " + strconv.Quote(r.unknown) + " does not exist; want careful, average, careless or one in the simulator's configuration",
+			message: "The model " + strconv.Quote(r.unknown) + " does not exist; want careful, average, careless or one in the " +
+				"simulator's configuration",
 		}
 	}
 	p := problem{failure: RateLimited, message: r.message, counted: r.counted, window: r.window}

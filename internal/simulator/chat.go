@@ -162,7 +162,8 @@ var chatWords = map[Failure]words{
 	Loading:     {503, "unavailable_error", "", "Loading model"},
 	ContextLength: {
 		400, "invalid_request_error", "context_length_exceeded",
-		"This model's maximum context length is %[2]d tokens. However, your messages resulted in %[1]d tokens. Please reduce the length of the messages.",
+		"This model's maximum context length is %[2]d tokens. However, your messages resulted in %[1]d tokens. Please " +
+			"reduce the length of the messages.",
 	},
 	Refused: {
 		400, "invalid_request_error", "invalid_prompt",

@@ -7,7 +7,8 @@ import (
 )
 
 // thoughts is the visible part of a model's reasoning.
-const thoughts = "I read each text once from its beginning to its end, count the faults that can be shown in it, and weigh them by their kind and by its length."
+const thoughts = "I read each text once from its beginning to its end, count the faults that can be shown in it, and " +
+	"weigh them by their kind and by its length."
 
 // finding is the result of a search.
 type finding struct {

@@ -26,7 +26,8 @@ var generateWords = map[Failure]words{
 	Auth:          {400, "INVALID_ARGUMENT", "API_KEY_INVALID", "API key not valid. Please pass a valid API key."},
 	keyMissing: {
 		403, "PERMISSION_DENIED", "",
-		"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.",
+		"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form " +
+			"of API consumer identity to call this API.",
 	},
 	ModelUnavailable: {404, "NOT_FOUND", "", "models/%s is not found for API version v1beta, or is not supported for generateContent."},
 	BadRequest:       {400, "INVALID_ARGUMENT", "", "Request contains an invalid argument."},

@@ -174,7 +174,8 @@ func (r messagesRequest) problem() error {
 func (t contentTurn) problem(i int, last bool) error {
 	switch {
 	case t.Role == "system":
-		return complain("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \"system\" as an input message role.")
+		return complain("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not " +
+			"\"system\" as an input message role.")
 	case t.Role != "user" && t.Role != "assistant":
 		return complain("messages.%d.role: Input should be 'user' or 'assistant'", i)
 	case len(t.Content) == 0 && (t.Role == "user" || !last):
@@ -210,7 +211,8 @@ func (messages) hint(h http.Header, _ *call, p problem) {
 func (messages) key(h http.Header) (name, key string) { return "X-Api-Key", h.Get("X-Api-Key") }
 
 var stopReasons = map[finish]string{
-	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal", filtered: "refusal", paused: "pause_turn",
+	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal",
+	filtered: "refusal", paused: "pause_turn",
 }
 
 // answer returns the body. It counts cached input separately from other input.

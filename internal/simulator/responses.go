@@ -220,7 +220,8 @@ func (responses) object(c *call, status string) map[string]any {
 	case "failed":
 		code, message := "server_error", "The server had an error while processing your request. Sorry about that!"
 		if c.draw("failed as") < 0.5 {
-			code, message = "rate_limit_exceeded", "Rate limit reached while the response was made. Please try again in "+cmp.Or(c.plan.problem.wait, 34*time.Second).String()+"."
+			wait := cmp.Or(c.plan.problem.wait, 34*time.Second)
+			code, message = "rate_limit_exceeded", "Rate limit reached while the response was made. Please try again in "+wait.String()+"."
 		}
 		object["error"] = map[string]string{"code": code, "message": message}
 	case "incomplete":

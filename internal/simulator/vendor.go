@@ -43,7 +43,8 @@ var vendorWords = map[Vendor]map[Failure]words{
 		FailedIn200:  {200, "", "", "Provider returned error"},
 		ContextLength: {
 			400, "", "",
-			"This endpoint's maximum context length is %[2]d tokens. However, you requested about %[1]d tokens. Please reduce the length of either one.",
+			"This endpoint's maximum context length is %[2]d tokens. However, you requested about %[1]d tokens. Please reduce " +
+				"the length of either one.",
 		},
 		Refused:          {403, "", "", "Your input was flagged by moderation."},
 		Auth:             {401, "", "", "User not found."},
@@ -54,7 +55,8 @@ var vendorWords = map[Vendor]map[Failure]words{
 		FailedIn200: {200, "", "", "Model unloaded."},
 		ContextLength: {
 			400, "", "",
-			"This model's maximum context length is %[2]d tokens. However, your request has %[1]d input tokens. Please reduce the length of the input messages.",
+			"This model's maximum context length is %[2]d tokens. However, your request has %[1]d input tokens. Please reduce " +
+				"the length of the input messages.",
 		},
 		ModelUnavailable: {404, "", "", "The model `%s` does not exist."},
 		Auth:             {401, "", "", "Unauthorized"},
@@ -118,7 +120,8 @@ func azureError(object map[string]any, p problem, said words) {
 
 		object["code"] = "429"
 		object["message"] = fmt.Sprintf(
-			"Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded %s of your current OpenAI S0 pricing tier. Please retry after %s seconds.",
+			"Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded %s of "+
+				"your current OpenAI S0 pricing tier. Please retry after %s seconds.",
 			limit, roundedUp(wait, time.Second),
 		)
 	case p.failure == Refused:

@@ -15,9 +15,11 @@ import (
 // What a browser may load and run. Our own pages load only their own files. The report adds reportPolicy to its own policy. asynqmon's
 // pages create styles as they run and contain scripts of known text.
 const (
-	pagePolicy    = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 	reportPolicy  = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self'%s; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self'%s; img-src 'self' data:; " +
+		"base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 
 // guard wraps all handlers: it sets the headers that all answers have, and refuses requests that a foreign page has

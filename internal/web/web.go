@@ -139,7 +139,9 @@ func New(cfg Config) *Server {
 				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store}, ReadOnly: readOnly,
 				PrometheusAddress: cfg.Prometheus,
 				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
-				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(record.ResultInWords(string(raw))) }),
+				ResultFormatter: asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string {
+					return harmless.Line(record.ResultInWords(string(raw)))
+				}),
 			})
 		}
 		looks, acts := monitorHeaders(monitor(true)), monitorHeaders(monitor(false))

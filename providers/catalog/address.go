@@ -8,7 +8,8 @@ import (
 )
 
 // requestPaths matches the ends of request addresses, which a dialect adds to its base URL.
-var requestPaths = regexp.MustCompile(`(?i)/(?:chat/completions|completions|responses|messages|api/chat|api/generate|models/[^/]+:(?:stream)?generateContent)$`)
+var requestPaths = regexp.MustCompile(`(?i)/(?:chat/completions|completions|responses|messages|api/chat|api/generate|` +
+	`models/[^/]+:(?:stream)?generateContent)$`)
 
 // versions matches the version at the end of a base URL. Some dialects require it there, and the others add their own.
 var versions = regexp.MustCompile(`(?i)/(?:v\d+(?:beta\d*|alpha)?|api)$`)

@@ -82,7 +82,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.RateLimited
 	case status == http.StatusForbidden && f.page: // an API answers with an error of its own
 		return providers.Blocked
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired,
+		barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:
@@ -91,7 +92,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.Transient
 	case status == 0 && f.has("invalid_request_error"):
 		return providers.BadRequest
-	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == 499, status >= 500, status == 0: // 499: cancelled on the way
+	// 499: cancelled on the way
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == 499, status >= 500, status == 0:
 		return providers.Transient
 	}
 
@@ -139,7 +141,8 @@ func (f failure) byNumber() providers.Class {
 }
 
 func (f failure) tooLong() bool {
-	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length", "too_many_prompt_tokens",
+	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length",
+		"too_many_prompt_tokens",
 		"tokens_too_long", "characters_too_long") || // the last two: Baidu
 		tooLong.MatchString(f.words())
 }
@@ -184,7 +187,8 @@ func (f failure) refused() bool {
 // vendor has its own words for that.
 func Filtered(code string) bool { return filtered.MatchString(code) }
 
-var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|risk_?detection|flagged|prohibited|guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
+var filtered = regexp.MustCompile(`(?i)content_?filter|moderation|sensitive|risk_?detection|flagged|prohibited|` +
+	`guardrail|^(?:safety|blocked|refusal|policy)$|data_?inspection`)
 
 func (f failure) noModel() bool {
 	return f.has("model_not_found", "model_not_available", "invalid_model", "model_decommissioned") || noModel.MatchString(f.message)
@@ -215,8 +219,9 @@ var (
 		`|max_tokens must be at least 1, got -` + // vLLM: what the prompt left of the window
 		`|request too large for`)
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
-	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|daily request limit reached|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
-	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
+	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|daily ` +
+		`request limit reached|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
+	unpaid = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
 		`|free tier is not available in your country` + // Google
 		`|credit balance is too low` +
 		`|insufficient (?:account )?balance` +
@@ -231,11 +236,14 @@ var (
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
 	allocated = regexp.MustCompile(`(?i)^allocated quota exceeded`)
-	inDays    = regexp.MustCompile(`(?i)\bAPI calls / month\b|UserBy(?:Model)?ByDay\b|usage limit for this (?:billing cycle|week|period)`) // Cohere's trial key, GitHub, Kimi
-	busy      = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
-	limited   = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|\brequest limit reached\b|too many requests|resource[ _]exhausted` +
+	// Cohere's trial key, GitHub, Kimi
+	inDays  = regexp.MustCompile(`(?i)\bAPI calls / month\b|UserBy(?:Model)?ByDay\b|usage limit for this (?:billing cycle|week|period)`)
+	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
+	limited = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|\brequest limit reached\b|too many requests|resource[ _]exhausted` +
 		`|\bquota (?:has been |is |was )?(?:exceeded|exhausted|reached|limit)|(?:exceed(?:s|ed)?|out of|reached|over) .{0,60}\bquota\b`)
-	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk|inappropriate content|high risk and was rejected`)
+	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk|inappropriate content|high ` +
+		`risk and was rejected`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
-	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled|^incorrect(?: |%20)api(?: |%20)key(?: |%20)provided`)
+	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled|^incorrect(?: |` +
+		`%20)api(?: |%20)key(?: |%20)provided`)
 )

@@ -53,7 +53,8 @@ func (f *formats) learn(model string, known, asked providers.JSON, err error) er
 }
 
 var (
-	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|output_format|output_config(?:\.format|: extra)|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
+	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|output_format|output_config(?:\.format|: ` +
+		`extra)|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
 	// A gateway's message when no upstream of the model accepts all parameters.
 	unrouted = regexp.MustCompile(`(?i)no endpoints found that can handle the requested parameters`)
 )

@@ -114,7 +114,8 @@ func seconds(n float64) time.Duration {
 }
 
 var (
-	said        = regexp.MustCompile(`(?i)(?:(?:try again|retry) (?:in|after)|please wait) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)\b|(\d+(?:\.\d+)?)\s*(second|sec|minute|min|hour|day)?)`)
+	said = regexp.MustCompile(`(?i)(?:(?:try again|retry) (?:in|after)|please wait) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|` +
+		`s))+)\b|(\d+(?:\.\d+)?)\s*(second|sec|minute|min|hour|day)?)`)
 	replenished = regexp.MustCompile(`(?i)replenished in (?:(\d+)\.)?(\d+):(\d\d):(\d\d)`)
 )
 

@@ -74,7 +74,8 @@ func fold(messages []providers.Message) []providers.Message {
 }
 
 // aboutSystem matches messages of chat templates and endpoints about a system message.
-var aboutSystem = regexp.MustCompile(`(?i)\bsystem['"” ]*(?:role|messages?|prompts?|instructions?)?['"” ]*(?:(?:is|are) )?(?:not (?:currently )?|un)(?:supported|allowed|permitted|enabled)` +
+var aboutSystem = regexp.MustCompile(`(?i)\bsystem['"” ]*(?:role|messages?|prompts?|instructions?)?['"” ]*(?:(?:is|` +
+	`are) )?(?:not (?:currently )?|un)(?:supported|allowed|permitted|enabled)` +
 	`|(?:\bnot|n't|\bcannot) (?:support|allow|accept|take|have)s? (?:a |any |the )?['"‘“]?system\b` + // Bedrock, OpenAI's o1
 	`|developer instruction is not enabled` + // Gemma at Google
 	`|only user and assistant roles are supported` + // Mistral's templates, LM Studio

@@ -152,7 +152,8 @@ func readVotes(row Row) (Read, error) {
 		}
 		v := Verdict{Judge: name}
 		if err := v.named(row, name, r.Candidates); err != nil {
-			return Read{}, wrong(name, "want 0 or tie, 1 or a, 2 or b; or a column winner, with the name in a column annotator", "%s is no vote", quoted(word))
+			return Read{}, wrong(name, "want 0 or tie, 1 or a, 2 or b; or a column winner, with the name in a column annotator",
+				"%s is no vote", quoted(word))
 		}
 		v.Code = "" // what the numbers mean is settled
 		r.Verdicts = append(r.Verdicts, v)

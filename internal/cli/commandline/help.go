@@ -33,7 +33,8 @@ Examples:
 {{end}}`
 
 // FlagHelp explains how flags are written.
-const FlagHelp = `Flags can come before or after arguments; -- ends the flags. Each flag can also be set by an environment variable: --out-dir by EVALFLEET_OUT_DIR.`
+const FlagHelp = `Flags can come before or after arguments; -- ends the flags. Each flag can also be set by an ` +
+	`environment variable: --out-dir by EVALFLEET_OUT_DIR.`
 
 // commandPage is the data of a command's help.
 type commandPage struct {

@@ -74,7 +74,8 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		registry: prometheus.NewRegistry(),
 		probe:    probe,
 		calls: ofModel("evalfleet_calls_total",
-			"Calls that have ended, by class of failure; ok: answered, cached: not made, because an identical call was answered before. rate_limited should stay at 0, or low where limits adapt.", "class"),
+			"Calls that have ended, by class of failure; ok: answered, cached: not made, because an identical call was "+
+				"answered before. rate_limited should stay at 0, or low where limits adapt.", "class"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_call_duration_seconds",
 			Help: "Time from request to end of calls, answered or not.", Buckets: callSeconds}, []string{"provider", "model"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evalfleet_calls_in_flight",
@@ -86,9 +87,11 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		cost: ofModel("evalfleet_cost_usd_total",
 			"Cost of calls in US dollars: as the provider reported it, else computed from its price if known."),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_limit_wait_seconds",
-			Help: "How long calls that had to wait waited before they started, by the last limit that they waited for.", Buckets: waitSeconds}, []string{"limit"}),
+			Help:    "How long calls that had to wait waited before they started, by the last limit that they waited for.",
+			Buckets: waitSeconds}, []string{"limit"}),
 		limited: ofModel("evalfleet_rate_limited_total",
-			"Calls over a limit, by who refused them: the provider with status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before the call was sent, which made it wait (local).", "source"),
+			"Calls over a limit, by who refused them: the provider with status 429 (http_429) or in another answer (answer), "+
+				"which should stay at 0, or our own limits before the call was sent, which made it wait (local).", "source"),
 		retries: ofModel("evalfleet_retries_total", "Failed calls that led to another call."),
 		runs:    ofModel("evalfleet_runs_total", "Runs that ended with this worker, by state.", "state"),
 		rateLimitWaits: ofModel("evalfleet_rate_limit_waits_total",

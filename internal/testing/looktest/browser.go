@@ -265,7 +265,8 @@ func (b *Browser) Judge() {
 	b.Run(string(script)+";0", nil)
 	var found []violation
 	b.Run(
-		`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))`,
+		`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, `+
+			`help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))`,
 		&found,
 	)
 	tell(b.t, found)

@@ -261,7 +261,8 @@ func binaries() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("PostgreSQL is not installed: `make test` installs it; by hand: apt-get install postgresql, or brew install postgresql@17")
+	return "", errors.New("PostgreSQL is not installed: `make test` installs it; by hand: apt-get install postgresql, or " +
+		"brew install postgresql@17")
 }
 
 // otherUser returns a user other than root.

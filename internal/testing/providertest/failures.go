@@ -78,7 +78,8 @@ func failures(t *testing.T, d Dialect) {
 		}
 		s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailAs: simulator.Refused}})
 		result, err := s.provider.Call(t.Context(), d.request())
-		if refused := err == nil && result.Finish == providers.FinishRefused || err != nil && providers.ClassOf(err) == providers.Refused; !refused {
+		refused := err == nil && result.Finish == providers.FinishRefused || err != nil && providers.ClassOf(err) == providers.Refused
+		if !refused {
 			t.Errorf("got %s, %v, want a refusal", brief(result), err)
 		}
 	})

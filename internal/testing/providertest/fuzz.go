@@ -30,7 +30,8 @@ func Fuzz(f *testing.F, seeds []string, read func(t *testing.T, body []byte) (*p
 		result, err := read(t, body)
 		var failed *providers.Error
 		switch {
-		case err == nil && (result == nil || result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0 || result.Grounding.Searches < 0):
+		case err == nil && (result == nil || result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0 ||
+			result.Grounding.Searches < 0):
 			t.Errorf("result of %q: got %+v", body, result)
 		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
 			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", body, err, result)

@@ -15,7 +15,8 @@ func (f *reading) given(ctx context.Context) (*Run, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, unknown{fmt.Errorf("%s has no run %s: its verdicts were read from files, and `evalfleet ui` lists them", f.id.Evaluation, f.id.Short())}
+		return nil, unknown{fmt.Errorf("%s has no run %s: its verdicts were read from files, and `evalfleet ui` lists them",
+			f.id.Evaluation, f.id.Short())}
 	}
 	run := &Run{
 		ID: f.id.String(), Evaluation: f.id.Evaluation, Name: f.Asked.Name, Kind: row.Kind, State: row.State, Generation: row.Generation,

@@ -52,7 +52,8 @@ func (p *pull) leave(result *asynq.ResultWriter) error {
 	if !p.run.Evaluation.Record.Keeps(p.run.Task.Index) {
 		return nil
 	}
-	short := record.Summary{Winner: ended.Winner, Reason: run.Shorten(ended.Reason), Answer: run.Shorten(lastAnswer(ended)), Attempts: ended.Attempts}
+	short := record.Summary{Winner: ended.Winner, Reason: run.Shorten(ended.Reason),
+		Answer: run.Shorten(lastAnswer(ended)), Attempts: ended.Attempts}
 	for _, score := range ended.Scores {
 		score.Reason = run.Shorten(score.Reason)
 		short.Scores = append(short.Scores, score)
