@@ -20,7 +20,7 @@ func TestLostWhileCollecting(t *testing.T) {
 		err := f.lost(collect.Outcome{Record: record.Evaluation{ID: "ev-a"}}, fmt.Errorf("ev-a: %w", cause))
 		var lost *LostError
 		if kind := failure.KindOf(err); kind != failure.Unavailable || !errors.As(err, &lost) || lost.Dir != "out" {
-			t.Errorf("%v: got %v with code %d, want a LostError of out with code %d", cause, err, code, failure.Unavailable)
+			t.Errorf("%v: got %v of kind %d, want a LostError of out of kind %d", cause, err, kind, failure.Unavailable)
 		}
 	}
 }

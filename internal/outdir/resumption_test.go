@@ -21,7 +21,7 @@ func TestResumptionIsReadAgain(t *testing.T) {
 	}
 	err := Resumption{Slots: 4, Outs: map[string]string{"run": strings.Repeat("x", int(largest[ResumeFile]))}}.Save(dir)
 	if failure.KindOf(err) != failure.Usage {
-		t.Errorf("saving more than is read again: %v, want exit code %d", err, failure.Usage)
+		t.Errorf("saving more than is read again: %v, want kind %d", err, failure.Usage)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
