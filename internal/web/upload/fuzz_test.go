@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +23,21 @@ import (
 // fuzzBytes bounds the files of a fuzzed upload.
 const fuzzBytes = 4 << 20
 
-// unpackFuzzed receives a fuzzed upload, and checks that no file or descriptor is left.
+// ownTemporaryFolder gives this process a temporary folder of its own, so that unpackFuzzed sees
+// all that remains there.
+func ownTemporaryFolder(f *testing.F) { f.Setenv("TMPDIR", f.TempDir()) }
+
+// unpackFuzzed receives a fuzzed upload, and checks that no file, folder or descriptor is left.
 func unpackFuzzed(t *testing.T, r io.Reader, mediaType string) (map[string]string, error) {
 	before := descriptors(t)
 	_, files, err := received(t, r, mediaType, fuzzBytes)
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors are left open", after-before)
 	}
+	if inodes, size := remaining(t); inodes > 0 {
+		t.Errorf("%d files and folders with %d bytes remain in the temporary folder", inodes, size)
+	}
+
 	var bytes int
 	for _, text := range files {
 		bytes += len(text)
@@ -35,6 +46,25 @@ func unpackFuzzed(t *testing.T, r io.Reader, mediaType string) (map[string]strin
 		t.Errorf("wrote %d bytes, want at most %d", bytes, fuzzBytes)
 	}
 	return files, err
+}
+
+// remaining counts the files and folders in the temporary folder, and their bytes.
+func remaining(t *testing.T) (inodes int, size int64) {
+	t.Helper()
+	err := filepath.WalkDir(os.TempDir(), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == os.TempDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			inodes, size = inodes+1, size+info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return inodes, size
 }
 
 // withChecksums sets the checksum of each header in an archive, which a change has made wrong.
@@ -55,6 +85,7 @@ func withChecksums(archive []byte) []byte {
 }
 
 func FuzzTar(f *testing.F) {
+	ownTemporaryFolder(f)
 	f.Add(archive(f, regular("a/b", 3), regular("c", 600)))
 	f.Add(archive(f, &tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}))
 	f.Add(archive(f, regular(strings.Repeat("deep/", 40)+"x", 1)))
@@ -75,6 +106,7 @@ func FuzzTar(f *testing.F) {
 }
 
 func FuzzGzip(f *testing.F) {
+	ownTemporaryFolder(f)
 	for _, raw := range [][]byte{archive(f, regular("a/b", 3)), make([]byte, 1<<20), nil} {
 		var compressed bytes.Buffer
 		w := gzip.NewWriter(&compressed)
@@ -88,6 +120,7 @@ func FuzzGzip(f *testing.F) {
 
 // What is unpacked from JSON is what encoding/json reads.
 func FuzzJSON(f *testing.F) {
+	ownTemporaryFolder(f)
 	f.Add([]byte(`{"files": {"a/b.md": "text", "c": ""}}`))
 	f.Add([]byte(`{"files": {"a": "\u00e4\ud83d\ude00\ud83d \n\"\\\/", "\u0062": "ä😀` + "\xff" + `"}}`))
 	f.Add([]byte(`{"files": {}}`))

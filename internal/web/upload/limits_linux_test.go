@@ -1,6 +1,7 @@
 package upload_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"syscall"
@@ -14,7 +15,19 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	tellPeak()
+	os.Exit(code)
+}
+
+// tellPeak prints the most memory that a process of a fuzz test has had, the fuzz engine's included.
+func tellPeak() {
+	var workers, engine syscall.Rusage
+	if flag.Lookup("test.fuzz").Value.String() == "" || flag.Lookup("test.fuzzworker").Value.String() == "true" ||
+		syscall.Getrusage(syscall.RUSAGE_CHILDREN, &workers) != nil || syscall.Getrusage(syscall.RUSAGE_SELF, &engine) != nil {
+		return
+	}
+	fmt.Printf("most memory: %d MiB in a worker, %d MiB in its coordinator\n", workers.Maxrss>>10, engine.Maxrss>>10)
 }
 
 // descriptors counts those that are open.
