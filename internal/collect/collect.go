@@ -84,7 +84,11 @@ func (f *Collector) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	}
 	defer db.Close()
 	d.Record = r
-	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // the results of runs that have ended are collected below
+	done, err := MarkDone(ctx, f.Store, id) // the results of runs that have ended are collected below
+	if err != nil {
+		return d, err
+	}
+	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	if err != nil {
 		return d, err
 	}
@@ -107,10 +111,10 @@ func (f *Collector) Once(ctx context.Context, id eval.ID) (Drained, error) {
 		return d, err
 	}
 
-	switch r.Status {
-	case record.StatusDone:
+	switch {
+	case done:
 		return d, f.finish(ctx, id, db)
-	case record.StatusCancelled:
+	case r.Status == record.StatusCancelled:
 		return d, f.Store.Expire(ctx, id)
 	}
 
@@ -203,7 +207,13 @@ func (f *Collector) follow(ctx context.Context, id eval.ID, how following) (Outc
 		if outcome, err = e.Outcome(ctx); err != nil {
 			return err
 		}
-		return e.End(ctx, outcome)
+		if err = e.End(ctx, outcome); err != nil || outcome.Cancelled || outcome.Early() {
+			return err
+		}
+		if _, err = MarkDone(ctx, f.Store, id); errors.Is(err, store.ErrNoEvaluation) { // it was deleted; its results store is complete
+			return nil
+		}
+		return err
 	})
 	if err != nil {
 		return outcome, err
@@ -219,6 +229,17 @@ func (f *Collector) follow(ctx context.Context, id eval.ID, how following) (Outc
 		return outcome, nil
 	}
 	return outcome, outage.Through(ctx, func(ctx context.Context) error { return f.Store.Expire(ctx, id) })
+}
+
+// MarkDone marks an evaluation as done in Redis if all its runs have ended, and reports whether they
+// have. Workers and the controller do so, too, up to two seconds after the last run. A process that
+// has all results does not wait for them: Redis stores a result only of an evaluation that has ended.
+func MarkDone(ctx context.Context, s *store.Store, id eval.ID) (bool, error) {
+	r, err := s.Evaluation(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return s.Finish(ctx, r)
 }
 
 // OpenEvaluation reads an evaluation from Redis, opens its results store, and stores it there.

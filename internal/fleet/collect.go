@@ -63,7 +63,7 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 		fmt.Fprintln(f.Screen, "no evaluation in Redis: nothing to collect")
 	}
 
-	var unreadable []error
+	var refused []error
 	for _, id := range ids {
 		err := f.once(ctx, id)
 		if err == nil && !concluded[id] {
@@ -71,14 +71,16 @@ func (f *Connection) Collect(ctx context.Context, id eval.ID, follow bool) error
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, store.ErrUnreadable), errors.Is(err, ErrForeignStore): // the others can be collected
-			unreadable = append(unreadable, err)
+		case errors.Is(err, outdir.ErrInUse): // the error names the folder alone
+			refused = append(refused, fmt.Errorf("%s: %w", id, err))
+		case errors.Is(err, store.ErrUnreadable), concernsOne(err):
+			refused = append(refused, err)
 		default:
 			return err
 		}
 	}
 
-	return failure.With(failure.Unavailable, errors.Join(unreadable...))
+	return failure.With(failure.Unavailable, errors.Join(refused...))
 }
 
 // concludeEnded writes the report and the files of an evaluation if it has ended. If not, it says how to see what is

@@ -61,8 +61,19 @@ func (f *Connection) Collector() *collect.Collector {
 	return &collect.Collector{
 		Store: f.Store, Log: f.Log, Open: f.Open, Watch: f.watch,
 		Allow:   func(r record.Evaluation) error { _, err := f.Allowed.Of(r); return failure.With(failure.Usage, err) },
-		Refused: func(err error) bool { return errors.Is(err, ErrForeignStore) || errors.Is(err, outdir.ErrInUse) },
+		Refused: concernsOne,
 	}
+}
+
+// concernsOne reports whether an error of opening a results store concerns one evaluation alone, so that the others can
+// be collected.
+func concernsOne(err error) bool {
+	for _, alone := range []error{ErrForeignStore, outdir.ErrInUse, results.ErrOtherStore} {
+		if errors.Is(err, alone) {
+			return true
+		}
+	}
+	return false
 }
 
 // Enqueuer submits and steers evaluations.

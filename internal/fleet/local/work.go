@@ -152,6 +152,9 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	if outcome.Early() {
 		return outcome.StoppedError(j.Again, j.Resume)
 	}
+	if _, err := collect.MarkDone(ctx, s, r.ID); err != nil {
+		j.Worker.Log.Warn().Err(err).Msg("evaluation stays active in Redis")
+	}
 	if err := s.Expire(ctx, r.ID); err != nil {
 		j.Worker.Log.Warn().Err(err).Msg("evaluation stays in Redis")
 	}
