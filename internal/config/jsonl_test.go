@@ -1,6 +1,13 @@
 package config
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
+)
 
 func TestHalfCharacters(t *testing.T) {
 	t.Parallel()
@@ -13,5 +20,18 @@ func TestHalfCharacters(t *testing.T) {
 		if got := halfCharacter([]byte(line)); got != want {
 			t.Errorf("%s: half a character at %d, want %d", line, got, want)
 		}
+	}
+}
+
+// Rows are refused if a text in them is half a character, as documents are.
+func TestRowsWithHalfCharacters(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "votes.jsonl")
+	if err := os.WriteFile(path, []byte(`{"model_a":"a","winner":"x\ud83d"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := Rows(path, func(int, judgments.Row) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), `votes.jsonl:1:27: \ud83d is half of a surrogate pair`) {
+		t.Errorf("read with %v, want an error that names the half", err)
 	}
 }

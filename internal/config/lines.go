@@ -87,16 +87,24 @@ func (s *draft) textLines(path string, from io.Reader, nan string, take func(at 
 	}
 }
 
-func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
+// isText reports whether a line has whole characters only. If not, it refuses the line.
+func (s *draft) isText(at place, line []byte) bool {
 	if offset := invalidUTF8(line); offset >= 0 {
 		at.column = offset + 1
 		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
-		return nil, false
+		return false
 	}
 
 	if offset := halfCharacter(line); offset >= 0 {
 		at.column = offset + 1
 		s.refuse(at, "write the character itself, or both surrogates", "%s is half of a surrogate pair, which is not text", line[offset:offset+6])
+		return false
+	}
+	return true
+}
+
+func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
+	if !s.isText(at, line) {
 		return nil, false
 	}
 

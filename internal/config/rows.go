@@ -50,8 +50,7 @@ func (s *draft) objects(path string, source io.Reader, take func(int, judgments.
 	row := judgments.Row{}
 	s.textLines(path, source, "null", func(at place, line []byte) {
 		clear(row)
-		if offset := invalidUTF8(line); offset >= 0 {
-			s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is not part of a character", offset)
+		if !s.isText(at, line) {
 			return
 		}
 		if err := json.Unmarshal(line, &row); err != nil || row == nil {
