@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -107,9 +108,9 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 	ctx, key := context.WithoutCancel(ctx), keys[task-1]
 	cmd := redis.NewCmd(ctx)
 	cmd.SetVal("OK")
-	result, again := c.gate.hands.ending(key)
+	result, pull, again := c.gate.hands.ending(key)
 	if !again {
-		answer, err := c.write(ctx, script, task, keys, args, result)
+		answer, err := c.write(ctx, script, task, keys, args, result, pull)
 		if err != nil {
 			cmd.SetErr(err)
 			return cmd
@@ -118,8 +119,9 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 	}
 
 	for !c.gate.hands.ended(key) {
-		if err := c.giveBack(ctx, key); err != nil {
-			c.gate.hands.markPulledAgain(key) // still, for the next attempt
+		_, pull, _ := c.gate.hands.ending(key)
+		if err := c.giveBack(ctx, key, pull); err != nil {
+			c.gate.hands.markPulledAgain(key, pull) // still, for the next attempt
 			cmd.SetErr(err)
 			return cmd
 		}
@@ -128,8 +130,14 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 }
 
 // write sends an ending with the guard's arguments, and returns asynq's answer.
-func (c client) write(ctx context.Context, script *redis.Script, task int, keys []string, args []any, result []byte) (any, error) {
-	guarded := append(append(make([]any, 0, len(args)+3), args...), result, task, c.gate.config.Owner)
+func (c client) write(
+	ctx context.Context, script *redis.Script, task int, keys []string, args []any, result []byte, pull int64,
+) (any, error) {
+	number := ""
+	if pull != 0 {
+		number = strconv.FormatInt(pull, 10)
+	}
+	guarded := append(append(make([]any, 0, len(args)+4), args...), result, task, c.gate.config.Owner, number)
 	if delays(keys) {
 		due, _ := guarded[dueArgument].(int64)
 		guarded[dueArgument] = max(0, time.Until(time.Unix(due, 0))).Microseconds()
@@ -143,12 +151,12 @@ func (c client) write(ctx context.Context, script *redis.Script, task int, keys 
 	return answer, err
 }
 
-// giveBack returns a task, by its key, to the queue it was pulled from.
-func (c client) giveBack(ctx context.Context, key string) error {
+// giveBack returns a task of a pull, by its key, to the queue it was pulled from.
+func (c client) giveBack(ctx context.Context, key string, pull int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	queue, id := placeOf(key)
-	if _, err := giveBack(ctx, c.gate.redis, keysOf(queue), []held{{id, c.gate.config.Owner}}); err != nil {
+	if _, err := giveBack(ctx, c.gate.redis, keysOf(queue), []held{heldBy(c.gate.config.Owner, id, pull)}); err != nil {
 		return err
 	}
 	c.gate.Filled(queue)

@@ -150,7 +150,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 // notInHand returns the tasks just pulled that asynq does not have in hand. The others go back to the
 // queue when they end.
 func (g *Gate) notInHand(q *queue, tasks []pulled) []pulled {
-	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.markPulledAgain(q.keys.task + task.id) })
+	rest := slices.DeleteFunc(tasks, func(task pulled) bool { return g.hands.markPulledAgain(q.keys.task+task.id, task.pull) })
 	g.config.Permits.Cancel(q.name, len(tasks)-len(rest))
 	return rest
 }
@@ -173,7 +173,7 @@ func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 	}
 	back := make([]held, 0, len(tasks))
 	for i := len(tasks) - 1; i >= 0; i-- {
-		back = append(back, held{tasks[i].id, g.config.Owner})
+		back = append(back, heldBy(g.config.Owner, tasks[i].id, tasks[i].pull))
 	}
 	if _, err := giveBack(ctx, g.redis, q.keys, back); err != nil {
 		return err

@@ -71,7 +71,7 @@ func (q *queue) handOver(in *hands) (message string, ok bool) {
 	}
 	task := q.buffer[0]
 	q.buffer = q.buffer[1:]
-	in.markHandedOver(q.keys.task + task.id)
+	in.markHandedOver(q.keys.task+task.id, task.pull)
 	return task.message, true
 }
 

@@ -45,8 +45,11 @@ var (
 	forgetScript  = redis.NewScript(forgetSource)
 )
 
-// pulled is a task in the reply of take.lua: its id and asynq's message.
-type pulled struct{ id, message string }
+// pulled is a task in the reply of take.lua: its id, asynq's message, and the number of the pull.
+type pulled struct {
+	id, message string
+	pull        int64
+}
 
 // taken is the reply of take.lua.
 type taken struct {
@@ -79,7 +82,7 @@ func pullTasks(
 		id, idOK := list[i].(string)
 		message, messageOK := list[i+1].(string)
 		ok = ok && idOK && messageOK
-		answer.tasks = append(answer.tasks, pulled{id, message})
+		answer.tasks = append(answer.tasks, pulled{id, message, pull})
 	}
 
 	if !ok {
@@ -88,16 +91,20 @@ func pullTasks(
 	return answer, nil
 }
 
-// held is an active task and the owner that pulled it; "" if that is not known.
-type held struct{ id, owner string }
+// held is an active task, the owner that pulled it, and the number of that pull; "" if these are not
+// known.
+type held struct{ id, owner, pull string }
 
-// giveBack moves tasks that still have the given owners to the head of pending, the last of them
+// heldBy returns a task that a pull of owner holds.
+func heldBy(owner, id string, pull int64) held { return held{id, owner, strconv.FormatInt(pull, 10)} }
+
+// giveBack moves tasks that the given pulls still hold to the head of pending, the last of them
 // first. It returns the ids of those moved.
 func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys, tasks []held) ([]string, error) {
-	args := make([]any, 0, 2+2*len(tasks))
+	args := make([]any, 0, 2+3*len(tasks))
 	args = append(args, keys.task, int(orphanedAfter/time.Second))
 	for _, task := range tasks {
-		args = append(args, task.id, task.owner)
+		args = append(args, task.id, task.owner, task.pull)
 	}
 	moved, err := returnScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease}, args...).StringSlice()
 	if err != nil {
@@ -122,12 +129,12 @@ func readActive(ctx context.Context, client redis.UniversalClient, keys queueKey
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of %s: %w", keys.active, err)
 	}
-	if len(reply)%2 != 0 {
-		return nil, fmt.Errorf("read the owners of %s: %d values, want pairs", keys.active, len(reply))
+	if len(reply)%3 != 0 {
+		return nil, fmt.Errorf("read the owners of %s: %d values, want three for each task", keys.active, len(reply))
 	}
-	tasks := make([]held, 0, len(reply)/2)
-	for i := 0; i < len(reply); i += 2 {
-		tasks = append(tasks, held{reply[i], reply[i+1]})
+	tasks := make([]held, 0, len(reply)/3)
+	for i := 0; i < len(reply); i += 3 {
+		tasks = append(tasks, held{reply[i], reply[i+1], reply[i+2]})
 	}
 	return tasks, nil
 }

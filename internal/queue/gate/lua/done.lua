@@ -5,21 +5,22 @@
 -- KEYS for each task: asynq:{queue}:active, :lease, :t:<id>, :processed:<day>,
 -- :processed
 -- ARGV[1] number of tasks; ARGV[2] and ARGV[3] numbers of keys (5) and of
--- arguments (6) for each
+-- arguments (7) for each
 -- ARGV[4] ... for each task: its id, when the day's count expires (Unix seconds),
 -- the highest count, the task's result, which of its keys is the task's, worker
--- id
+-- id, number of the pull
 --
 -- An id occurs once among the active ones, the first pulled last.
 --
--- Returns each task's answer: OK, also for one that is not, or no longer, this
--- worker's, which is left alone; or NOT FOUND for one that is not active. Running
+-- Returns each task's answer: OK, also for one that is not, or no longer, held
+-- by this pull, which is left alone; or NOT FOUND for one that is not active. Running
 -- it twice is safe: the first run removes the owner with the task.
 local answers, ended, tasks, days = {}, {}, {}, {}
 for i = 1, tonumber(ARGV[1]) do
-  local key, arg = (i - 1) * 5, 3 + (i - 1) * 6
+  local key, arg = (i - 1) * 5, 3 + (i - 1) * 7
   local id, task, day = ARGV[arg + 1], KEYS[key + 3], KEYS[key + 4]
-  if redis.call("HGET", task, "owner") ~= ARGV[arg + 6] then
+  local holder = redis.call("HMGET", task, "owner", "pull")
+  if holder[1] ~= ARGV[arg + 6] or holder[2] ~= ARGV[arg + 7] then
     answers[i] = redis.status_reply("OK")
   elseif redis.call("LREM", KEYS[1], -1, id) == 0 then
     answers[i] = redis.error_reply("NOT FOUND")

@@ -5,11 +5,13 @@
 -- ARGV[2] first position, from 0
 -- ARGV[3] last position
 --
--- Returns {id, owner, id, owner, ...}; the owner is "" where none is written or
--- the task is gone. It changes nothing.
+-- Returns {id, owner, number of the pull, id, owner, ...}; what is not written, or
+-- was written of a task that is gone, is "". It changes nothing.
 local reply = {}
 for _, id in ipairs(redis.call("LRANGE", KEYS[1], ARGV[2], ARGV[3])) do
   reply[#reply + 1] = id
-  reply[#reply + 1] = redis.call("HGET", ARGV[1] .. id, "owner") or ""
+  local holder = redis.call("HMGET", ARGV[1] .. id, "owner", "pull")
+  reply[#reply + 1] = holder[1] or ""
+  reply[#reply + 1] = holder[2] or ""
 end
 return reply
