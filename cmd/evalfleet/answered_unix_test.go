@@ -155,6 +155,12 @@ func TestInterruptedAnswersAndVerdicts(t *testing.T) {
 				lost = atOnce + c.passes - len(rowsOf(t, filepath.Join(f.dir, "out"), "SELECT index_ FROM runs WHERE state = 'succeeded'"))
 			}
 
+			if c.passes < answers && c.signal == syscall.SIGINT { // resuming the folder of the answers asks no judge, and says so
+				resumed := f.do(exitOK, "resume", "out/answers", "--config", "fleet.yaml").stderr.String()
+				if want := "next, have judges compare these answers: evalfleet run FILE --out-dir out\n"; !strings.Contains(resumed, want) {
+					t.Errorf("resuming the answers says\n%s\nwant %q", resumed, want)
+				}
+			}
 			f.do(exitOK, run...)
 			if of := f.madeOf(); of.Runs.Succeeded != verdicts || len(of.Answers.Missing) > 0 {
 				t.Errorf("the report says %+v, want %d verdicts and nothing missing", of, verdicts)

@@ -37,7 +37,7 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 			return err
 		}
 	}
-	makes.Resume, makes.part = makes.Again, true // resuming its folder would not judge the answers
+	makes.Resume, makes.part, makes.Judged = makes.Again, true, true // resuming its folder would not judge the answers
 
 	made, err := recorded(c.Context, makes.StoreURL, s)
 	if err != nil {
@@ -66,6 +66,24 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 		return err
 	}
 	return cmp.Or(judges.run(c.Context), failed)
+}
+
+// judgedAlready reports whether judges have compared the answers to prompts in an evaluation that has ended.
+func judgedAlready(ctx context.Context, reader results.Reader, answers eval.ID) (bool, error) {
+	listed, err := reader.Evaluations(ctx)
+	if err != nil {
+		return false, outdir.StoreError(err)
+	}
+	for _, one := range listed {
+		stored, err := reader.Evaluation(ctx, one.ID)
+		if err != nil {
+			return false, outdir.StoreError(err)
+		}
+		if by := stored.Plan.Answered; by != nil && by.Evaluation == answers && !stored.Finished.IsZero() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // made is what a results store has of the answers to prompts.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
+	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
@@ -122,7 +123,16 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 
-	return j.run(c.Context)
+	j.Judged = saved.Judged
+	ended := j.run(c.Context)
+	if !saved.Judged || ended != nil && (codeOf(ended) != exitRunsFailed || collect.IsEnding(ended)) {
+		return ended
+	}
+	if judged, err := judgedAlready(c.Context, reader, saved.Evaluation); err != nil || judged && classes == nil {
+		return cmp.Or(ended, err)
+	}
+	fmt.Fprintf(out, "next, have judges compare these answers: evalfleet run FILE --%s %s\n", outDirFlag, wording.ShellWord(filepath.Dir(dir)))
+	return ended
 }
 
 // adopt makes the resume.json of a folder use the settings, addresses and results store that are configured here,

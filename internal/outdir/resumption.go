@@ -41,6 +41,8 @@ type Resumption struct {
 	Input string `json:"input,omitempty"`
 	CSV   bool   `json:"csv,omitempty"`
 	Redis bool   `json:"redis"` // the command named one
+	// Judged means that judges compare the answers afterwards, in an evaluation whose output folder contains this one.
+	Judged bool `json:"judged,omitempty"`
 	// Outs is like results.Place.Outs.
 	Outs map[string]string `json:"outs,omitempty"`
 	Seal string            `json:"seal,omitempty"` // by an Owner, over everything else

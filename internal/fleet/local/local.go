@@ -38,6 +38,7 @@ type Config struct {
 
 	Owner  outdir.Owner // seals the folder's resume.json
 	FailOn string       // which failures make the command fail, for resume.json
+	Judged bool         // judges compare the answers afterwards, in another evaluation; for resume.json
 	Resume string       // the command that resumes after an interruption
 	Again  string       // the command that submits the evaluation again
 
@@ -135,7 +136,7 @@ func (j *job) saveResumption() error {
 	e := j.Submission.Evaluation
 	r := outdir.Resumption{
 		Evaluation: j.id, Providers: map[string]catalog.Entry{},
-		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn, Redis: j.Worker.Client != nil,
+		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn, Redis: j.Worker.Client != nil, Judged: j.Judged,
 		Out: j.Place.Out, Data: j.Place.Data, Input: j.Place.Input, CSV: j.Place.CSV, Outs: j.Place.Outs,
 	}
 	for _, judge := range j.Submission.Settings.Everyone(e) {
