@@ -32,7 +32,7 @@ const (
 	// lately is how long after an answer a single call that says that the provider is down is not evidence of it.
 	lately = 10 * time.Second
 	// recently is how recent an answer to another worker must be. Only then is trouble on the way to a provider, or
-	// with its key, this worker's own.
+	// with its key, this worker's own, and only then does trouble with its answers stay this worker's own.
 	recently = 2 * time.Minute
 	// tellEvery is how often answers are reported to other workers.
 	tellEvery = 5 * time.Second
@@ -205,6 +205,11 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 		if !of.reported.IsZero() {
 			report.Since = now.Sub(of.reported)
 		}
+		// Others report an answer only every tellEvery, and their calls may take minutes, while this worker may try its
+		// next call after a second.
+		if t.target(ratelimit.Scope{Provider: e.Provider}).own != nil {
+			report.Since = max(report.Since, recently)
+		}
 	}
 	t.mu.Unlock()
 
@@ -214,15 +219,18 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 	if !suffices && !t.suspended(ctx, e) {
 		return Finding{Way: kind == OfWay && e.Waits}
 	}
-	t.mu.Lock()
-	of.reported = now
-	t.mu.Unlock()
 
 	found, err := t.limiter.Report(ctx, report)
 	if err != nil {
 		t.log.Debug().Err(err).Msg("cannot tell other workers of failed calls")
 		return Finding{}
 	}
+	if !found.Own { // only now: calls that fail together ask about the same time
+		t.mu.Lock()
+		of.reported = now
+		t.mu.Unlock()
+	}
+
 	switch {
 	case found.Own:
 		t.begin(e, kind)

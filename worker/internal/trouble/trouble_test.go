@@ -75,3 +75,29 @@ func TestTroubleThatComesBackIsTriedLessOften(t *testing.T) {
 		}
 	}
 }
+
+// A worker that alone has no answers tries its next call a second later. It does not stop the calls of the others then,
+// although they report an answer only now and then.
+func TestOwnTroubleStaysItsOwn(t *testing.T) {
+	t.Parallel()
+	server, scope := redistest.New(t), ratelimit.Scope{Provider: "p", Model: "m"}
+	healthy := ratelimit.New(server.Client(), ratelimit.Config{Worker: "healthy"})
+	if _, err := healthy.Answered(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	limiter := ratelimit.New(server.Client(), ratelimit.Config{Worker: "sick"})
+	troubles := New(limiter, zerolog.Nop(), func(string, int) {}, func(string) {})
+	failed := Ended{
+		Provider: "p", Model: "m", Began: time.Now(), Waits: true,
+		Failed: &providers.Error{Class: providers.Transient, Status: 502, Message: "Bad Gateway"},
+	}
+	troubles.begin(failed, OfProvider)
+	troubles.target(scope).reported = time.Now()
+
+	if found := troubles.Note(t.Context(), failed); !found.Own || found.Out {
+		t.Errorf("the trouble is %+v, want this worker's own", found)
+	}
+	if out, err := limiter.Suspended(t.Context(), scope); out || err != nil {
+		t.Errorf("the calls of all workers wait: %t, %v", out, err)
+	}
+}
