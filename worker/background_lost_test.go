@@ -14,9 +14,11 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 )
 
@@ -335,6 +337,79 @@ func TestJobOfARunThatAnotherHas(t *testing.T) {
 	}
 }
 
+// Redis lost a run's job, and gets it back while another pull is submitting one in its place: the other job is cancelled,
+// even if its provider cannot be reached at first, and counts once under the budget.
+func TestJobThatComesBackWhileAnotherIsSubmitted(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]int64{"provider reachable": 0, "provider not reachable at first": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, slow := models(nil), latency(time.Hour)
+			all[researcher] = simulator.Model{Behaviour: &slow}
+			s := simulate(t, all)
+			s.submit(2, asks("openaidp:"+researcher, eval.JSONAuto, "", ""), func(e *eval.Evaluation, _ map[string]string, settings *record.Settings) {
+				e.Normalize()
+				settings.Limit = 1
+				settings.Limits = []ratelimit.Limit{
+					{Scope: ratelimit.Scope{Provider: "openaidp"}, Kind: ratelimit.Concurrency, Max: 1},
+					ratelimit.Budget(string(e.ID()), 1000*ratelimit.Dollar),
+				}
+				settings.Prices = map[string]providers.Price{"openaidp:" + researcher: {Rates: providers.Rates{Input: 10, Output: 40}}}
+			})
+			endpoint := s.cfg.Endpoints["openaidp"]
+			held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
+			held.refused.Store(refused)
+			limits := ratelimit.NewAdmin(s.store.Client(), ratelimit.Config{})
+			if err := limits.TellSpent(t.Context(), string(s.id), "", 0); err != nil {
+				t.Fatal(err)
+			}
+			spent := func() (nano int64) {
+				t.Helper()
+				usage, err := limits.Usage(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, u := range usage {
+					if u.Limit.Kind == ratelimit.Cost {
+						nano += u.Spent
+					}
+				}
+				return nano
+			}
+			endpoint.Provider = held
+			s.cfg.Endpoints["openaidp"] = endpoint
+			defer s.start(s.cfg)()
+			<-held.submitted
+			reserved := spent()
+
+			task := record.Task{Evaluation: s.id, Model: "openaidp:" + researcher}
+			earlier := record.Job{ID: "earlier", Ends: time.Now().Add(time.Hour), Call: record.Call{
+				ID: "earlier", Model: task.Model, Attempt: 1, Asked: time.Now(), Started: time.Now(),
+			}}
+			_, progress := store.WithJob(s.id, earlier)
+			progress.NotBefore, progress.Delay = time.Now().Add(time.Hour), time.Hour // so that nothing polls it
+			if done, err := s.store.RestoreProgress(t.Context(), task, progress); err != nil || !done.Restored {
+				t.Fatalf("restored: %+v, %v", done, err)
+			}
+			close(held.release)
+
+			s.jobs("its job is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
+			testrun.Eventually(t, "its call is recorded", func() bool {
+				_, calls := s.outcomes()
+				return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
+			})
+			s.wantFree()
+			checked, err := s.store.Check(t.Context(), task)
+			if after := checked.Progress; err != nil || after.Job == nil || after.Job.ID != earlier.ID {
+				t.Errorf("progress is %+v, %v; want the job that came back", after, err)
+			}
+			if got := spent(); got != reserved || reserved == 0 { // it may be billed
+				t.Errorf("the budget has spent %d nano-USD, want the %d that it may have cost, once", got, reserved)
+			}
+		})
+	}
+}
+
 // heldSubmission is a provider that has submitted its first job and does not say so
 // before release.
 type heldSubmission struct {
@@ -342,6 +417,14 @@ type heldSubmission struct {
 	providers.Background
 	once               sync.Once
 	submitted, release chan struct{}
+	refused            atomic.Int64 // number of cancellations that fail
+}
+
+func (h *heldSubmission) Cancel(ctx context.Context, key, id string) error {
+	if h.refused.Add(-1) >= 0 {
+		return errors.New("connection refused")
+	}
+	return h.Background.Cancel(ctx, key, id)
 }
 
 func (h *heldSubmission) Submit(ctx context.Context, request *providers.Request) (string, error) {

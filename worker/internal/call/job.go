@@ -170,7 +170,8 @@ func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record
 	return lease.Release(ctx)
 }
 
-// disown cancels a job that was just submitted, because another worker has the run by now, or the run is gone.
+// disown cancels a job that was just submitted, because another worker has the run by now, the run is gone, or it has got
+// back a job that Redis had lost. It tries again while the provider is unreachable.
 func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 	err := c.run.Persist(ctx, c.Withdraw) // nothing else knows it
 	if err != nil {
