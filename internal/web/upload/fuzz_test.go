@@ -25,7 +25,12 @@ const fuzzBytes = 4 << 20
 
 // ownTemporaryFolder gives this process a temporary folder of its own, so that unpackFuzzed sees
 // all that remains there.
-func ownTemporaryFolder(f *testing.F) { f.Setenv("TMPDIR", f.TempDir()) }
+func ownTemporaryFolder(f *testing.F) {
+	folder := f.TempDir()
+	for _, name := range []string{"TMPDIR", "TMP"} { // the second is Windows's
+		f.Setenv(name, folder)
+	}
+}
 
 // unpackFuzzed receives a fuzzed upload, and checks that no file, folder or descriptor is left.
 func unpackFuzzed(t *testing.T, r io.Reader, mediaType string) (map[string]string, error) {
