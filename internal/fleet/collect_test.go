@@ -124,8 +124,8 @@ func TestCollectingGoesOnPastAFolderInUse(t *testing.T) {
 	defer other.Close()
 
 	err = f.Collect(t.Context(), "", false)
-	if code, _ := failure.KindOf(err); code == failure.OK || !errors.Is(err, outdir.ErrInUse) || !strings.Contains(err.Error(), string(used)) {
-		t.Errorf("collecting ended with %v and code %d, want an error that names %s", err, code, used)
+	if kind := failure.KindOf(err); kind == failure.Unforeseen || !errors.Is(err, outdir.ErrInUse) || !strings.HasPrefix(err.Error(), string(used)+": ") {
+		t.Errorf("collecting ended with %v of kind %d, want an error that names %s", err, kind, used)
 	}
 	for id := range ids {
 		r, err := f.Store.Evaluation(t.Context(), id)
