@@ -176,7 +176,7 @@ func wantFleet(t *testing.T, c *cluster) {
 			wantSelected(t, w.name, w.selector, w.pod.Labels)
 		}
 		for _, redis := range c.parts("redis") {
-			if got, want := environment(w)["EVALFLEET_REDIS_PASSWORD"], environment(redis)["REDISCLI_AUTH"]; w.part != "redis" && got != want {
+			if got, want := environment(w)["EVALFLEET_REDIS_PASSWORD"], "secret "+secretOfRedis(redis).SecretName; w.part != "redis" && got != want {
 				t.Errorf("%s gives Redis the password of %q, want %q", w.name, got, want)
 			}
 		}

@@ -1,10 +1,17 @@
 package check
 
 import (
+	gocmp "cmp"
 	"fmt"
 	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,10 +64,13 @@ func TestChartRedisPassword(t *testing.T) {
 		}
 		secret := secrets[0]
 		for _, w := range c.workloads {
-			name := "EVALFLEET_REDIS_PASSWORD"
 			if w.part == "redis" {
-				name = "REDISCLI_AUTH"
+				if from := secretOfRedis(w); from.SecretName != secret.Name || secret.Data[from.Items[0].Key] == nil {
+					t.Errorf("redis reads its password from %+v, want the Secret %s with %v", from, secret.Name, slices.Collect(maps.Keys(secret.Data)))
+				}
+				continue
 			}
+			name := "EVALFLEET_REDIS_PASSWORD"
 			if got := environment(w)[name]; got != "secret "+secret.Name {
 				t.Errorf("%s takes %s from %q, want the Secret %s", w.name, name, got, secret.Name)
 			}
@@ -111,6 +121,83 @@ func TestChartRedisPassword(t *testing.T) {
 				t.Errorf("%s: %s takes the password from %q, want %q", name, w.name, got, want)
 			}
 		}
+	}
+}
+
+// Redis of the chart, started and asked for its readiness by the chart's own commands, has the
+// password of the Secret byte for byte, finds it neither in its arguments nor in its environment,
+// and does not start without one.
+func TestChartRedisHidesItsPassword(t *testing.T) {
+	t.Parallel()
+	files, err := rendered(t, "", "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "NOTES.txt")
+	redis := decoded(t, files).parts("redis")[0]
+	server, err := exec.LookPath(gocmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// In front of redis-server is a script that writes down what it is given: Redis itself overwrites its arguments.
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("redis-server", fmt.Sprintf("#!/bin/sh\n{ printf '%%s\\n' \"$@\"; env; } >'%s/given'\nexec '%s' \"$@\"\n", dir, server), 0o755)
+	here := func(command []string, more ...string) *exec.Cmd {
+		words := strings.Split(strings.ReplaceAll(strings.Join(command, "\x00"), secretsOfRedis, dir), "\x00")
+		made := exec.Command(words[0], append(words[1:], more...)...)
+		made.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		return made
+	}
+	options := append(slices.Clone(redis.container().Args), "--port", port)
+	options[slices.Index(options, "--dir")+1] = t.TempDir()
+	probe := slices.Clone(redis.container().ReadinessProbe.Exec.Command)
+	probe[len(probe)-1] = strings.ReplaceAll(probe[len(probe)-1], "redis-cli ", "redis-cli -p "+port+" ")
+
+	for _, password := range []string{"plain-0123456789abcdef", "say \"a\\b\" $(id) `id` %s é'\n", strings.Repeat("long", 100)} {
+		write("password", password, 0o600)
+		running := here(redis.container().Command, options...)
+		if err := running.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stop := sync.OnceFunc(func() {
+			_ = running.Process.Signal(syscall.SIGTERM)
+			_ = running.Wait()
+		})
+		t.Cleanup(stop)
+		eventually(t, "redis is ready", func() error {
+			if out, err := here(probe).CombinedOutput(); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+
+		given, err := os.ReadFile(filepath.Join(dir, "given"))
+		if err != nil || !strings.Contains(string(given), "--appendonly") || strings.Contains(string(given), strings.TrimSpace(password)) {
+			t.Errorf("redis-server is given %q, %v; want no password", given, err)
+		}
+		if out, err := status(t, "redis://"+address, password); err != nil {
+			t.Errorf("with the password of the Secret, %q: %v, %s", password, err, out)
+		}
+		if out, err := status(t, "redis://"+address, password+"x"); err == nil {
+			t.Errorf("with another password than %q: %s", password, out)
+		}
+		stop()
+	}
+
+	write("password", "", 0o600)
+	if out, err := here(redis.container().Command, options...).CombinedOutput(); err == nil || !strings.Contains(string(out), "the password of Redis is empty") {
+		t.Errorf("redis with an empty password: %v, %s", err, out)
 	}
 }
 

@@ -144,10 +144,27 @@ func wantRedis(t *testing.T, w workload) {
 	if ready := strings.Join(w.container().ReadinessProbe.Exec.Command, " "); !strings.Contains(ready, "grep -q PONG") {
 		t.Errorf("redis is ready by %q: redis-cli ends with 0 after an error reply, too", ready)
 	}
-	password := environment(w)["REDISCLI_AUTH"]
-	if options := strings.Join(w.container().Args, " "); !strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") || password == "" {
-		t.Errorf("redis is started with %q, and its password is %q", options, password)
+	if env := environment(w); len(env) > 0 {
+		t.Errorf("redis has variables, %v: its password is to be in a file", env)
 	}
+	if from := secretOfRedis(w); len(from.Items) != 1 || from.Items[0].Path != "password" {
+		t.Errorf("redis is given %+v, want one file with its password", from)
+	}
+}
+
+// secretsOfRedis is the folder with the file of Redis' password.
+const secretsOfRedis = "/run/secrets/redis"
+
+// secretOfRedis returns the Secret that is mounted there, which is empty if none is.
+func secretOfRedis(w workload) corev1.SecretVolumeSource {
+	for _, mount := range w.container().VolumeMounts {
+		for _, volume := range w.pod.Spec.Volumes {
+			if mount.MountPath == secretsOfRedis && volume.Name == mount.Name && volume.Secret != nil {
+				return *volume.Secret
+			}
+		}
+	}
+	return corev1.SecretVolumeSource{}
 }
 
 // wantEvaluation: what a job submits is an evaluation that the program accepts.
