@@ -82,7 +82,7 @@ func readAnswers(paths []string, o Options) (*draft, *documentSet, error) {
 // isText reports whether a file is a document, by its name: it is none of the formats of answers.
 func isText(path string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
-	case ".json", ".jsonl", ".csv", ".tsv", ".eval":
+	case ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval":
 		return false
 	}
 	return true

@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval/foreign/answers"
+	"github.com/evalfleet/evalfleet/eval/foreign/parquet"
 )
 
-// rows reads the rows of a file: an archive of them, a table, a JSON object with a list of them, or JSON values.
+// rows reads the rows of a file: an archive of them, a table, Parquet, a JSON object with a list of them, or JSON values.
 func (s *draft) rows(path string, shape *answers.Shape, take func(at place, row answers.Row)) {
 	file, err := s.open(path)
 	if err != nil {
@@ -29,15 +30,20 @@ func (s *draft) rows(path string, shape *answers.Shape, take func(at place, row 
 		return
 	}
 
+	lines := func() {
+		s.jsonLines(path, file, func(at place, values map[string]any) { take(at, answers.Row{Values: values}) })
+	}
 	switch {
 	case shape.Archive && answers.IsArchive(head[:n]):
 		s.archiveRows(path, file, take)
+	case parquet.Is(head[:n]):
+		lines()
 	case isTable(path):
 		s.tableRows(path, take)
 	case len(shape.Rows) > 0:
 		s.objectRows(path, shape.Rows, take)
 	default:
-		s.jsonLines(path, file, func(at place, values map[string]any) { take(at, answers.Row{Values: values}) })
+		lines()
 	}
 }
 
@@ -243,6 +249,8 @@ func firstOf(path string) (map[string]any, error) {
 		}
 		first, _ := archive.Head()
 		return first, nil
+	case parquet.Is(head):
+		return firstOfParquet(path)
 	case isTable(path):
 		first := map[string]any{}
 		for _, name := range headerOf(path, head) {

@@ -174,6 +174,8 @@ func (a *answerFiles) file(at place, path string) {
 	a.opened[real] = true
 	shape, err := a.shapeOf(path)
 	switch {
+	case err != nil && s.refuseParquet(path, err):
+		return
 	case err != nil:
 		s.refuse(at, "", "%s: %v", path, err)
 		return

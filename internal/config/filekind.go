@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/foreign/parquet"
 )
 
 // FileKind is what a file asks, which determines how it is read.
@@ -31,6 +33,9 @@ func kindOfFile(path string) FileKind {
 	head, err := headOf(path)
 	if err != nil {
 		return EvaluationFile
+	}
+	if parquet.Is(head) {
+		return AnswersFile
 	}
 	if shape := answersAt(path); shape != nil && !shape.Prepared {
 		return AnswersFile

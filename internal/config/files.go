@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/evalfleet/evalfleet/eval/foreign/parquet"
 )
 
 // Bounds on files read whole.
@@ -68,6 +70,8 @@ func noText(content []byte, binary bool) (what, fix string) {
 		return "", ""
 	case strings.Contains(kind, "charset=utf-16"):
 		return "UTF-16", "save it as UTF-8"
+	case parquet.Is(content):
+		return "a Parquet file", "it is read as answers, items or verdicts"
 	case kind == "application/zip":
 		return "a zip archive, as documents of Word are", "save it as text or Markdown"
 	case kind == "application/x-gzip":

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
@@ -36,14 +37,21 @@ func (m *many) say(at place) {
 	}
 }
 
-// jsonLines reads the JSON objects of a file, with numbers as they are written.
-func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {
-	const noText = "[]" // refused where text is wanted, unlike null
-	s.textLines(path, from, noText, func(at place, line []byte) {
+// neverText stands for values that JSON does not have. It is refused where text is wanted, unlike null.
+const neverText = "[]"
+
+// jsonLines reads the JSON objects of a file, or the rows of a Parquet file, with numbers as they are written.
+func (s *draft) jsonLines(path string, file *os.File, take func(at place, values map[string]any)) {
+	line := func(at place, line []byte) {
 		if values, ok := s.jsonObject(at, line); ok {
 			take(at, values)
 		}
-	})
+	}
+	if isParquet(file) {
+		s.parquetLines(path, file, neverText, line)
+		return
+	}
+	s.textLines(path, file, neverText, line)
 }
 
 // maxLine is the most bytes in a line: a JSON string may take six bytes for one byte of text.

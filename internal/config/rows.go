@@ -13,10 +13,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
+	"github.com/evalfleet/evalfleet/eval/foreign/parquet"
 )
 
-// Rows reads the rows of a file, one after another: JSON objects, one per line or in a list, or a table below a header.
-// It passes each to take with its line; take must not keep it. An error of take is a problem of that line. Rows reads
+// Rows reads the rows of a file, one after another: JSON objects, one per line or in a list, a table below a header, or
+// Parquet. It passes each to take with its line; take must not keep it. An error of take is a problem of that line. Rows reads
 // on after it, to report all problems. Its error is of type Problems.
 func Rows(path string, take func(line int, row judgments.Row) error) error {
 	s := &draft{}
@@ -37,18 +38,20 @@ func Rows(path string, take func(line int, row judgments.Row) error) error {
 	switch {
 	case len(head) == 0:
 		s.refuse(place{file: path}, "", "the file is empty")
+	case parquet.Is(head):
+		s.parquetLines(path, file, "null", s.object(take))
 	case head[0] == '{' || head[0] == '[':
-		s.objects(path, source, take)
+		s.textLines(path, source, "null", s.object(take))
 	default:
 		s.cellRows(path, source, take)
 	}
 	return s.err()
 }
 
-// objects reads JSON objects.
-func (s *draft) objects(path string, source io.Reader, take func(int, judgments.Row) error) {
+// object returns a function that reads JSON objects.
+func (s *draft) object(take func(int, judgments.Row) error) func(at place, line []byte) {
 	row := judgments.Row{}
-	s.textLines(path, source, "null", func(at place, line []byte) {
+	return func(at place, line []byte) {
 		clear(row)
 		if !s.isText(at, line) {
 			return
@@ -59,7 +62,7 @@ func (s *draft) objects(path string, source io.Reader, take func(int, judgments.
 			return
 		}
 		s.refuseRow(at, take(at.line, row))
-	})
+	}
 }
 
 // cellRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.

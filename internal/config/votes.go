@@ -46,7 +46,7 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	}
 	before := len(s.problems)
 	list := voteList{draft: s, set: set, candidates: s.candidates(), seen: map[voted]int{}}
-	if filepath.Ext(path) == ".jsonl" {
+	if ext := filepath.Ext(path); ext == ".jsonl" || ext == ".parquet" {
 		list.readLines(y, v, path)
 	} else if text, ok := s.readText(path, maxVotes); ok {
 		list.readTable(s.newTable(path, text, pairColumns))
