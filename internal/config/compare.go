@@ -49,15 +49,22 @@ func (s *draft) compare(set documentSet, at place) *eval.Pairwise {
 		}
 	}
 
-	if flags.Budget != "" {
-		usd, err := strconv.ParseFloat(strings.TrimPrefix(flags.Budget, "$"), 64)
-		nano := math.Round(usd * ratelimit.Dollar)
-		if s.budget.at = (place{path: "--budget"}); err != nil || !(nano >= 1) || usd > mostBudget {
-			s.refuse(s.budget.at, "want US dollars above 0, such as 5", "got %s", printable(flags.Budget))
-		} else {
-			s.budget.nano = int64(nano)
-		}
-	}
+	s.flagBudget()
 	s.keepApart(pairwise, set, at)
 	return pairwise
+}
+
+// flagBudget reads the budget of a flag.
+func (s *draft) flagBudget() {
+	flag := s.options.Compare.Budget
+	if flag == "" {
+		return
+	}
+	usd, err := strconv.ParseFloat(strings.TrimPrefix(flag, "$"), 64)
+	nano := math.Round(usd * ratelimit.Dollar)
+	if s.budget.at = (place{path: "--budget"}); err != nil || !(nano >= 1) || usd > mostBudget {
+		s.refuse(s.budget.at, "want US dollars above 0, such as 5", "got %s", printable(flag))
+		return
+	}
+	s.budget.nano = int64(nano)
 }

@@ -38,6 +38,8 @@ type Options struct {
 	JSON eval.JSONMode
 	// Compare are the flags for what is compared without an evaluation file.
 	Compare Compare
+	// judges are --judge, for a configuration of promptfoo; nil: the input is another.
+	judges []string
 	// Again is --again NAME, part of the evaluation's identity.
 	Again string
 	// Limit is --limit N; 0: all runs.

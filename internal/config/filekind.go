@@ -21,10 +21,11 @@ const (
 	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see loadEvaluation
 	ExperimentFile FileKind = "experiment" // prompts, one per line; see loadExperiment
 	AnswersFile    FileKind = "answers"    // answers of models, in one of many formats; see loadAnswers
+	PromptfooFile  FileKind = "promptfoo"  // a configuration of promptfoo, which --kind does not name; see loadPromptfoo
 	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, one per line; see loadBatch
 )
 
-// FileKinds lists all kinds.
+// FileKinds lists the kinds that can be named.
 var FileKinds = []FileKind{EvaluationFile, ExperimentFile, AnswersFile, BatchFile, RunsFile}
 
 // kindOfFile recognises a file by its content, or else by its extension. An unreadable file
@@ -44,6 +45,8 @@ func kindOfFile(path string) FileKind {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case kind != "":
 		return kind
+	case isPromptfoo(head):
+		return PromptfooFile
 	case ext == ".jsonl" || ext == ".csv":
 		return ExperimentFile
 	}

@@ -126,8 +126,8 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 	refuse := func(flag, message string) (*Submission, error) {
 		return nil, Problems{{Path: flag, Message: message}}
 	}
-	if flags := o.Compare.flags(); len(flags) > 0 && !in.Folder && in.Kind != AnswersFile {
-		return refuse(flags[0], "the flag applies to folders and files of answers; in an evaluation file, set pairwise.pairs, until and budget")
+	if flags := o.Compare.flags(); len(flags) > 0 && !in.Folder && in.Kind != AnswersFile && in.Kind != PromptfooFile {
+		return refuse(flags[0], "the flag applies to folders, files of answers and promptfoo's; in an evaluation file, set pairwise.pairs, until and budget")
 	}
 
 	switch {
@@ -141,6 +141,10 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 		return refuse(o.Listed.flags()[0], in.Path+" is a file of answers; with listed runs, pass a file with settings, or no file")
 	case in.Kind == AnswersFile:
 		return loadAnswers(in.paths(), judges, o)
+	case in.Kind == PromptfooFile && o.Listed != Listed{}:
+		return refuse(o.Listed.flags()[0], in.Path+" is promptfoo's; with listed runs, pass a file with settings, or no file")
+	case in.Kind == PromptfooFile:
+		return loadPromptfoo(in.Path, judges, o)
 	case in.Kind == BatchFile:
 		return loadBatch(in.Path, o)
 	case len(judges) > 0 && in.Path == "":

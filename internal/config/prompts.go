@@ -68,7 +68,11 @@ func readPrompted(path string, o Options, recorded map[string]string) (made, jud
 	if !ok {
 		return nil, nil, makes.problems
 	}
-	p := makes.promptedFile(y, root)
+	read := makes.promptedFile
+	if o.judges != nil {
+		read = makes.promptfooFile
+	}
+	p := read(y, root)
 	makes.refuseTwoParts(p.at)
 	if len(makes.problems) > 0 {
 		return nil, nil, makes.err()
@@ -84,7 +88,13 @@ func readPrompted(path string, o Options, recorded map[string]string) (made, jud
 	}
 	judges.answers, judges.others = &answersToPrompts{prompted: p, recorded: recorded}, makes.asked.Everyone()
 	judges.settings.Cache = true // if failed answers are retried, pairs that are the same are not judged again
-	judges.read(y, root)
+	if o.judges != nil {
+		judges.judgesOf(o.judges)
+		judges.asked.Pairwise = judges.compare(judges.answeredDocuments(), judges.top)
+		judges.showFacts()
+	} else {
+		judges.read(y, root)
+	}
 	makes.others = judges.settings.Everyone(&judges.asked)
 
 	made, err = makes.finish()
@@ -174,6 +184,11 @@ func (s *draft) onlyWithPrompts(y *yamlFile, v value) {
 // answering reads the models that answer prompts. They have the form of judges.
 func (s *draft) answering(y *yamlFile, v value) []eval.Judge {
 	y.judges(v, s)
+	return s.takeModels()
+}
+
+// takeModels returns the models that were read as judges, and requires that they can be asked.
+func (s *draft) takeModels() []eval.Judge {
 	models, at := s.asked.Judges, s.judgesAt
 	s.asked.Judges, s.judgesAt, s.modelsAt = nil, nil, at
 	seen := map[string]place{}
