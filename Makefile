@@ -71,7 +71,7 @@ test: servers ## run every test that takes seconds, in at most 4 minutes with ev
 .PHONY: check
 check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, each benchmark once, two schedules of chaos, the Python package
 	$(MAKE) -o servers race # alone: what it waits for has its time limits
-	$(MAKE) -j 2 -o servers $(if $(filter output-sync,$(.FEATURES)),--output-sync) vet vuln check-deploy conformance bench-once test-python chaos SEEDS=2
+	$(MAKE) -j 2 -o servers $(if $(filter output-sync,$(.FEATURES)),--output-sync) vet vuln check-deploy conformance bench-once test-python test-npm chaos SEEDS=2
 
 .PHONY: race
 race: servers ## run every test, the slow ones too, with the race detector and in random order
@@ -87,6 +87,11 @@ test-python: redis build ## run the tests of the Python package (clients/python)
 		$$python -c 'import mypy' 2>/dev/null && exec $$python -m mypy --cache-dir=/dev/null; \
 		echo "NOT TESTED: types of clients/python: there is no mypy: apt-get install mypy" >&2; exit 0; \
 	done; echo "NOT TESTED: clients/python: there is no pytest: apt-get install python3-pytest python3-pandas python3-venv mypy" >&2
+
+.PHONY: test-npm
+test-npm: build ## install the npm packages (clients/npm) with the program of this tree, and run it with npx
+	@command -v npm python3 >/dev/null || { echo "NOT TESTED: clients/npm: there is no npm: apt-get install npm" >&2; exit 0; }; \
+	EVALFLEET_BINARY=$(CURDIR)/bin/evalfleet node --test clients/npm/test.mjs
 
 # Only what has a benchmark is linked.
 .PHONY: bench-once

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -65,32 +66,39 @@ func makeVariable(t *testing.T, name string) string {
 	return m[1]
 }
 
-// A release has a wheel of every program that it builds, with a checksum.
-func TestReleaseWheels(t *testing.T) {
+// A release has a wheel and an npm package of every program that it builds, with checksums.
+func TestReleasePackages(t *testing.T) {
 	t.Parallel()
 	of := parsed[release](t, ".goreleaser.yaml")
 	build := of.Builds[0]
-	if len(build.Hooks.Post) != 1 {
-		t.Fatalf("hooks %q, want the one that makes a wheel", build.Hooks.Post)
+	globs := []string{"dist/wheels/*.whl", "dist/npm/*.tgz"}
+	if len(build.Hooks.Post) != len(globs) {
+		t.Fatalf("hooks %q, want those that make a wheel and an npm package", build.Hooks.Post)
 	}
-	hook := strings.Fields(build.Hooks.Post[0])
-	script, flags := hook[1], strings.Join(hook[2:], " ")
-	const want = `--program "{{ .Path }}" --os {{ .Os }} --arch {{ .Arch }} --version {{ .Version }} --time {{ .CommitTimestamp }} --out dist/wheels`
-	if flags != want {
-		t.Errorf("wheels are made with %s, want %s", flags, want)
-	}
+	for i, line := range build.Hooks.Post {
+		hook := strings.Fields(line)
+		script, flags := hook[1], strings.Join(hook[2:], " ")
+		const want = `--program "{{ .Path }}" --os {{ .Os }} --arch {{ .Arch }} --version {{ .Version }} --time {{ .CommitTimestamp }} --out `
+		if flags != want+path.Dir(globs[i]) {
+			t.Errorf("%s has the flags %s, want %s", script, flags, want+path.Dir(globs[i]))
+		}
 
-	tags := read(t, script)
-	for _, system := range build.Goos {
-		for _, arch := range build.Goarch {
-			if !strings.Contains(tags, `    ("`+system+`", "`+arch+`"): "`) {
-				t.Errorf("%s has no tag for %s/%s", script, system, arch)
+		systems := read(t, script)
+		for _, system := range build.Goos {
+			for _, arch := range build.Goarch {
+				if !strings.Contains(systems, `    ("`+system+`", "`+arch+`"): `) {
+					t.Errorf("%s does not know %s/%s", script, system, arch)
+				}
 			}
 		}
 	}
 	for part, files := range map[string]extra{"checksum": of.Checksum, "release": of.Release} {
-		if len(files.ExtraFiles) != 1 || files.ExtraFiles[0].Glob != "dist/wheels/*.whl" {
-			t.Errorf("%s has the files %v, want the wheels", part, files.ExtraFiles)
+		var got []string
+		for _, file := range files.ExtraFiles {
+			got = append(got, file.Glob)
+		}
+		if !slices.Equal(got, globs) {
+			t.Errorf("%s has the files %v, want %v", part, got, globs)
 		}
 	}
 }
