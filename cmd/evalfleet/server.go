@@ -73,7 +73,10 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 		fmt.Fprintf(p.stderr, "%s is active with other settings, which stay in force: pause it, then submit it again\n", receipt.ID)
 	}
 	verb := "enqueued"
-	if !receipt.Created {
+	switch {
+	case receipt.Done:
+		verb = "already there, and done"
+	case !receipt.Created:
 		verb = "already there, resumed"
 	}
 	fmt.Fprintf(p.stderr, "%s: %s on %s\n", verb, wording.Counted(receipt.Runs, "run"), s)

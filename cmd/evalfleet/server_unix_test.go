@@ -64,7 +64,7 @@ func essays(t *testing.T, dir, name string, bytes int) string {
 }
 
 // An evaluation submitted over HTTP is the same as one submitted to Redis: it has the
-// same id, and submitting it again resumes it. With --wait, its files are downloaded.
+// same id, and submitting it again says what became of it. With --wait, its files are downloaded.
 func TestEnqueueToAServer(t *testing.T) {
 	t.Parallel()
 	f, url := served(t)
@@ -77,8 +77,8 @@ func TestEnqueueToAServer(t *testing.T) {
 			t.Errorf("after the wait, no %q in\n%s", want, sent.stderr.String())
 		}
 	}
-	if again := f.do(exitOK, "enqueue", file, "--server", url); strings.TrimSpace(again.stdout.String()) != id || !strings.Contains(again.stderr.String(), "already there, resumed: 6 runs") {
-		t.Errorf("submitted again: %s%s, want %s resumed", again.stdout.String(), again.stderr.String(), id)
+	if again := f.do(exitOK, "enqueue", file, "--server", url); strings.TrimSpace(again.stdout.String()) != id || !strings.Contains(again.stderr.String(), "already there, and done: 6 runs") {
+		t.Errorf("submitted again: %s%s, want %s, done", again.stdout.String(), again.stderr.String(), id)
 	}
 	if direct := f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml"); strings.TrimSpace(direct.stdout.String()) != id {
 		t.Errorf("submitted to Redis: %s, want %s", direct.stdout.String(), id)

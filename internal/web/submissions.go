@@ -60,6 +60,7 @@ type Receipt struct {
 	ID      eval.ID  `json:"evaluation"`
 	Name    string   `json:"name"`
 	Created bool     `json:"created"` // false: it existed, and was resumed
+	Done    bool     `json:"done"`    // it existed, and has ended
 	Kept    bool     `json:"kept"`    // it is active with other settings, which remain in force
 	Runs    int      `json:"runs"`
 	Queues  []string `json:"queues"`

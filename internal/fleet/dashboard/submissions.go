@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -74,8 +75,16 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 		return web.Receipt{}, err
 	}
 
+	done := false
+	if !receipt.Created {
+		known, err := each.Store.Evaluation(ctx, receipt.ID)
+		if err != nil {
+			return web.Receipt{}, fleet.Coded(err)
+		}
+		done = known.Status == record.StatusDone
+	}
 	answer := web.Receipt{
-		ID: receipt.ID, Name: s.Evaluation.Name, Created: receipt.Created, Kept: receipt.Kept, Runs: receipt.Runs,
+		ID: receipt.ID, Name: s.Evaluation.Name, Created: receipt.Created, Done: done, Kept: receipt.Kept, Runs: receipt.Runs,
 		Queues: receipt.Queues, Warnings: []string{},
 	}
 	for _, w := range s.Warnings {
