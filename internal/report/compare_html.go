@@ -49,6 +49,11 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 	return writePage(w, fileTemplate(), "compare", c.page(), "a comparison")
 }
 
+// WriteServedHTML writes the page for the address /compare of the dashboard, with links to the evaluations' reports.
+func (c *Comparison) WriteServedHTML(w io.Writer) error {
+	return writePage(w, servedTemplate(), "compare", c.page(), "a comparison")
+}
+
 func (c *Comparison) page() *comparePage {
 	p := &comparePage{
 		Style: template.CSS(baseStyle + pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",

@@ -47,6 +47,9 @@ func TestLook(t *testing.T) {
 		}
 	}
 	b.Show(t, dir, "stopped-dashboard", stopped.server.URL+"/", "")
+	two := twoRanked(t)
+	b.Show(t, dir, "two-evaluations", two.server.URL+"/", "")
+	b.Show(t, dir, "comparison", two.server.URL+two.comparison(), "")
 	// asynqmon is not ours to judge, but the link back is.
 	for _, width := range []int{1400, 400} {
 		b.Open(stopped.server.URL+"/asynqmon/", width, false)

@@ -107,6 +107,7 @@ func New(cfg Config) *Server {
 	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
+	routes.HandleFunc("GET /compare", s.compare)
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
 	routes.HandleFunc("GET /evaluations/{id}/answers", s.answers)
