@@ -30,6 +30,7 @@ type Evaluation struct {
 	Panel       *Panel      `json:"panel,omitempty"`
 	Runs        *Runs       `json:"runs,omitempty"`
 	Prompts     *Prompts    `json:"prompts,omitempty"`
+	Checks      []Check     `json:"checks,omitempty"`
 	JSON        JSONMode    `json:"json"`
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"` // whether answers must show a search; see Grounded
@@ -69,6 +70,9 @@ type Document struct {
 	Candidate string `json:"candidate"` // its author or model; the document's own ID by default
 	Hash      string `json:"hash"`      // TextHash of its text; empty: the text is not known
 	Bytes     int    `json:"bytes"`     // length of its text
+	// Failed are the checks that the text does not pass, ascending. They are not part of an evaluation's identity,
+	// because they follow from it.
+	Failed []FailedCheck `json:"failed,omitempty"`
 }
 
 // JudgesOf returns the judges of a kind's runs: the judges, the agents of a panel, or the models of listed runs or of

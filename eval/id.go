@@ -115,6 +115,12 @@ func (e *Evaluation) encode() []byte {
 	for i := range asked.Items {
 		asked.Items[i].Categories, asked.Items[i].Facts = nil, nil
 	}
+	if slices.ContainsFunc(e.Documents, func(d Document) bool { return d.Failed != nil }) {
+		asked.Documents = slices.Clone(e.Documents)
+		for i := range asked.Documents {
+			asked.Documents[i].Failed = nil
+		}
+	}
 	if e.Given != nil {
 		given := *e.Given
 		given.Files = nil

@@ -16,7 +16,6 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
-	"github.com/evalfleet/evalfleet/worker/internal/task"
 )
 
 func TestEveryRunOnceUnderALimitByManyWorkers(t *testing.T) {
@@ -84,13 +83,39 @@ func TestIdenticalTextsAreATieWithoutACall(t *testing.T) {
 	for _, of := range runs {
 		if of[0].Winner == eval.Tie {
 			ties++
-			if of[0].Reason != task.ReasonIdentical || of[0].AnsweredBy != "" || of[0].Attempts != 0 {
+			if of[0].Reason != eval.ReasonIdentical || of[0].AnsweredBy != "" || of[0].Attempts != 0 {
 				t.Errorf("tie recorded as %+v", of[0])
 			}
 		}
 	}
 	if ties != 2 {
 		t.Errorf("%d ties, want 2", ties)
+	}
+}
+
+// TestTextsThatFailAGateAreNotJudged: such a text loses in both orders, and no call is made for it.
+func TestTextsThatFailAGateAreNotJudged(t *testing.T) {
+	t.Parallel()
+	provider := &fakeProvider{answer: firstWins}
+	b := setup(t, provider)
+	b.submit(3, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
+		e.Checks = []eval.Check{{Name: "short", Kind: eval.CheckMaxWords, Value: "1", Gate: true}}
+		e.Documents[0].Failed = []eval.FailedCheck{{Check: 0, Why: "it has 2 words"}}
+	})
+	defer b.start(b.config())()
+	b.wait()
+	if calls, _ := provider.count(); calls != 2 {
+		t.Errorf("%d calls, want 2: four of six runs are about a text that fails a gate", calls)
+	}
+	lost := 0
+	runs, _ := b.outcomes()
+	for _, of := range runs {
+		if of[0].Reason == "gate: short" && of[0].Winner != "d000.md" && of[0].Winner != eval.Tie && of[0].AnsweredBy == "" && of[0].Attempts == 0 {
+			lost++
+		}
+	}
+	if lost != 4 {
+		t.Errorf("%d losses of the text without a call, want 4", lost)
 	}
 }
 

@@ -260,13 +260,15 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// prompt rebuilds the prompt that the judge was or will be sent. There is none for two identical texts, because no
-// judge is asked about them.
+// prompt rebuilds the prompt that the judge was or will be sent. There is none for two texts whose verdict follows
+// without a judge.
 func (f *reading) prompt(ctx context.Context, run *Run) error {
 	texts := map[string]string{}
 	documents := f.documents()
-	if run.Kind == eval.KindPairwise && documents[0].Hash == documents[1].Hash {
-		return nil
+	if run.Kind == eval.KindPairwise {
+		if _, _, decided := f.Asked.Decided(documents[0], documents[1]); decided {
+			return nil
+		}
 	}
 
 	for _, d := range documents {

@@ -32,9 +32,6 @@ import (
 // can.
 const notOurs = 15 * time.Second
 
-// ReasonIdentical is the reason of a tie between two identical texts.
-const ReasonIdentical = "identical"
-
 // Handler handles the tasks of a worker's session.
 type Handler struct {
 	Worker     *run.Session
@@ -214,8 +211,10 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 		return true, p.giveUp(ctx, run.CutOff())
 	}
 
-	if r.Task.Kind == eval.KindPairwise && r.Documents[0].Hash == r.Documents[1].Hash {
-		return true, p.succeed(ctx, record.Run{Winner: eval.Tie, Reason: ReasonIdentical})
+	if r.Task.Kind == eval.KindPairwise {
+		if winner, reason, decided := r.Evaluation.Asked.Decided(r.Documents[0], r.Documents[1]); decided {
+			return true, p.succeed(ctx, record.Run{Winner: winner, Reason: reason})
+		}
 	}
 	if _, able := on.Endpoints[r.Judge.Provider]; !able { // its queue also has runs of other providers
 		return false, p.asker.Unable(ctx, r.Judge)
