@@ -76,7 +76,7 @@ type Part struct {
 	Kind  eval.Kind `json:"kind,omitempty"`
 	Judge string    `json:"judge,omitempty"`
 	Runs  int       `json:"runs"`
-	// Identical counts the runs on two equal texts, which are ties without a call.
+	// Identical counts the runs whose verdict follows without a call: on two equal texts, or on one that fails a gate.
 	Identical int   `json:"identical"`
 	Calls     int   `json:"calls"` // the minimum: one for each other run
 	Input     int64 `json:"input_tokens"`
@@ -230,10 +230,11 @@ func (p Part) plus(other Part) Part {
 	return total
 }
 
-// identicalByJudge counts the runs on two equal texts, by position of the judge.
+// identicalByJudge counts the runs whose verdict follows without a call, by position of the judge.
 func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
 	counts := make([]int, len(e.JudgesOf(p.Kind())))
-	if p.Kind() != eval.KindPairwise || !anyIdentical(e.Documents) {
+	failed := func(d eval.Document) bool { return d.Failed != nil }
+	if p.Kind() != eval.KindPairwise || !anyIdentical(e.Documents) && !slices.ContainsFunc(e.Documents, failed) {
 		return counts
 	}
 	for index := range p.Runs() {
@@ -281,9 +282,13 @@ func anyIdentical(documents []eval.Document) bool {
 	return false
 }
 
-// same reports whether a run compares a text with itself.
+// same reports whether a run's verdict follows without a call.
 func same(e *eval.Evaluation, kind eval.Kind, run plan.Run) bool {
-	return kind == eval.KindPairwise && e.Documents[run.First].Hash == e.Documents[run.Second].Hash
+	if kind != eval.KindPairwise {
+		return false
+	}
+	_, _, decided := e.Decided(e.Documents[run.First], e.Documents[run.Second])
+	return decided
 }
 
 // savings returns the settings that need fewer calls, with the number of calls that remain.

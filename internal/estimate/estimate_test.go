@@ -259,6 +259,22 @@ func TestNothingToCall(t *testing.T) {
 	}
 }
 
+// TestTextsThatFailAGateNeedNoCall: of three texts one fails a gate, and only one pair is left to ask about.
+func TestTextsThatFailAGateNeedNoCall(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y", "z")
+	q.Evaluation.Single = nil
+	q.Evaluation.Checks = []eval.Check{{Name: "short", Kind: eval.CheckMaxWords, Value: "1", Gate: true}}
+	q.Evaluation.Documents[1].Failed = []eval.FailedCheck{{Check: 0}}
+	var err error
+	if _, q.Plans, err = enqueue.Plan(q.Evaluation.ID(), q.Evaluation, q.Settings); err != nil {
+		t.Fatal(err)
+	}
+	if made := mustEstimate(t, q); made.Total.Identical != 24 || made.Total.Calls != 12 {
+		t.Errorf("%d runs without a call and %d calls, want 24 and 12", made.Total.Identical, made.Total.Calls)
+	}
+}
+
 // A price that is missing makes the whole cost unknown.
 func TestCost(t *testing.T) {
 	t.Parallel()

@@ -60,8 +60,7 @@ func (t sheet) entry(label, format string, args ...any) {
 
 // table writes the parts and their sum.
 func (t sheet) table(e Estimate) {
-	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "identical",
-		"calls", "tokens in", "tokens out")...)
+	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "no call", "calls", "tokens in", "tokens out")...)
 	part := func(phase, judge string, p Part) {
 		rows.Add(
 			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input),
@@ -91,7 +90,7 @@ func (t sheet) assumptions(e Estimate, answersFrom string) {
 	}
 	t.entry("", "out: %s, without reasoning; %s", from, bound)
 	if e.Total.Identical > 0 {
-		t.entry("identical", "%s on two equal texts are ties without a call", wording.Counted(e.Total.Identical, "run"))
+		t.entry("no call", "%s on two equal texts, or on one that fails a gate", wording.Counted(e.Total.Identical, "run"))
 	}
 }
 

@@ -207,8 +207,10 @@ func (v *answersView) row(ctx context.Context, r *Report, source AnswerSource, f
 			continue
 		}
 		one := answersText{ID: fmt.Sprintf("%s-%d", row.ID, len(row.Answers)+1), Name: v.Columns[at], Shade: -1}
+		failed := ""
 		if of.document >= 0 {
 			one.Result, one.Shade = r.documents[of.document].words(), r.shadeOf(r.documents[of.document])
+			failed = r.failedWords(r.Evaluation.Plan.Documents[of.document])
 			if id := r.Evaluation.Plan.Documents[of.document].ID; id != one.Name && id != from.title+"/"+one.Name {
 				one.Hint = id
 			}
@@ -220,7 +222,7 @@ func (v *answersView) row(ctx context.Context, r *Report, source AnswerSource, f
 		if err != nil {
 			return row, err
 		}
-		one.Note, one.Result = note, cmp.Or(one.Result, note, "answered")
+		one.Note, one.Result = cmp.Or(note, failed), cmp.Or(one.Result, note, failed, "answered")
 		v.show(&one, text)
 		row.Answers = append(row.Answers, one)
 		row.Cells[at] = append(row.Cells[at], answersText{ID: one.ID, Name: one.Name, Result: wording.Clip(one.Result, 40), Shade: one.Shade})

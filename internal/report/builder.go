@@ -36,6 +36,7 @@ type builder struct {
 	lacking []lacking
 	own     map[int]bool // annotators whose propensity to tie is estimated separately
 
+	gated    bool // there are verdicts by gates that one text wins
 	readings readings
 	repeats  []repeats // of each judge
 	items    []Item    // in the order of the plan
@@ -188,6 +189,9 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 		longer := longerOf(all[documents[0]], all[documents[1]])
 		judge.Length.Add(outcome, longer)
 		b.report.Length.Add(outcome, longer)
+	} else if outcome != rank.Tied || row.Reason == eval.ReasonGates {
+		judge.Gated++
+		b.gated = b.gated || outcome != rank.Tied && candidates[0] != candidates[1]
 	} else {
 		judge.Identical++
 	}

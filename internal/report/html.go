@@ -102,6 +102,7 @@ type page struct {
 	Enough   *sectionView // nil: there are no abilities
 	Missing  []missingRow
 	Scores   *scoreView
+	Checks   *sectionView
 	Lengths  *lengthView // nil: no length is known
 	Panel    *panelView
 	Judges   *judgeView
@@ -190,6 +191,10 @@ func (r *Report) page() *page {
 	if s, ok := r.categorySection(openRows, pageColumns); ok {
 		p.Kinds = append(p.Kinds, s.view())
 	}
+	if s, ok := r.checkSection(openRows); ok {
+		view := s.view()
+		view.Title, p.Checks = "Share of texts that pass", &view
+	}
 	p.Reasons, p.NoReason = r.reasoned()
 	if r.Missing != nil {
 		p.Missing = r.missingRows(mostMissing)
@@ -229,6 +234,7 @@ func (p *page) sections() []pageSection {
 	add(len(p.Kinds) > 0, "categories", "Categories")
 	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")
+	add(p.Checks != nil, "checks", "Checks")
 	add(p.Panel != nil, "panel", "Panel")
 	add(p.Lengths != nil, "lengths", "Lengths of texts")
 	add(p.Judges != nil, "judges", "Judges")

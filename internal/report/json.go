@@ -67,6 +67,7 @@ func (r *Report) json() reportJSON {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
 	out.Missing, out.Given, out.Answers = r.missingJSON(), r.givenJSON(), r.Answers.form()
+	out.Checks = r.checksJSON()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{
@@ -155,9 +156,8 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	p := j.Positions
 	out := judgeJSON{
 		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), Ties: p.Ties,
-		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
-		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length),
-		Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
+		Identical: j.Identical, Gated: j.Gated, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
+		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{
 			j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied,
 			number(j.Swaps.Consistency()), number(j.Swaps.Flipped()),

@@ -53,6 +53,7 @@ type (
 		Missing        *missingJSON          `json:"missing"`
 		Given          *givenJSON            `json:"given,omitempty"` // the verdicts were read from files
 		Answers        *answersJSON          `json:"answers,omitempty"`
+		Checks         []checkJSON           `json:"checks,omitempty"`
 		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`
@@ -187,6 +188,7 @@ type (
 		SecondWins *int                 `json:"second_wins"`
 		Ties       int                  `json:"ties"`
 		Identical  int                  `json:"identical"`
+		Gated      int                  `json:"gated,omitempty"`
 		Fallbacks  int                  `json:"fallbacks"`
 		Own        int                  `json:"own"`
 		Failed     int                  `json:"failed"`

@@ -63,6 +63,7 @@ func (r *Report) Notes() []string {
 			countedAre(identical, "verdict"),
 		)
 	}
+	notes = append(notes, r.gateNotes()...)
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind && plan.Given == nil {
 		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
 	}

@@ -83,9 +83,23 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 			continue
 		}
 		out = append(out, o)
+		if c.won+c.lost > 0 { // of any length
+			o.FirstWins, o.SecondWins, o.Ties, o.Identical, o.Longer = c.won, c.lost, 0, 0, 0
+			if b.apartGates(int(c.rater)) {
+				o.Judge = int32(len(places))
+			}
+			out = append(out, o)
+		}
 	}
 
 	return out
+}
+
+// apartGates reports whether a rating that includes a rater has one more judge, which gives the verdicts by gates: they
+// do not depend on the order of the texts, and dilute no judge's order effect. If judges are weighted by their scale, it would have a weight, too, so
+// there they are the verdicts of the judge that was not asked.
+func (b *builder) apartGates(rater int) bool {
+	return b.gated && rater < len(b.report.Judges) && !b.report.Options.Scales
 }
 
 // clusters returns a function that returns the cluster of the next pair, given one of its documents. That is the item

@@ -104,9 +104,10 @@ type Report struct {
 	ListedRuns []ListedRun
 	// Answers says how the documents were made; nil if they are not answers to prompts.
 	Answers  *Answers
-	Panel    *Panel   // nil: the evaluation has none
-	People   *People  // nil: there are no votes
-	Missing  *Missing // nil: every verdict that would count in the ranking exists
+	Panel    *Panel        // nil: the evaluation has none
+	Checks   []CheckResult // in the order of the plan
+	People   *People       // nil: there are no votes
+	Missing  *Missing      // nil: every verdict that would count in the ranking exists
 	Failures []Failure
 	// Readings are a sample of the Pairs pairs with verdicts, with their texts. Pairs that show a problem with judges
 	// come first; among the same problem they are in the order of the plan.
@@ -257,6 +258,7 @@ type Judge struct {
 	Name, Model string
 	Positions   rank.Counts      // verdicts on pairs that it was sent, by position
 	Identical   int              // ties between identical texts, without a call
+	Gated       int              // verdicts on texts that fail a gate, without a call
 	Fallback    int              // verdicts and scores that another model gave in its place
 	Own         int              // verdicts on two documents of one candidate, which are not ranked
 	Swaps       rank.Swaps       // pairs it was asked about in both orders
@@ -367,6 +369,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	}
 	b.scoreJudges()
 	b.finishAnswers()
+	b.finishChecks()
 	if err := b.finishItems(ctx); err != nil {
 		return nil, err
 	}

@@ -128,6 +128,9 @@ func (r *Report) sections(candidates, width int) []section {
 	if s, ok := r.itemSection(); ok {
 		sections = append(sections, s)
 	}
+	if s, ok := r.checkSection(candidates); ok {
+		sections = append(sections, s)
+	}
 	sections = append(sections, r.judgeSections(candidates, width)...)
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {

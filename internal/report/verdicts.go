@@ -8,7 +8,7 @@ import (
 )
 
 // verdicts counts the raters' verdicts on pairs of documents. Its memory grows with the number of pairs (in each
-// order) and their raters. It takes 28 bytes each, and as much again while rows are read.
+// order) and their raters. It takes 36 bytes each, and as much again while rows are read.
 type verdicts struct {
 	cells   []cell
 	merged  int    // the first cells, which are sorted and all different
@@ -19,14 +19,15 @@ type verdicts struct {
 type cell struct {
 	first, second, rater int32
 	wins, losses, ties   int32 // of the one shown first
-	identical            int32 // ties between identical texts, without a call
+	identical            int32 // ties without a call: between identical texts, or those that fail gates
+	won, lost            int32 // without a call, because the other text, or the one shown first, fails a gate
 }
 
 func (c cell) pair() (low, high int32) { return min(c.first, c.second), max(c.first, c.second) }
 
-// counts returns the counts for the document shown first; identical texts count as ties.
+// counts returns the counts for the document shown first; verdicts without a call count, too.
 func (c cell) counts() rank.Counts {
-	return rank.Counts{FirstWins: int(c.wins), SecondWins: int(c.losses), Ties: int(c.ties + c.identical)}
+	return rank.Counts{FirstWins: int(c.wins + c.won), SecondWins: int(c.losses + c.lost), Ties: int(c.ties + c.identical)}
 }
 
 // compare orders cells by pair of documents, then by rater, then by the order shown.
@@ -36,10 +37,14 @@ func (c cell) compare(d cell) int {
 	return cmp.Or(cmp.Compare(low, otherLow), cmp.Compare(high, otherHigh), cmp.Compare(c.rater, d.rater), cmp.Compare(c.first, d.first))
 }
 
-// add counts one verdict; asked is false for identical texts, which no judge was sent.
+// add counts one verdict; asked is false for texts that no judge was sent.
 func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked bool) {
 	one := cell{first: int32(first), second: int32(second), rater: int32(rater)}
 	switch {
+	case !asked && outcome == rank.FirstWins:
+		one.won = 1
+	case !asked && outcome == rank.SecondWins:
+		one.lost = 1
 	case !asked:
 		one.identical = 1
 	case outcome == rank.FirstWins:
@@ -94,6 +99,8 @@ func (v *verdicts) merge() {
 			out[k].losses += c.losses
 			out[k].ties += c.ties
 			out[k].identical += c.identical
+			out[k].won += c.won
+			out[k].lost += c.lost
 			continue
 		}
 		out = append(out, c)

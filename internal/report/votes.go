@@ -148,7 +148,7 @@ func (p *People) often(most int) map[int]bool {
 }
 
 // places numbers raters that are ranked together, for the fit. Pooled people share the last number. count is how many
-// numbers there are.
+// numbers there are. If verdicts by gates are one more judge, it is the last.
 func (b *builder) places(raters []int) (places map[int32]int32, count int) {
 	places = map[int32]int32{}
 	var pooled []int
@@ -163,7 +163,7 @@ func (b *builder) places(raters []int) (places map[int32]int32, count int) {
 	for _, rater := range pooled {
 		places[int32(rater)] = int32(count)
 	}
-	if len(pooled) > 0 {
+	if len(pooled) > 0 || len(raters) > 0 && b.apartGates(raters[0]) {
 		count++
 	}
 	return places, count

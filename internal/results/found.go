@@ -24,6 +24,11 @@ func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase 
 	switch plan.BasisOf(e, phase) {
 	case plan.ByScores:
 		found.Scores, err = meanScores(ctx, r, id, documents)
+		for i := range found.Scores { // a text that fails a gate is never among the best
+			if _, barred := e.Barred(e.Documents[i]); barred {
+				found.Scores[i] = math.NaN()
+			}
+		}
 	case plan.ByVerdicts:
 		found.Abilities, err = abilities(ctx, r, id, e, documents)
 	}

@@ -52,6 +52,13 @@ func TestFoundScores(t *testing.T) {
 	if diff := cmp.Diff([]float64{3, math.NaN(), 5, 0}, found.Scores, cmpopts.EquateNaNs()); diff != "" || err != nil || found.Abilities != nil {
 		t.Errorf("%v, abilities %v, scores (-want +got):\n%s", err, found.Abilities, diff)
 	}
+
+	e.Plan.Checks = []eval.Check{{Name: "json", Gate: true}}
+	e.Plan.Documents[2].Failed = []eval.FailedCheck{{Check: 0}} // c.md, which is never among the best then
+	if found, err = Found(t.Context(), r, e.ID, e.Plan, 1); err != nil || !math.IsNaN(found.Scores[2]) || found.Scores[0] != 3 {
+		t.Errorf("c.md fails a gate: scores %v, %v", found.Scores, err)
+	}
+
 	r.single = append(r.single, SingleRow{Document: "x.md"})
 	if _, err := Found(t.Context(), r, e.ID, e.Plan, 1); err == nil {
 		t.Error("a score of an unknown document is taken")

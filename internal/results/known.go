@@ -80,8 +80,11 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 			pairs[pair] = int32(len(pairs))
 		}
 		o := rank.Observed{Cluster: pairs[pair], Judge: judge, First: place[first.Candidate], Second: place[second.Candidate]}
+		if row.AnsweredBy == "" { // such a verdict depends on no order
+			o.Judge = int32(len(e.Judges))
+		}
 		switch {
-		case row.AnsweredBy == "":
+		case row.AnsweredBy == "" && row.Winner == eval.Tie:
 			o.Identical = 1
 		case row.Winner == row.Document1:
 			o.FirstWins = 1
@@ -103,7 +106,7 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 		}
 	}
 
-	fit, err := rank.FromObserved(len(names), len(e.Judges), observed, rank.Options{OrderEffect: true})
+	fit, err := rank.FromObserved(len(names), len(e.Judges)+1, observed, rank.Options{OrderEffect: true})
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 	if slices.ContainsFunc(p.Documents, hasText) || p.Runs != nil || p.Prompts != nil {
 		sheets = append(sheets, table.Of(answersName, answerTable, answerRows(ctx, r, e)))
 	}
-	if p.Single != nil || p.Panel != nil {
-		sheets = append(sheets, table.Of(scoresName, scoreTable, scoreRows(ctx, r, e.ID)))
+	if p.Single != nil || p.Panel != nil || p.Checks != nil {
+		sheets = append(sheets, table.Of(scoresName, scoreTable, scoreRows(ctx, r, e)))
 	}
 	if p.Pairwise != nil || e.Settings.Votes != "" {
 		sheets = append(sheets, table.Of(verdictsName, verdictTable, verdictRows(ctx, r, e)))
@@ -180,33 +180,68 @@ func listedAnswers(ctx context.Context, r Reader, e Evaluation, yield func(answe
 }
 
 var scoreTable = table.Table[SingleRow]{
-	table.Text("id", "the run", func(r SingleRow) string { return runCell(r.Phase, r.Index) }),
+	table.Text("id", "the run; empty of a check", func(r SingleRow) string {
+		if r.Phase == noRun {
+			return ""
+		}
+		return runCell(r.Phase, r.Index)
+	}),
 	table.Text("item", "the item", func(r SingleRow) string { return r.Item }),
 	table.Text("candidate", "whose document it is", func(r SingleRow) string { return r.Candidate }),
 	table.Text("doc_id", "the document", func(r SingleRow) string { return r.Document }),
-	table.Text("judge", "the judge, or the agent of a panel", func(r SingleRow) string { return r.Judge }),
-	table.Text("criterion", "the criterion, or the dimension of a panel", func(r SingleRow) string { return r.Criterion }),
-	table.Number("score", "on the scale of the evaluation", func(r SingleRow) float64 { return r.Score }),
-	table.Text("reason", "the judge's, or the agent's argument", func(r SingleRow) string { return r.Reason }),
-	table.Text("model", "`provider:model` asked", func(r SingleRow) string { return r.Model }),
+	table.Text("judge", "the judge, or the agent of a panel; `check` of a check", func(r SingleRow) string { return r.Judge }),
+	table.Text("criterion", "the criterion, the dimension of a panel, or the check", func(r SingleRow) string { return r.Criterion }),
+	table.Number("score", "on the scale of the evaluation; of a check 1 if the text passes, otherwise 0", func(r SingleRow) float64 { return r.Score }),
+	table.Text("reason", "the judge's, the agent's argument, or why the text does not pass", func(r SingleRow) string { return r.Reason }),
+	table.Text("model", "`provider:model` asked; empty of a check", func(r SingleRow) string { return r.Model }),
 	table.Text("answered_by", "`provider:model` that answered, which may be a fallback", func(r SingleRow) string { return r.AnsweredBy }),
-	table.Positive("trial", "from 1; missing of a panel, which has no trials", func(r SingleRow) int { return r.Trial }),
-	table.Time("timestamp", "when the run ended", func(r SingleRow) time.Time { return r.Timestamp }),
+	table.Positive("trial", "from 1; missing of a panel or a check, which have no trials", func(r SingleRow) int { return r.Trial }),
+	table.Time("timestamp", "when the run ended; missing of a check", func(r SingleRow) time.Time { return r.Timestamp }),
 }
 
-// scoreRows yields the scores of judges, and then those of agents. Failed runs have none.
-func scoreRows(ctx context.Context, r Reader, id eval.ID) iter.Seq2[SingleRow, error] {
+// noRun is the phase of a score that no run has given.
+const noRun = -1
+
+// scoreRows yields the scores of judges, then those of agents, and then those of checks. Failed runs have none.
+func scoreRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[SingleRow, error] {
 	return func(yield func(SingleRow, error) bool) {
-		for row, err := range r.SingleRows(ctx, id) {
+		for row, err := range r.SingleRows(ctx, e.ID) {
 			if !yield(row, err) || err != nil {
 				return
 			}
 		}
-		for row, err := range r.PanelRows(ctx, id) {
+		for row, err := range r.PanelRows(ctx, e.ID) {
 			if err == nil && row.Score == nil {
 				continue
 			}
 			if !yield(row.asScore(), err) || err != nil {
+				return
+			}
+		}
+		for _, d := range e.Plan.Documents {
+			for row := range checkRows(e.Plan, d) {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkRows yields the scores of a document's text by the checks of its evaluation.
+func checkRows(plan *eval.Evaluation, d eval.Document) iter.Seq[SingleRow] {
+	return func(yield func(SingleRow) bool) {
+		for k, check := range plan.Checks {
+			row := SingleRow{
+				Phase: noRun, Document: d.ID, Criterion: check.Name, Score: 1, Item: plan.Items[d.Item].ID, Judge: "check",
+				Candidate: d.Candidate,
+			}
+			for _, failed := range d.Failed {
+				if failed.Check == k {
+					row.Score, row.Reason = 0, failed.Why
+				}
+			}
+			if !yield(row) {
 				return
 			}
 		}
@@ -253,12 +288,10 @@ var verdictTable = table.Table[verdictRow]{
 	table.Text("by", "`judge`, or `person` of a vote", func(r verdictRow) string { return r.By }),
 	table.Text("judge", "the judge, or the annotator", func(r verdictRow) string { return r.Judge }),
 	table.Text("model", "`provider:model` asked; empty of a person", func(r verdictRow) string { return r.Model }),
-	table.Text("answered_by", "`provider:model` that answered; empty: the texts are identical, and no model was asked",
-		func(r verdictRow) string { return r.AnsweredBy }),
+	table.Text("answered_by", "`provider:model` that answered; empty: no model was asked, because the texts are identical or one fails a gate", func(r verdictRow) string { return r.AnsweredBy }),
 	table.Positive("trial", "from 1; missing of a person", func(r verdictRow) int { return r.Trial }),
-	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person",
-		func(r verdictRow) string { return r.Order }),
-	table.Text("reason", "the judge's", func(r verdictRow) string { return r.Reason }),
+	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person", func(r verdictRow) string { return r.Order }),
+	table.Text("reason", "the judge's; `identical` or `gate: CHECK`: no model was asked", func(r verdictRow) string { return r.Reason }),
 	table.Time("timestamp", "when the run ended; missing of a person", func(r verdictRow) time.Time { return r.Timestamp }),
 }
 

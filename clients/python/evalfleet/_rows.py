@@ -47,7 +47,7 @@ class Answer:
 class Score:
     """A row of scores."""
 
-    # the run
+    # the run; empty of a check
     id: str = ""
     # the item
     item: str = ""
@@ -55,21 +55,21 @@ class Score:
     candidate: str = ""
     # the document
     doc_id: str = ""
-    # the judge, or the agent of a panel
+    # the judge, or the agent of a panel; `check` of a check
     judge: str = ""
-    # the criterion, or the dimension of a panel
+    # the criterion, the dimension of a panel, or the check
     criterion: str = ""
-    # on the scale of the evaluation
+    # on the scale of the evaluation; of a check 1 if the text passes, otherwise 0
     score: float | None = None
-    # the judge's, or the agent's argument
+    # the judge's, the agent's argument, or why the text does not pass
     reason: str = ""
-    # `provider:model` asked
+    # `provider:model` asked; empty of a check
     model: str = ""
     # `provider:model` that answered, which may be a fallback
     answered_by: str = ""
-    # from 1; missing of a panel, which has no trials
+    # from 1; missing of a panel or a check, which have no trials
     trial: int | None = None
-    # when the run ended
+    # when the run ended; missing of a check
     timestamp: datetime | None = None
     # columns that a newer program wrote, as texts
     extra: dict[str, str] = field(default_factory=dict)
@@ -101,13 +101,13 @@ class Verdict:
     judge: str = ""
     # `provider:model` asked; empty of a person
     model: str = ""
-    # `provider:model` that answered; empty: the texts are identical, and no model was asked
+    # `provider:model` that answered; empty: no model was asked, because the texts are identical or one fails a gate
     answered_by: str = ""
     # from 1; missing of a person
     trial: int | None = None
     # `forward`: the document shown first sorts first; `reverse`; empty of a person
     order: str = ""
-    # the judge's
+    # the judge's; `identical` or `gate: CHECK`: no model was asked
     reason: str = ""
     # when the run ended; missing of a person
     timestamp: datetime | None = None
