@@ -132,7 +132,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		y.mismatch(root, "keys with values")
 		return
 	}
-	var documents, judges, pairwise, votes, items, runs, test *value
+	var documents, judges, pairwise, votes, items, runs, test, checks *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
@@ -154,6 +154,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"until":     func(v value) { s.until(y, v) },
 		"votes":     keep(&votes),
 		"items":     keep(&items),
+		"checks":    keep(&checks),
 		"prompts":   func(value) {}, // see readPrompted
 		"models":    func(v value) { s.onlyWithPrompts(y, v) },
 
@@ -172,10 +173,13 @@ func (s *draft) read(y *yamlFile, root value) {
 	}
 	listed := s.listed(y, runs, test)
 	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil &&
-		votes == nil && items == nil && s.answers == nil {
+		votes == nil && items == nil && checks == nil && s.answers == nil {
 		return
 	}
 	s.judged(y, documents, judges, pairwise, votes, items)
+	if checks != nil {
+		s.checks(y, *checks)
+	}
 }
 
 // judged reads the questions and people's votes about documents.
@@ -259,6 +263,7 @@ func (s *draft) finish() (*Submission, error) {
 	}
 	s.asked.Blind = s.asked.Judged() && !s.named
 	s.asked.Normalize()
+	s.runChecks()
 	s.boundPairs()
 	s.own.charged(s.known)
 	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)

@@ -33,6 +33,9 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 		if len(judges) > 0 {
 			judged = ", judged by " + names(judges)
 		}
+		if len(e.Checks) > 0 {
+			judged += ", checked by " + checkNames(e)
+		}
 		asked = append(
 			asked,
 			fmt.Sprintf("%s of %s %s%s", wording.Counted(len(e.Documents), "document"), wording.Counted(itemsOf(e), "item"), texts, judged),
