@@ -25,7 +25,26 @@ type evaluations struct {
 	fails      float64 // share of the verdicts lost by the last candidate that are missing
 	weighed    bool    // judges have scales
 	people     int     // who say what they see in any order, each about three pairs of an item; they replace the judges
+	layout     *twoWay // candidates are crossed levels of two factors; nil: they are not
 	most       int     // evaluations at most, because each takes long; 0: no bound
+}
+
+// twoWay says how candidates are made of rows and columns: by how far neighbouring rows and columns are apart, and by how
+// far the first candidate is above the sum of both, and the second below.
+type twoWay struct {
+	rows, columns           int
+	byRow, byColumn, beyond float64
+}
+
+// of places the candidates.
+func (l twoWay) of() Layout {
+	out := make(Layout, l.rows)
+	for r := range out {
+		for c := range l.columns {
+			out[r] = append(out[r], r*l.columns+c)
+		}
+	}
+	return out
 }
 
 type simulatedJudge struct {
@@ -79,6 +98,14 @@ func simulations() []evaluations {
 		{name: "2 groups of 25 equals 3 apart, 500 pairs, by pair", candidates: 50, apart: 3, alike: 25, items: 1, pairs: 500, judges: one, luck: 0.5, most: 400},
 		{name: "2 groups of 50 equals 3 apart, 20 items, 100 pairs of each", candidates: 100, apart: 3, alike: 50, items: 20, pairs: 100, judges: one, luck: 0.5, most: 400},
 		{name: "2 groups of 150 equals 3 apart, 3,000 pairs, by pair", candidates: 300, apart: 3, alike: 150, items: 1, pairs: 3000, judges: one, luck: 0.5, most: 60},
+		{name: "4 × 3, rows .2 apart, columns .4 apart, 50 items", layout: &twoWay{4, 3, 0.2, 0.4, 0}, items: 50, judges: plain, luck: 0.5},
+		{name: "4 × 3, equals, 50 items", layout: &twoWay{4, 3, 0, 0, 0}, items: 50, judges: plain, luck: 0.5},
+		{name: "4 × 3, equals, 12 items", layout: &twoWay{4, 3, 0, 0, 0}, items: 12, judges: plain, luck: 0.5},
+		{name: "4 × 3, equals, 1 item, by pair", layout: &twoWay{4, 3, 0, 0, 0}, items: 1, judges: plain, luck: 0.5},
+		{name: "4 × 3, two candidates .6 off the sum, 50 items", layout: &twoWay{4, 3, 0.2, 0.4, 0.6}, items: 50, judges: plain, luck: 0.5},
+		{name: "3 × 3, rows and columns .4 apart, 50 items", layout: &twoWay{3, 3, 0.4, 0.4, 0}, items: 50, judges: plain, luck: 0.5},
+		{name: "2 × 2, equals, 8 items", layout: &twoWay{2, 2, 0, 0, 0}, items: 8, judges: plain, luck: 0.5},
+		{name: "separated: 4 × 3, equal rows, columns 4 apart, 20 items", layout: &twoWay{4, 3, 0, 4, 0}, items: 20, judges: plain, luck: 0.5},
 	}
 }
 
@@ -93,6 +120,13 @@ func (j simulatedJudge) chances(difference, more float64) chances {
 // abilities have the mean 0.
 func (e evaluations) abilities(random *rand.Rand) []float64 {
 	out := make([]float64, e.candidates)
+	if l := e.layout; l != nil {
+		for i := range out {
+			out[i] = l.byRow*float64(i/l.columns) + l.byColumn*float64(i%l.columns)
+		}
+		out[0], out[1] = out[0]+l.beyond, out[1]-l.beyond
+		return out
+	}
 	for i := range out {
 		out[i] = e.apart * float64(i/max(e.alike, 1))
 		if e.drawn {
@@ -268,6 +302,15 @@ type covered struct {
 	tierCount, contenderCount      int         // sums of their numbers
 	width                          float64     // sum of the mean numbers of ranks within bounds
 	wide, widest                   float64     // sums of the widths of limits of abilities and of differences
+	layout                         layoutCovered
+}
+
+// layoutCovered counts what is said of two factors.
+type layoutCovered struct {
+	main, ranges, interaction share // limits; those of the interaction of all candidates at once
+	levels                    share // the ranks of all rows and columns at once
+	found, falsely            share // an interaction where there is one, and where there is none
+	more, moreFalsely         share // which factor differs more is said, and wrongly
 }
 
 type share struct{ hits, of int }
@@ -344,6 +387,9 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		}
 	}
 	c.ahead.add(ahead)
+	if e.layout != nil {
+		c.layout.add(t, *e.layout, u, truth.abilities)
+	}
 	if missing == nil { // otherwise all abilities are biased
 		c.addTiers(u, truth.abilities)
 	}
@@ -364,6 +410,88 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		}
 		real := truth.orders[k]
 		c.orders.add(order.Low <= real && real <= order.High)
+	}
+}
+
+// add adds what is said of the factors, beside what is true.
+func (c *layoutCovered) add(t *testing.T, l twoWay, u *Uncertainty, truth []float64) {
+	t.Helper()
+	said, ok := u.Effects(l.of())
+	if !ok {
+		t.Fatal("the candidates have no effects")
+	}
+	means := func(levels, step, size, apart int) (out []float64) {
+		for k := range levels {
+			mean := 0.0
+			for j := range size {
+				mean += truth[k*step+j*apart] / float64(size)
+			}
+			out = append(out, mean)
+		}
+		return out
+	}
+	rows, columns := means(l.rows, l.columns, l.columns, 1), means(l.columns, 1, l.rows, l.columns)
+
+	right, squares := true, [2]float64{}
+	for k, factor := range []struct {
+		said  []Effect
+		truth []float64
+		span  Range
+	}{{said.Rows, rows, said.RowRange}, {said.Columns, columns, said.ColumnRange}} {
+		lowest, highest := evaluations{}.ranks(factor.truth)
+		for j, one := range factor.said {
+			c.main.add(one.Low <= factor.truth[j] && factor.truth[j] <= one.High)
+			right = right && one.RankLow <= lowest[j] && highest[j] <= one.RankHigh
+			squares[k] += factor.truth[j] * factor.truth[j] / float64(len(factor.truth)-1)
+		}
+		real := factor.truth[factor.span.Highest] - factor.truth[factor.span.Lowest]
+		c.ranges.add(factor.span.Low <= real && real <= factor.span.High)
+	}
+	c.levels.add(right)
+	c.more.add(said.More != 0)
+	c.moreFalsely.add(float64(said.More)*(squares[0]-squares[1]) < 0 || said.More != 0 && math.Abs(squares[0]-squares[1]) < 1e-9)
+	if said.Untested != Tested {
+		return
+	}
+
+	all := true
+	for r, line := range said.Interaction {
+		for k, one := range line {
+			real := truth[r*l.columns+k] - rows[r] - columns[k]
+			all = all && one.Low <= real && real <= one.High
+		}
+	}
+	c.interaction.add(all)
+	if l.beyond != 0 {
+		c.found.add(said.P < level)
+	} else {
+		c.falsely.add(said.P < level)
+	}
+}
+
+// check logs what was counted, and complains of shares that are too low or too high.
+func (c *layoutCovered) check(t *testing.T, name string, least, joint, falsely float64) {
+	t.Helper()
+	interaction, tested := fmt.Sprintf("%.3f", c.interaction.rate()), fmt.Sprintf("%.3f", c.falsely.rate())
+	switch {
+	case c.interaction.of == 0:
+		interaction, tested = "–", "–"
+	case c.found.of > 0:
+		tested = fmt.Sprintf("%.3f (there is one)", c.found.rate())
+	}
+	t.Logf("effects | %s | %.3f | %.3f | %.3f | %s | %s | %.3f | %.3f |", name,
+		c.main.rate(), c.ranges.rate(), c.levels.rate(), interaction, tested, c.more.rate(), c.moreFalsely.rate())
+	if c.main.rate() < least {
+		t.Errorf("%.3f of %d limits of main effects hold the truth, want %.3f", c.main.rate(), c.main.of, least)
+	}
+	for what, share := range map[string]share{"ranges": c.ranges, "ranks of all levels": c.levels, "interactions": c.interaction} {
+		if share.of > 0 && share.rate() < joint {
+			t.Errorf("%s hold in %.3f of the evaluations, want %.3f", what, share.rate(), joint)
+		}
+	}
+	if c.falsely.rate() > falsely || c.moreFalsely.rate() > falsely {
+		t.Errorf("an interaction is falsely claimed in %.3f of the evaluations, and which factor differs more in %.3f; want at most %.3f",
+			c.falsely.rate(), c.moreFalsely.rate(), falsely)
 	}
 }
 
@@ -430,6 +558,9 @@ func TestCoverage(t *testing.T) {
 		if e.candidates > 500 && !*full {
 			continue // takes long
 		}
+		if e.layout != nil {
+			e.candidates = e.layout.rows * e.layout.columns
+		}
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			evaluations, draws := 4, 50
@@ -461,6 +592,9 @@ func TestCoverage(t *testing.T) {
 			if n := float64(max(c.tiers.of, 1)); c.tiers.of > 0 {
 				t.Logf("tiers and contenders | %s | %.3f | %.1f | %.3f | %.1f |", e.name,
 					c.tiers.rate(), float64(c.tierCount)/n, c.contenders.rate(), float64(c.contenderCount)/n)
+			}
+			if e.layout != nil {
+				c.layout.check(t, e.name, least, joint, falsely)
 			}
 			t.Logf("mean widths: abilities %.2f, differences %.2f", c.wide/float64(c.abilities.of), c.widest/float64(c.differences.of))
 			t.Logf("ranks of one candidate alone %.3f", c.alone.rate())

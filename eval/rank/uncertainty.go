@@ -299,18 +299,7 @@ func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok 
 	if f.component[i] != f.component[j] {
 		return 0, Limits{}, false
 	}
-	se := func(own, clustered *mat.SymDense) float64 {
-		variance := between(own, i, j)
-		if part.freedom > 0 {
-			variance = floor(between(clustered, i, j), variance, part.floored)
-		}
-		return math.Sqrt(variance)
-	}
-	difference, times := f.Abilities[i]-f.Abilities[j], part.critical[ofPair]
-	limits = around(difference, se(f.covariance, u.covariance), times)
-	if u.loose != nil {
-		limits = limits.moved(difference, u.loose.at[i]-u.loose.at[j], se(u.loose.own, u.loose.clustered), times)
-	}
+	difference, limits = u.estimates(f.component[i]).combined([]weighted{{i, 1}, {j, -1}}, part.critical[ofPair])
 	return difference, limits, true
 }
 
