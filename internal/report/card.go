@@ -41,6 +41,9 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	if t := r.Reliance(); t != nil {
 		out.Entry("Trust", t.String(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
 	}
+	if r.Effects != nil {
+		out.Entry("Effects", r.effectsHeadline(), lines.Plain)
+	}
 	if words := r.enough(); words != "" {
 		out.Entry("Enough?", words, lines.Plain)
 	}

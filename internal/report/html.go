@@ -115,6 +115,7 @@ type page struct {
 	Reading  *readingView
 	Kinds    []sectionView // by category
 	Items    *itemMap
+	Effects  *effectsView
 	Runs     *runsView
 	Timeline *timelineView
 	Waits    []waitView
@@ -175,6 +176,7 @@ func (r *Report) page() *page {
 		People:   r.peopleView(),
 		Reading:  r.readingView(),
 		Items:    r.itemMap(),
+		Effects:  r.effectsView(),
 		Listed:   r.listedRows(),
 		Runs:     r.runsView(),
 		Timeline: r.timelineView(),
@@ -231,6 +233,7 @@ func (p *page) sections() []pageSection {
 
 	add(p.Ranks(), "ranking", "Ranking")
 	add(p.Enough != nil, "enough", "Is it enough?")
+	add(p.Effects != nil, "effects", "Prompts and models")
 	add(len(p.Kinds) > 0, "categories", "Categories")
 	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")

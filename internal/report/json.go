@@ -68,6 +68,7 @@ func (r *Report) json() reportJSON {
 	}
 	out.Missing, out.Given, out.Answers = r.missingJSON(), r.givenJSON(), r.Answers.form()
 	out.Checks = r.checksJSON()
+	out.Effects = r.effectsJSON()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{

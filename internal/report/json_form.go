@@ -54,6 +54,7 @@ type (
 		Given          *givenJSON            `json:"given,omitempty"` // the verdicts were read from files
 		Answers        *answersJSON          `json:"answers,omitempty"`
 		Checks         []checkJSON           `json:"checks,omitempty"`
+		Effects        *effectsJSON          `json:"effects,omitempty"`
 		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`

@@ -104,6 +104,7 @@ type Report struct {
 	ListedRuns []ListedRun
 	// Answers says how the documents were made; nil if they are not answers to prompts.
 	Answers  *Answers
+	Effects  *Effects      // of prompts and models; nil: candidates are not made of them, or nothing is ranked
 	Panel    *Panel        // nil: the evaluation has none
 	Checks   []CheckResult // in the order of the plan
 	People   *People       // nil: there are no votes
@@ -367,6 +368,7 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.finish(ctx); err != nil {
 		return nil, err
 	}
+	b.findEffects()
 	b.scoreJudges()
 	b.finishAnswers()
 	b.finishChecks()

@@ -119,6 +119,7 @@ func (r *Report) sections(candidates, width int) []section {
 	if s, ok := r.enoughSection(candidates); ok {
 		sections = append(sections, s)
 	}
+	sections = append(sections, r.effectSections(candidates)...)
 	if r.Missing != nil {
 		sections = append(sections, r.missingSection(mostMissing))
 	}
