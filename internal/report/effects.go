@@ -203,7 +203,11 @@ func (r *Report) effectWords(of rank.Deviation) string {
 		}
 		return fmt.Sprintf("%s (%s)", signed(of.By), between(of.Low, of.High))
 	}
-	return fmt.Sprintf("%s (%s–%s %%)", probability(winShare(of.By)), outOfHundred(winShare(of.Low)), outOfHundred(winShare(of.High)))
+	low, high, to := outOfHundred(winShare(of.Low)), outOfHundred(winShare(of.High)), "–"
+	if strings.ContainsAny(low+high, "<>") {
+		to = " to "
+	}
+	return probability(winShare(of.By)) + " (" + low + to + high + " %)"
 }
 
 // interactionWords says whether the effects of prompts and models add up.
@@ -337,7 +341,10 @@ func (r *Report) deviationSection(all []deviation) section {
 	s := section{title: "Furthest from what prompt and model add up to"}
 	shown := all[:min(shownDeviations, len(all))]
 	head, _ := r.scoreWords()
-	s.table = append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads(head, "expected", "difference", "95 % interval, all at once")...)
+	s.table = append(
+		lines.Table{{Head: "candidate", Flexible: true}},
+		lines.Heads(head, "expected", "difference", "95 % interval, all at once")...,
+	)
 	unit := "Differences are in log-odds. "
 	for _, d := range shown {
 		at, expected := winPercent(d.expected+d.By), winPercent(d.expected)
@@ -412,7 +419,9 @@ func (r *Report) drawGrid(v *effectsView) {
 		row := scoreRow{Name: e.Prompts[p]}
 		for _, m := range models {
 			c := at[e.layout[p][m]]
-			cell := heatCell{Text: fmt.Sprintf("%.0f", winPercent(c.Ability)), Title: r.score(c) + ", " + r.scoreInterval(c), Shade: shade(winShare(c.Ability))}
+			cell := heatCell{
+				Text: fmt.Sprintf("%.0f", winPercent(c.Ability)), Title: r.score(c) + ", " + r.scoreInterval(c), Shade: shade(winShare(c.Ability)),
+			}
 			if r.ByScore() {
 				scale := r.Evaluation.Plan.Single.Scale
 				cell.Text, cell.Shade = r.score(c), shade((c.Overall.Mean()-float64(scale.Min))/float64(scale.Max-scale.Min))
