@@ -288,11 +288,11 @@ look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser,
 
 # The report of the README's first command.
 .PHONY: picture
-picture: build ## take the picture of the README, docs/images/essays.png, with Chromium (or CHROMIUM=path)
-	rm -rf .look/essays
-	bin/evalfleet run examples/essays/evaluation.yaml --out-dir .look/essays
+picture: build ## take the picture of the README, docs/images/questions.png, with Chromium (or CHROMIUM=path)
+	rm -rf .look/questions
+	bin/evalfleet run examples/questions/evaluation.yaml --out-dir .look/questions
 	$${CHROMIUM:-chromium} --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=1 \
-		--window-size=900,1000 --screenshot=$(CURDIR)/docs/images/essays.png file://$(CURDIR)/.look/essays/report.html
+		--window-size=900,1000 --screenshot=$(CURDIR)/docs/images/questions.png file://$(CURDIR)/.look/questions/report.html
 
 $(AXE):
 	npm install --ignore-scripts --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)

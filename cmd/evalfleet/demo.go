@@ -105,7 +105,11 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	return err
 }
 
-// writeDemo writes the demo's files. Its documents repeat words increasingly often, which simulated judges count.
+// demoSlips is how many words each of the demo's documents repeats. Simulated judges count them, and err: of neighbours
+// that differ by little, a judge prefers now the one and now the other.
+var demoSlips = []int{2, 3, 3, 3, 4, 4, 4, 5}
+
+// writeDemo writes the demo's files.
 func writeDemo(dir, simulator string) error {
 	evaluation, err := demoFiles.ReadFile("demo/evaluation.yaml")
 	if err != nil {
@@ -124,11 +128,12 @@ func writeDemo(dir, simulator string) error {
 		),
 	}
 	words := strings.SplitAfter(string(text), " ")
-	for version := range 8 {
+	for version, slips := range demoSlips {
+		every := len(words) / slips
 		var document strings.Builder
 		for i, word := range words {
 			document.WriteString(word)
-			if version > 0 && i%(40/version) == 3 {
+			if i%every == 3+version && i/every < slips {
 				document.WriteString(word)
 			}
 		}

@@ -63,3 +63,16 @@ func demoLeavesNothing(t *testing.T, temporary string) {
 		}
 	}
 }
+
+// TestDemoOverlaps: the demo's documents are not told apart perfectly, because real ones are not.
+func TestDemoOverlaps(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := writeDemo(dir, "http://127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, dir, "run", "evaluation.yaml")
+	if code, said := p.wait(), p.stdout.String(); code != 0 || strings.Contains(said, separated) || !strings.Contains(said, "could be the best as well") {
+		t.Errorf("run ended with %d:\n%s", code, said)
+	}
+}

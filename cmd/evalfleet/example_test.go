@@ -6,13 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
-// TestEssaysRankInTrueOrder runs the README's first command and wants the four
-// versions of each essay in their true order, or one neighbouring swap away.
-func TestEssaysRankInTrueOrder(t *testing.T) {
+// separated is what a summary says of candidates that never lost. An example with this note teaches little.
+const separated = "never lost to or tied with the rest"
+
+// TestFirstExample runs the README's first command, which prints what the README shows.
+func TestFirstExample(t *testing.T) {
 	t.Parallel()
-	example, err := filepath.Abs("../../examples/essays")
+	example, err := filepath.Abs("../../examples/questions")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,17 +29,33 @@ func TestEssaysRankInTrueOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, sample, _ := strings.Cut(string(readme), "```text\n")
 	sample, _, ok := strings.Cut(sample, "```")
-	if printed := run.stdout.String(); !ok || !strings.Contains(printed, sample) {
+	if printed := run.stdout.String(); !ok || !strings.Contains(printed, sample) || strings.Contains(printed, separated) {
 		t.Errorf("the README shows\n%s\nand run prints\n%s", sample, printed)
 	}
 	for _, name := range []string{
-		"results.db", "answers.csv", "scores.csv", "verdicts.csv", "calls.csv", "pairwise_results.csv", "single_doc_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html",
+		"results.db", "answers.csv", "votes.csv", "items.csv", "verdicts.csv", "calls.csv", "pairwise_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html", "answers.html",
 	} {
 		if info, err := os.Stat(filepath.Join(dir, "out", name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestEssaysRankInTrueOrder wants the four versions of each essay in their true order, or one neighbouring swap away.
+func TestEssaysRankInTrueOrder(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	example, err := filepath.Abs("../../examples/essays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
+	if code := run.wait(); code != 0 {
+		t.Fatalf("run ended with %d", code)
 	}
 	place := map[string]int{} // by candidate, best first
 	for i, row := range readCSV(t, filepath.Join(dir, "out", "ranking.csv")) {

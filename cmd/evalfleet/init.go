@@ -25,7 +25,7 @@ func initCommand(p *process) *cli.Command {
 		Name:      "init",
 		Usage:     "Write a starter evaluation file with templates and samples",
 		ArgsUsage: "[DIR]",
-		Description: "Writes an evaluation file that runs as is, with two sample documents and simulated judges; its prompt templates; a " +
+		Description: "Writes an evaluation file that runs as is, with five sample documents and simulated judges; its prompt templates; a " +
 			"fleet file; and a sample .env. The default DIR is the working folder. If its docs/ already has Markdown files, these " +
 			"are ranked instead of samples. It never overwrites: if one of the files exists, nothing is written.",
 		Action: func(c *cli.Context) error {
@@ -55,6 +55,9 @@ func starterFiles(samples bool) ([]starterFile, error) {
 		{".env.sample", "env.sample"},
 		{"docs/first.md", "docs/first.md"},
 		{"docs/second.md", "docs/second.md"},
+		{"docs/third.md", "docs/third.md"},
+		{"docs/fourth.md", "docs/fourth.md"},
+		{"docs/fifth.md", "docs/fifth.md"},
 	} {
 		if !samples && strings.HasPrefix(f.path, starterDocs+"/") {
 			continue
@@ -111,7 +114,7 @@ func (p *process) init(dir string) error {
 	if dir != "." {
 		into = fmt.Sprintf("  cd %s\n", wording.ShellWord(dir))
 	}
-	documents, then := "the two samples", "put your own texts into docs/, "
+	documents, then := "the five samples", "put your own texts into docs/, "
 	if len(own) > 0 {
 		documents, then = "docs/*.md ("+wording.Counted(len(own), "file")+")", ""
 	}

@@ -32,13 +32,16 @@ func TestInitWorksAtOnce(t *testing.T) {
 		if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "warning") {
 			t.Errorf("%s ended with %d: %s", step[1], code, p.stderr.String())
 		}
+		if strings.Contains(p.stdout.String(), separated) {
+			t.Errorf("%s: the samples are told apart perfectly:\n%s", step[1], p.stdout.String())
+		}
 	}
 	if reports, err := filepath.Glob(filepath.Join(dir, outdir.Root, "drafts-*", outdir.ReportFile)); err != nil || len(reports) != 1 {
 		t.Errorf("reports: got %q, %v, want one", reports, err)
 	}
 	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, outdir.Root, "drafts-*", "ranking.csv")))
-	if len(ranking) != 2 || ranking[0]["candidate"] != "first.md" {
-		t.Errorf("ranking: got %v, want first.md before second.md", ranking)
+	if len(ranking) != 5 || ranking[0]["candidate"] != "first.md" || ranking[4]["candidate"] != "fifth.md" {
+		t.Errorf("ranking: got %v, want five documents from first.md to fifth.md", ranking)
 	}
 }
 
