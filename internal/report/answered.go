@@ -20,6 +20,19 @@ type Answers struct {
 	// Report.Spent.
 	Known bool
 	Spent int64 // nano-USD
+
+	outlays map[string]outlay // by candidate
+}
+
+// outlay is what a number of answers or verdicts used.
+type outlay struct {
+	results.Outlay
+	rows int
+}
+
+func (o outlay) plus(of results.Outlay, rows int) outlay {
+	o.Used, o.Took, o.rows = o.Used.Plus(of.Used), o.Took.Plus(of.Took), o.rows+rows
+	return o
 }
 
 // readAnswers adds the calls that made the documents.
@@ -42,6 +55,22 @@ func (r *Report) readAnswers(ctx context.Context, source Source) error {
 	}
 	if r.Answers.Spent, _, err = source.Spent(ctx, answered.Evaluation); err != nil {
 		return err
+	}
+
+	made, err := source.OutlaysByName(ctx, answered.Evaluation)
+	if err != nil {
+		return err
+	}
+
+	candidate := map[string]string{} // by document, whose id is the name of the run that gave it
+	for _, d := range r.Evaluation.Plan.Documents {
+		candidate[d.ID] = d.Candidate
+	}
+	r.Answers.outlays = map[string]outlay{}
+	for _, of := range made {
+		if name, ok := candidate[of.Of]; ok {
+			r.Answers.outlays[name] = r.Answers.outlays[name].plus(of, 1)
+		}
 	}
 
 	r.Answers.Known = true

@@ -16,6 +16,7 @@ type judgeView struct {
 	Own    *ownView    // nil: see ownView
 	Agreed *agreedView // nil: no unit was judged by two raters
 	Matrix *matrix     // nil: see raterMatrix
+	Worth  []*scatter
 }
 
 // barKey is a legend entry: it explains one part of the bars.
@@ -89,6 +90,7 @@ func (r *Report) judgeView() *judgeView {
 	}
 	v.Bars = r.swapBars()
 	v.Order = r.orderPlot()
+	v.Worth = r.judgeScatters()
 	v.Own = r.ownView()
 	v.Matrix = raterMatrix(r.Agreement)
 	v.Agreed = r.agreedView()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/results"
 )
 
 // TestPictures: each picture is drawn where its data is there, and left out where it is not, for evaluations of every
@@ -101,5 +102,66 @@ func TestLengths(t *testing.T) {
 	}
 	if cells := fmt.Sprint(v.Table.Rows[0].Cells); cells != "[{21 } {1,000 } {3,000 } {11,000 } {19,000 } {21,000 }]" {
 		t.Errorf("the table has %s", cells)
+	}
+}
+
+// TestScatters: judges are drawn against cost and time where both are known and differ from 0, and left out where not.
+// With votes, quality is the agreement with people, and has intervals.
+func TestScatters(t *testing.T) {
+	t.Parallel()
+	const cost, length = "against the cost of 1,000 verdicts", "against the time of a judge’s call"
+	priced := func(m *memory, usd ...float64) *memory {
+		for k, j := range m.evaluation.Plan.Judges {
+			m.progress = append(m.progress, results.Progress{Judge: j.Name, Succeeded: 50, Used: results.Usage{Calls: 50, CostUSD: usd[k]}})
+			m.outlays = append(m.outlays, results.Outlay{Of: j.Name, Took: results.Took{Calls: 50, Sum: 100 * float64(k+1), Squares: 1000 * float64(k+1)}})
+		}
+		return m
+	}
+	three := func() *memory {
+		return tournament(names(5), []string{"q", "r"}, []string{"careful", "average", "careless"}, []float64{0, .3, 1.2}, 3)
+	}
+	for name, of := range map[string]struct {
+		m    *memory
+		want string // what the titles hold
+	}{
+		"priced":    {priced(three(), 2, .5, .01), cost + " " + length},
+		"free":      {priced(three(), 0, 0, 0), length},
+		"unknown":   {three(), ""},
+		"one judge": {priced(tournament(names(3), []string{"q"}, []string{"j"}, []float64{0}, 1), 1), ""},
+	} {
+		r := built(t, of.m, Options{Draws: 20})
+		var titles []string
+		for _, s := range r.judgeScatters() {
+			_, title, _ := strings.Cut(s.Title, "other judges ")
+			titles = append(titles, title)
+			if len(s.Points) != len(r.Judges) || !strings.Contains(s.Alternative, "careful") {
+				t.Errorf("%s: %d points, %s", name, len(s.Points), s.Alternative)
+			}
+			for _, p := range s.Points {
+				if p.X < s.Left || p.X > s.Right || p.Y < 0 || p.Y > s.Bottom || p.Left > p.X || p.Right < p.X {
+					t.Errorf("%s: %s is outside of the figure: %+v", name, s.Title, p)
+				}
+			}
+		}
+		if got := strings.Join(titles, " "); got != of.want {
+			t.Errorf("%s: drawn %q, want %q", name, got, of.want)
+		}
+	}
+}
+
+// TestCandidateScatters: candidates are drawn against what their own answers cost, and not without it.
+func TestCandidateScatters(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(3), []string{"q", "r"}, []string{"j"}, []float64{.3}, 1)
+	m.evaluation.Plan.Answered = &eval.Answered{Evaluation: m.evaluation.ID}
+	if drawn := built(t, m, Options{Draws: 20}).candidateScatters(); len(drawn) != 0 {
+		t.Errorf("without calls: drawn %+v", drawn)
+	}
+	for _, d := range m.evaluation.Plan.Documents {
+		m.outlays = append(m.outlays, results.Outlay{Of: d.ID, Used: results.Usage{Calls: 1, CostUSD: .001}, Took: results.Took{Calls: 1, Sum: 2, Squares: 4}})
+	}
+	drawn := built(t, m, Options{Draws: 20}).candidateScatters()
+	if len(drawn) != 2 || len(drawn[0].Points) != 3 || !drawn[0].Points[0].Up || !strings.Contains(drawn[0].Points[0].Numbers, "$1.00") {
+		t.Fatalf("drawn %+v, want wins with intervals against $1.00 for 1,000 answers", drawn)
 	}
 }

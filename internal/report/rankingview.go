@@ -10,6 +10,7 @@ type rankingView struct {
 	Title       string
 	Head, Means string // of the column of scores, and what a score is
 	Plot        *plot
+	Worth       []*scatter
 	Matrix      *matrix
 	Open        []rankingRow
 	Folded      []rankingRow
@@ -65,6 +66,9 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		}
 	}
 
+	if g == 0 {
+		view.Worth = r.candidateScatters()
+	}
 	if g == 0 && r.Fit != nil {
 		view.Choices, view.Fit = r.choiceSentence(), r.fitWords()
 	}

@@ -32,6 +32,8 @@ type Source interface {
 	Spent(ctx context.Context, id eval.ID, without ...string) (nano int64, unknown int, err error)
 	Statistics(ctx context.Context, id eval.ID) (results.Statistics, error)
 	Progress(ctx context.Context, id eval.ID) ([]results.Progress, error)
+	OutlaysByJudge(ctx context.Context, id eval.ID) ([]results.Outlay, error)
+	OutlaysByName(ctx context.Context, id eval.ID) ([]results.Outlay, error)
 	Timeline(ctx context.Context, id eval.ID, most int) (results.Timeline, error)
 	Text(ctx context.Context, hash string) (string, error)
 	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
@@ -365,11 +367,15 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.readProgress(ctx, source); err != nil {
 		return nil, err
 	}
+	outlays, err := source.OutlaysByJudge(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	if err := b.finish(ctx); err != nil {
 		return nil, err
 	}
 	b.findEffects()
-	b.scoreJudges()
+	b.scoreJudges(outlays)
 	b.finishAnswers()
 	b.finishChecks()
 	if err := b.finishItems(ctx); err != nil {

@@ -38,6 +38,7 @@ type Scorecard struct {
 
 	people   rank.Limits // of PeopleKappa
 	verdicts int
+	took     results.Took // its answered calls
 }
 
 // perVerdict returns the mean cost of a verdict or score in USD; NaN if it is not known.
@@ -48,8 +49,8 @@ func (c *Scorecard) perVerdict() float64 {
 	return c.Used.CostUSD / float64(c.verdicts)
 }
 
-// scoreJudges fills in Judge.Card, after judges have been compared and candidates ranked.
-func (b *builder) scoreJudges() {
+// scoreJudges fills in Judge.Card, after judges have been compared and candidates ranked. outlays are those by judge.
+func (b *builder) scoreJudges(outlays []results.Outlay) {
 	r := b.report
 	if r.Evaluation.Plan.Pairwise == nil {
 		return
@@ -78,6 +79,11 @@ func (b *builder) scoreJudges() {
 		}
 		if all := b.repeats[k]; all.pairs > 0 {
 			c.Repeated = share(all.same, all.pairs)
+		}
+		for _, of := range outlays {
+			if of.Of == j.Name {
+				c.took = of.Took
+			}
 		}
 		for _, phase := range r.Progress {
 			for _, of := range phase.Judges {

@@ -32,6 +32,7 @@ type memory struct {
 	spent      int64
 	statistics results.Statistics
 	progress   []results.Progress
+	outlays    []results.Outlay
 	timeline   results.Timeline
 	waits      []results.Wait
 	texts      map[string]string // by hash; others are made
@@ -58,6 +59,14 @@ func (m *memory) Statistics(context.Context, eval.ID) (results.Statistics, error
 
 func (m *memory) Progress(context.Context, eval.ID) ([]results.Progress, error) {
 	return m.progress, nil
+}
+
+func (m *memory) OutlaysByJudge(context.Context, eval.ID) ([]results.Outlay, error) {
+	return m.outlays, nil
+}
+
+func (m *memory) OutlaysByName(context.Context, eval.ID) ([]results.Outlay, error) {
+	return m.outlays, nil
 }
 
 func (m *memory) Timeline(context.Context, eval.ID, int) (results.Timeline, error) {

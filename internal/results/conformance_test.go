@@ -63,6 +63,7 @@ func testStore(t *testing.T, newURL func(testing.TB) string) {
 		"pace":                     testPace,
 		"totals":                   testTotals,
 		"progress":                 testProgress,
+		"outlays":                  testOutlays,
 		"timeline":                 testTimeline,
 		"median latency":           testMedianLatency,
 		"calls begun":              testCallsBegun,

@@ -2,12 +2,15 @@ package results
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // Every run is counted where it belongs, and every call once, also those of a
@@ -36,5 +39,37 @@ func testProgress(t *testing.T, url string) {
 	}
 	if none, err := db.Progress(ctx, "ev-abcdefgh2345"); len(none) != 0 || err != nil {
 		t.Errorf("progress of an unknown evaluation: %v, %v; want none", none, err)
+	}
+}
+
+// What calls used and how long they took is summed by judge and by the run's name; how long a failed call took does not
+// count.
+func testOutlays(t *testing.T, url string) {
+	ctx := context.Background()
+	db, e := openStore(t, url)
+	took := func(n, index int, length time.Duration, class providers.Class) record.Call {
+		return call(1, index, 0, n, func(c *record.Call) { c.Class, c.Ended = class, c.Started.Add(length) })
+	}
+	strict, lenient := verdict(0), verdict(2)
+	lenient.Run.Judge = "lenient"
+	strict.Calls = []record.Call{took(1, 0, time.Second, ""), took(2, 0, 3*time.Second, ""), took(3, 0, time.Minute, providers.Timeout)}
+	lenient.Calls = []record.Call{took(1, 2, 500*time.Millisecond, "")}
+	mustAppend(t, db, e.ID, strict, lenient)
+
+	got, err := db.OutlaysByJudge(ctx, e.ID)
+	want := []Took{{1, .5, .25}, {2, 4, 10}}
+	if err != nil || len(got) != 2 || got[0].Of != "lenient" || got[1].Of != "strict" || got[1].Used.Calls != 3 {
+		t.Fatalf("by judge: %+v, %v", got, err)
+	}
+	for k, of := range got {
+		if diff := cmp.Diff(want[k], of.Took, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", of.Of, diff)
+		}
+	}
+	if mean, se := got[1].Took.Mean(); math.Abs(mean-2) > 1e-6 || math.Abs(se-1) > 1e-6 {
+		t.Errorf("mean %v ± %v, want 2 ± 1", mean, se)
+	}
+	if byName, err := db.OutlaysByName(ctx, e.ID); err != nil || len(byName) == 0 {
+		t.Errorf("by name: %+v, %v", byName, err)
 	}
 }

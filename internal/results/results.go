@@ -142,6 +142,10 @@ type Reader interface {
 	Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error)
 	// Progress counts recorded runs by phase and judge.
 	Progress(ctx context.Context, id eval.ID) ([]Progress, error)
+	// OutlaysByJudge and OutlaysByName sum what the calls of ended runs used and how long they took, by judge or by the
+	// run's name.
+	OutlaysByJudge(ctx context.Context, id eval.ID) ([]Outlay, error)
+	OutlaysByName(ctx context.Context, id eval.ID) ([]Outlay, error)
 	// Timeline sums the calls by when they began and ended. most, at least 1, bounds the number of periods.
 	Timeline(ctx context.Context, id eval.ID, most int) (Timeline, error)
 	// MedianLatency returns the median duration of answered calls, from request to answer, to the
