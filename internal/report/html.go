@@ -50,6 +50,9 @@ func BaseStyle() string { return baseStyle }
 //go:embed page/page.js
 var pageScript string
 
+// TableScript returns that script, for pages outside of reports.
+func TableScript() string { return pageScript }
+
 // Policy returns the Content-Security-Policy of a page: it loads nothing, and runs only its own script, which the
 // policy names by its hash.
 func Policy() string {

@@ -51,6 +51,12 @@ func serveStyle(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, style())
 }
 
+// serveTables serves the script that sorts and searches tables, which reports contain.
+func serveTables(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	_, _ = io.WriteString(w, report.TableScript())
+}
+
 // exact returns a name as the value of a form field, by which runs are found. It is unchanged unless it contains hidden
 // characters.
 func exact(name string) string {

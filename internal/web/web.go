@@ -131,6 +131,7 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /api/limits", api(s, s.limits))
 	routes.Handle("GET /assets/", http.FileServerFS(assets))
 	routes.HandleFunc("GET /assets/style.css", serveStyle)
+	routes.HandleFunc("GET /assets/tables.js", serveTables)
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
 	if cfg.Store != nil {

@@ -191,9 +191,10 @@ func TestPagesShowTheFleet(t *testing.T) {
 		"/":                              {"waits", string(s.done), ">done<", ">active<", "of 6 runs", "<b data-live=\"evaluations.1.all.failed\">1</b> failed"},
 		"/evaluations/" + string(s.done): {"<b data-live=\"all.done\">6</b> of 6 runs", "bad_request: &lt;script&gt;", "(after 1 call)", `href="/queues/p/pending"`, `href="/evaluations/` + string(s.done) + `/runs/0.`},
 		"/evaluations/" + string(s.idle): {"provider p: 7 in flight", "0 of 7", `data-live="queues.0.pending">6<`, `data-live="queues.0.completed">5<`, `data-live="queues.0.archived">1<`},
-		"/limits":                        {"provider p: 7 in flight", "provider another: 3 in flight"},
+		"/limits":                        {`<script src="/assets/tables.js" defer>`, "provider p: 7 in flight", "provider another: 3 in flight"},
 		"/healthz":                       {"ok"},
 		"/assets/live.js":                {"EventSource"},
+		"/assets/tables.js":              {report.TableScript()},
 	} {
 		got, text := s.ask(http.MethodGet, path)
 		if got.code != http.StatusOK {

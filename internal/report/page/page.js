@@ -1,5 +1,6 @@
 /* Tables are sorted by a click on a head, long ones can be searched, and the contents mark the section in view. Without
-   this script the page is the same with its tables as they are. */
+   this script the page is the same with its tables as they are. Reports contain it, and the pages of a fleet load it:
+   there, an element that was written anew says so by the event "renewed", and its tables keep their order. */
 "use strict";
 (() => {
   const long = 15;
@@ -39,6 +40,10 @@
     folded.remove();
   };
 
+  /* The column and the direction of each table that was sorted, by its label. */
+  const chosen = new Map();
+  const label = (table) => table.parentElement.getAttribute("aria-label");
+
   const sortBy = (table, head) => {
     unfold(table);
     const body = table.tBodies[0];
@@ -46,6 +51,7 @@
     body.append(...rows);
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    if (label(table)) chosen.set(label(table), { column: head.cellIndex, descending });
   };
 
   const search = (table) => {
@@ -65,10 +71,10 @@
     table.closest(".scroll").before(line);
   };
 
-  for (const table of document.querySelectorAll(".scroll > table:not([data-fixed])")) {
-    if (table.tBodies.length !== 1 || table.tHead?.rows.length !== 1 || table.closest("details[data-rest]")) continue;
+  const prepare = (table) => {
+    if (table.tBodies.length !== 1 || table.tHead?.rows.length !== 1 || table.closest("details[data-rest]")) return;
     const rows = [...table.tBodies[0].rows], folded = table.parentElement.nextElementSibling;
-    if (rows.length < 2 || rows.some((row) => [...row.cells].some((cell) => cell.colSpan > 1))) continue;
+    if (rows.length < 2 || rows.some((row) => [...row.cells].some((cell) => cell.colSpan > 1))) return;
     for (const head of table.tHead.rows[0].cells) {
       const button = document.createElement("button");
       button.type = "button";
@@ -80,7 +86,19 @@
     }
     const more = folded?.matches("details[data-rest]") ? folded.querySelectorAll("tbody tr").length : 0;
     if (rows.length + more >= long) search(table);
-  }
+  };
+
+  const tables = ".scroll > table:not([data-fixed])";
+  document.querySelectorAll(tables).forEach(prepare);
+  document.addEventListener("renewed", (event) => {
+    for (const table of event.target.querySelectorAll(tables)) {
+      prepare(table);
+      const before = chosen.get(label(table)), head = before && table.tHead.rows[0].cells[before.column];
+      if (!head?.querySelector(".sort")) continue;
+      head.setAttribute("aria-sort", before.descending ? "ascending" : "descending"); // sortBy turns it
+      sortBy(table, head);
+    }
+  });
 
   const links = new Map([...document.querySelectorAll("nav a[href^='#']")].map((link) => [link.hash.slice(1), link]));
   const mark = () => {

@@ -37,6 +37,7 @@
         if (!fresh) continue;
         const focus = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
         part.replaceWith(document.adoptNode(fresh));
+        fresh.dispatchEvent(new Event("renewed", { bubbles: true }));
         if (focus) fresh.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
       }
     } catch {
