@@ -112,8 +112,9 @@ func TestScatters(t *testing.T) {
 	const cost, length = "against the cost of 1,000 verdicts", "against the time of a judge’s call"
 	priced := func(m *memory, usd ...float64) *memory {
 		for k, j := range m.evaluation.Plan.Judges {
-			m.progress = append(m.progress, results.Progress{Judge: j.Name, Succeeded: 50, Used: results.Usage{Calls: 50, CostUSD: usd[k]}})
-			m.outlays = append(m.outlays, results.Outlay{Of: j.Name, Took: results.Took{Calls: 50, Sum: 100 * float64(k+1), Squares: 1000 * float64(k+1)}})
+			used, took := results.Usage{Calls: 50, CostUSD: usd[k]}, results.Took{Calls: 50, Sum: 100 * float64(k+1), Squares: 1000 * float64(k+1)}
+			m.progress = append(m.progress, results.Progress{Judge: j.Name, Succeeded: 50, Used: used})
+			m.outlays = append(m.outlays, results.Outlay{Of: j.Name, Took: took})
 		}
 		return m
 	}
@@ -158,7 +159,8 @@ func TestCandidateScatters(t *testing.T) {
 		t.Errorf("without calls: drawn %+v", drawn)
 	}
 	for _, d := range m.evaluation.Plan.Documents {
-		m.outlays = append(m.outlays, results.Outlay{Of: d.ID, Used: results.Usage{Calls: 1, CostUSD: .001}, Took: results.Took{Calls: 1, Sum: 2, Squares: 4}})
+		used, took := results.Usage{Calls: 1, CostUSD: .001}, results.Took{Calls: 1, Sum: 2, Squares: 4}
+		m.outlays = append(m.outlays, results.Outlay{Of: d.ID, Used: used, Took: took})
 	}
 	drawn := built(t, m, Options{Draws: 20}).candidateScatters()
 	if len(drawn) != 2 || len(drawn[0].Points) != 3 || !drawn[0].Points[0].Up || !strings.Contains(drawn[0].Points[0].Numbers, "$1.00") {

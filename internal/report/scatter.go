@@ -113,7 +113,8 @@ func (m scatterAxes) draw(all []spot, of func(spot) bounded) *scatter {
 		return nil
 	}
 
-	s := &scatter{Title: m.up + " against " + m.across, Left: scatterLeft, Right: plotWidth - plotMargin, LabelX: scatterLeft - 1, Bottom: plotTop + scatterHigh}
+	s := &scatter{Title: m.up + " against " + m.across, Left: scatterLeft, Right: plotWidth - plotMargin}
+	s.LabelX, s.Bottom = scatterLeft-1, plotTop+scatterHigh
 	s.TickY, s.Height = s.Bottom+15, s.Bottom+plotAxis
 	across, up := s.horizontal(least, most, m, all, of), s.vertical(m, all)
 	t := append(lines.Table{{Head: "name", Flexible: true}}, lines.Heads(m.up, m.across)...)
@@ -238,5 +239,6 @@ func (r *Report) candidateScatters() []*scatter {
 		all = append(all, one)
 	}
 
-	return scatterAxes{up: "Wins against the average candidate", from: 40, to: 60, even: 50, unit: " %"}.pictures(all, "answers", "a call for an answer")
+	m := scatterAxes{up: "Wins against the average candidate", from: 40, to: 60, even: 50, unit: " %"}
+	return m.pictures(all, "answers", "a call for an answer")
 }
