@@ -41,7 +41,7 @@ func TestLostWhileCollecting(t *testing.T) {
 // it as done.
 func submitAnswered(t *testing.T, f *Connection, dir string) eval.ID {
 	t.Helper()
-	receipt, err := f.Submit(t.Context(), submission(t, dir), false)
+	receipt, err := f.Submit(t.Context(), submission(t, dir), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
