@@ -17,6 +17,9 @@ const (
 	firstShare  = 0.5
 )
 
+// SwissShare is the share of all pairs that swiss pairing compares by default. It ranks nearly as well as all pairs.
+const SwissShare = 0.4
+
 // maxSwiss is the maximum number of pairs, so that shares can be computed exactly.
 const maxSwiss = math.MaxInt32
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
@@ -176,7 +177,7 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 	case mode == string(eval.PairsSwiss) && hasShare:
 		return eval.Pairs{Mode: eval.PairsSwiss, Share: y.share(v, mode, share)}, nil
 	case mode == string(eval.PairsSwiss):
-		return eval.Pairs{Mode: eval.PairsSwiss, Share: defaultShare}, nil
+		return eval.Pairs{Mode: eval.PairsSwiss, Share: plan.SwissShare}, nil
 	default:
 		if percent, err := strconv.ParseFloat(strings.TrimSuffix(word, "%"), 64); err == nil &&
 			strings.HasSuffix(word, "%") && percent > 0 && percent <= 100 {
@@ -188,9 +189,6 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 
 	return eval.Pairs{Mode: eval.PairsAll}, nil
 }
-
-// defaultShare is the share of all pairs that swiss compares. It ranks nearly as well as all pairs.
-const defaultShare = 0.4
 
 // share reads the share of the pairs that is compared.
 func (y *yamlFile) share(v value, mode, text string) float64 {

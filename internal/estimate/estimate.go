@@ -57,7 +57,7 @@ type Estimate struct {
 	Bounds []Bound `json:"bounds"`
 	// TooLarge lists the prompts that exceed known context windows.
 	TooLarge []TooLarge `json:"too_large"`
-	// Savings lists settings that need fewer calls for the same documents.
+	// Savings lists designs that need fewer calls for the same question, the one with the fewest first.
 	Savings []Saving `json:"savings"`
 	// Until says when the evaluation may end early; nil if it cannot.
 	Until *Until `json:"until,omitempty"`
@@ -84,18 +84,6 @@ type Part struct {
 	// OutputBound is the maximum number of output tokens according to max_completion_tokens; 0 if that is not set.
 	OutputBound int64 `json:"output_tokens_bound,omitempty"`
 }
-
-// Saving is a setting, with the number of calls that remain with it.
-type Saving struct {
-	Setting string `json:"setting"`
-	Calls   int    `json:"calls"`
-}
-
-// The settings that savings refer to.
-const (
-	OneOrder  = "order: random"
-	OneInFive = "pairs: sample:0.2"
-)
 
 // Of computes an estimate. It returns an error if a prompt cannot be built.
 func Of(q Question) (Estimate, error) {
@@ -150,7 +138,7 @@ func Of(q Question) (Estimate, error) {
 		estimate.Seconds = estimate.Latency
 	}
 
-	estimate.Savings, estimate.Until = savings(e, estimate), until(q)
+	estimate.Savings, estimate.Until = cheaper(q, estimate, asked), until(q)
 	return estimate, nil
 }
 
@@ -160,11 +148,7 @@ func (e Estimate) Then(next Estimate) Estimate {
 	both := e
 	both.Parts = slices.Concat(e.Parts, next.Parts)
 	both.Total, both.Prompts = e.Total.plus(next.Total), e.Prompts+next.Prompts
-	both.CostUSD, both.PricesAsOf = nil, cmp.Or(e.PricesAsOf, next.PricesAsOf)
-	if e.CostUSD != nil && next.CostUSD != nil {
-		sum := *e.CostUSD + *next.CostUSD
-		both.CostUSD = &sum
-	}
+	both.CostUSD, both.PricesAsOf = sum(e.CostUSD, next.CostUSD), cmp.Or(e.PricesAsOf, next.PricesAsOf)
 
 	both.Seconds = e.Seconds + next.Seconds
 	both.Bounds = slices.Concat(e.Bounds, next.Bounds)
@@ -173,6 +157,7 @@ func (e Estimate) Then(next Estimate) Estimate {
 	both.Savings = slices.Clone(next.Savings)
 	for i := range both.Savings {
 		both.Savings[i].Calls += e.Total.Calls
+		both.Savings[i].CostUSD = sum(e.CostUSD, both.Savings[i].CostUSD)
 	}
 	if next.Until != nil {
 		until := *next.Until
@@ -289,26 +274,4 @@ func same(e *eval.Evaluation, kind eval.Kind, run plan.Run) bool {
 	}
 	_, _, decided := e.Decided(e.Documents[run.First], e.Documents[run.Second])
 	return decided
-}
-
-// savings returns the settings that need fewer calls, with the number of calls that remain.
-func savings(e *eval.Evaluation, estimate Estimate) []Saving {
-	all := []Saving{}
-	if e.Pairwise == nil {
-		return all
-	}
-	pairwise := 0
-	for _, part := range estimate.Parts {
-		if part.Kind == eval.KindPairwise {
-			pairwise += part.Calls
-		}
-	}
-	rest := estimate.Total.Calls - pairwise
-	if e.Pairwise.Order == eval.OrderBoth && pairwise > 1 {
-		all = append(all, Saving{OneOrder, rest + (pairwise+1)/2})
-	}
-	if e.Pairwise.Pairs.Mode == eval.PairsAll && pairwise > 4 {
-		all = append(all, Saving{OneInFive, rest + (pairwise+4)/5})
-	}
-	return all
 }

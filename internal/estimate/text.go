@@ -110,16 +110,20 @@ func (t sheet) until(u *Until, runs int) {
 	}
 }
 
-// savings writes the settings that need fewer calls.
+// savings writes the designs that need fewer calls.
 func (t sheet) savings(e Estimate) {
-	name := "fewer"
+	if len(e.Savings) > 0 {
+		t.entry("cheaper", "for the same question; pairs, order and top_n are keys of pairwise")
+	}
 	for _, saving := range e.Savings {
-		words := ""
-		if saving.Setting == OneOrder {
-			words = " (order: both doubles them)"
+		calls := wording.Counted(saving.Calls, "call")
+		if saving.AtLeast {
+			calls = "at least " + calls
 		}
-		t.entry(name, "%s saves %s calls%s", saving.Setting, wording.Count(e.Total.Calls-saving.Calls), words)
-		name = ""
+		if saving.CostUSD != nil {
+			calls += ", " + ratelimit.USD(*saving.CostUSD)
+		}
+		t.entry("", "%s needs %s; %s", saving.Setting, calls, saving.Loses)
 	}
 }
 
