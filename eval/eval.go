@@ -8,6 +8,7 @@ package eval
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // PlanVersion is part of every evaluation's identity. It changes when the meaning of a run's index changes, so that
@@ -188,6 +189,20 @@ func (j Judge) Target() string {
 		return j.Model
 	}
 	return j.Provider + ":" + j.Model
+}
+
+// Tier returns the service tier that the judge's overrides ask for, such as flex or priority, in lower case. It is
+// empty for the tier of list prices, which is also that of judges that ask for none.
+func (j Judge) Tier() string {
+	for _, key := range []string{"service_tier", "serviceTier"} {
+		name, _ := j.Overrides[key].(string)
+		switch name = strings.ToLower(name); name {
+		case "", "auto", "default", "standard", "standard_only", "on_demand":
+		default:
+			return name
+		}
+	}
+	return ""
 }
 
 // Kind says what a phase's runs ask.

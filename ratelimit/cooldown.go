@@ -12,7 +12,7 @@ import (
 // Cool stops calls of a scope from starting for a while, in any process, after a provider has reported too many
 // requests. wait is the provider's own hint. Without one (0) it is a second, doubled up to a minute each time the first
 // call after it is refused too. When the time is over one call starts, and a second later, if none was refused, the
-// others. Only the scope's Provider, Model and Group count. Calls in flight continue. Of several cooldowns the latest
+// others. Only the scope's Provider, Model, Tier and Group count. Calls in flight continue. Of several cooldowns the latest
 // end applies.
 func (l *Limiter) Cool(ctx context.Context, scope Scope, wait time.Duration) error {
 	return l.cool(ctx, scope, wait, coolWord)
@@ -61,13 +61,17 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 
 // Cool starts a cooldown, as Limiter.Cool does, for all calls of the limit under which the provider refused this call.
 // kind is the kind of limit that the provider named; "" if it named none. Without a limit of that kind in force, the
-// cooldown covers the call's model. wait is the provider's own hint; 0: it gave none. Call Cool before the lease ends,
-// so that no other call takes its place first.
+// cooldown covers the call's model. If the provider named no limit, and the call asks for a service tier other than the
+// standard one, it covers that tier of the model, whose capacity is refused apart. wait is the provider's own hint; 0:
+// it gave none. Call Cool before the lease ends, so that no other call takes its place first.
 //
 // After a wait of up to 5 s, calls under a rate resume at its pace without a probe. They need a probe if a call was
 // refused shortly after the last such resumption.
 func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
+	if kind == "" {
+		scope.Tier = e.call.Tier
+	}
 	var found *rule
 	for _, r := range e.rules {
 		if kind == "" || r.Kind != kind || r.Provider == "" && r.Group == "" {
@@ -81,7 +85,7 @@ func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 		scope = Scope{Provider: found.Provider, Model: found.Model, Group: found.Group}
 	}
 	rates := e.paces(kind, wait)
-	if len(rates) == 0 {
+	if len(rates) == 0 || scope.Tier != "" {
 		return e.limiter.Cool(ctx, scope, wait)
 	}
 	return e.limiter.cool(ctx, scope, wait, pacedWord, rates...)
@@ -112,9 +116,15 @@ func cooldownsOf(call Scope) []string {
 		if call.Model != "" {
 			names = append(names, "provider/"+call.Provider+"/model/"+call.Model)
 		}
+		if call.Model != "" && call.Tier != "" {
+			names = append(names, "provider/"+call.Provider+"/model/"+call.Model+tierMark+call.Tier)
+		}
 	}
 	return names
 }
+
+// tierMark separates a model from a service tier in the name of a cooldown.
+const tierMark = "//tier/"
 
 // cooldownID returns the ID that the lease of a call that waited for the cooldown reports as its limit.
 func cooldownID(name string) string { return name + "/cooldown" }

@@ -30,6 +30,9 @@ type Scope struct {
 	Model      string `json:"model,omitempty"`
 	Group      string `json:"group,omitempty"`
 	Evaluation string `json:"evaluation,omitempty"`
+	// Tier is the service tier that a call asks for, such as flex; empty: the standard one. Limits
+	// apply to all tiers. A refusal for want of a tier's capacity holds back the calls of that tier.
+	Tier string `json:"tier,omitempty"`
 }
 
 // Matches reports whether a limit of scope s applies to a call of scope call. All fields of
@@ -38,7 +41,8 @@ func (s Scope) Matches(call Scope) bool {
 	return (s.Provider == "" || s.Provider == call.Provider) &&
 		(s.Model == "" || s.Model == call.Model) &&
 		(s.Group == "" || s.Group == call.Group) &&
-		(s.Evaluation == "" || s.Evaluation == call.Evaluation)
+		(s.Evaluation == "" || s.Evaluation == call.Evaluation) &&
+		(s.Tier == "" || s.Tier == call.Tier)
 }
 
 // Limit is a bound that calls must keep.

@@ -83,8 +83,12 @@ func (e *Lease) leftOf(left Left) (limits []remaining) {
 	return limits
 }
 
-// tooHigh returns the adaptive limit that a refusal of the call cuts; nil: none. exceeded is as in Settlement.
+// tooHigh returns the adaptive limit that a refusal of the call cuts; nil: none. exceeded is as in Settlement. A refusal
+// for want of a tier's capacity says nothing about limits that all tiers share.
 func (e *Lease) tooHigh(exceeded Kind) *rule {
+	if e.call.Tier != "" && exceeded == "" {
+		return nil
+	}
 	var narrowest *rule
 	for _, r := range e.rules {
 		if r.Kind == exceeded && exceeded != Concurrency {

@@ -40,7 +40,7 @@ type Reported struct {
 // Report records that calls have failed, for Admin.Cooldowns, and returns whose trouble it is. It stops no calls: see
 // Suspend.
 func (l *Limiter) Report(ctx context.Context, f Failing) (Reported, error) {
-	names := cooldownsOf(Scope{Provider: f.Scope.Provider, Model: f.Scope.Model})
+	names := cooldownsOf(Scope{Provider: f.Scope.Provider, Model: f.Scope.Model, Tier: f.Scope.Tier})
 	if len(names) == 0 {
 		return Reported{}, errors.New("report failed calls: the scope has no provider")
 	}

@@ -15,6 +15,8 @@ func (s Scope) String() string {
 		return "evaluation " + s.Evaluation
 	case s.Group != "":
 		return "group " + s.Group
+	case s.Tier != "":
+		return "model " + s.Provider + ":" + s.Model + ", tier " + s.Tier
 	case s.Model != "":
 		return "model " + s.Provider + ":" + s.Model
 	case s.Provider != "":
@@ -47,6 +49,9 @@ func CooldownScope(id string) (scope Scope, ok bool) {
 	}
 	name, ok = strings.CutPrefix(name, "provider/")
 	scope.Provider, scope.Model, _ = strings.Cut(name, "/model/")
+	if at := strings.LastIndex(scope.Model, tierMark); at >= 0 {
+		scope.Model, scope.Tier = scope.Model[:at], scope.Model[at+len(tierMark):]
+	}
 	return scope, ok
 }
 

@@ -88,7 +88,7 @@ func (d *discovery) once(ctx context.Context) error {
 			return err
 		}
 		d.on.quarantine.Release(id)
-		d.on.queues.met(e.Record.Settings.Timeouts)
+		d.on.queues.met(e.Record.Settings, e.Asked)
 		for _, phase := range e.Record.Phases {
 			for i, queue := range phase.JudgeQueues {
 				judge := e.Asked.JudgesOf(phase.Kind)[i]

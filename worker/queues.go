@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 // idleTime is how long a queue is served after its last active evaluation.
@@ -69,11 +70,14 @@ func (q *queues) all() []string {
 }
 
 // met records the call timeouts of an evaluation.
-func (q *queues) met(timeouts map[string]time.Duration) {
+func (q *queues) met(settings record.Settings, asked *eval.Evaluation) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, timeout := range timeouts {
+	for _, timeout := range settings.Timeouts {
 		q.longest = max(q.longest, timeout)
+	}
+	for _, model := range settings.Everyone(asked) {
+		q.longest = max(q.longest, settings.Timeout(model))
 	}
 }
 

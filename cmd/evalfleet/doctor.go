@@ -104,7 +104,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 // probe asks a model for one word, and reports the result or a remedy. If the address has no such path, it also tries
 // the address that was probably meant.
 func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
+	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge))
 	defer cancel()
 	told, err := p.askAt(ctx, s.Providers, judge)
 	var failure *providers.Error

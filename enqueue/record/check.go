@@ -174,6 +174,8 @@ func (f *Fallback) check() error {
 		return nil
 	case f.MaxRetries < 0 || f.MaxRetries > mostRetries || f.Base < 0 || f.Base > mostRetries || len(f.Models) > mostGrouping:
 		return fmt.Errorf("invalid fallback: %d retries, base %g, %d models", f.MaxRetries, f.Base, len(f.Models))
+	case len(f.Overrides) > len(f.Models):
+		return fmt.Errorf("invalid fallback: overrides of %d models, of which there are %d", len(f.Overrides), len(f.Models))
 	case f.MaxWait < 0 || f.MaxWait > LongestTime || f.After429 < 0 || f.After429 > LongestTime:
 		return fmt.Errorf("invalid fallback: waits of %s and %s", f.MaxWait, f.After429)
 	}

@@ -237,7 +237,7 @@ type Settings struct {
 // (eval.Evaluation.Asked). model is the judge's own model or a fallback.
 func (e Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
 	return ratelimit.Scope{
-		Provider: model.Provider, Model: model.Model, Group: e.Settings.Group(kind, i), Evaluation: string(e.ID),
+		Provider: model.Provider, Model: model.Model, Group: e.Settings.Group(kind, i), Evaluation: string(e.ID), Tier: model.Tier(),
 	}
 }
 
@@ -303,6 +303,10 @@ const DefaultOutage = 30 * time.Minute
 // DefaultTimeout bounds one call if nothing else is configured.
 const DefaultTimeout = 120 * time.Second
 
+// FlexTimeout bounds one call in the service tier flex if neither its model nor its provider has a setting. OpenAI
+// names 15 minutes for it (https://developers.openai.com/api/docs/guides/flex-processing).
+const FlexTimeout = 15 * time.Minute
+
 // DefaultJobTimeout bounds one job at the provider if neither its model nor its provider has a
 // setting.
 const DefaultJobTimeout = 2 * time.Hour
@@ -318,14 +322,23 @@ func (s Settings) JobTimeout(provider, model string) time.Duration {
 	return DefaultJobTimeout
 }
 
-// Timeout returns how long one call to provider:model may take.
-func (s Settings) Timeout(provider, model string) time.Duration {
-	for _, key := range []string{provider + ":" + model, provider, ""} {
+// Timeout returns how long one call to a model may take. A call in the tier flex waits for capacity before its answer
+// begins. Like a job, it has a time of its own, unless its provider or model sets another or the general time is longer.
+func (s Settings) Timeout(model eval.Judge) time.Duration {
+	for _, key := range []string{model.Target(), model.Provider} {
 		if d, ok := s.Timeouts[key]; ok {
 			return d
 		}
 	}
-	return DefaultTimeout
+
+	general, ok := s.Timeouts[""]
+	if !ok {
+		general = DefaultTimeout
+	}
+	if model.Tier() == "flex" {
+		return max(general, FlexTimeout)
+	}
+	return general
 }
 
 // Fields of the state of a run in progress (Keys.Progress).

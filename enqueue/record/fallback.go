@@ -2,7 +2,9 @@ package record
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,11 +15,14 @@ import (
 // Fallback says how long a run waits for the model it asks, and which models answer in its place if
 // that is too long. A run waits first and falls back second.
 type Fallback struct {
-	Models     []string      `json:"models"` // provider:model, in the order in which they are asked
-	AutoWait   bool          `json:"auto_wait"`
-	MaxWait    time.Duration `json:"max_wait"` // of each single wait; 0: unlimited
-	MaxRetries int           `json:"max_retries"`
-	Base       float64       `json:"backoff_base"` // at least 1
+	Models []string `json:"models"` // provider:model, in the order in which they are asked
+	// Overrides are those of each model, in the order of Models; a nil or missing one: none of its
+	// own. Workers of a release that does not know them ask the model without.
+	Overrides  []map[string]any `json:"overrides,omitempty"`
+	AutoWait   bool             `json:"auto_wait"`
+	MaxWait    time.Duration    `json:"max_wait"` // of each single wait; 0: unlimited
+	MaxRetries int              `json:"max_retries"`
+	Base       float64          `json:"backoff_base"` // at least 1
 	// After429 is the first wait after a refusal for too many requests, if the provider does not
 	// ask for a longer one.
 	After429 time.Duration `json:"after_429"`
@@ -65,31 +70,59 @@ func (f *Fallback) grown(b time.Duration, n int) time.Duration {
 	return time.Duration(grown)
 }
 
-// Targets returns the models that a judge's runs may ask: the judge itself, then its fallbacks with
-// those of its overrides that every provider knows. A nil Fallback has no fallbacks.
+// Targets returns the models that a judge's runs may ask: the judge itself, then its fallbacks. A
+// fallback has those of the judge's overrides that every provider knows, or all of them if it is
+// the judge's own model with other settings, and then its own. A nil Fallback has no fallbacks.
 func (f *Fallback) Targets(judge eval.Judge) []eval.Judge {
 	targets := []eval.Judge{judge}
 	if f == nil {
 		return targets
 	}
-	var overrides map[string]any
-	for _, key := range []string{"max_completion_tokens", "temperature", "reasoning_effort"} {
-		if value, ok := judge.Overrides[key]; ok {
-			if overrides == nil {
-				overrides = map[string]any{}
-			}
-			overrides[key] = value
-		}
-	}
-	for _, model := range f.Models {
+
+	for i, model := range f.Models {
 		provider, name, err := eval.ParseTarget(model)
-		if err != nil || slices.ContainsFunc(targets, func(t eval.Judge) bool { return t.Target() == model }) {
+		if err != nil {
 			continue
 		}
-		targets = append(targets, eval.Judge{Name: judge.Name, Provider: provider, Model: name, Prompt: judge.Prompt, Overrides: overrides})
+		target := eval.Judge{
+			Name: judge.Name, Provider: provider, Model: name, Prompt: judge.Prompt,
+			Overrides: f.overrides(i, judge, model == judge.Target()),
+		}
+		same := func(t eval.Judge) bool {
+			return t.Target() == model && (len(f.own(i)) == 0 || reflect.DeepEqual(t.Overrides, target.Overrides))
+		}
+		if !slices.ContainsFunc(targets, same) {
+			targets = append(targets, target)
+		}
 	}
 	return targets
 }
+
+// own returns the overrides of the i-th model; nil: it has none.
+func (f *Fallback) own(i int) map[string]any {
+	if i >= len(f.Overrides) {
+		return nil
+	}
+	return f.Overrides[i]
+}
+
+// overrides returns what the i-th model is asked with instead of a judge. all keeps all of the judge's overrides.
+func (f *Fallback) overrides(i int, judge eval.Judge, all bool) map[string]any {
+	merged := map[string]any{}
+	for key, value := range judge.Overrides {
+		if all || slices.Contains(common, key) {
+			merged[key] = value
+		}
+	}
+	maps.Copy(merged, f.own(i))
+	if len(merged) == 0 {
+		return nil
+	}
+	return merged
+}
+
+// common lists the overrides that every provider knows.
+var common = []string{"max_completion_tokens", "temperature", "reasoning_effort"}
 
 // Judges returns the models that answer in place of others.
 func (f *Fallback) Judges() []eval.Judge {

@@ -68,6 +68,18 @@ func TestFallbackTargets(t *testing.T) {
 	if diff := cmp.Diff(want, f.Targets(judge)); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
+	own := &Fallback{
+		Models:    []string{"a:m", "b:n", "a:m"},
+		Overrides: []map[string]any{{"seed": 8.0}, {"tier": "flex"}, {"seed": 7.0}},
+	}
+	want = []eval.Judge{
+		judge,
+		{Name: "strict", Provider: "a", Model: "m", Overrides: map[string]any{"temperature": 0.5, "seed": 8.0}},
+		{Name: "strict", Provider: "b", Model: "n", Overrides: map[string]any{"temperature": 0.5, "tier": "flex"}},
+	}
+	if diff := cmp.Diff(want, own.Targets(judge)); diff != "" {
+		t.Errorf("targets with overrides of their own (-want +got):\n%s", diff)
+	}
 	if got := (*Fallback)(nil).Targets(judge); len(got) != 1 || len((*Fallback)(nil).Judges()) != 0 {
 		t.Errorf("without a fallback: %v", got)
 	}

@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -87,7 +88,7 @@ func TestEnvironment(t *testing.T) {
 	if retry.MaxAttempts != 4 || retry.InitialDelay != 250*time.Millisecond || retry.MaxDelay != 50*time.Second || retry.Jitter != time.Second {
 		t.Errorf("retry: got %+v, want 4 attempts (environment), 250ms (environment), 50s (fleet), jitter 1s (file)", retry)
 	}
-	if a, b := s.Settings.Timeout("simulator", "careful"), s.Settings.Timeout("other", "m"); a != 5*time.Second || b != 90*time.Second {
+	if a, b := s.Settings.Timeout(eval.Judge{Provider: "simulator", Model: "careful"}), s.Settings.Timeout(eval.Judge{Provider: "other", Model: "m"}); a != 5*time.Second || b != 90*time.Second {
 		t.Errorf("timeouts: got %v for simulator and %v for others, want 5s and 90s", a, b)
 	}
 	for _, c := range []struct{ name, value, want string }{

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -28,7 +29,8 @@ func (s *draft) fallback(y *yamlFile, v value) {
 		"models": func(v value) {
 			y.list(v, func(v value) {
 				named = true
-				s.fallbackModel(&f, y.target(v), v.place)
+				target, overrides := y.fallbackModel(v)
+				s.fallbackModel(&f, target, overrides, v.place)
 			})
 		},
 		"preset": func(v value) {
@@ -51,41 +53,52 @@ func (s *draft) fallback(y *yamlFile, v value) {
 	if !named {
 		s.refuse(v.key, "add models: [provider:model]", "fallback names no models")
 	}
+	if !slices.ContainsFunc(f.Overrides, func(own map[string]any) bool { return own != nil }) {
+		f.Overrides = nil
+	}
 	s.settings.Fallback = &f
 }
 
-// target reads a "provider:model". Within braces, the YAML library parses it as a mapping with one
-// key.
-func (y *yamlFile) target(v value) string {
-	if !isMapping(v.node) {
-		return y.text(v)
-	}
-	if y.has(v, "provider") && y.has(v, "model") {
+// fallbackModel reads a "provider:model", or a mapping with overrides. Within braces, the YAML library parses
+// provider:model as a mapping with one key.
+func (y *yamlFile) fallbackModel(v value) (target string, overrides map[string]any) {
+	switch {
+	case !isMapping(v.node):
+		return y.text(v), nil
+	case y.has(v, "model"):
 		provider, model := "", ""
-		y.mapping(v, keys{"provider": func(v value) { provider = y.text(v) }, "model": func(v value) { model = y.text(v) }})
-		return ofProvider(provider, model)
+		y.mapping(v, keys{
+			"provider":  func(v value) { provider = y.text(v) },
+			"model":     func(v value) { model, _ = y.fallbackModel(v) },
+			"overrides": func(v value) { overrides = y.overrides(v) },
+		})
+		return ofProvider(provider, model), overrides
 	}
-	target := ""
+
 	y.entries(v, func(key string, v value) {
 		if target != "" {
 			y.refuse(v.key, "", "a mapping of two keys does not name a model")
 		}
-		target = key + ":" + y.target(v)
+		model, _ := y.fallbackModel(v)
+		target = key + ":" + model
 	})
-	return target
+	return target, nil
 }
 
 // fallbackModel adds a model to the fallback.
-func (s *draft) fallbackModel(f *record.Fallback, target string, at place) {
+func (s *draft) fallbackModel(f *record.Fallback, target string, overrides map[string]any, at place) {
 	var judge eval.Judge
 	if !s.setTarget(&judge, target, at) {
 		return
 	}
-	if slices.Contains(f.Models, judge.Target()) {
-		s.refuse(at, "name each model once", "a second fallback to %s", judge.Target())
-		return
+	for i, named := range f.Models {
+		if named == judge.Target() && reflect.DeepEqual(f.Overrides[i], overrides) {
+			s.refuse(at, "name each model once, or give it other overrides", "a second fallback to %s", named)
+			return
+		}
 	}
-	f.Models = append(f.Models, judge.Target())
+
+	f.Models, f.Overrides = append(f.Models, judge.Target()), append(f.Overrides, overrides)
 	s.fallbackAt = append(s.fallbackAt, at)
 }
 

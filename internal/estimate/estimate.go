@@ -190,12 +190,13 @@ func together(q Question, kind eval.Kind, judge eval.Judge) bool {
 	return kind == eval.KindPanel && slices.Contains(q.Settings.Batching, judge.Name)
 }
 
-// cost returns the cost of the calls in USD; nil if a price is unknown.
+// cost returns the cost of the calls in USD, in the service tiers that are asked for; nil if a price is unknown.
 func cost(q Question, asked []demand) *float64 {
 	var nano int64
 	for _, d := range asked {
 		price, ok := q.Settings.Prices[d.judge.Target()]
-		if d.calls > 0 && !ok {
+		price, known := price.In(d.judge.Tier())
+		if d.calls > 0 && !(ok && known) {
 			return nil
 		}
 		nano += price.Cost(providers.Usage{Input: d.input, Output: d.output}, 0)

@@ -136,7 +136,7 @@ func (r *Report) settings() []setting {
 	for _, j := range plan.Everyone() {
 		if !timed[j.Target()] {
 			timed[j.Target()] = true
-			add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
+			add("timeout of "+j.Target(), "%s", how.Timeout(j))
 		}
 	}
 

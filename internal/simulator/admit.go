@@ -31,6 +31,7 @@ func (c *call) id(prefix string) string {
 // refusal is the limit that refused a request. For a model that does not exist, there is no limit.
 type refusal struct {
 	unknown  string        // the model, if it does not exist
+	tier     string        // the service tier, if it is that which has no capacity
 	limit    string        // its name in the counts
 	counted  quantity      // what the limit counts
 	window   time.Duration // of the limit, if it has one
@@ -55,6 +56,9 @@ func (r *refusal) problem(hint time.Duration) problem {
 			message: "The model " + strconv.Quote(r.unknown) + " does not exist; want careful, average, careless or one in the " +
 				"simulator's configuration",
 		}
+	}
+	if r.tier != "" {
+		return problem{failure: withoutCapacity}
 	}
 	p := problem{failure: RateLimited, message: r.message, counted: r.counted, window: r.window}
 	if r.window >= day {
@@ -89,7 +93,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 	c.taken = times.taken + 1
 	c.plan = s.plan(c, text)
 	c.spends = spending{input: req.inputTokens() + c.plan.found.tokens(), output: c.plan.output}
-	scopes := [2]*scope{s.all, model}
+	scopes := s.scopes(req)
 	var refused *refusal
 	for _, scope := range scopes {
 		scope.arrive(now, c)
@@ -140,7 +144,16 @@ func (s *Simulator) leave(c *call, ended outcome) {
 
 // end does what leave does, for callers that have the lock.
 func (s *Simulator) end(now time.Time, c *call, ended outcome) {
-	for _, scope := range [2]*scope{s.all, s.models[c.req.model]} {
+	for _, scope := range s.scopes(c.req) {
 		scope.leave(now, c, ended)
 	}
+}
+
+// scopes returns those that count a request for a known model.
+func (s *Simulator) scopes(req *request) []*scope {
+	scopes := []*scope{s.all, s.models[req.model]}
+	if tier := s.tiers[req.tier]; tier != nil {
+		scopes = append(scopes, tier)
+	}
+	return scopes
 }

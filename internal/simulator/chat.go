@@ -27,6 +27,7 @@ type chatRequest struct {
 			Schema json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
 	} `json:"response_format"`
+	ServiceTier     string `json:"service_tier"`
 	ReasoningEffort string `json:"reasoning_effort"`
 	Reasoning       *struct {
 		Effort  string `json:"effort"`
@@ -53,6 +54,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 	}
 	req := &request{
 		model:  asked.Model,
+		tier:   asked.ServiceTier,
 		schema: string(asked.ResponseFormat.JSONSchema.Schema),
 		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens, 0),
 		json:   strings.HasPrefix(asked.ResponseFormat.Type, "json"),
@@ -127,6 +129,9 @@ func (chat) answer(c *call) any {
 		"choices": []any{choice},
 		"usage":   usage,
 	}
+	if c.req.tier != "" {
+		body["service_tier"] = c.req.tier
+	}
 	c.addManners(body, choice, said, usage)
 	return body
 }
@@ -173,6 +178,7 @@ var chatWords = map[Failure]words{
 	keyMissing:       {401, "invalid_request_error", "", "You didn't provide an API key in an Authorization header using Bearer auth."},
 	ModelUnavailable: {404, "invalid_request_error", "model_not_found", "The model `%s` does not exist or you do not have access to it."},
 	BadRequest:       {400, "invalid_request_error", "", "Invalid value in the request."},
+	withoutCapacity:  {429, "resource_unavailable", "resource_unavailable", "Resource unavailable. Try again later or use another service tier."},
 	withoutSystem:    {400, "BadRequestError", "", "System role not supported"},
 	withoutSchema:    {400, "invalid_request_error", "", "This response_format type is not supported: json_schema"},
 	searchAndJSON:    {400, "invalid_request_error", "", "Web Search cannot be used with JSON mode."},

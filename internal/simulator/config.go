@@ -23,6 +23,9 @@ type Config struct {
 	// Models sets limits and behaviour for models by name. It may name further models than careful,
 	// average and careless; those judge like average.
 	Models map[string]Model `json:"models,omitempty"`
+	// Tiers is the capacity of service tiers, such as flex, in calls in flight of all models. OpenAI's
+	// dialects refuse a call beyond it with 429, without a hint. A tier that is absent has no bound.
+	Tiers map[string]int `json:"tiers,omitempty"`
 }
 
 // Model is one model's own settings.
@@ -142,6 +145,11 @@ func (c Config) Validate() error {
 	}
 	if c.KeepArrivals < 0 {
 		problems = append(problems, fmt.Errorf("keep_arrivals: %d: want 0 or more", c.KeepArrivals))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tiers)) {
+		if c.Tiers[name] < 1 {
+			problems = append(problems, fmt.Errorf("tiers: %s: %d: want at least 1", name, c.Tiers[name]))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		model := c.Models[name]

@@ -39,6 +39,8 @@ const (
 	withoutSchema Failure = "without schema" // the model supports no schemas
 	withoutSystem Failure = "without system" // the model accepts no system messages
 	searchAndJSON Failure = "search and JSON"
+	// withoutCapacity: the service tier has none left.
+	withoutCapacity Failure = "without capacity"
 )
 
 // failureOf returns the kind of failure that the simulator reports with an HTTP status.

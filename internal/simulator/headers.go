@@ -17,7 +17,7 @@ type limitState struct {
 }
 
 // tightest returns the state of the tightest limit of each limited quantity.
-func tightest(scopes [2]*scope, now time.Time) (states []limitState) {
+func tightest(scopes []*scope, now time.Time) (states []limitState) {
 	for _, counted := range quantities {
 		var tight *limitState
 		for _, scope := range scopes {

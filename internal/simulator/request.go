@@ -20,6 +20,7 @@ type message struct {
 // request is what a call asks, independent of the dialect.
 type request struct {
 	model    string
+	tier     string // service tier; "": none is asked for
 	messages []message
 	schema   string // sent apart from the prompt; empty: none
 	bound    int    // on the output tokens; 0: none

@@ -90,6 +90,7 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 	format := asked.Text.Format
 	req := &request{
 		model:      asked.Model,
+		tier:       asked.ServiceTier,
 		schema:     string(format.Schema),
 		json:       strings.HasPrefix(format.Type, "json"),
 		reason:     asked.reasons(),
@@ -216,6 +217,9 @@ func (responses) object(c *call, status string) map[string]any {
 		"previous_response_id": nil, "temperature": 1.0, "top_p": 1.0, "truncation": "disabled", "metadata": map[string]any{},
 	}
 
+	if c.req.tier != "" {
+		object["service_tier"] = c.req.tier
+	}
 	switch status {
 	case "failed":
 		code, message := "server_error", "The server had an error while processing your request. Sorry about that!"

@@ -7,7 +7,8 @@ import (
 
 // scope holds shared limits and counts: those of the endpoint or of one model.
 type scope struct {
-	maxInFlight int // 0: no bound
+	tier        string // "": it is no tier
+	maxInFlight int    // 0: no bound
 	limits      []*limit
 	charge      Charge
 	other       *otherClient // nil: none
@@ -65,6 +66,9 @@ func (s *scope) arrive(now time.Time, c *call) {
 // wait; nil: all have room.
 func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
 	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
+		if s.tier != "" {
+			return &refusal{limit: "tier " + s.tier, tier: s.tier}
+		}
 		longest = &refusal{
 			limit: "in flight", counted: callsAtOnce,
 			message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight),

@@ -33,6 +33,7 @@ type Simulator struct {
 	mu       sync.Mutex // guards the fields below, with everything in them
 	all      *scope
 	models   map[string]*scope
+	tiers    map[string]*scope // those with a bound
 	arrivals arrivals
 	keys     KeyCounts
 	lastKey  lastKey
@@ -49,10 +50,15 @@ func New(config Config) *Simulator {
 		began:    now,
 		all:      newScope(config.Limits, now),
 		models:   map[string]*scope{},
+		tiers:    map[string]*scope{},
 		arrivals: arrivals{keep: config.KeepArrivals},
 		jobs:     jobs{byID: map[string]*job{}},
 	}
 
+	for name, capacity := range config.Tiers {
+		s.tiers[name] = newScope(Limits{MaxInFlight: capacity}, now)
+		s.tiers[name].tier = name
+	}
 	for name := range judges {
 		s.addModel(name)
 	}
@@ -195,7 +201,9 @@ func (s *Simulator) Reset() {
 	s.arrivals = arrivals{keep: s.config.KeepArrivals}
 	s.keys = KeyCounts{}
 	s.all.reset(now)
-	for _, model := range s.models {
-		model.reset(now)
+	for _, of := range []map[string]*scope{s.models, s.tiers} {
+		for _, scope := range of {
+			scope.reset(now)
+		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 type Stats struct {
 	At     time.Time         `json:"at"`
 	All    Counts            `json:"all"`
-	Models map[string]Counts `json:"models"` // models at which something has arrived
+	Models map[string]Counts `json:"models"`          // models at which something has arrived
+	Tiers  map[string]Counts `json:"tiers,omitempty"` // those with a bound
 	Keys   KeyCounts         `json:"keys"`
 }
 
@@ -70,6 +71,12 @@ func (s *Simulator) Stats() Stats {
 		stats.All.Prompts += c.Prompts
 		stats.All.PromptsRepeated += c.PromptsRepeated
 		stats.All.PromptsRetaken += c.PromptsRetaken
+	}
+	for name, tier := range s.tiers {
+		if stats.Tiers == nil {
+			stats.Tiers = map[string]Counts{}
+		}
+		stats.Tiers[name] = tier.snapshot(now)
 	}
 	return stats
 }

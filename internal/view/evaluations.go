@@ -244,7 +244,7 @@ func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ra
 	}
 	return func(limit ratelimit.Limit) bool {
 		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID)})
+			return limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID), Tier: j.Tier()})
 		})
 	}, nil
 }

@@ -135,7 +135,7 @@ func (c *Calls) Make(ctx context.Context, s Step) (*providers.Result, error) {
 }
 
 func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result, error) {
-	call, timeout := c.newCall(s, key), c.run.Settings().Timeout(s.Target.Provider, s.Target.Model)
+	call, timeout := c.newCall(s, key), c.run.Settings().Timeout(s.Target)
 	lease, err := c.begin(ctx, call, s, timeout, false)
 	if err != nil {
 		return nil, err

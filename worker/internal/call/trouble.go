@@ -43,7 +43,7 @@ func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease,
 	retry := c.run.Settings().Retry
 	c.found = c.by.Troubles.Note(ctx, trouble.Ended{
 		Run: c.run.Task.RunID(), Fresh: c.run.Failures() == 0,
-		Provider: s.Target.Provider, Model: s.Target.Model,
+		Provider: s.Target.Provider, Model: s.Target.Model, Tier: s.Target.Tier(),
 		Began: c.flight.began, Waited: waitedForCooldown(lease), Failed: failed,
 		Waits: c.waitsForOutages(), Again: retry.InitialDelay,
 	})

@@ -97,6 +97,7 @@ type Ended struct {
 	Fresh    bool // no call of the run has failed before, except excused ones
 	Provider string
 	Model    string
+	Tier     string           // service tier that was asked for; empty: the standard one
 	Began    time.Time        // on this process's own clock
 	Waited   bool             // the call waited for a cooldown
 	Failed   *providers.Error // nil: it was answered
@@ -105,10 +106,15 @@ type Ended struct {
 	Again time.Duration // the initial delay before a failed call is repeated
 }
 
+// calls returns the scope of the calls that are served like this one. A tier of a model lacks capacity by itself.
+func (e Ended) calls() ratelimit.Scope {
+	return ratelimit.Scope{Provider: e.Provider, Model: e.Model, Tier: e.Tier}
+}
+
 // scope returns the scope of the calls that a failure of a kind affects.
 func (e Ended) scope(k Kind) ratelimit.Scope {
 	if k == OfProvider || k == OfRequest {
-		return ratelimit.Scope{Provider: e.Provider, Model: e.Model}
+		return e.calls()
 	}
 	return ratelimit.Scope{Provider: e.Provider}
 }
@@ -247,7 +253,7 @@ func (t *Troubles) failed(ctx context.Context, e Ended, kind Kind) Finding {
 
 // suspended reports whether other workers have found an outage that affected this call too.
 func (t *Troubles) suspended(ctx context.Context, e Ended) bool {
-	out, err := t.limiter.Suspended(ctx, ratelimit.Scope{Provider: e.Provider, Model: e.Model})
+	out, err := t.limiter.Suspended(ctx, e.calls())
 	if err != nil {
 		t.log.Debug().Err(err).Msg("cannot ask whether a provider is suspended")
 	}
@@ -328,7 +334,7 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 func (t *Troubles) answered(ctx context.Context, e Ended) {
 	now, tell, over := time.Now(), e.Waited, false
 	t.mu.Lock()
-	for _, scope := range []ratelimit.Scope{{Provider: e.Provider}, {Provider: e.Provider, Model: e.Model}} {
+	for _, scope := range []ratelimit.Scope{{Provider: e.Provider}, e.calls()} {
 		of := t.target(scope)
 		tell = tell || of.failed > 0 || !of.out.IsZero() || now.Sub(of.told) >= tellEvery
 		if of.own != nil && e.Began.After(of.own.since) {
@@ -349,7 +355,7 @@ func (t *Troubles) answered(ctx context.Context, e Ended) {
 	if !tell {
 		return
 	}
-	ended, err := t.limiter.Answered(ctx, ratelimit.Scope{Provider: e.Provider, Model: e.Model})
+	ended, err := t.limiter.Answered(ctx, e.calls())
 	if err != nil {
 		t.log.Debug().Err(err).Msg("cannot tell other workers of an answer")
 	}
