@@ -198,10 +198,12 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 	if err != nil {
 		return 0, fmt.Errorf("read heartbeats: %w", err)
 	}
+
 	ledgers := []string{backgroundCalls}
 	for worker := range workers {
 		ledgers = append(ledgers, worker)
 	}
+
 	former, err := l.former(ctx, l.client, registry)
 	if err != nil {
 		return 0, err

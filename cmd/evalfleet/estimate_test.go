@@ -122,16 +122,16 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
 	want := `: 12,006 runs, at least 8,006 calls, plus retries and repairs
 
-phase     judge                                        runs  identical  calls  tokens in  tokens out
-single    simulator:careful                               3          0      3      2,084         210
-single    a judge whose name i… column has room for       3          0      3      2,084         210
-pairwise  simulator:careful                           6,000      2,000  4,000  2,647,500     360,000
-pairwise  a judge whose name i… column has room for   6,000      2,000  4,000  2,647,500     360,000
-all                                                  12,006      4,000  8,006  5,299,168     720,420
+phase     judge                                          runs  no call  calls  tokens in  tokens out
+single    simulator:careful                                 3        0      3      2,084         210
+single    a judge whose name is…s column has room for       3        0      3      2,084         210
+pairwise  simulator:careful                             6,000    2,000  4,000  2,647,500     360,000
+pairwise  a judge whose name is…s column has room for   6,000    2,000  4,000  2,647,500     360,000
+all                                                    12,006    4,000  8,006  5,299,168     720,420
 
 tokens    in: one per 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: typical of short verdicts, without reasoning; set max_completion_tokens to bound them
-identical 4,000 runs on two equal texts are ties without a call
+no call   4,000 runs on two equal texts, or on one that fails a gate
 cost      $0.00
 duration  at least 22h15m43s, at 10ms per call (by default; --latency)
 limit     provider simulator: 6 requests/min

@@ -68,6 +68,7 @@ func starterFiles(samples bool) ([]starterFile, error) {
 		}
 		files = append(files, starterFile{f.path, string(content)})
 	}
+
 	for _, kind := range []eval.Kind{eval.KindPairwise, eval.KindSingle, eval.KindPanel} {
 		files = append(files, starterFile{"templates/" + string(kind) + ".md", prompt.DefaultTemplate(kind)})
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -218,26 +217,13 @@ func TestLimitsOfTheNextVersion(t *testing.T) {
 	}
 }
 
-// nameDocuments has judges see the documents' ids, as they did before they were blind, and lists all pairs: the order
-// of pairs that are not listed is of another version.
+// nameDocuments has judges see the documents' ids, as they did before they were blind.
 func (f *testFleet) nameDocuments() {
 	text, err := os.ReadFile(f.file)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	names, err := filepath.Glob(filepath.Join(f.dir, "docs", "*.md"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	pairs := "item,candidate_a,candidate_b\n"
-	for i, a := range names {
-		for _, b := range names[i+1:] {
-			pairs += fmt.Sprintf(",docs/%s,docs/%s\n", filepath.Base(a), filepath.Base(b))
-		}
-	}
-	f.write("pairs.csv", pairs)
-	listed := strings.Replace(string(text), "pairs: all", "pairs: {file: pairs.csv}", 1)
-	f.write(filepath.Base(f.file), listed+"blind: false\n")
+	f.write(filepath.Base(f.file), string(text)+"blind: false\n")
 }
 
 // limitModel writes the evaluation of compare anew, with a limit for one of its models.

@@ -9,9 +9,8 @@
 //	panel:    index = (document·dimensions + dimension)·agents + agent
 //	runs:     index = position in the list
 //
-// Judges are innermost, so that the queue of a run follows by arithmetic. Every beginning of the pairs is a balanced
-// sample of them, unless a file lists them ([eval.PlanVersion]). The two orders of a pair are next to each other, so
-// that few pairs of a beginning are known in one order only. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of
+// Judges are innermost, so that the queue of a run follows by arithmetic and neighbouring runs of every queue share
+// documents. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of
 // each. [eval.PlanVersion] freezes the meaning of an index.
 //
 // The documents that a phase compares may depend on the results of earlier phases (BasisOf). Choose computes them, and

@@ -247,7 +247,8 @@ func (f *promptfoo) provider(v value) {
 	}
 
 	kind, rest, _ := strings.Cut(id, ":")
-	if rest == "" || slices.Contains([]string{"file", "python", "exec", "http", "https", "webhook", "package", "golang", "ruby", "promptfoo"}, kind) {
+	if rest == "" || slices.Contains([]string{"file", "python", "exec", "http", "https", "webhook", "package", "golang",
+		"ruby", "promptfoo"}, kind) {
 		f.notTaken(fmt.Sprintf("provider %.60q", id), at)
 		return
 	}
@@ -348,6 +349,7 @@ func (f *promptfoo) variables(v value) map[string]any {
 		f.notTaken("vars in a file", v.key)
 		return nil
 	}
+
 	vars := map[string]any{}
 	f.y.entries(v, func(key string, v value) {
 		if isList(v.node) {
@@ -366,6 +368,7 @@ func (f *promptfoo) variables(v value) map[string]any {
 			}
 		}
 	})
+
 	return vars
 }
 

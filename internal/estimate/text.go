@@ -60,7 +60,8 @@ func (t sheet) entry(label, format string, args ...any) {
 
 // table writes the parts and their sum.
 func (t sheet) table(e Estimate) {
-	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "no call", "calls", "tokens in", "tokens out")...)
+	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "no call", "calls",
+		"tokens in", "tokens out")...)
 	part := func(phase, judge string, p Part) {
 		rows.Add(
 			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input),

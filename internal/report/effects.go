@@ -57,7 +57,8 @@ func (b *builder) findEffects() {
 		e.Why = "There is only one question, so it is not known how much the effects of prompts and models would vary with others."
 	case r.abilities():
 		e.Effects, ok = r.Groups[0].uncertainty.Effects(e.layout)
-		e.Why = "Effects of prompts and models cannot be told from judges' preferences for a position, because candidates were not shown in both orders."
+		e.Why = "Effects of prompts and models cannot be told from judges' preferences for a position, because candidates " +
+			"were not shown in both orders."
 	default:
 		e.Why = "With so many candidates, effects of prompts and models are not computed."
 	}
@@ -220,9 +221,11 @@ func (r *Report) interactionWords() string {
 		return fmt.Sprintf("Whether a prompt suits some models better than others is not tested: that takes more than %d %s.",
 			(len(e.Prompts)-1)*(len(e.Models)-1), r.clusterWords())
 	case rank.NoVariance:
-		return fmt.Sprintf("Whether a prompt suits some models better than others is not tested: the results of different %s hardly differ.", r.clusterWords())
+		return fmt.Sprintf("Whether a prompt suits some models better than others is not tested: the results of different "+
+			"%s hardly differ.", r.clusterWords())
 	case rank.TooMany:
-		return fmt.Sprintf("Whether a prompt suits some models better than others is not tested with more than %d candidates.", rank.MaxInteraction)
+		return fmt.Sprintf("Whether a prompt suits some models better than others is not tested with more than %d candidates.",
+			rank.MaxInteraction)
 	}
 
 	if e.P >= 0.05 {
@@ -325,7 +328,9 @@ func (r *Report) effectsMeaning() string {
 	if r.ByScore() {
 		what = "average of the candidates' mean scores"
 	}
-	return "The number of a prompt is its candidates' " + what + ", and likewise of a model. An interval holds for one number. The ranks in brackets hold for all prompts and models at once, and so do the intervals of the differences in the first sentence, both at 95 %."
+	return "The number of a prompt is its candidates' " + what + ", and likewise of a model. An interval holds for one " +
+		"number. The ranks in brackets hold for all prompts and models at once, and so do the intervals of the differences " +
+		"in the first sentence, both at 95 %."
 }
 
 // levelCells formats the effect of a prompt or model with its limits.
@@ -357,7 +362,8 @@ func (r *Report) deviationSection(all []deviation) section {
 		}
 		s.table.Add(harmless.Line(d.name), form(at), form(expected), signed(d.By), between(d.Low, d.High))
 	}
-	s.lines = []string{unit + "Expected is what the average effects of the prompt and the model add up to. An interval that does not contain 0 is more than chance."}
+	s.lines = []string{unit + "Expected is what the average effects of the prompt and the model add up to. An interval " +
+		"that does not contain 0 is more than chance."}
 	return s
 }
 

@@ -158,7 +158,8 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	out := judgeJSON{
 		Card: j.cardJSON(), Name: j.Name, Model: j.Model, Verdicts: p.Total(), Ties: p.Ties,
 		Identical: j.Identical, Gated: j.Gated, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
-		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
+		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length),
+		Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{
 			j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied,
 			number(j.Swaps.Consistency()), number(j.Swaps.Flipped()),

@@ -96,7 +96,8 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 }
 
 // apartGates reports whether a rating that includes a rater has one more judge, which gives the verdicts by gates: they
-// do not depend on the order of the texts, and dilute no judge's order effect. If judges are weighted by their scale, it would have a weight, too, so
+// do not depend on the order of the texts, and dilute no judge's order effect. If judges are weighted by their
+// scale, it would have a weight, too, so
 // there they are the verdicts of the judge that was not asked.
 func (b *builder) apartGates(rater int) bool {
 	return b.gated && rater < len(b.report.Judges) && !b.report.Options.Scales

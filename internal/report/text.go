@@ -120,6 +120,7 @@ func (r *Report) sections(candidates, width int) []section {
 		sections = append(sections, s)
 	}
 	sections = append(sections, r.effectSections(candidates)...)
+
 	if r.Missing != nil {
 		sections = append(sections, r.missingSection(mostMissing))
 	}
@@ -132,6 +133,7 @@ func (r *Report) sections(candidates, width int) []section {
 	if s, ok := r.checkSection(candidates); ok {
 		sections = append(sections, s)
 	}
+
 	sections = append(sections, r.judgeSections(candidates, width)...)
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {

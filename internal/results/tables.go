@@ -191,7 +191,8 @@ var scoreTable = table.Table[SingleRow]{
 	table.Text("doc_id", "the document", func(r SingleRow) string { return r.Document }),
 	table.Text("judge", "the judge, or the agent of a panel; `check` of a check", func(r SingleRow) string { return r.Judge }),
 	table.Text("criterion", "the criterion, the dimension of a panel, or the check", func(r SingleRow) string { return r.Criterion }),
-	table.Number("score", "on the scale of the evaluation; of a check 1 if the text passes, otherwise 0", func(r SingleRow) float64 { return r.Score }),
+	table.Number("score", "on the scale of the evaluation; of a check 1 if the text passes, otherwise 0",
+		func(r SingleRow) float64 { return r.Score }),
 	table.Text("reason", "the judge's, the agent's argument, or why the text does not pass", func(r SingleRow) string { return r.Reason }),
 	table.Text("model", "`provider:model` asked; empty of a check", func(r SingleRow) string { return r.Model }),
 	table.Text("answered_by", "`provider:model` that answered, which may be a fallback", func(r SingleRow) string { return r.AnsweredBy }),
@@ -288,9 +289,11 @@ var verdictTable = table.Table[verdictRow]{
 	table.Text("by", "`judge`, or `person` of a vote", func(r verdictRow) string { return r.By }),
 	table.Text("judge", "the judge, or the annotator", func(r verdictRow) string { return r.Judge }),
 	table.Text("model", "`provider:model` asked; empty of a person", func(r verdictRow) string { return r.Model }),
-	table.Text("answered_by", "`provider:model` that answered; empty: no model was asked, because the texts are identical or one fails a gate", func(r verdictRow) string { return r.AnsweredBy }),
+	table.Text("answered_by", "`provider:model` that answered; empty: no model was asked, because the texts are "+
+		"identical or one fails a gate", func(r verdictRow) string { return r.AnsweredBy }),
 	table.Positive("trial", "from 1; missing of a person", func(r verdictRow) int { return r.Trial }),
-	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person", func(r verdictRow) string { return r.Order }),
+	table.Text("order", "`forward`: the document shown first sorts first; `reverse`; empty of a person",
+		func(r verdictRow) string { return r.Order }),
 	table.Text("reason", "the judge's; `identical` or `gate: CHECK`: no model was asked", func(r verdictRow) string { return r.Reason }),
 	table.Time("timestamp", "when the run ended; missing of a person", func(r verdictRow) time.Time { return r.Timestamp }),
 }

@@ -178,10 +178,11 @@ var chatWords = map[Failure]words{
 	keyMissing:       {401, "invalid_request_error", "", "You didn't provide an API key in an Authorization header using Bearer auth."},
 	ModelUnavailable: {404, "invalid_request_error", "model_not_found", "The model `%s` does not exist or you do not have access to it."},
 	BadRequest:       {400, "invalid_request_error", "", "Invalid value in the request."},
-	withoutCapacity:  {429, "resource_unavailable", "resource_unavailable", "Resource unavailable. Try again later or use another service tier."},
-	withoutSystem:    {400, "BadRequestError", "", "System role not supported"},
-	withoutSchema:    {400, "invalid_request_error", "", "This response_format type is not supported: json_schema"},
-	searchAndJSON:    {400, "invalid_request_error", "", "Web Search cannot be used with JSON mode."},
+	withoutCapacity: {429, "resource_unavailable", "resource_unavailable", "Resource unavailable. Try again later or " +
+		"use another service tier."},
+	withoutSystem: {400, "BadRequestError", "", "System role not supported"},
+	withoutSchema: {400, "invalid_request_error", "", "This response_format type is not supported: json_schema"},
+	searchAndJSON: {400, "invalid_request_error", "", "Web Search cannot be used with JSON mode."},
 }
 
 func (chat) problem(c *call, p problem) (status int, body any) { return openaiProblem(c, p) }

@@ -17,8 +17,8 @@ have() {
 stage=$(mktemp -d)
 trap 'chmod -R u+w "$stage"; rm -rf "$stage"' EXIT
 
-# busybox ROOT: a shell and its tools.
-busybox() {
+# furnish ROOT: busybox, as a shell and its tools.
+furnish() {
 	mkdir -p "$1/bin" "$1/etc" "$1/tmp" "$1/root"
 	chmod 1777 "$1/tmp"
 	cp "$(command -v busybox)" "$1/bin/busybox"
@@ -29,7 +29,7 @@ busybox() {
 
 if ! have "$redis"; then
 	root=$stage/redis
-	busybox "$root"
+	furnish "$root"
 	mkdir -p "$root/usr/local/bin" "$root/data"
 	chown 999:999 "$root/data"
 	printf 'root:x:0:0::/root:/bin/sh\nredis:x:999:999::/data:/bin/sh\n' >"$root/etc/passwd"
@@ -48,7 +48,7 @@ fi
 
 if ! have "$golang"; then
 	root=$stage/golang
-	busybox "$root"
+	furnish "$root"
 	mkdir -p "$root/etc/ssl/certs"
 	cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 	GOMODCACHE=$stage/modules GOFLAGS=-modcacherw GOPROXY=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY) go mod download

@@ -31,6 +31,7 @@ func (l *leaf) width() int {
 func (c *cursor) decoder(encoding int64, data []byte, values int64) decoder {
 	isInt := c.kind == typeInt32 || c.kind == typeInt64
 	isBytes := c.kind == typeBytes
+
 	switch {
 	case encoding == encPlain && c.kind == typeBoolean:
 		return &boolean{from: newPacked(data, 1)}
@@ -63,6 +64,7 @@ func (c *cursor) decoder(encoding int64, data []byte, values int64) decoder {
 	case encoding == encSplit && !isBytes && c.kind != typeBoolean && c.width() > 0:
 		return &split{data: data, width: c.width(), count: len(data) / c.width()}
 	}
+
 	return nil
 }
 
@@ -254,6 +256,7 @@ func (h *hybrid) run() bool {
 		h.data = h.data[bytes:]
 		return true
 	}
+
 	groups := n >> 1
 	if h.width > 0 && groups > uint64(len(h.data)) { // a group has at least one byte
 		return false
@@ -312,7 +315,8 @@ func newDeltas(data []byte, values int64) *deltas {
 	first := d.unsigned()
 	d.value = int64(first>>1) ^ -int64(first&1)
 	const largest = 1 << 16
-	if d.bad || block > largest || d.perBlock == 0 || block%d.perBlock != 0 || block/d.perBlock%8 != 0 || block == 0 || d.left > uint64(values) {
+	if d.bad || block > largest || d.perBlock == 0 || block%d.perBlock != 0 || block/d.perBlock%8 != 0 || block == 0 ||
+		d.left > uint64(values) {
 		d.bad = true
 		return d
 	}

@@ -61,6 +61,7 @@ func readHeader(t *thrift) header {
 			return field != nil && t.number(field, kind)
 		})
 	}
+
 	t.structure(func(id int64, kind byte) bool {
 		if kind != isStruct {
 			into := map[int64]*int64{1: &h.kind, 2: &h.unpacked, 3: &h.packed}[id]
@@ -78,6 +79,7 @@ func readHeader(t *thrift) header {
 		}
 		return true
 	})
+
 	return h
 }
 
@@ -282,8 +284,10 @@ func (c *cursor) unpack(raw []byte, size int) ([]byte, error) {
 		if name == "" {
 			name = fmt.Sprintf("codec %d", c.codec)
 		}
-		return nil, &Error{Column: c.path, Message: "it is compressed with " + name + ", which is not read", Fix: "write the file with zstd or snappy"}
+		return nil, &Error{Column: c.path, Message: "it is compressed with " + name + ", which is not read",
+			Fix: "write the file with zstd or snappy"}
 	}
+
 	if err != nil || len(data) != size {
 		return nil, c.fail("a page does not unpack to its size")
 	}

@@ -76,7 +76,7 @@ type chunk struct {
 	kind                          int64
 }
 
-// broken is the error of a file that does not follow the format.
+// broken returns the error of a file that does not follow the format.
 func broken(format string, args ...any) *Error {
 	return &Error{Message: "the Parquet file is damaged: " + fmt.Sprintf(format, args...),
 		Fix: "the program that wrote it may have been interrupted"}
@@ -143,6 +143,7 @@ func (f *File) rowGroups(t *thrift) error {
 	if n > maxRowGroups {
 		return &Error{Message: fmt.Sprintf("the Parquet file has %d groups of rows: at most %d are read", n, maxRowGroups)}
 	}
+
 	for i := 0; i < n && t.err == nil; i++ {
 		g := group{rows: -1}
 		t.structure(func(id int64, kind byte) bool {

@@ -158,7 +158,8 @@ func TestRowsAreReadAsJSON(t *testing.T) {
 		for version := 1; version <= 2; version++ {
 			t.Run(fmt.Sprintf("%s v%d", name, version), func(t *testing.T) {
 				t.Parallel()
-				file := written(t, all, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(500), parquet.MaxRowsPerRowGroup(130))
+				file := written(t, all, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(500),
+					parquet.MaxRowsPerRowGroup(130))
 				rows, err := read(file)
 				if err != nil {
 					t.Fatal(err)
@@ -251,7 +252,8 @@ func TestRowsAreBounded(t *testing.T) {
 	f.most = most
 	total := 0
 	err = f.Rows("null", func(_ int, object []byte) bool { total += len(object); return true })
-	if wrong := (*Error)(nil); !errors.As(err, &wrong) || !strings.Contains(wrong.Message, "unpacks to more than 100000 bytes") || total > most {
+	if wrong := (*Error)(nil); !errors.As(err, &wrong) || !strings.Contains(wrong.Message,
+		"unpacks to more than 100000 bytes") || total > most {
 		t.Fatalf("got %d bytes, then %v", total, err)
 	}
 }

@@ -187,6 +187,7 @@ func (r *reader) value(to []byte, n *node) ([]byte, error) {
 		}
 		return to, r.ahead(c)
 	}
+
 	if list := n.elements(); list != nil {
 		if inner := n.children[0]; list != inner {
 			return r.list(to, inner, func(to []byte, inner *node) ([]byte, error) { return r.field(to, inner.children[0]) })

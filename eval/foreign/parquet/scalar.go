@@ -62,6 +62,7 @@ func (l *leaf) integer(to []byte, n int64, bits int) []byte {
 	day := func(unit time.Duration) []byte {
 		return time.Unix(0, 0).UTC().Add(time.Duration(n%int64(24*time.Hour/unit))*unit).AppendFormat(to, `"15:04:05.999999999"`)
 	}
+
 	switch l.meaning {
 	case asUnsigned:
 		if bits == 32 {
@@ -85,6 +86,7 @@ func (l *leaf) integer(to []byte, n int64, bits int) []byte {
 	case atNanos:
 		return appendTime(to, time.Unix(0, n))
 	}
+
 	return strconv.AppendInt(to, n, 10)
 }
 

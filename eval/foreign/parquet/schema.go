@@ -52,7 +52,8 @@ const (
 // converted lists the meanings by their number in older files.
 var converted = map[int64]meaning{
 	0: asText, 1: asMap, 2: asMap, 3: asList, 4: asText, 5: asDecimal, 6: asDate, 7: asMillis, 8: asMicros, 9: atMillis, 10: atMicros,
-	11: asUnsigned, 12: asUnsigned, 13: asUnsigned, 14: asUnsigned, 15: asIs, 16: asIs, 17: asIs, 18: asIs, 19: asJSON, 20: asOther, 21: asOther,
+	11: asUnsigned, 12: asUnsigned, 13: asUnsigned, 14: asUnsigned, 15: asIs, 16: asIs, 17: asIs, 18: asIs,
+	19: asJSON, 20: asOther, 21: asOther,
 }
 
 // logical lists the meanings by the number of their field in newer files. Times and integers have parameters.
@@ -147,6 +148,7 @@ func (e *element) means(t *thrift, id int64, kind byte) bool {
 	if kind != isStruct || id != 7 && id != 8 && id != 10 {
 		return false
 	}
+
 	t.structure(func(field int64, kind byte) bool {
 		switch {
 		case id == 10 && field == 2: // whether the integer has a sign
@@ -202,7 +204,8 @@ func (f *File) node(rest *[]element, above *node, path []string) (*node, error) 
 			return nil, errMetadata
 		}
 		if len(f.leaves) == maxColumns {
-			return nil, &Error{Message: fmt.Sprintf("the Parquet file has more than %d columns", maxColumns), Fix: "write only those that are needed"}
+			return nil, &Error{Message: fmt.Sprintf("the Parquet file has more than %d columns", maxColumns),
+				Fix: "write only those that are needed"}
 		}
 		n.leaf = &leaf{
 			path: strings.Join(path, "."), position: len(f.leaves), kind: e.kind, length: e.length, scale: e.scale, meaning: n.meaning,

@@ -142,6 +142,7 @@ func (t *thrift) skip(kind byte, depth int) {
 	if depth++; depth > maxNesting {
 		t.fail(errMetadata)
 	}
+
 	switch kind {
 	case isTrue, isFalse:
 	case isByte:

@@ -136,7 +136,8 @@ func (j *job) saveResumption() error {
 	e := j.Submission.Evaluation
 	r := outdir.Resumption{
 		Evaluation: j.id, Providers: map[string]catalog.Entry{},
-		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn, Redis: j.Worker.Client != nil, Judged: j.Judged,
+		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn,
+		Redis: j.Worker.Client != nil, Judged: j.Judged,
 		Out: j.Place.Out, Data: j.Place.Data, Input: j.Place.Input, CSV: j.Place.CSV, Outs: j.Place.Outs,
 	}
 	for _, judge := range j.Submission.Settings.Everyone(e) {

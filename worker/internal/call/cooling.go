@@ -81,7 +81,8 @@ func (c *Calls) holdBack(ctx context.Context, lease *ratelimit.Lease, s Step, fa
 		}
 		err = c.by.Worker.Limiter.Park(ctx, scope, c.Hint(s, failed))
 	case lease == nil:
-		err = c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.Target.Provider, Model: s.Target.Model, Tier: s.Target.Tier()}, c.Hint(s, failed))
+		err = c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.Target.Provider, Model: s.Target.Model,
+			Tier: s.Target.Tier()}, c.Hint(s, failed))
 	default:
 		err = lease.Cool(ctx, ratelimit.Kind(failed.Exceeded), c.Hint(s, failed))
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 )
 
-// textCacheBytes bounds the document texts that a worker keeps in memory. Plans return to each document of an evaluation
-// in turn, so the texts of larger evaluations are read from Redis again and again.
+// textCacheBytes bounds the document texts that a worker keeps in memory. Neighbouring runs of a plan share documents,
+// because plans are tiled.
 const textCacheBytes = 64 << 20
 
 // Evaluation is everything a worker needs to process an evaluation's runs.
