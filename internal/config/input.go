@@ -127,7 +127,7 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 		return nil, Problems{{Path: flag, Message: message}}
 	}
 	if flags := o.Compare.flags(); len(flags) > 0 && !in.Folder && in.Kind != AnswersFile && in.Kind != PromptfooFile {
-		return refuse(flags[0], "the flag applies to folders, files of answers and promptfoo's; in an evaluation file, set "+
+		return refuse(flags[0], "the flag applies to folders and files of answers or promptfoo's; in an evaluation file, set "+
 			"pairwise.pairs, until and budget")
 	}
 

@@ -123,7 +123,7 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:5:49: fallback.on_error: got \"never\"; want immediate, after_retries"},
 		{"fallback to unknown models", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
 			"eval.yaml:4:21: fallback.models[0]: \"gpt\" does not name a provider; write provider:model, for example openai:gpt-5-mini\n" +
-				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once\n" +
+				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once, or give it other overrides\n" +
 				"eval.yaml:4:66: fallback.models[3]: unknown provider opnai; did you mean openai?"},
 		{"retry in two languages", minimal + "retry: {max_retries: 5,\n  max_attempts: 5, max_delay_ms: 1s, jitter: half}\n", nil,
 			"eval.yaml:5:3: retry.max_attempts: line 4 sets the same; remove one of them\n" +

@@ -51,7 +51,8 @@ if ! have "$golang"; then
 	furnish "$root"
 	mkdir -p "$root/etc/ssl/certs"
 	cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-	GOMODCACHE=$stage/modules GOFLAGS=-modcacherw GOPROXY=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY) go mod download
+	modules=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
+	GOMODCACHE=$stage/modules GOFLAGS=-modcacherw GOPROXY=$modules go mod download
 	mv "$stage/modules/cache/download" "$root/modules"
 	toolchain=$(go env GOROOT)
 	tar -c --transform "s,^${toolchain#/},usr/local/go," -C "$root" . -C / "${toolchain#/}" |
