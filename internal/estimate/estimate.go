@@ -196,7 +196,7 @@ func cost(q Question, asked []demand) *float64 {
 	for _, d := range asked {
 		price, ok := q.Settings.Prices[d.judge.Target()]
 		price, known := price.In(d.judge.Tier())
-		if d.calls > 0 && !(ok && known) {
+		if d.calls > 0 && (!ok || !known) {
 			return nil
 		}
 		nano += price.Cost(providers.Usage{Input: d.input, Output: d.output}, 0)

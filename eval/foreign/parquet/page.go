@@ -274,7 +274,7 @@ func (c *cursor) unpack(raw []byte, size int) ([]byte, error) {
 		data, err = c.reader.unzstd(raw, size)
 	case codecLZ4:
 		data = make([]byte, size)
-		n := 0
+		var n int
 		n, err = lz4.UncompressBlock(raw, data)
 		data = data[:max(n, 0)]
 	case codecGzip, codecBrotli:
