@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testing/pgtest"
 	"github.com/evalfleet/evalfleet/internal/testing/redistest"
@@ -349,7 +348,7 @@ func (d *docsBench) carryOut(line string) {
 				d.t.Errorf("%q does not end when told to:\n%s", line, tail(output.String()))
 				return
 			}
-			if code := command.ProcessState.ExitCode(); code > 0 && code != int(failure.Interrupted) {
+			if code := command.ProcessState.ExitCode(); code > 0 && code != int(exitInterrupted) {
 				d.t.Errorf("%q: %v\n%s", line, failed, tail(output.String()))
 			}
 		})

@@ -23,7 +23,7 @@ type Config struct {
 	// Models sets limits and behaviour for models by name. It may name further models than careful,
 	// average and careless; those judge like average.
 	Models map[string]Model `json:"models,omitempty"`
-	// Tiers is the capacity of service tiers, such as flex, in calls in flight of all models. OpenAI's
+	// Tiers is the capacity of service tiers, such as flex, in calls in flight of all models; 0: none. OpenAI's
 	// dialects refuse a call beyond it with 429, without a hint. A tier that is absent has no bound.
 	Tiers map[string]int `json:"tiers,omitempty"`
 }
@@ -147,8 +147,8 @@ func (c Config) Validate() error {
 		problems = append(problems, fmt.Errorf("keep_arrivals: %d: want 0 or more", c.KeepArrivals))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tiers)) {
-		if c.Tiers[name] < 1 {
-			problems = append(problems, fmt.Errorf("tiers: %s: %d: want at least 1", name, c.Tiers[name]))
+		if c.Tiers[name] < 0 {
+			problems = append(problems, fmt.Errorf("tiers: %s: %d: want 0 or more", name, c.Tiers[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {

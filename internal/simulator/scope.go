@@ -8,7 +8,7 @@ import (
 // scope holds shared limits and counts: those of the endpoint or of one model.
 type scope struct {
 	tier        string // "": it is no tier
-	maxInFlight int    // 0: no bound
+	maxInFlight int    // 0: no bound, but of a tier no capacity
 	limits      []*limit
 	charge      Charge
 	other       *otherClient // nil: none
@@ -65,10 +65,10 @@ func (s *scope) arrive(now time.Time, c *call) {
 // refuses returns the refusal of a limit that has no room, of several the one with the longest
 // wait; nil: all have room.
 func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
-	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
-		if s.tier != "" {
-			return &refusal{limit: "tier " + s.tier, tier: s.tier}
-		}
+	if s.tier != "" && s.inUse >= s.maxInFlight {
+		return &refusal{limit: "tier " + s.tier, tier: s.tier}
+	}
+	if s.tier == "" && s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
 		longest = &refusal{
 			limit: "in flight", counted: callsAtOnce,
 			message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight),
