@@ -193,7 +193,7 @@ func (p *project) timed() {
 	submitted := time.Since(began)
 	p.eventually("a verdict is recorded", func() error {
 		if e, err := p.status("essays"); err != nil || e.recorded == 0 {
-			return fmt.Errorf("%d of %d runs recorded, %v", e.recorded, e.planned, err)
+			return fmt.Errorf("%d of %d runs recorded, %s", e.recorded, e.planned, fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -221,7 +221,7 @@ func (p *project) struck() {
 		p.output("EVALUATIONS=./mine docker compose run --rm enqueue evaluation.yaml")
 		p.eventually("calls are in flight", func() error {
 			if seen, err := p.witness(); err != nil || seen.Answered < mostInFlight {
-				return fmt.Errorf("%+v, %v", seen, err)
+				return fmt.Errorf("%+v, %s", seen, fmt.Sprint(err))
 			}
 			return nil
 		})
