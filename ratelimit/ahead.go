@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -54,17 +53,8 @@ func (a access) correctClock(ctx context.Context, c askable) error {
 		ledgers = append(ledgers, beat.Member.(string))
 	}
 
-	former, err := a.former(ctx, c, registry)
-	if err != nil {
-		return err
-	}
-	keys, args := a.keys.clock(ledgers, slices.Concat(registry.rules, former), now)
-	args = append([]any{
+	_, err = a.moveStored(ctx, c, registry, ledgers, now,
 		set, -ahead.Microseconds(), -ahead.Microseconds(), a.cfg.Lease.Microseconds(),
-		clockEpoch + rand.Text(), "", "", a.keys.wake(""),
-	}, args...)
-	if err := clockScript.Run(ctx, c, keys, args...).Err(); err != nil {
-		return fmt.Errorf("move limits with the clock: %w", err)
-	}
-	return nil
+		clockEpoch+rand.Text(), "", "", a.keys.wake(""))
+	return err
 }

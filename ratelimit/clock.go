@@ -3,10 +3,8 @@ package ratelimit
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -204,49 +202,34 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 		ledgers = append(ledgers, worker)
 	}
 
-	former, err := l.former(ctx, l.client, registry)
-	if err != nil {
-		return 0, err
-	}
-	keys, args := l.keys.clock(ledgers, slices.Concat(registry.rules, former), now)
-	args = append([]any{
+	return l.moveStored(ctx, l.client, registry, ledgers, now,
 		set, most.Microseconds(), least.Microseconds(), l.cfg.Lease.Microseconds(),
-		clockEpoch + rand.Text(), epoch, l.cfg.Worker, l.keys.wake(""),
-	}, args...)
-	if outcome, err = clockScript.Run(ctx, l.client, keys, args...).Int(); err != nil {
+		clockEpoch+rand.Text(), epoch, l.cfg.Worker, l.keys.wake(""))
+}
+
+// clocked is Redis as moveStored uses it.
+type clocked interface {
+	redis.Scripter
+	ZRange(ctx context.Context, key string, start, stop int64) *redis.StringSliceCmd
+}
+
+// moveStored runs the clock script: for the ledgers of workers, and for the limits in force and those that were taken
+// out of force lately. Redis may still have calls in flight under the latter, and when the next could start: times that
+// would hold back calls if the limits came back after the clock was set back. move begins the script's arguments.
+func (a access) moveStored(
+	ctx context.Context, c clocked, inForce *registry, ledgers []string, now time.Time, move ...any,
+) (outcome int, err error) {
+	former, err := c.ZRange(ctx, a.keys.former(), 0, -1).Result()
+	if err != nil {
+		return 0, fmt.Errorf("read former limits: %w", err)
+	}
+	rules := slices.Concat(inForce.rules, a.keys.rulesIn(former, func(id string, _ Limit) bool { return inForce.byID[id] == nil }))
+
+	keys, args := a.keys.clock(ledgers, rules, now)
+	if outcome, err = clockScript.Run(ctx, c, keys, append(move, args...)...).Int(); err != nil {
 		return 0, fmt.Errorf("move limits with the clock: %w", err)
 	}
 	return outcome, nil
-}
-
-// former returns the limits that were taken out of force lately. Redis may still have calls in flight under them, and
-// when the next could start: times that would hold back calls if the limits came back after the clock was set back.
-func (a access) former(ctx context.Context, c lister, inForce *registry) (rules []*rule, err error) {
-	sets, err := c.ZRange(ctx, a.keys.former(), 0, -1).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read former limits: %w", err)
-	}
-
-	known := map[string]*rule{}
-	maps.Copy(known, inForce.byID)
-	for _, text := range sets {
-		var limits []Limit
-		if json.Unmarshal([]byte(text), &limits) != nil {
-			continue // a newer program's
-		}
-		for _, limit := range limits {
-			if id := limit.ID(); known[id] == nil && limit.Validate() == nil {
-				known[id] = newRule(a.keys, id, limit)
-				rules = append(rules, known[id])
-			}
-		}
-	}
-	return rules, nil
-}
-
-// lister reads a sorted set of Redis.
-type lister interface {
-	ZRange(ctx context.Context, key string, start, stop int64) *redis.StringSliceCmd
 }
 
 // clock builds the keys and arguments of the clock script. now is what Redis's clock shows.

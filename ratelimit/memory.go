@@ -60,11 +60,10 @@ func refusesScripts(err error) bool {
 // askable is a server that may have replaced the previous one.
 type askable interface {
 	infoer
-	redis.Scripter
+	clocked
 	HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd
 	HGetAll(ctx context.Context, key string) *redis.MapStringStringCmd
 	Time(ctx context.Context) *redis.TimeCmd
-	lister
 	ZRangeWithScores(ctx context.Context, key string, start, stop int64) *redis.ZSliceCmd
 }
 
@@ -91,21 +90,33 @@ func (a access) recognise(ctx context.Context, c askable) error {
 
 // sums returns the limits in a registry that count all calls of a day or an evaluation. It skips limits that this
 // program does not know.
-func (k keys) sums(registry map[string]string) (sums []*rule) {
-	seen := map[string]bool{}
+func (k keys) sums(registry map[string]string) []*rule {
+	var sets []string
 	for holder, text := range registry {
+		if !reserved(holder) {
+			sets = append(sets, text)
+		}
+	}
+	return k.rulesIn(sets, func(_ string, limit Limit) bool { return limit.Kind == Cost || limit.Resets != "" })
+}
+
+// rulesIn returns the rules of those limits in sets, each a holder's as JSON, that want selects by ID and limit. Limits
+// with the same ID are one. It skips limits that this program does not know.
+func (k keys) rulesIn(sets []string, want func(id string, limit Limit) bool) (rules []*rule) {
+	seen := map[string]bool{}
+	for _, text := range sets {
 		var limits []Limit
-		if reserved(holder) || json.Unmarshal([]byte(text), &limits) != nil {
+		if json.Unmarshal([]byte(text), &limits) != nil {
 			continue
 		}
 		for _, limit := range limits {
-			if id := limit.ID(); !seen[id] && limit.Validate() == nil && (limit.Kind == Cost || limit.Resets != "") {
+			if id := limit.ID(); !seen[id] && limit.Validate() == nil && want(id, limit) {
 				seen[id] = true
-				sums = append(sums, newRule(k, id, limit))
+				rules = append(rules, newRule(k, id, limit))
 			}
 		}
 	}
-	return sums
+	return rules
 }
 
 // Prefixes of the names of epochs, beside clockEpoch.

@@ -311,13 +311,11 @@ const FlexTimeout = 15 * time.Minute
 // setting.
 const DefaultJobTimeout = 2 * time.Hour
 
-// JobTimeout returns how long one job of provider:model may take. Timeouts for all other calls do
-// not apply to jobs.
-func (s Settings) JobTimeout(provider, model string) time.Duration {
-	for _, key := range []string{provider + ":" + model, provider} {
-		if d, ok := s.Timeouts[key]; ok {
-			return d
-		}
+// JobTimeout returns how long one job of a model may take. Timeouts for all other calls do not
+// apply, because a job takes many times longer than a call.
+func (s Settings) JobTimeout(model eval.Judge) time.Duration {
+	if d, ok := s.ownTimeout(model); ok {
+		return d
 	}
 	return DefaultJobTimeout
 }
@@ -325,12 +323,9 @@ func (s Settings) JobTimeout(provider, model string) time.Duration {
 // Timeout returns how long one call to a model may take. A call in the tier flex waits for capacity before its answer
 // begins. Like a job, it has a time of its own, unless its provider or model sets another or the general time is longer.
 func (s Settings) Timeout(model eval.Judge) time.Duration {
-	for _, key := range []string{model.Target(), model.Provider} {
-		if d, ok := s.Timeouts[key]; ok {
-			return d
-		}
+	if d, ok := s.ownTimeout(model); ok {
+		return d
 	}
-
 	general, ok := s.Timeouts[""]
 	if !ok {
 		general = DefaultTimeout
@@ -339,6 +334,14 @@ func (s Settings) Timeout(model eval.Judge) time.Duration {
 		return max(general, FlexTimeout)
 	}
 	return general
+}
+
+// ownTimeout returns the timeout that is set for a model or its provider.
+func (s Settings) ownTimeout(model eval.Judge) (d time.Duration, ok bool) {
+	if d, ok = s.Timeouts[model.Target()]; !ok {
+		d, ok = s.Timeouts[model.Provider]
+	}
+	return d, ok
 }
 
 // Fields of the state of a run in progress (Keys.Progress).

@@ -114,7 +114,7 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 // stopping. A worker that dies in between leaves a job that cannot be found. The job's place under the limits stays
 // taken until its latest end.
 func (c *Calls) submit(ctx context.Context, s Step, key string) error {
-	call, timeout := c.newCall(s, key), c.run.Settings().JobTimeout(s.Target.Provider, s.Target.Model)
+	call, timeout := c.newCall(s, key), c.run.Settings().JobTimeout(s.Target)
 	lease, err := c.begin(ctx, call, s, timeout, true)
 	if err != nil {
 		return err
