@@ -14,6 +14,14 @@ type Check struct {
 	Hash string `json:"hash,omitempty"`
 }
 
+// Label returns the check's name, and says whether it is a gate.
+func (c Check) Label() string {
+	if c.Gate {
+		return c.Name + " (gate)"
+	}
+	return c.Name
+}
+
 // CheckKind is a way of testing a text.
 type CheckKind string
 

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -124,7 +125,7 @@ func MeanEffects(of Layout, n int, scores []Scores, least, most float64) (effect
 
 	spread := mat.NewSymDense(n, nil)
 	residual := make([]float64, n)
-	for _, key := range sortedKeys(clusters) {
+	for _, key := range slices.Sorted(maps.Keys(clusters)) {
 		clear(residual)
 		for _, s := range clusters[key] {
 			residual[s.Candidate] += (s.Sum - e.at[s.Candidate]*float64(s.Count)) / counts[s.Candidate]
@@ -140,15 +141,6 @@ func MeanEffects(of Layout, n int, scores []Scores, least, most float64) (effect
 		}
 	}
 	return effects, true
-}
-
-func sortedKeys[V any](of map[int]V) []int {
-	keys := make([]int, 0, len(of))
-	for key := range of {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // weighted is a candidate's share of a linear combination.

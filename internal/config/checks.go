@@ -18,7 +18,7 @@ const maxChecks = 50
 func (s *draft) checks(y *yamlFile, v value) {
 	seen := map[string]place{}
 	y.list(v, func(v value) {
-		c, ok := s.check(y, v)
+		c, test, ok := s.check(y, v)
 		if !ok {
 			return
 		}
@@ -28,7 +28,7 @@ func (s *draft) checks(y *yamlFile, v value) {
 			return
 		}
 		seen[c.Name] = v.place
-		s.asked.Checks = append(s.asked.Checks, c)
+		s.asked.Checks, s.tests = append(s.asked.Checks, c), append(s.tests, test)
 	})
 
 	if isEmptyList(v.node) {
@@ -39,8 +39,8 @@ func (s *draft) checks(y *yamlFile, v value) {
 	}
 }
 
-// check reads one check, such as {max_words: 60, gate: true}.
-func (s *draft) check(y *yamlFile, v value) (c eval.Check, ok bool) {
+// check reads one check, such as {max_words: 60, gate: true}, and compiles it.
+func (s *draft) check(y *yamlFile, v value) (c eval.Check, test check.Test, ok bool) {
 	before := len(s.problems)
 	var at, gate value
 	of := func(kind eval.CheckKind) func(value) {
@@ -68,22 +68,24 @@ func (s *draft) check(y *yamlFile, v value) (c eval.Check, ok bool) {
 		s.refuse(v.place, "want one of contains, not_contains, equals, regex, max_words or json_schema", "the check says nothing to look for")
 	}
 	if len(s.problems) > before {
-		return c, false
+		return c, nil, false
 	}
 	if c.Gate && s.asked.Pairwise == nil {
 		s.refuse(gate.key, "add pairwise, or remove gate", "a gate decides pairs, and none are compared")
-		return c, false
+		return c, nil, false
 	}
 
-	if _, err := check.New(c); err != nil {
+	test, err := check.New(c)
+	if err != nil {
 		s.refuse(at.place, "", "%s: %s", c.Kind, strings.Join(strings.Fields(err.Error()), " "))
-		return c, false
+		return c, nil, false
 	}
 	if c.Name = cmp.Or(c.Name, checkName(c)); !nameable(c.Name) {
 		s.refuse(v.place, "add name", "the check has no name that can be shown")
-		return c, false
+		return c, nil, false
 	}
-	return c, s.variables(at, &c)
+	ok = s.variables(at, &c)
+	return c, test, ok
 }
 
 // checkValue reads what a check compares with.
@@ -142,15 +144,10 @@ func (s *draft) variables(at value, c *eval.Check) bool {
 
 // runChecks notes which documents fail which checks. Texts that stand for answers to come are not checked.
 func (s *draft) runChecks() {
-	if len(s.asked.Checks) == 0 || s.answers != nil && s.answers.recorded == nil {
+	if s.answers != nil && s.answers.recorded == nil {
 		return
 	}
-	for k, c := range s.asked.Checks {
-		test, err := check.New(c)
-		if err != nil { // check has compiled it before
-			s.refuse(s.top, "", "check %s: %s", c.Name, err)
-			return
-		}
+	for k, test := range s.tests {
 		for i := range s.asked.Documents {
 			d := &s.asked.Documents[i]
 			if why, passed := test(s.texts[d.Hash], s.asked.Items[d.Item]); !passed {
@@ -164,11 +161,7 @@ func (s *draft) runChecks() {
 func checkNames(e *eval.Evaluation) string {
 	var names []string
 	for _, c := range e.Checks {
-		name := c.Name
-		if c.Gate {
-			name += " (gate)"
-		}
-		names = append(names, name)
+		names = append(names, c.Label())
 	}
 	return strings.Join(names, ", ")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/check"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -45,6 +46,7 @@ type draft struct {
 	sameCandidate bool
 	// answers are the documents, if they are answers to prompts of the same file; nil: they are not.
 	answers *answersToPrompts
+	tests   []check.Test // of asked.Checks
 	// others are the models that the other part of such a file calls.
 	others []eval.Judge
 

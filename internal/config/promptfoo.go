@@ -165,7 +165,7 @@ func (f *promptfoo) prompt(v value) {
 	if !ok {
 		return
 	}
-	parts := regexp.MustCompile(`(?m)^---[ \t]*\r?$`).Split(strings.TrimRight(string(content), "\r\n"), -1)
+	parts := betweenPrompts.Split(strings.TrimRight(string(content), "\r\n"), -1)
 	for i, part := range parts {
 		if name == "" {
 			name = stem(path)
@@ -177,6 +177,9 @@ func (f *promptfoo) prompt(v value) {
 		f.addPrompt(one, strings.Trim(part, "\r\n"), written.place)
 	}
 }
+
+// betweenPrompts matches the line between two prompts of a file.
+var betweenPrompts = regexp.MustCompile(`(?m)^---[ \t]*\r?$`)
 
 // addPrompt adds a prompt: a text, or messages of a system and a user as JSON.
 func (f *promptfoo) addPrompt(name, text string, at place) {
@@ -212,8 +215,8 @@ func (f *promptfoo) addPrompt(name, text string, at place) {
 	}
 }
 
-// settings maps promptfoo's names of settings to ours.
-var settings = map[string]string{
+// promptfooSettings maps promptfoo's names of settings to ours.
+var promptfooSettings = map[string]string{
 	"temperature": "temperature", "max_tokens": "max_completion_tokens", "max_completion_tokens": "max_completion_tokens", "top_p": "top_p",
 	"seed": "seed", "stop": "stop", "frequency_penalty": "frequency_penalty", "presence_penalty": "presence_penalty",
 	"reasoning_effort": "reasoning_effort",
@@ -263,7 +266,7 @@ func (f *promptfoo) provider(v value) {
 // config reads the settings of a provider.
 func (f *promptfoo) config(v value, judge *eval.Judge) {
 	f.y.entries(v, func(key string, v value) {
-		ours, known := settings[key]
+		ours, known := promptfooSettings[key]
 		switch {
 		case keyWords.MatchString(key):
 			f.y.refuseKey(v.key)

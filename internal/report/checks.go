@@ -63,10 +63,7 @@ func (r *Report) checkSection(most int) (s section, ok bool) {
 	t = append(t, lines.Heads("pass", "of", "share", "95 % interval")...)
 	order := r.inOrder()
 	for _, check := range r.Checks {
-		name := harmless.Line(check.Name)
-		if check.Gate {
-			name += " (gate)"
-		}
+		name := harmless.Line(check.Label())
 		for _, c := range order[:min(most, len(order))] {
 			of := check.Candidates[c.Candidate]
 			interval := "–"

@@ -126,14 +126,15 @@ func (b *builder) scoresByItem() (all []rank.Scores) {
 
 // factorLevel is a prompt or a model with its effect.
 type factorLevel struct {
-	Name string
+	Name     string
+	position int // in the plan
 	rank.Effect
 }
 
 // inOrder returns levels, the highest first.
 func inOrder(names []string, effects []rank.Effect) (all []factorLevel) {
 	for k, one := range effects {
-		all = append(all, factorLevel{names[k], one})
+		all = append(all, factorLevel{names[k], k, one})
 	}
 	slices.SortStableFunc(all, func(a, b factorLevel) int { return cmp.Compare(b.At, a.At) })
 	return all
@@ -409,24 +410,17 @@ func (r *Report) drawGrid(v *effectsView) {
 	for _, c := range r.Groups[0].Ranked {
 		at[c.Candidate] = c
 	}
-	order := func(effects []rank.Effect, most int) []int {
-		positions := make([]int, len(effects))
-		for k := range positions {
-			positions[k] = k
-		}
-		slices.SortStableFunc(positions, func(a, b int) int { return cmp.Compare(effects[b].At, effects[a].At) })
-		return positions[:min(most, len(positions))]
-	}
-	models := order(e.Columns, gridModels)
-	for _, m := range models {
-		v.Models = append(v.Models, e.Models[m])
+	prompts, models := inOrder(e.Prompts, e.Rows), inOrder(e.Models, e.Columns)
+	prompts, models = prompts[:min(gridPrompts, len(prompts))], models[:min(gridModels, len(models))]
+	for _, model := range models {
+		v.Models = append(v.Models, model.Name)
 	}
 
 	framed := false
-	for _, p := range order(e.Rows, gridPrompts) {
-		row := scoreRow{Name: e.Prompts[p]}
-		for _, m := range models {
-			c := at[e.layout[p][m]]
+	for _, prompt := range prompts {
+		row := scoreRow{Name: prompt.Name}
+		for _, model := range models {
+			c := at[e.layout[prompt.position][model.position]]
 			cell := heatCell{
 				Text: fmt.Sprintf("%.0f", winPercent(c.Ability)), Title: r.score(c) + ", " + r.scoreInterval(c), Shade: shade(winShare(c.Ability)),
 			}
@@ -435,7 +429,7 @@ func (r *Report) drawGrid(v *effectsView) {
 				cell.Text, cell.Shade = r.score(c), shade((c.Overall.Mean()-float64(scale.Min))/float64(scale.Max-scale.Min))
 			}
 			if len(e.Interaction) > 0 {
-				one := e.Interaction[p][m]
+				one := e.Interaction[prompt.position][model.position]
 				cell.Sure = one.Low > 0 || one.High < 0
 				framed = framed || cell.Sure
 			}

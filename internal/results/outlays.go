@@ -49,19 +49,10 @@ func (r *reader) OutlaysByName(ctx context.Context, id eval.ID) ([]Outlay, error
 func (r *reader) outlays(ctx context.Context, id eval.ID, by string) ([]Outlay, error) {
 	took := r.seconds("c.started_at", "c.ended_at")
 	const answered = `FILTER (WHERE c.class = '' AND NOT c.cached AND c.started_at IS NOT NULL AND c.ended_at IS NOT NULL)`
-	groups := rows(ctx, &r.access, func(row scanner, o *Outlay) error {
+	return collect(rows(ctx, &r.access, func(row scanner, o *Outlay) error {
 		return row.Scan(append(append([]any{&o.Of}, o.Used.fields()...), &o.Took.Calls, &o.Took.Sum, &o.Took.Squares)...)
 	}, `SELECT `+by+`, `+usageColumns+`,
   count(*) `+answered+`, coalesce(sum(`+took+`) `+answered+`, 0.0), coalesce(sum((`+took+`) * (`+took+`)) `+answered+`, 0.0)
 FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_
-WHERE c.evaluation = ? GROUP BY `+by+` ORDER BY `+by, string(id))
-
-	var all []Outlay
-	for o, err := range groups {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, o)
-	}
-	return all, nil
+WHERE c.evaluation = ? GROUP BY `+by+` ORDER BY `+by, string(id)))
 }

@@ -200,7 +200,7 @@ func (r *reader) value(to []byte, n *node) ([]byte, error) {
 	return r.structure(to, n)
 }
 
-// ahead loads the levels of a column's next value, which tell whether a list goes on.
+// ahead loads the levels of a column's next value, which say whether a list continues.
 func (r *reader) ahead(c *cursor) error {
 	ended, err := c.load()
 	if ended {
