@@ -13,18 +13,25 @@ import (
 // separated is what a summary says of candidates that never lost. An example with this note teaches little.
 const separated = "never lost to or tied with the rest"
 
-// TestFirstExample runs the README's first command, which prints what the README shows.
-func TestFirstExample(t *testing.T) {
-	t.Parallel()
-	example, err := filepath.Abs("../../examples/questions")
+// runExample runs the evaluation of an example into the folder out of dir.
+func runExample(t *testing.T, name string) (dir string, run *program) {
+	t.Helper()
+	example, err := filepath.Abs(filepath.Join("../../examples", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	run := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
+	dir = t.TempDir()
+	run = launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
 	if code := run.wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
+	return dir, run
+}
+
+// TestFirstExample runs the README's first command, which prints what the README shows.
+func TestFirstExample(t *testing.T) {
+	t.Parallel()
+	dir, run := runExample(t, "questions")
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -48,21 +55,13 @@ func TestFirstExample(t *testing.T) {
 func TestEssaysRankInTrueOrder(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	example, err := filepath.Abs("../../examples/essays")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	run := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
-	if code := run.wait(); code != 0 {
-		t.Fatalf("run ended with %d", code)
-	}
+	dir, _ := runExample(t, "essays")
 	place := map[string]int{} // by candidate, best first
 	for i, row := range readCSV(t, filepath.Join(dir, "out", "ranking.csv")) {
 		place[row["candidate"]] = i
 	}
 	versions := map[string][4]int{} // places of an essay's versions, best version first
-	for _, row := range readCSV(t, filepath.Join(example, "truth.csv")) {
+	for _, row := range readCSV(t, "../../examples/essays/truth.csv") {
 		of := versions[row["essay"]]
 		of[row["true_rank"][0]-'1'] = place[row["document"]]
 		versions[row["essay"]] = of

@@ -14,6 +14,22 @@ import (
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
+// statisticsIn returns the numbers of runs in the manifest of an output folder.
+func statisticsIn(t *testing.T, out string) results.Statistics {
+	t.Helper()
+	var manifest struct {
+		Statistics results.Statistics `json:"statistics"`
+	}
+	raw, err := os.ReadFile(filepath.Join(out, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Statistics
+}
+
 // A judge that always fails is answered for by the next model, and everything that
 // a person can read says so.
 func TestFallbackIsSaidEverywhere(t *testing.T) {
@@ -38,17 +54,7 @@ func TestFallbackIsSaidEverywhere(t *testing.T) {
 	}
 	const runs = 6
 	want := results.Statistics{Total: runs, Fallback: runs}
-	var manifest struct {
-		Statistics results.Statistics `json:"statistics"`
-	}
-	raw, err := os.ReadFile(filepath.Join(out, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, manifest.Statistics); diff != "" {
+	if diff := cmp.Diff(want, statisticsIn(t, out)); diff != "" {
 		t.Errorf("manifest.json (-want +got):\n%s", diff)
 	}
 	const advice = "100 % of the runs were answered by fallback models, more than 10 %: most of them after errors"
@@ -69,7 +75,7 @@ func TestFallbackIsSaidEverywhere(t *testing.T) {
 	}
 
 	events := 0
-	raw, err = os.ReadFile(filepath.Join(out, "events.jsonl"))
+	raw, err := os.ReadFile(filepath.Join(out, "events.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

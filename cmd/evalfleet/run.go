@@ -173,7 +173,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		})
 		return failure.With(kindOf(err), err)
 	}
-	return fleet.Coded(local.Run(ctx, j.Config))
+	return fleet.WithKind(local.Run(ctx, j.Config))
 }
 
 // sayStopping tells a user who has asked for a stop what the command waits for, and how to stop without waiting.

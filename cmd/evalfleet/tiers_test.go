@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
@@ -41,17 +38,7 @@ fallback:
 	}
 
 	const runs = 12
-	var manifest struct {
-		Statistics results.Statistics `json:"statistics"`
-	}
-	raw, err := os.ReadFile(filepath.Join(out, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	if got := manifest.Statistics; got.Total != runs || got.Primary != runs || got.Fallback != 0 {
+	if got := statisticsIn(t, out); got.Total != runs || got.Primary != runs || got.Fallback != 0 {
 		t.Errorf("manifest.json: %+v; want %d runs, all answered by the judge's own model", got, runs)
 	}
 	stats := server.Stats()

@@ -1,5 +1,5 @@
 // Package failure gives errors a kind, which says what has to happen before the operation can
-// succeed. Whoever shows an error decides by its kind: a command the exit code, a page the status.
+// succeed. A command chooses its exit code by the kind, and a page its status.
 package failure
 
 import (

@@ -179,11 +179,11 @@ func (f *Connection) Failure(err error) error {
 		return failure.With(failure.Interrupted, fmt.Errorf("interrupted: %s of %s runs of %s are in %s, the rest in Redis",
 			wording.Count(interrupted.Ended), wording.Count(interrupted.Planned), interrupted.Record.ID, f.FolderOf(interrupted.Record)))
 	}
-	return Coded(err)
+	return WithKind(err)
 }
 
-// Coded gives an error of package collect its kind.
-func Coded(err error) error {
+// WithKind gives an error of package collect its kind.
+func WithKind(err error) error {
 	var interrupted *collect.InterruptedError
 	var unpriced *collect.UnpricedError
 	switch {

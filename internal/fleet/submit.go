@@ -63,7 +63,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 		ResultsURL: public, ResultsID: url, Retry: o.Retry, Lost: o.Lost,
 	}, recorded)
 	if err != nil || !closed {
-		return receipt, Coded(err)
+		return receipt, WithKind(err)
 	}
 
 	err = f.once(ctx, id) // results that wait in Redis were paid for as well
@@ -89,7 +89,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere string, err error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil {
-		return "", "", Coded(err)
+		return "", "", WithKind(err)
 	}
 	became = "already in Redis, resumed"
 	if r.Status == record.StatusDone {

@@ -35,8 +35,7 @@ func (s *Server) answers(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", report.AnswersPolicy()+"; frame-ancestors 'none'")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	servesHTML(w, report.AnswersPolicy()+"; frame-ancestors 'none'")
 	if _, err := page.WriteTo(w); err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("answers not sent")
 	}

@@ -31,13 +31,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 	}
 	var all []*report.Report
 	for _, id := range ids {
-		reader, err := s.results(r.Context(), id)
-		if err != nil {
-			s.fail(w, r, noResults(err))
-			return
-		}
-		_ = reader.Close()
-		built, err := s.reports.Get(r.Context(), reported{id: id})
+		built, err := s.recent(r.Context(), id)
 		if err != nil {
 			s.fail(w, r, err)
 			return
@@ -50,8 +44,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", report.Policy()+reportPolicy)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	servesHTML(w, report.Policy()+reportPolicy)
 	if _, err := page.WriteTo(w); err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("comparison not sent")
 	}

@@ -357,22 +357,30 @@ func (s *Server) build(ctx context.Context, of reported) (*report.Report, error)
 	return report.Build(ctx, reader, of.id, report.Options{})
 }
 
-// report answers with the report of an evaluation, from results that may be some seconds old.
-func (s *Server) report(w http.ResponseWriter, r *http.Request) {
-	id := eval.ID(r.PathValue("id"))
-	reader, err := s.results(r.Context(), id)
+// recent returns the report of an evaluation whose results are here, from results that may be some seconds old.
+func (s *Server) recent(ctx context.Context, id eval.ID) (*report.Report, error) {
+	reader, err := s.results(ctx, id)
 	if err != nil {
-		s.fail(w, r, noResults(err))
-		return
+		return nil, noResults(err)
 	}
 	_ = reader.Close()
-	built, err := s.reports.Get(r.Context(), reported{id: id})
+	return s.reports.Get(ctx, reported{id: id})
+}
+
+// servesHTML sets the headers of a page with its own policy.
+func servesHTML(w http.ResponseWriter, policy string) {
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+}
+
+// report answers with the report of an evaluation.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	built, err := s.recent(r.Context(), eval.ID(r.PathValue("id")))
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", report.Policy()+reportPolicy)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	servesHTML(w, report.Policy()+reportPolicy)
 	if err := built.WriteServedHTML(w); err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("report not sent")
 	}

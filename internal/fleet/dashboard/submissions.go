@@ -79,7 +79,7 @@ func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *co
 	if !receipt.Created {
 		known, err := each.Store.Evaluation(ctx, receipt.ID)
 		if err != nil {
-			return web.Receipt{}, fleet.Coded(err)
+			return web.Receipt{}, fleet.WithKind(err)
 		}
 		done = known.Status == record.StatusDone
 	}
