@@ -325,12 +325,7 @@ func TestJobOfARunThatAnotherHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(held.release)
-	s.jobs("its job is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
-	testrun.Eventually(t, "its call is recorded", func() bool {
-		_, calls := s.outcomes()
-		return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
-	})
-	s.wantFree()
+	s.wantCancelled()
 	checked, err = s.store.Check(t.Context(), task)
 	if after := checked.Progress; err != nil || after.Found != "another-1" || after.Job != nil {
 		t.Errorf("progress is %+v, %v; want what the other saved", after, err)
@@ -393,12 +388,7 @@ func TestJobThatComesBackWhileAnotherIsSubmitted(t *testing.T) {
 			}
 			close(held.release)
 
-			s.jobs("its job is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
-			testrun.Eventually(t, "its call is recorded", func() bool {
-				_, calls := s.outcomes()
-				return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
-			})
-			s.wantFree()
+			s.wantCancelled()
 			checked, err := s.store.Check(t.Context(), task)
 			if after := checked.Progress; err != nil || after.Job == nil || after.Job.ID != earlier.ID {
 				t.Errorf("progress is %+v, %v; want the job that came back", after, err)

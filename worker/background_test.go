@@ -48,6 +48,17 @@ func (s *simulated) jobs(what string, reached func(simulator.Counts) bool) {
 	s.waitFor(what, func(store.Standing) bool { return reached(s.server.Stats().Models[researcher]) })
 }
 
+// wantCancelled wants the only job cancelled at the provider and recorded, and that it no longer counts.
+func (s *simulated) wantCancelled() {
+	s.t.Helper()
+	s.jobs("its job is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
+	testrun.Eventually(s.t, "its call is recorded", func() bool {
+		_, calls := s.outcomes()
+		return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
+	})
+	s.wantFree()
+}
+
 // wantFree wants that no job counts under the limits any more.
 func (s *simulated) wantFree() {
 	s.t.Helper()

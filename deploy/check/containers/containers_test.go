@@ -192,10 +192,11 @@ func (p *project) timed() {
 	p.output("docker compose run --rm enqueue essays/evaluation.yaml")
 	submitted := time.Since(began)
 	p.eventually("a verdict is recorded", func() error {
-		if e, err := p.status("essays"); err != nil || e.recorded == 0 {
-			return fmt.Errorf("%d of %d runs recorded, %s", e.recorded, e.planned, fmt.Sprint(err))
+		e, err := p.status("essays")
+		if err == nil && e.recorded == 0 {
+			err = fmt.Errorf("none of %d runs recorded", e.planned)
 		}
-		return nil
+		return err
 	})
 	p.t.Logf("up %.1f s, submitted after %.1f s, first verdict after %.1f s", up.Seconds(), submitted.Seconds(), time.Since(began).Seconds())
 	p.concludes("essays")
@@ -220,10 +221,11 @@ func (p *project) struck() {
 		}
 		p.output("EVALUATIONS=./mine docker compose run --rm enqueue evaluation.yaml")
 		p.eventually("calls are in flight", func() error {
-			if seen, err := p.witness(); err != nil || seen.Answered < mostInFlight {
-				return fmt.Errorf("%+v, %s", seen, fmt.Sprint(err))
+			seen, err := p.witness()
+			if err == nil && seen.Answered < mostInFlight {
+				err = fmt.Errorf("%+v", seen)
 			}
-			return nil
+			return err
 		})
 		began := time.Now()
 		f.strike(p)

@@ -10,20 +10,23 @@ import (
 	"github.com/hibiken/asynq"
 )
 
+// handledEndings are asynq's ways of ending a task whose handler has run.
+var handledEndings = map[string]struct {
+	options []asynq.Option
+	answer  error  // of the first handler
+	says    string // what asynq logs about any such ending
+}{
+	"done":      {},
+	"completed": {options: []asynq.Option{asynq.Retention(time.Hour)}},
+	"retry":     {answer: errors.New("no")},
+	"archive":   {answer: asynq.SkipRetry, says: "Retry exhausted"},
+}
+
 // Redis forgets a task that a worker has in hand, and it is pushed again. The same worker pulls it
 // while its first handler still runs, which then ends in each of asynq's ways.
 func TestTaskIsInHandOnce(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		options []asynq.Option
-		answer  error  // of the first handler
-		says    string // what asynq logs about any such ending
-	}{
-		"done":      {},
-		"completed": {options: []asynq.Option{asynq.Retention(time.Hour)}},
-		"retry":     {answer: errors.New("no")},
-		"archive":   {answer: asynq.SkipRetry, says: "Retry exhausted"},
-	} {
+	for name, test := range handledEndings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, f *fleet) {

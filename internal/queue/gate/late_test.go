@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -17,16 +16,7 @@ import (
 // that it has left only later. The same worker has pulled the task again between them: the late one changes nothing.
 func TestLateEndingLeavesALaterPullAlone(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		options []asynq.Option
-		answer  error  // of the first handler
-		says    string // what asynq logs about any such ending
-	}{
-		"done":      {},
-		"completed": {options: []asynq.Option{asynq.Retention(time.Hour)}},
-		"retry":     {answer: errors.New("no")},
-		"archive":   {answer: asynq.SkipRetry, says: "Retry exhausted"},
-	} {
+	for name, test := range handledEndings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, f *fleet) {
