@@ -13,8 +13,9 @@ func TestTierWithoutCapacity(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		pace := rate(100, time.Second, 100)
-		pace.Scope = openai
-		adaptive := inFlight(openai, 8)
+		account := Scope{Provider: "openai"}
+		pace.Scope = account
+		adaptive := inFlight(account, 8)
 		adaptive.Adaptive = true
 		register(t, client, "fleet", pace, adaptive)
 		if err := tools(client).Begin(t.Context(), longAgo); err != nil {
@@ -25,14 +26,26 @@ func TestTierWithoutCapacity(t *testing.T) {
 		standard := Scope{Provider: "openai", Model: "gpt-5"}
 		flex := standard
 		flex.Tier = "flex"
-		refuse := func(kind Kind) {
+		refuse := func(call Scope, cool time.Duration) {
 			t.Helper()
-			lease := mustAcquire(t, p, newID(), flex)
-			if err := lease.Cool(t.Context(), kind, time.Hour); err != nil {
+			lease := mustAcquire(t, p, newID(), call)
+			if err := lease.Cool(t.Context(), "", cool); err != nil {
 				t.Fatal(err)
 			}
-			lease.Settle(Settlement{Refused: true, Exceeded: kind})
+			lease.Settle(Settlement{Refused: true})
 			mustRelease(t, lease)
+		}
+		allows := func(most int64) {
+			t.Helper()
+			usage, err := tools(client).Usage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range usage {
+				if u.Limit.Adaptive && u.Limit.Max != most {
+					t.Errorf("the adaptive limit allows %d, want %d", u.Limit.Max, most)
+				}
+			}
 		}
 		waits := func(call Scope) bool {
 			t.Helper()
@@ -44,7 +57,12 @@ func TestTierWithoutCapacity(t *testing.T) {
 			return false
 		}
 
-		refuse("")
+		var beside []*Lease // a refusal of the only call in flight cuts nothing
+		for range 4 {
+			beside = append(beside, mustAcquire(t, p, newID(), standard))
+		}
+		refuse(flex, time.Hour)
+		allows(8)
 		if !waits(flex) || waits(standard) {
 			t.Errorf("after a refusal for want of capacity: flex waits: %t, the standard tier waits: %t", waits(flex), waits(standard))
 		}
@@ -55,14 +73,10 @@ func TestTierWithoutCapacity(t *testing.T) {
 		if scope, ok := cooling[0].Scope(); !ok || scope != flex || cooling[0].String() != "model openai:gpt-5, tier flex: cooldown" {
 			t.Errorf("the cooldown is %q, of %+v", cooling[0], scope)
 		}
-		usage, err := tools(client).Usage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, u := range usage {
-			if u.Limit.Adaptive && u.Limit.Max != 8 {
-				t.Errorf("the adaptive limit was cut to %d", u.Limit.Max)
-			}
+		refuse(standard, time.Millisecond)
+		allows(3) // seven tenths of five
+		for _, lease := range beside {
+			mustRelease(t, lease)
 		}
 
 		other := standard

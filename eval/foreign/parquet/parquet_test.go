@@ -237,6 +237,30 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 	}
 }
 
+// TestRunsEndWithTheirBytes reads runs of numbers whose bytes are cut off.
+func TestRunsEndWithTheirBytes(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"no head":                     {},
+		"half a head":                 {0x80},
+		"one value, without a byte":   {2 << 1},
+		"one value, with a byte less": {2 << 1, 7},
+		"packed, without a byte":      {1<<1 | 1},
+	} {
+		if runs := newHybrid(data, 9); runs.run() {
+			t.Errorf("%s: a run begins: %+v", name, runs)
+		}
+	}
+	whole := newHybrid([]byte{2 << 1, 7, 1}, 9)
+	for range 2 {
+		if value, ok := whole.next(); !ok || value != 1<<8+7 {
+			t.Errorf("got %d, %t; want 263", value, ok)
+		}
+	}
+	if value, ok := whole.next(); ok {
+		t.Errorf("got %d after the end", value)
+	}
+}
+
 // TestRowsAreBounded reads a small file that says the same text again and again.
 func TestRowsAreBounded(t *testing.T) {
 	all := records(400)
