@@ -26,6 +26,7 @@ documents: ["docs/*.md"]
 judges: [%s]
 pairwise: {pairs: all, order: both}
 cache: true
+reuse: false
 retry: {max_attempts: 1}
 `, name, judge))
 	}

@@ -84,6 +84,9 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	if err != nil {
 		return err
 	}
+	if err := p.sayKnown(c, s); err != nil {
+		return err
+	}
 
 	if c.Bool(jsonFlag) {
 		encoder := json.NewEncoder(p.stdout)

@@ -6,7 +6,7 @@ import "github.com/evalfleet/evalfleet/internal/cli/commandline"
 // come first.
 var flagGroups = []commandline.Group{
 	{Title: "Limits", Flags: []string{
-		"limit", "max-concurrency", "slots", "max-answer-mib", "grace", yesFlag, topFlag, budgetFlag, pairsFlag,
+		"limit", "max-concurrency", "slots", "max-answer-mib", "grace", yesFlag, topFlag, budgetFlag, pairsFlag, noReuseFlag,
 		"max-in-flight", "requests", "tokens", "input-tokens", "output-tokens", "charge", "retry-after", "hints", "without-limit-headers",
 		"other-requests", "other-tokens",
 	}},

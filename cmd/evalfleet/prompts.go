@@ -37,6 +37,7 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 			return err
 		}
 	}
+	makes.Earlier = p.own.Earlier(dir, s.Providers)
 	makes.Resume, makes.part, makes.Judged = makes.Again, true, true // resuming its folder would not judge the answers
 
 	made, err := recorded(c.Context, makes.StoreURL, s)

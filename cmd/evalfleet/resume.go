@@ -112,6 +112,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	j := p.jobOf(c, submission, out, log)
 	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
 	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.ResultsURL, retry
+	j.Earlier = p.own.Earlier(dir, submission.Providers)
 	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+wording.ShellWord(dir)
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)

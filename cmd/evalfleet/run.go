@@ -93,6 +93,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission, dir stri
 	if j.Place, err = placeOf(c, submission, dir); err != nil {
 		return nil, err
 	}
+	j.Earlier = p.own.Earlier(dir, submission.Providers)
 	j.Resume, j.Again = resumeWith(c, dir), p.again(c)
 	if c.IsSet(judgeFolderFlag) { // the part after it does not belong to the folder
 		j.Resume = j.Again

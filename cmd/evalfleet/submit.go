@@ -24,6 +24,7 @@ const (
 	judgeFlag          = "judge"
 	limitFlag          = "limit"
 	againFlag          = "again"
+	noReuseFlag        = "no-reuse"
 	maxConcurrencyFlag = "max-concurrency"
 	jsonModeFlag       = "json-mode"
 	failOnFlag         = "fail-on"
@@ -58,6 +59,7 @@ func questionFlags() []cli.Flag {
 		judgeOption(),
 		&cli.IntFlag{Name: limitFlag, Usage: "execute only the first `N` runs of the plan (default 0, all)"},
 		&cli.StringFlag{Name: againFlag, Usage: "start a new evaluation under this `NAME` (default resume the evaluation of the same questions)"},
+		&cli.BoolFlag{Name: noReuseFlag, Usage: "also ask what earlier evaluations have recorded answers to"},
 		&cli.IntFlag{
 			Name:  maxConcurrencyFlag,
 			Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)",
@@ -141,7 +143,8 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	r := &request{options: config.Options{
 		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
-		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
+		NoReuse: c.Bool(noReuseFlag),
+		JSON:    eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
 		Compare: config.Compare{Pairs: c.String(pairsFlag), Top: c.Int(topFlag), Budget: c.String(budgetFlag)},
 	}}
 	if r.options.Replaceable, err = results.Replaceable("."); err != nil {

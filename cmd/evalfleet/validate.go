@@ -28,7 +28,7 @@ func validateCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return asked.each(p.validate)
+			return asked.each(func(s *config.Submission) error { return p.validate(c, s) })
 		},
 	}
 }
@@ -51,7 +51,7 @@ func (p *process) look(c *cli.Context) (looked bool, err error) {
 	return true, err
 }
 
-func (p *process) validate(s *config.Submission) error {
+func (p *process) validate(c *cli.Context, s *config.Submission) error {
 	text, err := summary(s)
 	if err != nil {
 		return failure.With(failure.Usage, err)
@@ -70,10 +70,13 @@ func (p *process) validate(s *config.Submission) error {
 		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)
 	}
 	p.sayQueues(s)
+	if err := p.sayKnown(c, s); err != nil {
+		return err
+	}
 	if _, err = fmt.Fprint(p.stdout, p.folded(text+"\n")); err != nil || s.Judging == nil {
 		return err
 	}
-	return p.validate(s.Judging.Planned)
+	return p.validate(c, s.Judging.Planned)
 }
 
 // fleet reads --config, and prints its warnings.

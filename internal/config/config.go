@@ -36,6 +36,8 @@ type Options struct {
 	MaxConcurrency *int
 	// JSON is --json-mode. Empty: not given.
 	JSON eval.JSONMode
+	// NoReuse is --no-reuse.
+	NoReuse bool
 	// Compare are the flags for what is compared without an evaluation file.
 	Compare Compare
 	// judges are --judge, for a configuration of promptfoo; nil: the input is another.
@@ -105,6 +107,8 @@ type Submission struct {
 	Dir string
 	// Judging is the evaluation that compares the answers of this one; nil: there is none.
 	Judging *Judging
+	// NoReuse asks also what earlier evaluations have recorded answers to.
+	NoReuse bool
 	// ConfirmAbove is the cost in nano-USD above which a person is asked before the evaluation starts; 0: not given.
 	ConfirmAbove int64
 }

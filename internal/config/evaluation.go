@@ -53,6 +53,7 @@ type draft struct {
 	prices       map[string]providers.Price
 	budget       money
 	confirmAbove money
+	noReuse      bool
 	// untilAt is the position of settings.Until.
 	untilAt place
 }
@@ -69,6 +70,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		findings: findings{opened: o.Opened},
 
 		options: o,
+		noReuse: o.NoReuse,
 		fleet:   fleet,
 		top:     place{file: file},
 		nameAt:  place{file: file},
@@ -300,6 +302,7 @@ func (s *draft) finish() (*Submission, error) {
 		Taken:      s.taken,
 		Dir:        s.dir,
 
+		NoReuse:      s.noReuse,
 		ConfirmAbove: s.confirmAbove.nano,
 	}, nil
 }

@@ -23,6 +23,7 @@ func (k *howKeys) keys(y *yamlFile, s *draft) keys {
 		"priority":      func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":     func(v value) { s.ownProviders(y, v) },
 		"cache":         func(v value) { s.settings.Cache = y.boolean(v) },
+		"reuse":         func(v value) { s.noReuse = !y.boolean(v) || s.options.NoReuse },
 		"budget":        func(v value) { s.budget = y.money(v, "budget") },
 		"prices":        func(v value) { y.prices(v, s.prices) },
 		"confirm_above": func(v value) { s.confirmAbove = y.money(v, "bound") },

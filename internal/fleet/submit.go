@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/reuse"
 )
 
 // Options says how an evaluation is submitted.
@@ -30,7 +31,7 @@ type Options struct {
 }
 
 // Submit stores the evaluation, with the runs that its results store may have recorded before.
-func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options) (enqueue.Receipt, error) {
+func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options) (receipt enqueue.Receipt, err error) {
 	public, err := results.Public(f.ResultsURL)
 	if err != nil {
 		return enqueue.Receipt{}, outdir.StoreError(err)
@@ -41,21 +42,25 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 	if err != nil {
 		return enqueue.Receipt{}, failure.With(failure.Usage, err)
 	}
-	var recorded results.Reader
-	stored, err := results.OpenReadOnly(
-		ctx, cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile)),
-	)
-	switch {
-	case err == nil:
-		recorded = stored
-		defer stored.Close()
-	case !errors.Is(err, results.ErrNoStore):
-		return enqueue.Receipt{}, outdir.StoreError(err)
+	recorded, err := f.recorded(ctx, planned)
+	if err != nil {
+		return enqueue.Receipt{}, err
 	}
+	defer func() {
+		if recorded != nil {
+			err = errors.Join(err, recorded.Close())
+		}
+	}()
 	url := ""
 	if o.Waits {
-		if url, err = f.claim(ctx, e, id); err != nil {
+		var known int
+		if url, known, err = f.claim(ctx, s, reuse.Asking{Evaluation: e, Record: planned, Plans: plans}); err != nil {
 			return enqueue.Receipt{}, err
+		}
+		if known > 0 && recorded == nil {
+			if recorded, err = f.recorded(ctx, planned); err != nil {
+				return enqueue.Receipt{}, err
+			}
 		}
 	}
 	receipt, closed, err := f.Collector().Submit(ctx, enqueue.Submission{
@@ -113,19 +118,47 @@ func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere s
 	), nil
 }
 
+// recorded opens the results store of an evaluation for reading; nil: it does not exist yet.
+func (f *Connection) recorded(ctx context.Context, r record.Evaluation) (results.Reader, error) {
+	reader, err := results.OpenReadOnly(ctx, cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)))
+	if errors.Is(err, results.ErrNoStore) {
+		return nil, nil
+	}
+	return reader, outdir.StoreError(err)
+}
+
 // claim creates the results store of an evaluation that this process is about to submit and to
 // collect, and returns the store's id. The evaluation's record has it from the beginning, so that
 // no other process begins to collect, however late this one does. The id is empty if another
-// process collects, or Redis has the evaluation already.
-func (f *Connection) claim(ctx context.Context, e *eval.Evaluation, id eval.ID) (string, error) {
-	if _, err := f.Store.Evaluation(ctx, id); !errors.Is(err, store.ErrNoEvaluation) {
-		return "", failure.With(failure.Unavailable, err)
+// process collects, or Redis has the evaluation already. Runs whose questions other evaluations in
+// that store have answered are recorded in it; known is their number.
+func (f *Connection) claim(ctx context.Context, s *config.Submission, asking reuse.Asking) (id string, known int, err error) {
+	if _, err := f.Store.Evaluation(ctx, asking.Record.ID); !errors.Is(err, store.ErrNoEvaluation) {
+		return "", 0, failure.With(failure.Unavailable, err)
 	}
-	db, err := f.Open(ctx, record.Evaluation{ID: id, Name: e.Name})
+	db, err := f.Open(ctx, asking.Record)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	return db.ID(), outdir.StoreError(db.Close())
+	if !s.NoReuse {
+		if known, err = f.reuse(ctx, db, s, asking); err != nil {
+			return "", 0, errors.Join(outdir.StoreError(err), db.Close())
+		}
+	}
+	return db.ID(), known, outdir.StoreError(db.Close())
+}
+
+// reuse records the runs of an evaluation whose questions others in its results store have answered.
+func (f *Connection) reuse(ctx context.Context, db results.Store, s *config.Submission, asking reuse.Asking) (int, error) {
+	known, err := reuse.Find(ctx, asking, db)
+	if err != nil || known.Runs() == 0 {
+		return 0, err
+	}
+	if err := collect.Put(ctx, db, asking.Record, asking.Evaluation, s.Texts); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(f.Screen, "%s and not asked again\n", known)
+	return known.Runs(), known.Store(ctx, db)
 }
 
 // Stay collects until the evaluation is complete, and submits it again if Redis has lost it. While

@@ -41,6 +41,8 @@ type Resumption struct {
 	Input string `json:"input,omitempty"`
 	CSV   bool   `json:"csv,omitempty"`
 	Redis bool   `json:"redis"` // the command named one
+	// NoReuse is like config.Submission.NoReuse.
+	NoReuse bool `json:"no_reuse,omitempty"`
 	// Judged means that judges compare the answers afterwards, in an evaluation whose output folder contains this one.
 	Judged bool `json:"judged,omitempty"`
 	// Outs is like results.Place.Outs.
@@ -155,6 +157,6 @@ func (r Resumption) Submission(ctx context.Context, reader results.Reader) (*con
 
 	return &config.Submission{
 		Evaluation: stored.Plan, Texts: texts, Settings: stored.Settings,
-		Providers: r.Providers, Lease: r.Lease,
+		Providers: r.Providers, Lease: r.Lease, NoReuse: r.NoReuse,
 	}, nil
 }

@@ -34,6 +34,7 @@ type Config struct {
 	Worker   worker.Config
 	Place    results.Place               // of files; Dir is the output folder
 	StoreURL string                      // of the results store; empty: results.db in the folder
+	Earlier  []string                    // URLs of results stores that may have answers to the same questions
 	Retry    func(enqueue.Recorded) bool // failed runs to retry; nil: none
 
 	Owner  outdir.Owner // seals the folder's resume.json
@@ -76,6 +77,9 @@ func Run(ctx context.Context, c Config) (err error) {
 			return outdir.StoreError(err)
 		}
 		return j.Conclude(ctx, db)
+	}
+	if err := j.reuse(ctx, db); err != nil {
+		return err
 	}
 	if err := j.saveResumption(); err != nil {
 		return outdir.Failed(err)
@@ -137,7 +141,7 @@ func (j *job) saveResumption() error {
 	r := outdir.Resumption{
 		Evaluation: j.id, Providers: map[string]catalog.Entry{},
 		Lease: j.Submission.Lease, Slots: j.Worker.Slots, Grace: j.Worker.Grace, FailOn: j.FailOn,
-		Redis: j.Worker.Client != nil, Judged: j.Judged,
+		Redis: j.Worker.Client != nil, Judged: j.Judged, NoReuse: j.Submission.NoReuse,
 		Out: j.Place.Out, Data: j.Place.Data, Input: j.Place.Input, CSV: j.Place.CSV, Outs: j.Place.Outs,
 	}
 	for _, judge := range j.Submission.Settings.Everyone(e) {

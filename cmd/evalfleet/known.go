@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/failure"
+	"github.com/evalfleet/evalfleet/internal/outdir"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/reuse"
+)
+
+// sayKnown prints how many runs `run` would take from earlier evaluations, if any.
+func (p *process) sayKnown(c *cli.Context, s *config.Submission) error {
+	if s.NoReuse {
+		return nil
+	}
+	ctx, dir := c.Context, evaluationDir(c, s)
+	var own results.Reader
+	if url, _, err := p.storeIn(c, dir); err == nil { // else nothing is recorded yet
+		if own, err = results.OpenReadOnly(ctx, url); err != nil {
+			return outdir.StoreError(err)
+		}
+		defer own.Close()
+	}
+	others, closeAll := openEach(ctx, p.own.Earlier(dir, s.Providers))
+	defer closeAll()
+
+	record, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return failure.With(failure.Usage, err)
+	}
+	known, err := reuse.Find(ctx, reuse.Asking{Evaluation: s.Evaluation, Record: record, Plans: plans}, own, others...)
+	if err != nil {
+		return outdir.StoreError(err)
+	}
+	if known.Runs() > 0 {
+		fmt.Fprint(p.stderr, p.folded(fmt.Sprintf("%s: `run` does not ask them again\n", known)))
+	}
+	return nil
+}
+
+// openEach opens the results stores that can be read.
+func openEach(ctx context.Context, urls []string) (readers []results.Reader, closeAll func()) {
+	for _, url := range urls {
+		if reader, err := results.OpenReadOnly(ctx, url); err == nil {
+			readers = append(readers, reader)
+		}
+	}
+	return readers, func() {
+		for _, reader := range readers {
+			_ = reader.Close()
+		}
+	}
+}

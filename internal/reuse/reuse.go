@@ -1,0 +1,308 @@
+// Package reuse finds what earlier evaluations have recorded about exactly the same questions as a new one asks, so
+// that an evaluation that has grown pays only for what is new.
+//
+// Two questions are the same if the model, its settings, the template, the texts, their order and the trial are. The
+// names of evaluations, judges and candidates do not matter; ids of documents do if judges see them. Only answers of
+// the model that was asked are used, and each of them once. A run that is answered this way has one call that is marked
+// as cached, so it counts as answered before and costs nothing.
+package reuse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
+)
+
+// batch is how many runs are stored in one transaction.
+const batch = 1000
+
+// Asking is an evaluation that is about to begin.
+type Asking struct {
+	Evaluation *eval.Evaluation
+	Record     record.Evaluation // as enqueue.Plan returns it with Plans
+	Plans      []*plan.Plan
+}
+
+// Known contains the runs of an evaluation that earlier evaluations have answered.
+type Known struct {
+	of   Asking
+	from []*earlier
+	runs int
+}
+
+// earlier is a recorded evaluation, and which of its runs of a kind answer those of the new one.
+type earlier struct {
+	id      eval.ID
+	kind    eval.Kind
+	plan    *eval.Evaluation
+	reader  results.Reader
+	answers map[run]run // by the earlier run
+}
+
+// run is a run by its phase and index.
+type run struct{ phase, index int32 }
+
+// recorded is where an answer is.
+type recorded struct {
+	in  *earlier
+	run run
+}
+
+// Find looks for answers to an evaluation's questions in the results store that has or will have the evaluation (nil:
+// it does not exist yet), and in others. Runs that are recorded already are left as they are, and so are runs of phases
+// that depend on earlier phases. Stores must stay open while the result is used.
+func Find(ctx context.Context, of Asking, own results.Reader, others ...results.Reader) (*Known, error) {
+	in := others
+	if own != nil {
+		in = append([]results.Reader{own}, others...)
+	}
+
+	k := &Known{of: of}
+	if of.Record.Settings.Until != nil { // it relies on the order in which pairs are compared
+		return k, nil
+	}
+	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPrompts} {
+		if !reusable(of.Evaluation, kind) {
+			continue
+		}
+		asks := newQuestions(of.Evaluation, kind)
+		found := map[digest]recorded{}
+		for _, reader := range in {
+			if err := k.search(ctx, reader, asks, found); err != nil {
+				return nil, err
+			}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if err := k.match(ctx, asks, found, own); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// search adds the answers to an evaluation's questions that a results store has from others.
+func (k *Known) search(ctx context.Context, reader results.Reader, asks *questions, found map[digest]recorded) error {
+	listed, err := reader.Evaluations(ctx)
+	if err != nil {
+		return err
+	}
+	models, texts := map[digest]bool{}, map[string]bool{}
+	for _, asked := range asks.asked {
+		models[asked] = true
+	}
+	for _, document := range asks.shown {
+		texts[document.Hash] = true
+	}
+
+	for _, one := range listed {
+		if one.ID == k.of.Record.ID {
+			continue
+		}
+		stored, err := reader.Evaluation(ctx, one.ID)
+		if err != nil {
+			return err
+		}
+		if !reusable(stored.Plan, asks.kind) || stored.Plan.Given != nil {
+			continue
+		}
+
+		from := &earlier{id: one.ID, kind: asks.kind, plan: stored.Plan, reader: reader, answers: map[run]run{}}
+		k.from = append(k.from, from)
+		had := newQuestions(stored.Plan, asks.kind)
+		for answer, err := range from.outcomes(ctx) {
+			if err != nil {
+				return err
+			}
+			if !models[had.asked[answer.judge]] || !texts[had.shown[answer.first].Hash] {
+				continue
+			}
+			if question, ok := had.of(answer.judge, answer.first, answer.second, answer.trial); ok {
+				found[question] = recorded{from, answer.run}
+			}
+		}
+	}
+	return nil
+}
+
+// match assigns the answers that were found to runs of the new evaluation which own has not recorded.
+func (k *Known) match(ctx context.Context, asks *questions, found map[digest]recorded, own results.Reader) error {
+	nth := occurrences(k.of.Evaluation, asks.kind)
+	for phase, p := range k.of.Plans {
+		if p.Kind() != asks.kind || plan.BasisOf(k.of.Evaluation, phase) != plan.Fixed {
+			continue
+		}
+		ended, err := endedIn(ctx, own, k.of.Record.ID, phase)
+		if err != nil {
+			return err
+		}
+		for index := range p.Runs() {
+			if ended[index] {
+				continue
+			}
+			run := p.Run(index)
+			trial := run.Trial
+			if nth != nil {
+				trial = nth[index]
+			}
+			question, ok := asks.of(run.Judge, run.First, run.Second, trial)
+			if !ok {
+				continue
+			}
+			if at, ok := found[question]; ok {
+				at.in.answers[at.run] = runAt(phase, index)
+				delete(found, question) // another run with the same question asks for an opinion of its own
+				k.runs++
+			}
+		}
+	}
+	return nil
+}
+
+// endedIn returns the runs of a phase that a results store has; nil: there is no store.
+func endedIn(ctx context.Context, own results.Reader, id eval.ID, phase int) (map[int]bool, error) {
+	ended := map[int]bool{}
+	if own == nil {
+		return ended, nil
+	}
+	for state, err := range own.States(ctx, id, phase) {
+		if err != nil {
+			return nil, err
+		}
+		ended[state.Index] = true
+	}
+	return ended, nil
+}
+
+func runAt(phase, index int) run { return run{int32(phase), int32(index)} }
+
+// occurrences returns, for prompts, how often the same prompt has been listed for the same model up to each, from 1;
+// nil for other kinds.
+func occurrences(e *eval.Evaluation, kind eval.Kind) []int {
+	if kind != eval.KindPrompts {
+		return nil
+	}
+	type same struct {
+		model int
+		text  string
+	}
+	seen := map[same]int{}
+	nth := make([]int, len(e.Prompts.List))
+	for i, prompt := range e.Prompts.List {
+		of := same{prompt.Model, e.Prompts.Rows[prompt.Row].Hash}
+		seen[of]++
+		nth[i] = seen[of]
+	}
+	return nth
+}
+
+// Runs returns how many runs are answered already.
+func (k *Known) Runs() int { return k.runs }
+
+// String says how many runs are known, and from which evaluations. At least one must be.
+func (k *Known) String() string {
+	planned := 0
+	for _, p := range k.of.Plans {
+		planned += p.Runs()
+	}
+
+	const most = 2 // evaluations that are named
+	var from []string
+	for _, earlier := range k.from {
+		if len(earlier.answers) > 0 && !slices.Contains(from, string(earlier.id)) {
+			from = append(from, string(earlier.id))
+		}
+	}
+	if more := len(from) - most; more > 0 {
+		from = append(from[:most], fmt.Sprintf("%d more", more))
+	}
+	named := from[len(from)-1]
+	if len(from) > 1 {
+		named = strings.Join(from[:len(from)-1], ", ") + " and " + named
+	}
+	return fmt.Sprintf("%s of %s are known from %s", wording.Count(k.runs), wording.Counted(planned, "run"), named)
+}
+
+// Store records the runs in a results store that has the evaluation. It may be repeated after a failure: Find then
+// leaves out what was stored.
+func (k *Known) Store(ctx context.Context, db results.Store) error {
+	var entries []record.Entry
+	flush := func() error {
+		err := db.Append(ctx, k.of.Record.ID, entries)
+		entries = entries[:0]
+		return err
+	}
+	for _, from := range k.from {
+		if len(from.answers) == 0 {
+			continue
+		}
+		for answer, err := range from.outcomes(ctx) {
+			if err != nil {
+				return err
+			}
+			to, ok := from.answers[answer.run]
+			if !ok {
+				continue
+			}
+			if entries = append(entries, k.entry(to, answer)); len(entries) == batch {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return flush()
+}
+
+// entry returns what is recorded of a run that an earlier answer answers.
+func (k *Known) entry(at run, answer outcome) record.Entry {
+	p := k.of.Plans[at.phase]
+	of, e := p.Run(int(at.index)), k.of.Evaluation
+	judge, shown := e.JudgesOf(p.Kind())[of.Judge], e.Shown(p.Kind())
+	now := time.Now().UTC()
+	ended := record.Run{
+		Phase: int(at.phase), Index: int(at.index), Kind: p.Kind(), State: eval.StateSucceeded.String(),
+		Queue: k.of.Record.Phases[at.phase].JudgeQueues[of.Judge], Judge: judge.Name, Model: judge.Target(), AnsweredBy: judge.Target(),
+		Item: e.Items[shown[of.First].Item].ID, Trial: of.Trial,
+		Reason: answer.reason, Scores: answer.scores, Answer: answer.text, Answers: answer.texts, Finish: answer.finish,
+		Started: now, Ended: now, Worker: worker,
+	}
+	documents := [2]int{of.First, of.Second}
+	for _, i := range documents[:count(of.Second)] {
+		ended.Documents = append(ended.Documents, shown[i].ID)
+		ended.Candidates = append(ended.Candidates, shown[i].Candidate)
+	}
+
+	stage := "verdict"
+	switch {
+	case p.Kind() == eval.KindPrompts:
+		stage, ended.Name = "answer", e.Prompts.List[at.index].ID
+	case answer.winner == 0:
+		ended.Winner = eval.Tie
+	default:
+		ended.Winner = ended.Documents[answer.winner-1]
+	}
+	if p.Kind() == eval.KindSingle {
+		ended.Winner = ""
+	}
+
+	free := 0.0
+	call := record.Call{
+		ID: fmt.Sprintf("%d.%d.0-%s-1", at.phase, at.index, worker), Phase: ended.Phase, Index: ended.Index, Stage: stage,
+		Model: ended.Model, Attempt: 1, Asked: now, Ended: now, Worker: worker, Cached: true, Finish: answer.finish,
+	}
+	call.Usage.Reported, call.Usage.CostUSD = true, &free
+	return record.Entry{Run: &ended, Calls: []record.Call{call}}
+}
+
+// worker is recorded as the worker of runs that no worker processed.
+const worker = "reused"
