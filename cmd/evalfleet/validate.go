@@ -69,6 +69,7 @@ func (p *process) validate(c *cli.Context, s *config.Submission) error {
 	for _, prompts := range large {
 		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)
 	}
+
 	p.sayQueues(s)
 	if err := p.sayKnown(c, s); err != nil {
 		return err

@@ -57,6 +57,7 @@ func (f *earlier) verdicts(ctx context.Context) iter.Seq2[outcome, error] {
 			if !knownJudge || !knownFirst || !knownSecond || row.AnsweredBy != row.Model {
 				continue
 			}
+
 			o := outcome{
 				run: runAt(row.Phase, row.Index), judge: judge, first: first, second: second, trial: row.Trial, reason: row.Reason,
 			}
@@ -87,6 +88,7 @@ func (f *earlier) scores(ctx context.Context) iter.Seq2[outcome, error] {
 			if !knownJudge || !knownDocument || row.AnsweredBy != row.Model {
 				continue
 			}
+
 			if at := runAt(row.Phase, row.Index); len(o.scores) == 0 || o.run != at { // the rows of a run follow each other
 				if len(o.scores) > 0 && !yield(o, nil) {
 					return
@@ -108,6 +110,7 @@ func (f *earlier) texts(ctx context.Context) iter.Seq2[outcome, error] {
 		for i, prompt := range f.plan.Prompts.List {
 			at[prompt.ID] = i
 		}
+
 		for row, err := range f.reader.Responses(ctx, f.id) {
 			if err != nil {
 				yield(outcome{}, err)

@@ -149,6 +149,7 @@ func (k *Known) match(ctx context.Context, asks *questions, found map[digest]rec
 			if ended[index] {
 				continue
 			}
+
 			run := p.Run(index)
 			trial := run.Trial
 			if nth != nil {
@@ -241,6 +242,7 @@ func (k *Known) Store(ctx context.Context, db results.Store) error {
 		entries = entries[:0]
 		return err
 	}
+
 	for _, from := range k.from {
 		if len(from.answers) == 0 {
 			continue
