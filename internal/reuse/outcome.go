@@ -28,7 +28,7 @@ func (f *earlier) outcomes(ctx context.Context) iter.Seq2[outcome, error] {
 	case eval.KindPairwise:
 		return f.verdicts(ctx)
 	}
-	return f.texts(ctx)
+	return f.responses(ctx)
 }
 
 // places returns the positions of an evaluation's judges and documents by their names.
@@ -103,7 +103,7 @@ func (f *earlier) scores(ctx context.Context) iter.Seq2[outcome, error] {
 	}
 }
 
-func (f *earlier) texts(ctx context.Context) iter.Seq2[outcome, error] {
+func (f *earlier) responses(ctx context.Context) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
 		nth := occurrences(f.plan, eval.KindPrompts)
 		at := map[string]int{}

@@ -21,8 +21,11 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// batch is how many runs are stored in one transaction.
-const batch = 1000
+const (
+	batch = 1000 // runs that are stored in one transaction
+	// mostFound bounds the answers that are held in memory, about 60 bytes each. The rest is asked.
+	mostFound = 2_000_000
+)
 
 // Asking is an evaluation that is about to begin.
 type Asking struct {
@@ -44,7 +47,10 @@ type earlier struct {
 	kind    eval.Kind
 	plan    *eval.Evaluation
 	reader  results.Reader
-	answers map[run]run // by the earlier run
+	whole   bool            // every run that it planned has ended
+	models  map[digest]bool // shared with the new one: judges with all that is the same in their runs
+	texts   map[string]bool // likewise: hashes of documents
+	answers map[run]run     // by the earlier run
 }
 
 // run is a run by its phase and index.
@@ -90,21 +96,14 @@ func Find(ctx context.Context, of Asking, own results.Reader, others ...results.
 	return k, nil
 }
 
-// search adds the answers to an evaluation's questions that a results store has from others.
+// search adds the answers to an evaluation's questions that a results store has from others, the newest first.
 func (k *Known) search(ctx context.Context, reader results.Reader, asks *questions, found map[digest]recorded) error {
 	listed, err := reader.Evaluations(ctx)
 	if err != nil {
 		return err
 	}
-	models, texts := map[digest]bool{}, map[string]bool{}
-	for _, asked := range asks.asked {
-		models[asked] = true
-	}
-	for _, document := range asks.shown {
-		texts[document.Hash] = true
-	}
 
-	for _, one := range listed {
+	for _, one := range slices.Backward(listed) {
 		if one.ID == k.of.Record.ID {
 			continue
 		}
@@ -116,20 +115,88 @@ func (k *Known) search(ctx context.Context, reader results.Reader, asks *questio
 			continue
 		}
 
-		from := &earlier{id: one.ID, kind: asks.kind, plan: stored.Plan, reader: reader, answers: map[run]run{}}
-		k.from = append(k.from, from)
-		had := newQuestions(stored.Plan, asks.kind)
-		for answer, err := range from.outcomes(ctx) {
-			if err != nil {
-				return err
-			}
-			if !models[had.asked[answer.judge]] || !texts[had.shown[answer.first].Hash] {
-				continue
-			}
-			if question, ok := had.of(answer.judge, answer.first, answer.second, answer.trial); ok {
-				found[question] = recorded{from, answer.run}
-			}
+		from := &earlier{
+			id: one.ID, kind: asks.kind, plan: stored.Plan, reader: reader, answers: map[run]run{},
+			whole: !stored.Finished.IsZero() && stored.Settings.Limit == 0,
 		}
+		had := newQuestions(stored.Plan, asks.kind)
+		from.share(asks, had)
+		if len(from.models) == 0 || len(from.texts) == 0 || slices.ContainsFunc(k.from, from.isPartOf) {
+			continue
+		}
+		k.from = append(k.from, from)
+		if err := from.add(ctx, had, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share notes which judges and texts of an evaluation are also those of the new one.
+func (f *earlier) share(asks, had *questions) {
+	f.models, f.texts = map[digest]bool{}, map[string]bool{}
+	for _, asked := range had.asked {
+		if slices.Contains(asks.asked, asked) {
+			f.models[asked] = true
+		}
+	}
+
+	wanted := map[string]bool{}
+	for _, document := range asks.shown {
+		wanted[document.Hash] = document.Hash != ""
+	}
+	for _, document := range had.shown {
+		if wanted[document.Hash] {
+			f.texts[document.Hash] = true
+		}
+	}
+}
+
+// isPartOf reports whether another evaluation of the same design has asked all that this one has, of what the new one
+// asks. An evaluation that grows by and by has many such parts, and they need not be read.
+func (f *earlier) isPartOf(other *earlier) bool {
+	if f.kind != other.kind || !other.whole || !within(f.models, other.models) || !within(f.texts, other.texts) {
+		return false
+	}
+	switch f.kind {
+	case eval.KindSingle:
+		return f.plan.Single.Trials <= other.plan.Single.Trials
+	case eval.KindPairwise:
+		mine, its := f.plan.Pairwise, other.plan.Pairwise
+		return its.Pairs.Mode == eval.PairsAll && its.TopN == 0 && its.Apart == mine.Apart && its.Order == eval.OrderBoth &&
+			mine.Trials <= its.Trials
+	}
+	return true
+}
+
+func within[K comparable](some, all map[K]bool) bool {
+	for key := range some {
+		if !all[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds the answers of an evaluation that the new one may need to those found, up to a bound.
+func (f *earlier) add(ctx context.Context, had *questions, found map[digest]recorded) error {
+	for answer, err := range f.outcomes(ctx) {
+		if err != nil {
+			return err
+		}
+		if !f.models[had.asked[answer.judge]] || !f.texts[had.shown[answer.first].Hash] ||
+			answer.second >= 0 && !f.texts[had.shown[answer.second].Hash] {
+			continue
+		}
+
+		question, ok := had.of(answer.judge, answer.first, answer.second, answer.trial)
+		if _, before := found[question]; !ok || before {
+			continue
+		}
+		if len(found) == mostFound {
+			return nil
+		}
+		found[question] = recorded{f, answer.run}
 	}
 	return nil
 }

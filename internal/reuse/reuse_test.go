@@ -1,7 +1,9 @@
 package reuse_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -279,6 +281,54 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An evaluation that grew by and by has left many behind: what the newest of them has is not read again from the others.
+func TestPartsAreNotRead(t *testing.T) {
+	t.Parallel()
+	parts := []struct {
+		name  string
+		texts map[string]string
+		read  bool
+	}{
+		{"a third text", letters("x", "y", "z"), true},
+		{"two of them", letters("x", "y"), false},
+		{"another text", letters("x", "w"), true},
+		{"nothing shared", letters("u", "v"), false},
+	}
+	var readers []results.Reader
+	for _, part := range parts {
+		db := open(t)
+		e, texts := essays(part.name, part.texts, nil)
+		of := asking(t, db, e, texts, record.Settings{})
+		answer(t, db, of, nil)
+		if err := db.Finish(t.Context(), of.Record.ID, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		readers = append(readers, &watched{Reader: db})
+	}
+
+	db := open(t)
+	e, texts := essays("now", letters("w", "x", "y", "z"), nil)
+	if got, want := known(t, db, asking(t, db, e, texts, record.Settings{}), readers...), 4*2+4*2*2*2; got != want {
+		t.Errorf("%d runs are known, want %d", got, want)
+	}
+	for i, part := range parts {
+		if read := readers[i].(*watched).read; read != part.read {
+			t.Errorf("%s: read is %t, want %t", part.name, read, part.read)
+		}
+	}
+}
+
+// watched notes whether verdicts are read.
+type watched struct {
+	results.Reader
+	read bool
+}
+
+func (w *watched) PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error] {
+	w.read = true
+	return w.Reader.PairwiseRows(ctx, id)
 }
 
 // prompted returns an evaluation that asks models two prompts, one of them twice.
