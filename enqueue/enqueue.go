@@ -181,7 +181,7 @@ func (q *Enqueuer) logLimits(r record.Evaluation) {
 		abandoned = "hold"
 	}
 	q.Log.Info().Str("evaluation", string(r.ID)).Strs("limits", limits).Str("abandoned_calls", abandoned).
-		Msg("limits are pinned")
+		Msg("limits are in force")
 }
 
 // resume returns the record of an evaluation that Redis has, with those settings of a new

@@ -257,7 +257,7 @@ func TestLimitsAreLogged(t *testing.T) {
 		t.Fatalf("the log is %q: %v", log.String(), err)
 	}
 	want := map[string]any{
-		"level": "info", "message": "limits are pinned", "evaluation": string(s.Evaluation.ID()), "abandoned_calls": "hold",
+		"level": "info", "message": "limits are in force", "evaluation": string(s.Evaluation.ID()), "abandoned_calls": "hold",
 		"limits": []any{"provider p: 9,000 tokens/min", "model p:m: 50 requests per day (Asia/Tokyo)"},
 	}
 	if diff := cmp.Diff(want, line); diff != "" {

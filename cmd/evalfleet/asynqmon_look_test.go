@@ -332,7 +332,7 @@ func (m *monitored) changesRetries() {
 			m.until("refusing", "they have been pulled and wait again", func(q *asynq.QueueInfo) bool {
 				again := 0
 				for _, task := range m.list("refusing", "retry") {
-					if strings.Contains(task.LastErr, "held back before") {
+					if strings.Contains(task.LastErr, "its wait is not over") {
 						again++
 					}
 				}

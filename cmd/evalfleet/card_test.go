@@ -35,7 +35,7 @@ func TestRunSaysNothingInternal(t *testing.T) {
 	}
 
 	code, _, stderr = evalfleet(t, nil, append(run, "--again", "b", "--log-format", "json")...)
-	if code != 0 || !strings.Contains(stderr, `"message":"limits are pinned"`) || !strings.Contains(stderr, `"message":"serving queue"`) {
+	if code != 0 || !strings.Contains(stderr, `"message":"limits are in force"`) || !strings.Contains(stderr, `"message":"serving queue"`) {
 		t.Errorf("JSON run ended with %d, without what operators need:\n%s", code, stderr)
 	}
 }

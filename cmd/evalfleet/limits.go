@@ -13,7 +13,7 @@ import (
 func limitsCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "limits",
-		Usage:     "Show limits, their use, and which one binds",
+		Usage:     "Show limits, their use, and which one calls wait for",
 		ArgsUsage: "[ID|DIR]",
 		Description: "Shows the limits in force in the fleet's Redis: all of them, or those that apply to one evaluation. With an " +
 			"output folder, shows the run in progress there; after its end, the limits that applied and how long calls " +

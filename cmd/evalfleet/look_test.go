@@ -178,7 +178,7 @@ func TestLimitsText(t *testing.T) {
 	for _, columns := range []int{60, 80, 140} {
 		text := plain.Limits(running, lookedAt, columns)
 		fits(t, "limits", text, columns)
-		if n := strings.Count(text, "binds"); n != 8 {
+		if n := strings.Count(text, "limiting"); n != 8 {
 			t.Errorf("%d columns: %d limits bind, want 8: none is left out:\n%s", columns, n, text)
 		}
 		if name := "provider openai: 600 requests/min"; !strings.Contains(text, name) {

@@ -33,7 +33,7 @@ concurrency: {per_provider: {simulator: {max_concurrency: 12, adaptive: true, re
 	}
 	id := enqueue("essays", "simulator:careful, simulator:average")
 	enqueue("a-very-long-name-that-somebody-gave-to-an-evaluation-because-every-setting-was-to-stand-in-it", "simulator:careless")
-	eventuallySays(t, controller, "/evaluations/"+id, " bad_request</span>", "binds now")
+	eventuallySays(t, controller, "/evaluations/"+id, " bad_request</span>", "limiting now")
 	address := addressOf(controller)
 
 	b := looktest.NewBrowser(t)

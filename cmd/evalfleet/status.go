@@ -22,8 +22,8 @@ func statusCommand(p *process) *cli.Command {
 		Name:      "status",
 		Usage:     "Show progress",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Lists the evaluations in Redis, or shows one: progress by phase, pace, binding limits and queues. With an " +
-			"output folder, it shows the run in progress there, or the recorded results and who leads; with a folder of output " +
+		Description: "Lists the evaluations in Redis, or shows one: progress by phase, pace, the limits that calls wait for, and queues. " +
+			"With an output folder, it shows the run in progress there, or the recorded results and who leads; with a folder of output " +
 			"folders, such as " + outdir.Root + ", all of them. The newest evaluation is last, next to the " +
 			"prompt; the page of evaluations has it first. Tokens, cost and error classes are " +
 			"shown if the results store can be read from this machine.",

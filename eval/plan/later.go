@@ -64,7 +64,7 @@ func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Cho
 		return &Choice{Documents: best(e, found.Scores)}, nil
 	case ByVerdicts:
 		if len(found.Abilities) != len(e.Documents) {
-			return nil, fmt.Errorf("choose phase %d: %d abilities of %d documents", phase, len(found.Abilities), len(e.Documents))
+			return nil, fmt.Errorf("choose phase %d: %d strengths of %d documents", phase, len(found.Abilities), len(e.Documents))
 		}
 		return nextRound(e, phase, choices, found.Abilities)
 	}

@@ -29,12 +29,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, s := range fit.Standings() {
-		fmt.Printf("%d. %s: ability %+.1f, %d wins of %d\n", s.Rank, names[s.Candidate], s.Ability, s.Wins, s.Games())
+		fmt.Printf("%d. %s: strength %+.1f, %d wins of %d\n", s.Rank, names[s.Candidate], s.Ability, s.Wins, s.Games())
 	}
 	fmt.Printf("shown first: log-odds %+.1f\n", fit.Judges[0].Order)
 	// Output:
-	// 1. ada: ability +1.0, 31 wins of 40
-	// 2. bob: ability +0.1, 21 wins of 40
-	// 3. cyd: ability -1.1, 8 wins of 40
+	// 1. ada: strength +1.0, 31 wins of 40
+	// 2. bob: strength +0.1, 21 wins of 40
+	// 3. cyd: strength -1.1, 8 wins of 40
 	// shown first: log-odds +0.8
 }

@@ -19,7 +19,7 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 		for j, b := range limits {
 			equal := beats(a.Limit, b.Limit) && beats(b.Limit, a.Limit)
 			if i != j && beats(b.Limit, a.Limit) && !equal {
-				f.warn(a.at, "remove it, or make it tighter", "never reached: %s (%s) always binds first", b.Limit, b.at.origin())
+				f.warn(a.at, "remove it, or make it tighter", "never reached: %s (%s) is always reached first", b.Limit, b.at.origin())
 				break
 			}
 		}

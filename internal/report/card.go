@@ -148,38 +148,38 @@ func (r *Report) cardTable() (s section, ok bool) {
 	group := r.Groups[0]
 	shown := min(cardCandidates, len(group.Ranked))
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
-	if r.Verdicts > 0 {
-		t = append(t, lines.Heads("win rate")...)
-	}
+	head, means := r.scoreWords()
+	t = append(t, lines.Heads(head, "95 % interval")...)
 	if r.abilities() {
 		t = append(t, lines.Heads("P(best)")...)
 	}
-	if r.Scored > 0 {
-		t = append(t, lines.Heads("mean")...)
+	if r.Scored > 0 && !r.ByScore() {
+		t = append(t, lines.Heads("mean score")...)
 	}
 	for _, c := range group.Ranked[:shown] {
-		cells := []string{r.ranks(c), harmless.Line(c.Name)}
-		if r.Verdicts > 0 {
-			cells = append(cells, percent(c.WinRate()))
-		}
+		cells := []string{r.ranks(c), harmless.Line(c.Name), r.score(c), r.scoreInterval(c)}
 		if r.abilities() {
 			cells = append(cells, probability(c.Best))
 		}
-		if r.Scored > 0 {
+		if r.Scored > 0 && !r.ByScore() {
 			cells = append(cells, mean(c.Overall))
 		}
 		t.Add(cells...)
 	}
 
-	s = section{table: t}
-	if hidden := len(group.Ranked) - shown; group.tiered() {
-		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. " + group.tierLines()[0]}
-	} else if hidden > 0 {
-		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all " +
-			"candidates at once, at 95 %."}
-	} else if r.abilities() {
-		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
+	if r.abilities() {
+		means = "50 % is the average candidate."
 	}
+	about := []string{means}
+	if hidden := len(group.Ranked) - shown; hidden > 0 {
+		about = append([]string{wording.Counted(hidden, "more candidate") + " in the report."}, about...)
+	}
+	if group.tiered() {
+		about = append(about, group.tierLines()[0])
+	} else if r.abilities() && slices.ContainsFunc(group.Ranked[:shown], func(c Ranked) bool { return c.RankLow != c.RankHigh }) {
+		about = append(about, "Ranks in brackets hold for all candidates at once, at 95 %.")
+	}
+	s = section{table: t, lines: []string{strings.Join(about, " ")}}
 
 	return s, true
 }

@@ -29,7 +29,7 @@ func (r *Report) choiceSentence() string {
 	if !r.abilities() {
 		return ""
 	}
-	parts := []string{"Ranked by Bradley–Terry abilities", "ties by Davidson's model"}
+	parts := []string{"Ranked by Bradley–Terry strengths", "ties by Davidson's model"}
 	if r.Options.Ties == rank.HalfWins {
 		parts[1] = "ties as half wins"
 	}

@@ -76,13 +76,14 @@ func (c *Comparison) page() *comparePage {
 
 func (r *Report) comparedView(k int) comparedView {
 	runs, u := r.progress(), r.total()
+	head, _ := r.scoreWords()
 	return comparedView{
 		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
 		Candidates: wording.Count(len(r.candidates)), Judges: wording.Count(len(r.Judges)),
 		Verdicts: wording.Count(r.Verdicts), Scores: wording.Count(r.Scored),
 		Runs: wording.Count(runs.Planned), Failed: wording.Count(runs.Failed), Missing: wording.Count(runs.Missing),
 		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
-		Value: valueName(r), Later: k > 0, Notes: r.Notes(),
+		Value: head, Later: k > 0, Notes: r.Notes(),
 	}
 }
 
@@ -98,7 +99,7 @@ func (c *Comparison) row(one Compared) compareRow {
 func (c *Comparison) place(one Compared, k int) placeView {
 	view := placeView{Rank: "–", Value: "–", Later: k > 0}
 	if place := one.Places[k]; place != nil {
-		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].value(place.Ranked)
+		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].score(place.Ranked)
 	}
 	if k > 0 {
 		view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], one.Places[k]), one.Moves[k] == MoveBeyond

@@ -87,7 +87,8 @@ func (c *Comparison) sections(most, width int) []section {
 
 // columns returns the columns of one evaluation: ranks, values and, for all but the first, moves.
 func (c *Comparison) columns(k int, shown []Compared) lines.Table {
-	t := lines.Heads(fmt.Sprintf("rank %d", k+1), valueName(c.Reports[k]))
+	head, _ := c.Reports[k].scoreWords()
+	t := lines.Heads(fmt.Sprintf("rank %d", k+1), head)
 	if k > 0 {
 		t = append(t, lines.Column{Head: fmt.Sprintf("from 1 to %d", k+1)})
 	}
@@ -98,33 +99,10 @@ func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	return t
 }
 
-// valueName returns the name of the measure that ranks candidates.
-func valueName(r *Report) string {
-	switch {
-	case r.ByScore():
-		return "mean"
-	case !r.abilities():
-		return "win rate"
-	default:
-		return "ability"
-	}
-}
-
-func (r *Report) value(c Ranked) string {
-	switch {
-	case r.ByScore():
-		return mean(c.Overall)
-	case !r.abilities():
-		return percent(c.WinRate())
-	default:
-		return signed(c.Ability)
-	}
-}
-
 // Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
 	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% "+
-		"intervals of the two abilities overlap; apart: they do not.",
+		"intervals of its wins in the two evaluations overlap; apart: they do not.",
 		wording.Counted(c.Shared, "candidate"))}
 	for _, r := range c.Reports {
 		if len(r.Groups) > 1 {
@@ -136,7 +114,7 @@ func (c *Comparison) Method() []string {
 		if r.abilities() {
 			return append(
 				lines,
-				"Abilities are relative to the mean of these. More decisive judges spread abilities wider, so compare order rather than size.",
+				"Wins are against the average of these candidates. More decisive judges spread them wider, so compare order rather than size.",
 			)
 		}
 	}

@@ -325,7 +325,7 @@ func (r *Report) effectSections(most int) []section {
 
 // effectsMeaning says what the numbers of effects are.
 func (r *Report) effectsMeaning() string {
-	what := "average ability, as wins against the average candidate"
+	what := "average strength, as wins against the average candidate"
 	if r.ByScore() {
 		what = "average of the candidates' mean scores"
 	}

@@ -182,7 +182,7 @@ func (r *Report) everyWinRate(c Ranked) everyResultJSON {
 }
 
 func (r *Report) everyElo(c Ranked) everyResultJSON {
-	out := r.everyResult("elo", "Elo", "elo", "points", r.choiceSentence()+" Elo is 1000 + 400/ln 10 · ability.",
+	out := r.everyResult("elo", "Elo", "elo", "points", r.choiceSentence()+" Elo is 1000 + 400/ln 10 · strength.",
 		eval.KindPairwise, "-Infinity", "Infinity")
 	limits := rank.Limits{Low: rank.Elo(c.Low), High: rank.Elo(c.High)}
 	out.Score = everyMeasuredJSON{rank.Elo(c.Ability), map[string]string{

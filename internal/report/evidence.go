@@ -231,7 +231,7 @@ func (t *Reliance) weighCycles(r *Report) {
 	case share >= chanceCycles && (over || math.IsNaN(r.Expected.High)):
 		t.add("cycles", share, Unsound, fmt.Sprintf("%s %% of triples are circular, by chance 25 %%", outOfHundred(share)))
 	case over:
-		t.add("cycles", share, Caution, fmt.Sprintf("%s %% of triples are circular, while abilities explain %s %%",
+		t.add("cycles", share, Caution, fmt.Sprintf("%s %% of triples are circular, while strengths explain %s %%",
 			outOfHundred(share), outOfHundred(r.Expected.Mean)))
 	default:
 		t.add("cycles", share, Sound, "")
@@ -251,7 +251,7 @@ func (t *Reliance) weighFit(r *Report) {
 	if dispersion > overdispersed && chance < unlikely {
 		level = Caution
 	}
-	t.add("fit", dispersion, level, "one ability per candidate does not explain the verdicts")
+	t.add("fit", dispersion, level, "one strength per candidate does not explain the verdicts")
 }
 
 // weighMissing weighs the verdicts that are missing because runs failed, for the candidate that suffers most.

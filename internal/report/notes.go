@@ -45,7 +45,7 @@ func (r *Report) Notes() []string {
 	case r.Verdicts == 0 && r.Scored == 0:
 		note("There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
-		note("More than %s candidates: ranked by win rate, without abilities and intervals.", wording.Count(rank.MaxCandidates))
+		note("More than %s candidates: ranked by win rate, without strengths and intervals.", wording.Count(rank.MaxCandidates))
 	}
 	if how := r.Evaluation.Settings.Fallback; how != nil && r.Statistics.Total > 0 {
 		note("%s.", r.Statistics)
@@ -114,7 +114,7 @@ func (r *Report) groupNotes() []string {
 	if separable > 0 {
 		notes = append(
 			notes,
-			which(separable)+" some candidates never lost to or tied with the rest. No finite ability explains that, so a weak "+
+			which(separable)+" some candidates never lost to or tied with the rest. No finite strength explains that, so a weak "+
 				"prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts "+
 				"would have to be luck, including those on candidates in between.",
 		)
@@ -122,7 +122,7 @@ func (r *Report) groupNotes() []string {
 	if assumed > 0 {
 		notes = append(
 			notes,
-			which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: "+
+			which(assumed)+" the verdicts of a judge or annotator leave the strengths undetermined, so a weak prior was used: "+
 				"distances and intervals are partly assumed.",
 		)
 	}
@@ -220,7 +220,7 @@ func (r *Report) lengthNote() string {
 	f := r.Fit
 	switch {
 	case !f.HasLength:
-		return "Texts do not differ in length, or only between candidates, so length cannot be told from ability: the " +
+		return "Texts do not differ in length, or only between candidates, so length cannot be told from strength: the " +
 			"ranking is not adjusted for it."
 	case f.LengthRegularised:
 		return "Judges follow the length of texts so consistently that its effect has no finite estimate; a weak prior was used."

@@ -88,11 +88,11 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	}
 	var others []lines.Column
 	if len(r.Judges) > 0 { // otherwise, the main ranking is this one
-		ability := lines.Column{Head: "ability ± SE", Right: true}
+		wins, limits := lines.Column{Head: winsHead, Right: true}, lines.Column{Head: "95 % interval", Right: true}
 		for _, c := range shown {
-			ability.Cells = append(ability.Cells, plusMinus(c.Ability, c.SE))
+			wins.Cells, limits.Cells = append(wins.Cells, winsOf(c)), append(limits.Cells, winsInterval(c))
 		}
-		others = append(others, ability)
+		others = append(others, wins, limits)
 		if r.Fit != nil {
 			others = append(others, rankColumn("all judges", shown, r.Groups))
 		}

@@ -9,6 +9,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/lines"
 )
 
+// winsHead is the head of columns of wins against the average candidate, the one number of a ranking by pairs.
+const winsHead = "wins against the average"
+
 // winShare returns the share of decided verdicts that a candidate of an ability wins against the average candidate,
 // whose ability is 0. In the model of Bradley and Terry (1952, "Rank Analysis of Incomplete Block Designs") i beats j
 // with probability 1/(1+e^(λ_j−λ_i)), so the share is 1/(1+e^−λ). Ties do not change it: in Davidson's model (1970)
@@ -26,17 +29,29 @@ func (r *Report) scoreWords() (head, means string) {
 	case !r.abilities():
 		return "win rate", "A tie is half a win."
 	default:
-		return "wins against the average", "Wins against the average candidate, of decided verdicts: 50 % is average."
+		return winsHead, "Wins against the average candidate, of decided verdicts: 50 % is average."
 	}
 }
 
 // score formats the number that ranks a candidate: its wins against the average candidate, its mean score, or its win
 // rate.
 func (r *Report) score(c Ranked) string {
-	if r.ByScore() || !r.abilities() {
-		return r.value(c)
+	switch {
+	case r.ByScore():
+		return mean(c.Overall)
+	case !r.abilities():
+		return percent(c.WinRate())
+	default:
+		return winsOf(c)
 	}
-	return probability(winShare(c.Ability))
+}
+
+// winsOf formats the wins against the average candidate.
+func winsOf(c Ranked) string { return probability(winShare(c.Ability)) }
+
+// winsInterval formats the limits of the wins at 95 %.
+func winsInterval(c Ranked) string {
+	return outOfHundred(winShare(c.Low)) + " – " + outOfHundred(winShare(c.High)) + " %"
 }
 
 // scoreInterval formats the limits of score at 95 %; "–" if they are not known.
@@ -53,7 +68,7 @@ func (r *Report) scoreInterval(c Ranked) string {
 	case !r.abilities():
 		return known(c.WinLimits, "%.0f – %.0f %%", 100)
 	default:
-		return outOfHundred(winShare(c.Low)) + " – " + outOfHundred(winShare(c.High)) + " %"
+		return winsInterval(c)
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -139,5 +140,35 @@ func TestKappaWords(t *testing.T) {
 		if got := strength(kappa); got != want {
 			t.Errorf("kappa %s is called %s, want %s", signed(kappa), got, want)
 		}
+	}
+}
+
+// TestOneNumber: a candidate's wins against the average have one name and one value in the card, the text, Markdown, the
+// page, the ranking of people and the comparison of an evaluation with itself.
+func TestOneNumber(t *testing.T) {
+	t.Parallel()
+	r := built(t, typical(), Options{})
+	first := r.Groups[0].Ranked[0]
+	if rate := percent(first.WinRate()); rate == winsOf(first) {
+		t.Fatalf("the win rate is %s, too: the test tells nothing", rate)
+	}
+	c := Compare(r, r)
+	forms := map[string]string{"card": card(t, r, CardOptions{}), "text": textOf(t, r, TextOptions{}), "page": pageOf(t, r)}
+	for form, write := range map[string]func(io.Writer) error{
+		"Markdown": r.WriteMarkdown, "page of a comparison": c.WriteHTML, "comparison": func(w io.Writer) error { return c.WriteText(w, TextOptions{}) },
+	} {
+		var out strings.Builder
+		if err := write(&out); err != nil {
+			t.Fatal(err)
+		}
+		forms[form] = out.String()
+	}
+	for form, text := range forms {
+		if !strings.Contains(text, winsHead) || !strings.Contains(text, winsOf(first)) {
+			t.Errorf("%s lacks %q of %s, the %s", form, winsOf(first), first.Name, winsHead)
+		}
+	}
+	if text := forms["card"]; strings.Contains(text, "win rate") {
+		t.Errorf("the card has another number, too:\n%s", text)
 	}
 }

@@ -221,7 +221,7 @@ func (r *Report) method() []string {
 	}
 
 	positions := "If a judge's verdicts allow it, that judge's preference for the text shown first or second is " +
-		"estimated and removed from the abilities."
+		"estimated and removed from the strengths."
 	switch {
 	case !r.ordered():
 		positions = orderUnknown
@@ -230,7 +230,7 @@ func (r *Report) method() []string {
 	}
 
 	return []string{
-		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average " +
+		"Strengths are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average " +
 			"candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
 		positions,
@@ -238,8 +238,9 @@ func (r *Report) method() []string {
 		r.rankMethod(),
 		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all " +
 			"candidates are, the less the first one's lead counts.",
-		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
-		"The win rate counts a tie as half a win. It depends on the opponents; the ability does not.",
+		"Elo is the strength on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
+		"Wins against the average are the strength as a share: how many decided verdicts a candidate wins against the average " +
+			"candidate. The win rate of all its verdicts is another number: it counts a tie as half a win, and depends on the opponents.",
 		strings.TrimSpace(eloMethod),
 	}
 }

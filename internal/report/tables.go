@@ -124,7 +124,7 @@ func scored(value func(rankedLine) float64) func(rankedLine) float64 {
 
 var rankingTable = table.Table[rankedLine]{
 	table.Text("candidate", "the candidate", func(l rankedLine) string { return l.Name }),
-	table.Positive("rank", "in its group, by ability, or by mean score where no pairs are compared; missing: not ranked",
+	table.Positive("rank", "in its group, by strength, or by mean score where no pairs are compared; missing: not ranked",
 		func(l rankedLine) int { return l.Rank }),
 	table.Positive("rank_low", "the best rank at 95 %, for all candidates at once", func(l rankedLine) int { return l.RankLow }),
 	table.Positive("rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.RankHigh }),
@@ -151,7 +151,7 @@ var rankingTable = table.Table[rankedLine]{
 	table.Positive("marginal_rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.MarginalHigh }),
 	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`",
 		fitted(func(l rankedLine) float64 { return l.Best })),
-	table.Number("elo", "`ability` as 1000 + 400/ln 10 · ability", fitted(func(l rankedLine) float64 { return rank.Elo(l.Ability) })),
+	table.Number("elo", "`ability` as 1000 + 400/ln 10 · `ability`", fitted(func(l rankedLine) float64 { return rank.Elo(l.Ability) })),
 	table.Number("elo_low", "lower limit of `elo` at 95 %", fitted(func(l rankedLine) float64 { return rank.Elo(l.Low) })),
 	table.Number("elo_high", "upper limit", fitted(func(l rankedLine) float64 { return rank.Elo(l.High) })),
 	table.Number("win_rate_low", "lower limit of `win_rate` at 95 %", fitted(func(l rankedLine) float64 { return l.WinLimits.Low })),

@@ -36,7 +36,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	if t := r.Reliance(); t != nil {
 		out.Line(t.String())
 	}
-	for _, s := range append(r.sections(options.Candidates, options.Width), r.listedSections()...) {
+	for _, s := range append(r.withScoreTables(r.sections(options.Candidates, options.Width)), r.listedSections()...) {
 		out.Blank()
 		s.write(out)
 	}
@@ -192,7 +192,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	ranked := group.Ranked[:most]
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
 	if r.abilities() {
-		t = append(t, lines.Heads("ability ± SE", "95 % interval")...)
+		t = append(t, lines.Heads("strength ± SE", "95 % interval")...)
 	}
 	if r.Verdicts > 0 {
 		t = append(t, lines.Heads("win rate", "W–L–T")...)

@@ -156,7 +156,7 @@ func (r *Report) cycleWords() string {
 	if math.IsNaN(r.Expected.Mean) {
 		return words
 	}
-	return words + fmt.Sprintf(", by the abilities %s, at most %s in 99 of 100 evaluations", percent(r.Expected.Mean),
+	return words + fmt.Sprintf(", by the strengths %s, at most %s in 99 of 100 evaluations", percent(r.Expected.Mean),
 		percent(r.Expected.High))
 }
 

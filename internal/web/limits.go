@@ -63,11 +63,11 @@ func used(u ratelimit.Usage) (words string, share int) {
 	return "free", 0
 }
 
-// state describes a limit's state: that it binds, that it is cut, when it is reset.
+// state describes a limit's state: that it limits calls now, that it is cut, when it is reset.
 func state(u ratelimit.Usage, now time.Time) string {
 	var words []string
 	if u.Binds() {
-		words = append(words, "binds now")
+		words = append(words, "limiting now")
 	}
 	switch {
 	case u.Cap > 0:

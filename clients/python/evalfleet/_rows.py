@@ -171,7 +171,7 @@ class Ranked:
 
     # the candidate
     candidate: str = ""
-    # in its group, by ability, or by mean score where no pairs are compared; missing: not ranked
+    # in its group, by strength, or by mean score where no pairs are compared; missing: not ranked
     rank: int | None = None
     # the best rank at 95 %, for all candidates at once
     rank_low: int | None = None
@@ -205,7 +205,7 @@ class Ranked:
     marginal_rank_high: int | None = None
     # probability that it is the best of its group; missing as `beats_next`
     p_best: float | None = None
-    # `ability` as 1000 + 400/ln 10 · ability
+    # `ability` as 1000 + 400/ln 10 · `ability`
     elo: float | None = None
     # lower limit of `elo` at 95 %
     elo_low: float | None = None

@@ -48,13 +48,13 @@ func writeLimits(out *lines.Writer, v view.Limits, now time.Time) {
 		inUse, allowed := useText(l)
 		state := ""
 		if l.Binds {
-			state = "binds"
+			state = "limiting"
 		}
 		t.Add(harmless.OneLine(words), inUse, allowed, wording.Count(l.Waiting), nextOf(l), state)
 	}
 
 	for _, c := range v.Cooldowns {
-		t.Add(harmless.OneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "binds")
+		t.Add(harmless.OneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "limiting")
 	}
 	t.WriteStacked(out, func(row int) {
 		if row < len(v.Limits) {

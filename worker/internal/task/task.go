@@ -219,7 +219,7 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 	if _, able := on.Endpoints[r.Judge.Provider]; !able { // its queue also has runs of other providers
 		return false, p.asker.Unable(ctx, r.Judge)
 	}
-	if err := r.Pause(ctx, r.HeldBack(), "held back before"); err != nil {
+	if err := r.Pause(ctx, r.HeldBack(), "its wait is not over"); err != nil {
 		return false, err
 	}
 	if r.Progress.Started.IsZero() {
