@@ -121,6 +121,7 @@ func TestExplorer(t *testing.T) {
 			t.Run("paging", func(t *testing.T) { testPaging(t, s) })
 			t.Run("pairs", func(t *testing.T) { testPairs(t, s) })
 			t.Run("pages", func(t *testing.T) { testExplorerPages(t, s) })
+			t.Run("sizes of files", func(t *testing.T) { testFileSizes(t, s) })
 			t.Run("refusals", func(t *testing.T) { testRefusals(t, s) })
 		})
 	}
@@ -264,6 +265,28 @@ func testPairs(t *testing.T, s *site) {
 		if !strings.Contains(text, words) {
 			t.Errorf("the page of pairs does not say %q:\n%.5000s", words, text)
 		}
+	}
+}
+
+// Files are listed with the sizes that they have when they are downloaded.
+func testFileSizes(t *testing.T, s *site) {
+	of := "/evaluations/" + string(s.done) + "/files"
+	var page Files
+	if got, text := s.ask(http.MethodGet, "/api"+of); got.code != http.StatusOK || json.Unmarshal([]byte(text), &page) != nil {
+		t.Fatalf("%d: %s", got.code, text)
+	}
+	_, html := s.ask(http.MethodGet, of)
+	measured := 0
+	for _, name := range page.Files {
+		got, text := s.ask(http.MethodGet, "/api"+of+"/"+name)
+		size, known := page.Sizes[name]
+		if known != (got.code == http.StatusOK) || known && size != int64(len(text)) || !strings.Contains(html, page.Size(name)) {
+			t.Errorf("%s: %d bytes, listed with %d (%t)", name, len(text), size, known)
+		}
+		measured += len(page.Size(name))
+	}
+	if measured == 0 {
+		t.Error("no file has a size")
 	}
 }
 

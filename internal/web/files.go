@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/table"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // reportFiles maps file names to the forms of the report.
@@ -29,7 +30,21 @@ var reportFiles = map[string]func(*report.Report, io.Writer) error{
 // Files is the page of an evaluation's files that can be downloaded.
 type Files struct {
 	Part
-	Files []string `json:"files"`
+	Files []string         `json:"files"`
+	Sizes map[string]int64 `json:"sizes"` // in bytes, with the results recorded so far; empty if there are many
+}
+
+// mostSized is the largest number of runs of an evaluation whose files are measured. Files are made when they are
+// downloaded, so their size is known only by making them.
+const mostSized = 2000
+
+// Size returns a file's size in words; empty if it is not known.
+func (f Files) Size(name string) string {
+	size, ok := f.Sizes[name]
+	if !ok {
+		return ""
+	}
+	return wording.Bytes(size)
 }
 
 // Title returns the title of the page.
@@ -43,7 +58,85 @@ func (s *Server) files(r *http.Request) (Files, error) {
 	}
 	defer reader.Close()
 	names, err := fileNames(r.Context(), reader, e)
-	return Files{partOf(e.ID, e.Plan.Name, r), names}, err
+	if err != nil {
+		return Files{}, err
+	}
+	page := Files{partOf(e.ID, e.Plan.Name, r), names, map[string]int64{}}
+
+	counts, err := reader.Counts(r.Context(), e.ID)
+	if err != nil {
+		return Files{}, err
+	}
+	runs := 0
+	for _, c := range counts {
+		runs += c.Runs
+	}
+	if runs > mostSized {
+		return page, nil
+	}
+	state, err := recordedState(r.Context(), reader, e)
+	if err != nil {
+		return Files{}, err
+	}
+	if sizes, err := s.sizes.Get(r.Context(), reported{e.ID, state}); err == nil {
+		page.Sizes = sizes
+	} else {
+		s.cfg.Log.Debug().Err(err).Msg("files not measured")
+	}
+	return page, nil
+}
+
+// counter counts the bytes written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// measure makes every file of an evaluation to count its bytes. A file of which there is nothing yet has no size.
+func (s *Server) measure(ctx context.Context, of reported) (map[string]int64, error) {
+	reader, e, err := s.asked(ctx, of.id)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	names, err := fileNames(ctx, reader, e)
+	if err != nil {
+		return nil, err
+	}
+	built, err := s.reports.Get(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+
+	sizes := map[string]int64{}
+	for _, name := range names {
+		var n counter
+		switch err := writeFile(ctx, &n, reader, e, built, name); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		default:
+			sizes[name] = int64(n)
+		}
+	}
+	return sizes, nil
+}
+
+// writeFile writes one of an evaluation's files. built is nil for a file that needs no report. The error is
+// fs.ErrNotExist for a ranking if nothing is ranked yet.
+func writeFile(ctx context.Context, out io.Writer, reader results.Reader, e results.Evaluation, built *report.Report, name string) error {
+	switch form := reportFiles[name]; {
+	case form != nil:
+		return form(built, out)
+	case name == report.AnswersFile:
+		return built.WriteAnswers(ctx, out, reader)
+	case built != nil:
+		return results.WriteExport(ctx, out, reader, e, built.Rankings(), name)
+	default:
+		return results.WriteExport(ctx, out, reader, e, results.Rankings{}, name)
+	}
 }
 
 // fileNames lists the files available from the results recorded so far: nothing is ranked before there is a verdict.
@@ -82,8 +175,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var built *report.Report
-	form := reportFiles[name]
-	if form != nil || name == report.AnswersFile || ofReport(name) {
+	if reportFiles[name] != nil || name == report.AnswersFile || ofReport(name) {
 		state, err := recordedState(r.Context(), reader, e) // files contain everything recorded so far, without a cache
 		if err == nil {
 			built, err = s.reports.Get(r.Context(), reported{id, state})
@@ -102,20 +194,11 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", kind)
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	out := bufio.NewWriterSize(w, 1<<16)
-	switch {
-	case form != nil:
-		err = form(built, out)
-	case name == report.AnswersFile:
-		err = built.WriteAnswers(r.Context(), out, reader)
-	case built != nil:
-		err = results.WriteExport(r.Context(), out, reader, e, built.Rankings(), name)
-		if errors.Is(err, fs.ErrNotExist) { // there is nothing to rank yet
-			header.Del("Content-Disposition")
-			failJSON(w, fmt.Errorf("%w: nothing is ranked yet", errNotFound))
-			return
-		}
-	default:
-		err = results.WriteExport(r.Context(), out, reader, e, results.Rankings{}, name)
+	err = writeFile(r.Context(), out, reader, e, built, name)
+	if built != nil && errors.Is(err, fs.ErrNotExist) { // there is nothing to rank yet
+		header.Del("Content-Disposition")
+		failJSON(w, fmt.Errorf("%w: nothing is ranked yet", errNotFound))
+		return
 	}
 
 	if err = errors.Join(err, out.Flush()); err != nil {

@@ -82,6 +82,7 @@ type Server struct {
 	submits chan struct{} // holds the submissions being checked and stored
 	reports moment.Cache[reported, *report.Report]
 	votes   moment.Cache[voted, votes]
+	sizes   moment.Cache[reported, map[string]int64]
 	ranked  ranked
 	handler http.Handler
 }
@@ -104,6 +105,7 @@ func New(cfg Config) *Server {
 		pace: paceTime, submits: make(chan struct{}, mostSubmits), looks: view.NewLooks(cfg.Log), ranked: ranked{of: map[eval.ID]rankedOnce{}}}
 	s.looks.Brief, s.looks.Open = true, s.open
 	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
+	s.sizes = moment.Cache[reported, map[string]int64]{Keep: reportKept, AtOnce: 1, Waiting: waitingReports, Make: s.measure}
 	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))

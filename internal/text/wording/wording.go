@@ -32,6 +32,21 @@ func Short(n int64) string {
 	return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + " M"
 }
 
+// Bytes formats a size: "812 bytes", "12.3 kB", "4.1 MB".
+func Bytes(n int64) string {
+	if n < 1000 {
+		return Counted(n, "byte")
+	}
+	size, unit := float64(n)/1e3, "kB"
+	for _, larger := range []string{"MB", "GB"} {
+		if size < 999.95 {
+			break
+		}
+		size, unit = size/1e3, larger
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + unit
+}
+
 // Plain formats a number with at most three decimals and never with an exponent: "0.5", "12000".
 func Plain(x float64) string {
 	return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64)

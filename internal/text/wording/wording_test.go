@@ -44,3 +44,15 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1.0 kB", 12_345: "12.3 kB", 999_949: "999.9 kB", 999_999: "1.0 MB", 4_100_000: "4.1 MB",
+		3_000_000_000: "3.0 GB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
