@@ -239,8 +239,9 @@ faults: servers ## plant a fault for each of some promises, and see the promise'
 	go test -v -timeout 3h -run '^TestFaultsTurnTestsRed$$' ./tools/faults -full -only "$(ONLY)"
 
 .PHONY: coverage
-coverage: ## how often intervals hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
+coverage: ## how often intervals, headlines and lines of trust hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
 	go test -v -run '^(TestCoverage|TestUntil)$$' -timeout 90m ./eval/rank -full -evaluations $(EVALUATIONS)
+	go test -v -run '^TestTrustIsRight$$' -timeout 90m ./internal/report -full
 
 # What a minute more of shrinking would find is not worth the inputs not tried.
 FUZZTIME := 10m
@@ -293,6 +294,10 @@ picture: build ## take the picture of the README, docs/images/questions.png, wit
 	bin/evalfleet run examples/questions/evaluation.yaml --out-dir .look/questions
 	$${CHROMIUM:-chromium} --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=1 \
 		--window-size=900,1000 --screenshot=$(CURDIR)/docs/images/questions.png file://$(CURDIR)/.look/questions/report.html
+
+.PHONY: pictures
+pictures: picture ## take the pictures of docs/pages.md, too: a fleet at work, and pairs to read
+	sh tools/scripts/pictures.sh .look/questions
 
 $(AXE):
 	npm install --ignore-scripts --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)

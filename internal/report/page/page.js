@@ -4,12 +4,12 @@
 "use strict";
 (() => {
   const long = 15;
-  const units = { ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+  const units = { ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, k: 1e3, M: 1e6, G: 1e9, T: 1e12, kB: 1e3, MB: 1e6, GB: 1e9 };
 
   /* The number that a cell begins with; null if it begins with none, undefined if it has no value. */
   const number = (text) => {
     if (text === "" || text === "–" || text === "unknown") return undefined;
-    const found = /^([<>≥≈]?)\s*([+−-]?)\$?([\d,]*\.?\d+)(?![\d:-])(?:\s(ms|s|min|h|d|k|M|G|T)\b)?/.exec(text);
+    const found = /^([<>≥≈]?)\s*([+−-]?)\$?([\d,]*\.?\d+)(?![\d:-])(?:\s(ms|s|min|h|d|kB|MB|GB|k|M|G|T)\b)?/.exec(text);
     if (!found) return null;
     const [, bound, sign, digits, unit] = found;
     const size = Number(digits.replaceAll(",", "")) * (units[unit] ?? 1);
