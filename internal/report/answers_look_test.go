@@ -65,6 +65,7 @@ func TestLookAnswers(t *testing.T) {
 
 	show("answers-hostile", hostileAnswers(), "#item-1")
 	said(`String(document.querySelectorAll("script, img, iframe, b").length)`, "1")
+	show("answers-gates", checked(), "#item-2")
 	show("answers", m, "#item-1-2")
 	said(opened, "item-1")
 	answer := `document.querySelector("#item-1-1 .prose")`

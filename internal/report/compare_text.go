@@ -102,7 +102,7 @@ func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 // Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
 	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% "+
-		"intervals of its wins in the two evaluations overlap; apart: they do not.",
+		"intervals of a candidate's wins in the two evaluations overlap; apart: they do not.",
 		wording.Counted(c.Shared, "candidate"))}
 	for _, r := range c.Reports {
 		if len(r.Groups) > 1 {

@@ -47,6 +47,12 @@ func TestLook(t *testing.T) {
 		"nothing": func() string {
 			return pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{}))
 		},
+		"gates-and-until": func() string {
+			m := checked()
+			m.evaluation.Settings.Until = &record.Until{Top: 1, Confidence: .95, MaxPairs: 180}
+			m.evaluation.Stopped = &results.Stop{Known: &results.Known{}}
+			return pageOf(t, built(t, m, Options{Draws: 50}))
+		},
 		"comparison": func() string { return comparisonPage(t, five(), built(t, typical(), Options{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
