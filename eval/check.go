@@ -1,6 +1,7 @@
 package eval
 
-// Check is a test of every judged text that needs no model: the text passes or fails.
+// Check is a test of every judged text that needs no model: the text passes or fails. Documents have the outcome; see
+// Document.Failed.
 type Check struct {
 	Name string    `json:"name"` // unique
 	Kind CheckKind `json:"kind"`
@@ -9,8 +10,8 @@ type Check struct {
 	Value string `json:"value"`
 	// Gate means that a text that fails loses against each that passes every gate, without a call to a judge.
 	Gate bool `json:"gate,omitempty"`
-	// Hash identifies the values of the variables; empty without any. They may be facts about items, which are not part
-	// of an evaluation's identity by themselves.
+	// Hash identifies the values of the variables, and the files that a command names; empty without any. Values may be
+	// facts about items, which are not part of an evaluation's identity by themselves.
 	Hash string `json:"hash,omitempty"`
 }
 
@@ -33,6 +34,9 @@ const (
 	CheckRegex       CheckKind = "regex"
 	CheckMaxWords    CheckKind = "max_words"
 	CheckJSONSchema  CheckKind = "json_schema" // all of the text is JSON that conforms
+	// CheckCommand passes a text if a program that reads it exits with 0. The evaluation's submitter runs it; the value is
+	// a JSON list of the program and its arguments.
+	CheckCommand CheckKind = "command"
 )
 
 // FailedCheck says which check a text did not pass, and why.

@@ -55,6 +55,9 @@ func enqueueCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
+			if err := p.grantCommands(c, asked); err != nil {
+				return err
+			}
 			if asked.judges != nil && !c.Bool(waitFlag) {
 				return usageError("--%s needs --%s: the judges start when the experiment has ended", judgeFolderFlag, waitFlag)
 			}
@@ -79,6 +82,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	d.ResultsURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
 	if err := p.own.NoteStore(d.ResultsURL); err != nil {
 		d.Log.Debug().Err(err).Msg("cannot remember the results store; other commands need --" + allowSinkFlag)
+	}
+	if err := p.runCommands(c.Context, submission, d.Stored); err != nil {
+		return nil, err
 	}
 	options := fleet.Options{Waits: c.Bool(waitFlag)}
 	if c.Bool(retryFailedFlag) {

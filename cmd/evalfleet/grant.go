@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	allowKeysFlag    = "allow-keys"
-	allowOutsideFlag = "allow-outside"
+	allowKeysFlag     = "allow-keys"
+	allowOutsideFlag  = "allow-outside"
+	allowCommandsFlag = "allow-commands"
 )
 
 func allowKeysOption() cli.Flag {

@@ -23,6 +23,7 @@ var flagGroups = []commandline.Group{
 		"data-folder", "max-queries", "max-queries-json", "parallel", "max-attempts",
 		"output-as-csv", "move-to-input", "judge-folder", "judge-templates",
 	}},
+	{Title: "Permissions", Flags: []string{allowOutsideFlag, allowKeysFlag, allowCommandsFlag}},
 	{Title: "Ranking", Flags: []string{"fallbacks", "ties", "length", "position-effect", "flips", "judge-scale", "draws"}},
 	{Title: "Redis", Flags: []string{redisFlag, redisPasswordFlag, redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, namespaceFlag}},
 	{Title: "Logs", Flags: []string{logLevelFlag, logFormatFlag}},

@@ -66,6 +66,9 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 	if err != nil {
 		return err
 	}
+	if err := p.runCommands(c.Context, judged, judges.stored); err != nil {
+		return err
+	}
 	return cmp.Or(judges.run(c.Context), failed)
 }
 

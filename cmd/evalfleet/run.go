@@ -48,6 +48,9 @@ func runCommand(p *process) *cli.Command {
 			if err := p.grantKeys(c, asked); err != nil {
 				return err
 			}
+			if err := p.grantCommands(c, asked); err != nil {
+				return err
+			}
 
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
 				if s.Judging != nil {
@@ -55,6 +58,9 @@ func runCommand(p *process) *cli.Command {
 				}
 				j, err := p.newJob(c, s, evaluationDir(c, s))
 				if err != nil {
+					return nil, err
+				}
+				if err := p.runCommands(c.Context, s, j.stored); err != nil {
 					return nil, err
 				}
 				if err = p.confirmCost(c, s, j.how.slots); err != nil {

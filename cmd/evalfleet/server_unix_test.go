@@ -120,6 +120,12 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := essays(t, f.dir, "large", 5<<20)
+	ran := filepath.Join(f.dir, "ran")
+	commands := filepath.Join(f.dir, "essays", "commands.yaml")
+	if err := os.WriteFile(commands, fmt.Appendf(nil, "documents: [\"docs/*.md\"]\njudges: [\"local:careful\"]\npairwise: {}\n"+
+		"checks: [{command: [touch, %q]}]\n", ran), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		code exit
@@ -127,6 +133,7 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 	}{
 		{[]string{wrong, "--server", url}, exitUsage, "essays/wrong.yaml:2:1: judgs: unknown key"},
 		{[]string{outside, "--server", url}, exitUsage, "is not below the evaluation's folder"},
+		{[]string{commands, "--server", url, "--allow-commands"}, exitUsage, "checks[0].command: a server runs no command of a file"},
 		{[]string{large, "--server", url}, exitUsage, "at most 1 MiB are accepted"},
 		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "names its own judges"},
 		{[]string{file, "--server", f.provider}, exitUsage, "does not accept evaluations"},
@@ -143,6 +150,9 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 	}
 	if list := f.statuses(); len(list) != 0 {
 		t.Errorf("%d evaluations are in Redis, want none", len(list))
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a command of a file that was sent to a server has run")
 	}
 }
 

@@ -45,8 +45,15 @@ const (
 
 // submitFlags returns the flags of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
-	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(), openOption(),
+	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(), openOption(), allowCommandsOption(),
 		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry failed runs"})
+}
+
+func allowCommandsOption() cli.Flag {
+	return &cli.BoolFlag{
+		Name:  allowCommandsFlag,
+		Usage: "run the commands of FILE's checks on this machine (default ask on a terminal, else refuse)",
+	}
 }
 
 func failOnOption() cli.Flag {
@@ -141,7 +148,8 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		return nil, err
 	}
 	r := &request{options: config.Options{
-		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
+		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), RunsCommands: true, Fleet: fleet, ForFleet: forFleet,
+		Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		NoReuse: c.Bool(noReuseFlag),
 		JSON:    eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),

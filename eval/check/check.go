@@ -1,10 +1,12 @@
 // Package check tests texts by rules that need no model: eval.Check.
 //
 // It is pure: the same text always passes or fails in the same way, and nothing is read, run or loaded. What a check may
-// cost is bounded, because texts and checks may come from other people.
+// cost is bounded, because texts and checks may come from other people. Commands are not among these tests: package command
+// runs them.
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -109,15 +111,33 @@ func quoted(text string) string {
 // variable matches a variable of a check's text, such as {{reference}}.
 var variable = regexp.MustCompile(`\{\{\s*([^{}\s](?:[^{}]*[^{}\s])?)\s*\}\}`)
 
-// Variables returns the names of the variables in a check's value.
+// Variables returns the names of the variables in a check's value. The program of a command has none, only its arguments.
 func Variables(c eval.Check) (names []string) {
+	var texts []string
 	switch c.Kind {
 	case eval.CheckContains, eval.CheckNotContains, eval.CheckEquals:
-		for _, found := range variable.FindAllStringSubmatch(c.Value, -1) {
+		texts = []string{c.Value}
+	case eval.CheckCommand:
+		texts = Command(c, eval.Item{})[1:]
+	}
+	for _, text := range texts {
+		for _, found := range variable.FindAllStringSubmatch(text, -1) {
 			names = append(names, found[1])
 		}
 	}
 	return names
+}
+
+// Command returns the program of a check by command, and its arguments for an item.
+func Command(c eval.Check, item eval.Item) []string {
+	var words []string
+	if err := json.Unmarshal([]byte(c.Value), &words); err != nil || len(words) == 0 {
+		return []string{""}
+	}
+	for i := range words[1:] {
+		words[i+1] = Fill(words[i+1], item)
+	}
+	return words
 }
 
 // Fill returns a text with the values of an item in place of its variables: {{question}}, {{reference}}, and the names

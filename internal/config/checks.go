@@ -63,9 +63,11 @@ func (s *draft) check(y *yamlFile, v value) (c eval.Check, test check.Test, ok b
 		"regex":        of(eval.CheckRegex),
 		"max_words":    of(eval.CheckMaxWords),
 		"json_schema":  of(eval.CheckJSONSchema),
+		"command":      of(eval.CheckCommand),
 	})
 	if c.Kind == "" && len(s.problems) == before {
-		s.refuse(v.place, "want one of contains, not_contains, equals, regex, max_words or json_schema", "the check says nothing to look for")
+		s.refuse(v.place, "want one of contains, not_contains, equals, regex, max_words, json_schema or command",
+			"the check says nothing to look for")
 	}
 	if len(s.problems) > before {
 		return c, nil, false
@@ -75,10 +77,10 @@ func (s *draft) check(y *yamlFile, v value) (c eval.Check, test check.Test, ok b
 		return c, nil, false
 	}
 
-	test, err := check.New(c)
-	if err != nil {
-		s.refuse(at.place, "", "%s: %s", c.Kind, strings.Join(strings.Fields(err.Error()), " "))
-		return c, nil, false
+	if c.Kind != eval.CheckCommand { // those are run later; see commands.go
+		if test, ok = s.compiled(at, c); !ok {
+			return c, nil, false
+		}
 	}
 	if c.Name = cmp.Or(c.Name, checkName(c)); !nameable(c.Name) {
 		s.refuse(v.place, "add name", "the check has no name that can be shown")
@@ -86,6 +88,15 @@ func (s *draft) check(y *yamlFile, v value) (c eval.Check, test check.Test, ok b
 	}
 	ok = s.variables(at, &c)
 	return c, test, ok
+}
+
+// compiled returns the test of a check, and refuses one that is invalid.
+func (s *draft) compiled(at value, c eval.Check) (check.Test, bool) {
+	test, err := check.New(c)
+	if err != nil {
+		s.refuse(at.place, "", "%s: %s", c.Kind, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return test, err == nil
 }
 
 // checkValue reads what a check compares with.
@@ -104,6 +115,8 @@ func (s *draft) checkValue(y *yamlFile, v value, kind eval.CheckKind) string {
 		}
 		text, _ := s.fileText(y, v)
 		return text
+	case eval.CheckCommand:
+		return s.command(y, v)
 	}
 	return y.text(v)
 }
@@ -115,17 +128,19 @@ func checkName(c eval.Check) string {
 		return string(c.Kind)
 	case eval.CheckMaxWords:
 		return string(c.Kind) + " " + c.Value
+	case eval.CheckCommand:
+		return string(c.Kind) + " " + printable(strings.Join(check.Command(c, eval.Item{}), " "))
 	}
 	return string(c.Kind) + " " + strconv.Quote(printable(c.Value))
 }
 
-// variables notes the values that the variables of a check have. It refuses one that an item does not have.
+// variables notes the values that the variables of a check have, and the files that a command names. It refuses a
+// variable that an item does not have.
 func (s *draft) variables(at value, c *eval.Check) bool {
-	names := check.Variables(*c)
-	if len(names) == 0 {
+	names, values := check.Variables(*c), s.filesOfCommand(*c)
+	if len(names)+len(values) == 0 {
 		return true
 	}
-	var values []string
 	for _, name := range names {
 		for _, item := range s.asked.Items {
 			value, has := check.Value(item, name)
@@ -148,6 +163,9 @@ func (s *draft) runChecks() {
 		return
 	}
 	for k, test := range s.tests {
+		if test == nil { // a command
+			continue
+		}
 		for i := range s.asked.Documents {
 			d := &s.asked.Documents[i]
 			if why, passed := test(s.texts[d.Hash], s.asked.Items[d.Item]); !passed {

@@ -93,6 +93,10 @@ func TestChecksThatAreWrong(t *testing.T) {
 		{`checks: [{json_schema: none.json}]`, "none.json", ""},
 		{`checks: [{json_schema: {type: person}}]`, "checks[0].json_schema: json_schema: ", ""},
 		{`checks: [{json_schema: {$ref: "https://example.com/x"}}]`, "is another file", ""},
+		{`checks: [{command: [touch, ran]}]`, "eval.yaml:4:11: checks[0].command: a server runs no command of a file that it receives", "enqueue"},
+		{`checks: [{command: ./check.sh}]`, "checks[0].command: got", `want a list, for example ["./check.sh"]`},
+		{`checks: [{command: []}]`, "checks[0].command: there is no command", "[python3, check.py]"},
+		{`checks: [{command: [" "]}]`, "checks[0].command: the command has no program", "[python3, check.py]"},
 		{`checks: [{equals: "{{colour}}"}]`, `{{colour}}: item "q" has no such field`, "{{reference}}"},
 	} {
 		_, err := loadEvaluation(checkedAt(t, c.checks+"\n"), Options{})
@@ -142,5 +146,56 @@ func TestChecksOfAnswersToPrompts(t *testing.T) {
 				t.Errorf("%s fails %v", d.ID, d.Failed)
 			}
 		}
+	}
+}
+
+// TestCommandsOfChecks: a command runs once for each text and each list of arguments. Changing a file that it names makes
+// another evaluation, what it says about texts does not, and stored outcomes are those of the same documents.
+func TestCommandsOfChecks(t *testing.T) {
+	t.Parallel()
+	read := func(script string) *Submission {
+		s, err := loadEvaluation(promptedAt(t, map[string]string{
+			"eval.yaml": "documents: {jsonl: answers.jsonl}\njudges: [\"simulator:careful\"]\npairwise: {}\n" +
+				"checks: [{command: [sh, check.sh, \"{{question}}\"]}, {max_words: 1, name: laconic}, {command: [test, -z, x], name: z}]\n",
+			"answers.jsonl": `{"id": "a", "item": "p", "question": "P", "candidate": "x", "text": "same text"}` + "\n" +
+				`{"id": "b", "item": "p", "question": "P", "candidate": "y", "text": "same text"}` + "\n" +
+				`{"id": "c", "item": "q", "question": "Q", "candidate": "x", "text": "same text"}` + "\n",
+			"check.sh": script,
+		}), Options{RunsCommands: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+
+	s, other := read("exit 0"), read("exit 1")
+	if s.Evaluation.ID() == other.Evaluation.ID() || s.Evaluation.ID() != read("exit 0").Evaluation.ID() {
+		t.Error("the identity does not follow from what the program's file contains")
+	}
+	id := s.Evaluation.ID()
+	var all []string
+	for _, c := range s.Commands() {
+		all = append(all, strings.Join(append([]string{c.Check.Name, c.Text}, c.Words...), "|"))
+		if c.Check.Name == "z" || c.Words[2] == "P" {
+			s.Fail(c, "no")
+		}
+	}
+	if diff := cmp.Diff([]string{
+		"command sh check.sh {{question}}|same text|sh|check.sh|P", "command sh check.sh {{question}}|same text|sh|check.sh|Q",
+		"z|same text|test|-z|x",
+	}, all); diff != "" {
+		t.Error(diff)
+	}
+
+	again := read("exit 0")
+	again.FailAs(s.Evaluation)
+	no, long := "no", "it has 2 words"
+	for i, want := range [][]eval.FailedCheck{{{0, no}, {1, long}, {2, no}}, {{0, no}, {1, long}, {2, no}}, {{1, long}, {2, no}}} {
+		if diff := cmp.Diff(want, s.Evaluation.Documents[i].Failed) + cmp.Diff(want, again.Evaluation.Documents[i].Failed); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if s.Evaluation.ID() != id {
+		t.Error("what a command says makes another evaluation")
 	}
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
 	ForFleet bool
+	// RunsCommands says that the caller runs the commands of checks (Submission.Commands) before it submits the
+	// evaluation. Without it, such checks are refused.
+	RunsCommands bool
 	// Replaceable returns why the answer of a listed run must not replace the file at a path below
 	// the working folder; nil: it may. Without it, every file may be replaced.
 	Replaceable func(name string) error

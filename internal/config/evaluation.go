@@ -46,7 +46,7 @@ type draft struct {
 	sameCandidate bool
 	// answers are the documents, if they are answers to prompts of the same file; nil: they are not.
 	answers *answersToPrompts
-	tests   []check.Test // of asked.Checks
+	tests   []check.Test // of asked.Checks; nil for commands
 	// others are the models that the other part of such a file calls.
 	others []eval.Judge
 
