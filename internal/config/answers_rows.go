@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/eval/foreign/answers"
 	"github.com/evalfleet/evalfleet/eval/foreign/parquet"
@@ -39,7 +41,7 @@ func (s *draft) rows(path string, shape *answers.Shape, take func(at place, row 
 	case parquet.Is(head[:n]):
 		lines()
 	case isTable(path):
-		s.tableRows(path, take)
+		s.tableRows(path, file, take)
 	case len(shape.Rows) > 0:
 		s.objectRows(path, shape.Rows, take)
 	default:
@@ -53,13 +55,15 @@ func isTable(path string) bool {
 	return ext == ".csv" || ext == ".tsv"
 }
 
-// tableRows reads a table. An empty cell has no value.
-func (s *draft) tableRows(path string, take func(at place, row answers.Row)) {
-	text, ok := s.readText(path, maxCSV)
-	if !ok {
+// tableRows reads a table, one row at a time. An empty cell has no value.
+func (s *draft) tableRows(path string, file *os.File, take func(at place, row answers.Row)) {
+	source := bufio.NewReaderSize(file, 1<<16)
+	head, _ := source.Peek(source.Size())
+	if what, fix := noText(head, invalidUTF8(uncut(head)) >= 0); what != "" {
+		s.refuse(place{file: path}, fix, "not a text: %s", what)
 		return
 	}
-	t := s.newTable(path, text, nil)
+	t, next := s.streamed(path, source)
 	seen := map[string]bool{}
 	for i, name := range t.header {
 		if name != "" && seen[name] {
@@ -70,6 +74,10 @@ func (s *draft) tableRows(path string, take func(at place, row answers.Row)) {
 	}
 
 	t.each(func() {
+		next()
+		if !t.valid() {
+			return
+		}
 		values := make(map[string]any, len(t.header))
 		for i, name := range t.header {
 			switch {
@@ -83,6 +91,16 @@ func (s *draft) tableRows(path string, take func(at place, row answers.Row)) {
 		line, _ := t.rows.FieldPos(0)
 		take(place{file: path, line: line}, answers.Row{Values: values})
 	})
+}
+
+// uncut returns a text without a character that may be cut off at its end.
+func uncut(text []byte) []byte {
+	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
+		if last := text[len(text)-cut:]; utf8.RuneStart(last[0]) && !utf8.FullRune(last) {
+			return text[:len(text)-cut]
+		}
+	}
+	return text
 }
 
 // objectRows reads a file that is one object: the elements of the list at a path of keys, and the rest of the object

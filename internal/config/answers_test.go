@@ -403,3 +403,25 @@ func folderOf(t *testing.T, dir string) string {
 	}
 	return filepath.Join(folder(t, files), "x.jsonl")
 }
+
+// TestTablesAreReadByRows: a table of answers is not held in memory, so that a quote without an end is found out by the
+// bound of one row. Text in another encoding is refused with its place.
+func TestTablesAreReadByRows(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"endless.csv": "item,model,output\nq,x,\"A", "latin.csv": "item,model,output\nq,x,A\nq,y,caf\xe9\n",
+		"wide.csv": "item,model,output\nq,x,\xff\xfei\x00t\x00",
+	})
+	if err := os.Truncate(filepath.Join(dir, "endless.csv"), maxLine+1<<20); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"endless.csv": "bytes: is a quote missing?", "latin.csv": "latin.csv:3: output: not UTF-8; save the file as UTF-8",
+		"wide.csv": "wide.csv:2: output: not UTF-8",
+	} {
+		_, err := InputAt(filepath.Join(dir, name)).Load([]string{"simulator:careful"}, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}

@@ -65,8 +65,8 @@ func (s *draft) object(take func(int, judgments.Row) error) func(at place, line 
 	}
 }
 
-// cellRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
-func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
+// streamed returns a table that is read row by row. Call next before each row, and valid after it.
+func (s *draft) streamed(path string, source *bufio.Reader) (t *table, next func()) {
 	if head, _ := source.Peek(len(byteOrderMark)); bytes.Equal(head, byteOrderMark) {
 		_, _ = source.Discard(len(byteOrderMark))
 	}
@@ -74,8 +74,25 @@ func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgm
 	whole := &wholeRows{from: source}
 	whole.next()
 	rows := csv.NewReader(whole)
-	rows.Comma, rows.LazyQuotes = separator(path, head), false
-	t := s.tableOf(path, rows, nil)
+	rows.Comma = separator(path, head)
+	return s.tableOf(path, rows, nil), whole.next
+}
+
+// valid refuses a row of a table that is not UTF-8.
+func (t *table) valid() bool {
+	for i, cell := range t.row {
+		if !utf8.ValidString(cell) {
+			line, _ := t.rows.FieldPos(0)
+			t.refuse(place{file: t.path, line: line, path: t.header[i]}, "save the file as UTF-8", "not UTF-8")
+			return false
+		}
+	}
+	return true
+}
+
+// cellRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
+func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
+	t, next := s.streamed(path, source)
 	if t.rows == nil || !s.uniqueHeader(path, t.header) {
 		return
 	}
@@ -86,18 +103,15 @@ func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgm
 	}
 	row := judgments.Row{}
 	t.each(func() {
-		whole.next()
-		line, _ := rows.FieldPos(0)
-		at := place{file: path, line: line}
+		next()
+		if !t.valid() {
+			return
+		}
 		for i, cell := range t.row {
-			if !utf8.ValidString(cell) {
-				at.path = t.header[i]
-				s.refuse(at, "save the file as UTF-8", "not UTF-8")
-				return
-			}
 			row[names[i]] = appendJSON(row[names[i]][:0], cell)
 		}
-		s.refuseRow(at, take(line, row))
+		line, _ := t.rows.FieldPos(0)
+		s.refuseRow(place{file: path, line: line}, take(line, row))
 	})
 }
 

@@ -165,7 +165,7 @@ func (s schema) load(value any) map[string]string {
 	if s.kind == "fleet" {
 		_, found = LoadFleet(file)
 	} else {
-		_, found = loadEvaluation(file, Options{})
+		_, found = loadEvaluation(file, Options{RunsCommands: true})
 	}
 	var problems Problems
 	errors.As(found, &problems)
