@@ -111,7 +111,7 @@ func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots in
 	made, err := estimate.Of(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
 		Latency: cmp.Or(latency, assumedLatency(s)), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
-		TwoCalls: s.TwoCalls, Window: s.Window,
+		TwoCalls: s.TwoCalls, Window: s.Window, Flags: s.ByFlags,
 	})
 	if err != nil || s.Judging == nil {
 		return made, failure.With(failure.Usage, err)

@@ -47,11 +47,14 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			return usageError("--%s does not go with --%s: write an evaluation file", flag, serverFlag)
 		}
 	}
-	folder, file, paths, err := p.filesOf(c)
+	folder, inputs, paths, err := p.filesOf(c)
 	if err != nil {
 		return err
 	}
-	query := url.Values{"file": {filepath.ToSlash(file)}}
+	query := url.Values{}
+	for _, input := range inputs {
+		query.Add("file", filepath.ToSlash(input))
+	}
 	for flag, parameter := range serverQuery {
 		switch {
 		case !c.IsSet(flag):
@@ -138,19 +141,16 @@ func (p *process) printDownloaded(dir string, of web.Receipt) error {
 }
 
 // filesOf returns the files of an evaluation that is sent, as config.Input.Files does.
-func (p *process) filesOf(c *cli.Context) (dir, file string, paths []string, err error) {
+func (p *process) filesOf(c *cli.Context) (dir string, files, paths []string, err error) {
 	listed := p.listed(c) != (config.Listed{})
 	inputs, err := p.inputs(c, listed)
 	if err != nil {
-		return "", "", nil, err
+		return "", nil, nil, err
 	}
 	in := inputs[0]
-	if len(in.More) > 1 {
-		return "", "", nil, usageError("--%s takes one file of answers, or a folder of them, not %d files", serverFlag, len(in.More))
-	}
 	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
-		return "", "", nil, usageError(
-			"--%s takes an evaluation file, a file of runs or requests, or a folder; submit experiments and runs listed by flags with --%s",
+		return "", nil, nil, usageError(
+			"--%s takes an evaluation file, a file of runs or requests, files of answers, or a folder; submit experiments and runs listed by flags with --%s",
 			serverFlag, redisFlag,
 		)
 	}

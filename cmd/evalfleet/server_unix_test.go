@@ -106,6 +106,25 @@ func TestEnqueueToAServer(t *testing.T) {
 	}
 }
 
+// Several files of answers, as `run` takes them, are one evaluation on a server, too.
+func TestEnqueueAnswersToAServer(t *testing.T) {
+	t.Parallel()
+	f, url := served(t)
+	for _, model := range []string{"gpt", "claude", "left-out"} {
+		text := fmt.Sprintf("{\"question\": \"Why?\", \"answer\": \"Because %s.\"}\n", model)
+		if err := os.WriteFile(filepath.Join(f.dir, model+".jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"enqueue", "gpt.jsonl", "claude.jsonl", "--judge", "local:careful"}
+	sent := f.do(exitOK, append(args, "--server", url)...)
+	direct := f.onFleet(exitOK, append(args, "--config", "fleet.yaml")...)
+	if !strings.Contains(sent.stderr.String(), "enqueued: 2 runs") || sent.stdout.String() != direct.stdout.String() ||
+		!strings.Contains(direct.stderr.String(), "already in Redis") {
+		t.Errorf("sent: %s%s\nsubmitted to Redis: %s%s", sent.stderr.String(), sent.stdout.String(), direct.stderr.String(), direct.stdout.String())
+	}
+}
+
 // What is wrong with an evaluation, or with the server, is said with place and fix.
 func TestEnqueueToAServerRefuses(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ func (c Compare) flags() (flags []string) {
 // compare returns the comparison that the flags ask for, of the documents found at a place.
 func (s *draft) compare(set documentSet, at place) *eval.Pairwise {
 	pairwise, flags := allPairs(), s.options.Compare
+	s.byFlags = true
 	if flags.Top > 0 {
 		s.settings.Until, s.untilAt = &record.Until{Top: flags.Top}, place{path: "--top"}
 		pairwise.Pairs = eval.Pairs{Mode: eval.PairsSample, Sample: 1} // in random order, so that the first are a fair sample

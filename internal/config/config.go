@@ -108,6 +108,8 @@ type Submission struct {
 	Taken []string
 	// Dir is the folder of the evaluation file.
 	Dir string
+	// ByFlags says that no evaluation file chooses what is compared: Options.Compare does.
+	ByFlags bool
 	// Judging is the evaluation that compares the answers of this one; nil: there is none.
 	Judging *Judging
 	// NoReuse asks also what earlier evaluations have recorded answers to.

@@ -54,6 +54,8 @@ type draft struct {
 	budget       money
 	confirmAbove money
 	noReuse      bool
+	// byFlags is Submission.ByFlags.
+	byFlags bool
 	// untilAt is the position of settings.Until.
 	untilAt place
 }
@@ -301,6 +303,7 @@ func (s *draft) finish() (*Submission, error) {
 		Warnings:   s.warnings,
 		Taken:      s.taken,
 		Dir:        s.dir,
+		ByFlags:    s.byFlags,
 
 		NoReuse:      s.noReuse,
 		ConfirmAbove: s.confirmAbove.nano,

@@ -159,12 +159,13 @@ func (in Input) Load(judges []string, o Options) (*Submission, error) {
 }
 
 // Files returns the files of an evaluation that is sent to another machine: their paths relative to
-// dir, and file, the path of the evaluation file. The paths include the name of the evaluation's
-// folder, because evaluations may be named after it. Files with errors are included: the receiver
-// knows the providers and reports the errors. Its error is of type Problems.
-func (in Input) Files(judges []string) (dir, file string, paths []string, err error) {
-	refuse := func(err error) (string, string, []string, error) {
-		return "", "", nil, Problems{{Message: err.Error()}}
+// dir, and inputs, the paths of the evaluation file, the folder of documents, or the files of answers
+// among them. The paths include the name of the evaluation's folder, because evaluations may be named
+// after it. Files with errors are included: the receiver knows the providers and reports the errors.
+// Its error is of type Problems.
+func (in Input) Files(judges []string) (dir string, inputs, paths []string, err error) {
+	refuse := func(err error) (string, []string, []string, error) {
+		return "", nil, nil, Problems{{Message: err.Error()}}
 	}
 	path, err := filepath.Abs(in.Path)
 	if err != nil {
@@ -176,13 +177,22 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 		own = filepath.Dir(path)
 	}
 	dir = filepath.Dir(own)
-	if file, err = filepath.Rel(dir, path); err != nil {
-		return refuse(err)
+	for _, input := range in.paths() {
+		absolute, err := filepath.Abs(input)
+		if err != nil {
+			return refuse(err)
+		}
+		name, err := filepath.Rel(dir, absolute)
+		if err != nil {
+			return refuse(err)
+		}
+		inputs = append(inputs, name)
 	}
+
 	var opened []string
 	_, loaded := in.Load(judges, Options{ForFleet: true, AllowOutside: true, Opened: func(path string) { opened = append(opened, path) }})
 	if len(opened) == 0 {
-		return "", "", nil, loaded
+		return "", nil, nil, loaded
 	}
 
 	for _, path := range opened {
@@ -192,14 +202,14 @@ func (in Input) Files(judges []string) (dir, file string, paths []string, err er
 		}
 		name, err := filepath.Rel(own, absolute)
 		if err != nil || !filepath.IsLocal(name) {
-			return "", "", nil, Problems{{
+			return "", nil, nil, Problems{{
 				File: path, Message: "the file is not below the evaluation's folder", Fix: "copy it there, so that it can be sent",
 			}}
 		}
 		paths = append(paths, filepath.Join(filepath.Base(own), name))
 	}
 
-	return dir, file, paths, nil
+	return dir, inputs, paths, nil
 }
 
 // OfAnswers reports whether an experiment asks judges about the answers of another.

@@ -13,7 +13,8 @@ import (
 
 // Saving is another design for the same question, with fewer calls.
 type Saving struct {
-	// Setting is what to write. Pairs, order and top_n are keys of pairwise, others of the file.
+	// Setting is what to write into an evaluation file: pairs, order and top_n are keys of pairwise, others of the
+	// file. Without such a file, it is a flag where there is one.
 	Setting string `json:"setting"`
 	// Calls is the number of calls of the whole evaluation then. With AtLeast, it is the smallest possible.
 	Calls   int      `json:"calls"`
@@ -32,6 +33,14 @@ const (
 	AllPairs  = "pairs: sample:1"
 	UntilBest = "until: {top: 1}"
 )
+
+// asFlags maps settings to the flags that have their effect on a folder or on files of answers.
+var asFlags = map[string]string{
+	OneInFive:                   "--pairs sample:0.2",
+	InRounds:                    "--pairs swiss",
+	UntilBest:                   "--top 1",
+	AllPairs + ", " + UntilBest: "--top 1",
+}
 
 // best is the number in BestOnly.
 const best = 5
@@ -53,6 +62,9 @@ func cheaper(q Question, made Estimate, asked []demand) []Saving {
 	add := func(setting string, part, of int, scores *Estimate, atLeast bool, loses string) {
 		s := now.with(part, of, scores)
 		s.Setting, s.AtLeast, s.Loses = setting, atLeast, loses
+		if flag, ok := asFlags[setting]; ok && q.Flags {
+			s.Setting = flag
+		}
 		if s.Calls < made.Total.Calls && now.calls > 0 {
 			all = append(all, s)
 		}

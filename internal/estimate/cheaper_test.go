@@ -41,6 +41,21 @@ func TestCheaperDesigns(t *testing.T) {
 			e.Pairwise.TopN = 5
 		},
 	}
+	flags, byFlags := 0, plain(nil)
+	byFlags.Flags = true
+	for i, saving := range mustEstimate(t, byFlags).Savings {
+		switch inFile := made.Savings[i].Setting; saving.Setting {
+		case "--pairs sample:0.2", "--pairs swiss", "--top 1":
+			flags++
+		case inFile:
+		default:
+			t.Errorf("without an evaluation file, %q is called %q", inFile, saving.Setting)
+		}
+	}
+	if flags != 3 {
+		t.Errorf("%d designs have flags, want 3", flags)
+	}
+
 	before := 0
 	for _, saving := range made.Savings {
 		want := estimate.Estimate{}

@@ -31,6 +31,8 @@ type Question struct {
 	Slots      int           // calls in flight in one process; 0: any number of processes
 	// TwoCalls reports whether a judge's verdicts take a second call, to Evaluation.Jsonify; nil: none do.
 	TwoCalls func(kind eval.Kind, judge eval.Judge) bool
+	// Flags says that flags choose what is compared, because no evaluation file does.
+	Flags bool
 	// Window returns the context window of a judge's model in tokens, 0 if unknown; nil: all are unknown.
 	Window func(judge eval.Judge) int
 }
@@ -59,6 +61,7 @@ type Estimate struct {
 	TooLarge []TooLarge `json:"too_large"`
 	// Savings lists designs that need fewer calls for the same question, the one with the fewest first.
 	Savings []Saving `json:"savings"`
+	flags   bool     // as in Question
 	// Until says when the evaluation may end early; nil if it cannot.
 	Until *Until `json:"until,omitempty"`
 }
@@ -138,7 +141,7 @@ func Of(q Question) (Estimate, error) {
 		estimate.Seconds = estimate.Latency
 	}
 
-	estimate.Savings, estimate.Until = cheaper(q, estimate, asked), until(q)
+	estimate.Savings, estimate.Until, estimate.flags = cheaper(q, estimate, asked), until(q), q.Flags
 	return estimate, nil
 }
 
@@ -154,7 +157,7 @@ func (e Estimate) Then(next Estimate) Estimate {
 	both.Bounds = slices.Concat(e.Bounds, next.Bounds)
 	slices.SortStableFunc(both.Bounds, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	both.TooLarge = slices.Concat(e.TooLarge, next.TooLarge)
-	both.Savings = slices.Clone(next.Savings)
+	both.Savings, both.flags = slices.Clone(next.Savings), next.flags
 	for i := range both.Savings {
 		both.Savings[i].Calls += e.Total.Calls
 		both.Savings[i].CostUSD = sum(e.CostUSD, both.Savings[i].CostUSD)

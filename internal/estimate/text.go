@@ -113,7 +113,11 @@ func (t sheet) until(u *Until, runs int) {
 
 // savings writes the designs that need fewer calls.
 func (t sheet) savings(e Estimate) {
-	if len(e.Savings) > 0 {
+	switch {
+	case len(e.Savings) == 0:
+	case e.flags:
+		t.entry("cheaper", "for the same question; what is no flag is a key of an evaluation file, order and top_n of its pairwise")
+	default:
 		t.entry("cheaper", "for the same question; pairs, order and top_n are keys of pairwise")
 	}
 	for _, saving := range e.Savings {

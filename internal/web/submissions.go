@@ -43,7 +43,9 @@ type Submit func(context.Context, Submission) (Receipt, error)
 // Submission is a received evaluation, with the options from the query.
 type Submission struct {
 	Folder string // holds the received files
-	File   string // evaluation file, or folder of documents, relative to Folder
+	File   string // evaluation file, folder of documents or file of answers, relative to Folder
+	// More are all files of answers, if there are several. File is the first of them.
+	More []string
 
 	Judges          []string // for a folder: PROVIDER:MODEL
 	Again           string   // starts a fresh evaluation under this name
@@ -300,7 +302,7 @@ func (e *hiddenError) Unwrap() error { return e.err }
 // submissionOf parses a query; unknown parameters are errors.
 func submissionOf(query url.Values) (s Submission, err error) {
 	numbers, switches := map[string]*int{"limit": &s.Limit}, map[string]*bool{"batch": &s.Batch, "retry_failed": &s.RetryFailed}
-	texts := map[string]*string{"file": &s.File, "again": &s.Again, "json_mode": &s.JSON, "provider": &s.Provider, "model": &s.Model}
+	texts := map[string]*string{"again": &s.Again, "json_mode": &s.JSON, "provider": &s.Provider, "model": &s.Model}
 	if query.Has("max_concurrency") {
 		s.MaxConcurrency = new(int)
 		numbers["max_concurrency"] = s.MaxConcurrency
@@ -308,14 +310,14 @@ func submissionOf(query url.Values) (s Submission, err error) {
 
 	known := slices.Concat(
 		slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(switches)), slices.Collect(maps.Keys(texts)),
-		[]string{"judge"},
+		[]string{"file", "judge"},
 	)
 	for name, values := range query {
 		value := values[0]
 		switch {
 		case name == "judge":
 			s.Judges = values
-			continue
+		case name == "file": // below
 		case len(values) > 1:
 			return s, fmt.Errorf("%w: %s is set twice", errBadRequest, name)
 		case texts[name] != nil:
@@ -334,8 +336,19 @@ func submissionOf(query url.Values) (s Submission, err error) {
 		}
 	}
 
-	if s.File = path.Clean(s.File); !fs.ValidPath(s.File) || s.File == "." || strings.Contains(s.File, "\\") {
-		return s, fmt.Errorf("%w: file=%s: want the path of the evaluation file in the archive", errBadRequest, query.Get("file"))
+	files := slices.Clone(query["file"])
+	for i, name := range files {
+		if files[i] = path.Clean(name); !fs.ValidPath(files[i]) || files[i] == "." || strings.Contains(name, "\\") {
+			return s, fmt.Errorf("%w: file=%s: want the path of the evaluation file in the archive", errBadRequest, name)
+		}
+	}
+	switch len(files) {
+	case 0:
+		return s, fmt.Errorf("%w: file= is missing: want the path of the evaluation file in the archive", errBadRequest)
+	case 1:
+		s.File = files[0]
+	default:
+		s.File, s.More = files[0], files
 	}
 	return s, nil
 }

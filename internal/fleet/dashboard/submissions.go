@@ -43,7 +43,14 @@ func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64
 
 // load makes the evaluation that was sent.
 func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) {
-	in := config.InputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
+	at := func(name string) string { return filepath.Join(sent.Folder, filepath.FromSlash(name)) }
+	in := config.InputAt(at(sent.File))
+	if len(sent.More) > 0 {
+		in.Kind, in.Folder = config.AnswersFile, false
+		for _, name := range sent.More {
+			in.More = append(in.More, at(name))
+		}
+	}
 	if in.Kind == config.ExperimentFile {
 		return nil, failure.Usagef("%s is an experiment, which cannot be sent to a server; submit it to the fleet's Redis", sent.File)
 	}
