@@ -83,6 +83,29 @@ func TestEffectsOfPromptsAndModels(t *testing.T) {
 		t.Errorf("the effects of prompts add up to %v, want 0: the average candidate", sum)
 	}
 
+	lines := linesOf(t, r, "effects")
+	if len(lines) != 3+2+6 {
+		t.Fatalf("effects has %d rows, want one for each prompt, model and candidate", len(lines))
+	}
+	for i, want := range []struct {
+		of, name   string
+		rank       int
+		value, low number
+	}{
+		0: {"prompt", e.Prompts[0].Name, 1, e.Prompts[0].Effect, e.Prompts[0].Low},
+		4: {"model", e.Models[1].Name, 2, e.Models[1].Effect, e.Models[1].Low},
+		5: {"interaction", e.Interaction.All[0].Prompt, 0, e.Interaction.All[0].By, e.Interaction.All[0].Low},
+	} {
+		if l := lines[i]; want.of != "" && (l["of"] != want.of || l["prompt"] != want.name && l["model"] != want.name ||
+			l.integer("rank") != want.rank || l["effect"] != float64(want.value) || l["low"] != float64(want.low)) {
+			t.Errorf("row %d of effects is %v, want %+v", i, l, want)
+		}
+	}
+	if l := lines[5]; l["candidate"] != e.Interaction.All[0].Candidate || l["p"] != float64(e.Interaction.P) ||
+		l["expected"] != float64(e.Interaction.All[0].Expected) {
+		t.Errorf("the first interaction is %v, want %+v", l, e.Interaction.All[0])
+	}
+
 	var text, markdown, card, raw bytes.Buffer
 	for name, err := range map[string]error{
 		"text": r.WriteText(&text, TextOptions{}), "Markdown": r.WriteMarkdown(&markdown), "card": r.WriteCard(&card, CardOptions{}),

@@ -14,6 +14,7 @@ import (
 // pythonRows are the tables that the Python package reads, by the name of its class for a row.
 var pythonRows = []struct{ table, class string }{
 	{"answers", "Answer"}, {"scores", "Score"}, {"verdicts", "Verdict"}, {"calls", "Call"}, {"ranking", "Ranked"}, {"items", "Item"},
+	{"effects", "Effect"},
 }
 
 // pythonTypes are the types of columns in Python, with the value of a column that an older program did not write.

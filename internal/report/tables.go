@@ -16,6 +16,7 @@ import (
 const (
 	eloName        = "elo_summary"
 	rankingName    = "ranking"
+	effectsName    = "effects"
 	itemsName      = "items"
 	comparisonName = "comparison"
 )
@@ -24,6 +25,7 @@ const (
 func Tables() []table.Sheet {
 	return []table.Sheet{
 		table.Of(rankingName, rankingTable, table.Rows[rankedLine](nil)),
+		table.Of(effectsName, effectTable, table.Rows[effectLine](nil)),
 		table.Of(itemsName, itemTable, table.Rows[Item](nil)),
 		table.Of(eloName, eloTable, table.Rows[documentElo](nil)),
 		table.Of(comparisonName, comparisonTable, table.Rows[comparedLine](nil)),
@@ -41,6 +43,9 @@ func TablesOf(e results.Evaluation, counts []results.PhaseCounts) (names []strin
 	}
 	if compared || recorded(eval.KindSingle) {
 		names = append(names, rankingName)
+		if e.Plan.Answered != nil && len(e.Plan.Answered.Candidates) > 0 {
+			names = append(names, effectsName)
+		}
 		if len(e.Plan.Items) > 1 {
 			names = append(names, itemsName)
 		}
@@ -57,6 +62,9 @@ func (r *Report) Rankings() results.Rankings {
 	}
 	if r.Verdicts > 0 || r.ByScore() {
 		out.Tables = append(out.Tables, table.Of(rankingName, rankingTable, r.rankedLines()))
+	}
+	if r.Effects != nil {
+		out.Tables = append(out.Tables, table.Of(effectsName, effectTable, table.Rows(r.effectLines())))
 	}
 	if len(r.Items) > 0 {
 		out.Tables = append(out.Tables, table.Of(itemsName, itemTable, table.Rows(r.Items)))
@@ -174,6 +182,52 @@ var rankingTable = table.Table[rankedLine]{
 			}
 			return 0, l.Tier > 0
 		}),
+}
+
+// effectLine is a line of the table of effects.
+type effectLine struct {
+	of, prompt, model, candidate string
+	rank, rankLow, rankHigh      int // 0: of an interaction
+	expected, at, p              float64
+	rank.Limits
+}
+
+// effectLines returns the effects of prompts and of models, each the highest first, and then how far each candidate is
+// from what they add up to, the farthest first. There are none where they are not known.
+func (r *Report) effectLines() (all []effectLine) {
+	e, none := r.Effects, math.NaN()
+	if e.Why != "" {
+		return nil
+	}
+	for k, one := range inOrder(e.Prompts, e.Rows) {
+		all = append(all, effectLine{"prompt", one.Name, "", "", k + 1, one.RankLow, one.RankHigh, none, one.At, none, one.Limits})
+	}
+	for k, one := range inOrder(e.Models, e.Columns) {
+		all = append(all, effectLine{"model", "", one.Name, "", k + 1, one.RankLow, one.RankHigh, none, one.At, none, one.Limits})
+	}
+	for _, d := range r.deviations() {
+		all = append(all, effectLine{"interaction", d.prompt, d.model, d.name, 0, 0, 0, d.expected, d.By, e.P, d.Limits})
+	}
+	return all
+}
+
+var effectTable = table.Table[effectLine]{
+	table.Text("of", "`prompt` or `model`: a main effect; `interaction`: of a candidate", func(l effectLine) string { return l.of }),
+	table.Text("prompt", "the prompt; empty in a row of a model", func(l effectLine) string { return l.prompt }),
+	table.Text("model", "the model; empty in a row of a prompt", func(l effectLine) string { return l.model }),
+	table.Text("candidate", "the prompt together with the model, in a row of an interaction", func(l effectLine) string { return l.candidate }),
+	table.Positive("rank", "among the prompts, or the models", func(l effectLine) int { return l.rank }),
+	table.Positive("rank_low", "the best rank at 95 %, for all prompts and models at once", func(l effectLine) int { return l.rankLow }),
+	table.Positive("rank_high", "the worst rank, likewise", func(l effectLine) int { return l.rankHigh }),
+	table.Number("expected", "what the candidate's prompt and model add up to", func(l effectLine) float64 { return l.expected }),
+	table.Number("effect", "of a prompt or model, the mean of its candidates; of a candidate, how far it is above `expected`. In "+
+		"log-odds, or in scores where no pairs are compared", func(l effectLine) float64 { return l.at }),
+	table.Number("se", "standard error of `effect`", func(l effectLine) float64 { return l.SE }),
+	table.Number("low", "lower limit of `effect` at 95 %; those of interactions hold for all candidates at once",
+		func(l effectLine) float64 { return l.Low }),
+	table.Number("high", "upper limit", func(l effectLine) float64 { return l.High }),
+	table.Number("p", "of the hypothesis that no prompt suits a model better than others, in each row of an interaction",
+		func(l effectLine) float64 { return l.p }),
 }
 
 var itemTable = table.Table[Item]{

@@ -11,12 +11,13 @@ from ._errors import EvalfleetError, FolderError, Problem, ProgramNotFound, Runs
 from ._program import find_program, run
 from ._progress import Progress
 from ._results import Results, Table, load
-from ._rows import Answer, Call, Item, Ranked, Score, Verdict
+from ._rows import Answer, Call, Effect, Item, Ranked, Score, Verdict
 from ._server import Submission, submit, wait
 
 __all__ = [
     "Answer",
     "Call",
+    "Effect",
     "EvalfleetError",
     "FolderError",
     "Item",

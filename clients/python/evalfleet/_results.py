@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ._errors import FolderError
-from ._rows import Answer, Call, Item, Ranked, Score, Verdict
+from ._rows import Answer, Call, Effect, Item, Ranked, Score, Verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -211,6 +211,11 @@ class Results:
     def ranking(self) -> Table[Ranked]:
         """Candidates, best first; empty if nothing is ranked."""
         return self._table("ranking", Ranked)
+
+    @cached_property
+    def effects(self) -> Table[Effect]:
+        """Effects of prompts and models, and their interaction; empty if the texts are not answers to prompts."""
+        return self._table("effects", Effect)
 
     @cached_property
     def items(self) -> Table[Item]:

@@ -263,3 +263,37 @@ class Item:
     mean_score: float | None = None
     # columns that a newer program wrote, as texts
     extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A row of effects."""
+
+    # `prompt` or `model`: a main effect; `interaction`: of a candidate
+    of: str = ""
+    # the prompt; empty in a row of a model
+    prompt: str = ""
+    # the model; empty in a row of a prompt
+    model: str = ""
+    # the prompt together with the model, in a row of an interaction
+    candidate: str = ""
+    # among the prompts, or the models
+    rank: int | None = None
+    # the best rank at 95 %, for all prompts and models at once
+    rank_low: int | None = None
+    # the worst rank, likewise
+    rank_high: int | None = None
+    # what the candidate's prompt and model add up to
+    expected: float | None = None
+    # of a prompt or model, the mean of its candidates; of a candidate, how far it is above `expected`. In log-odds, or in scores where no pairs are compared
+    effect: float | None = None
+    # standard error of `effect`
+    se: float | None = None
+    # lower limit of `effect` at 95 %; those of interactions hold for all candidates at once
+    low: float | None = None
+    # upper limit
+    high: float | None = None
+    # of the hypothesis that no prompt suits a model better than others, in each row of an interaction
+    p: float | None = None
+    # columns that a newer program wrote, as texts
+    extra: dict[str, str] = field(default_factory=dict)

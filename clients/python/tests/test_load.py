@@ -15,7 +15,7 @@ from evalfleet import FolderError, Verdict
 
 def test_rows_have_types(results: evalfleet.Results) -> None:
     assert (len(results.answers), len(results.scores), len(results.verdicts)) == (16, 96, 480)
-    assert (len(results.calls), len(results.ranking), len(results.items)) == (512, 16, 0)
+    assert (len(results.calls), len(results.ranking), len(results.items), len(results.effects)) == (512, 16, 0, 0)
     verdict = results.verdicts[10]
     assert (verdict.id, verdict.result, verdict.trial) == ("r1-10", "first", 1)
     assert isinstance(verdict.timestamp, datetime) and verdict.timestamp.tzinfo == timezone.utc
