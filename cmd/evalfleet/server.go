@@ -150,7 +150,8 @@ func (p *process) filesOf(c *cli.Context) (dir string, files, paths []string, er
 	in := inputs[0]
 	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
 		return "", nil, nil, usageError(
-			"--%s takes an evaluation file, a file of runs or requests, files of answers, or a folder; submit experiments and runs listed by flags with --%s",
+			"--%s takes an evaluation file, a file of runs or requests, files of answers, or a folder; "+
+				"submit experiments and runs listed by flags with --%s",
 			serverFlag, redisFlag,
 		)
 	}
