@@ -189,8 +189,9 @@ func TestCommandsOfChecks(t *testing.T) {
 
 	again := read("exit 0")
 	again.FailAs(s.Evaluation)
-	no, long := "no", "it has 2 words"
-	for i, want := range [][]eval.FailedCheck{{{0, no}, {1, long}, {2, no}}, {{0, no}, {1, long}, {2, no}}, {{1, long}, {2, no}}} {
+	long, last := eval.FailedCheck{Check: 1, Why: "it has 2 words"}, eval.FailedCheck{Check: 2, Why: "no"}
+	every := []eval.FailedCheck{{Check: 0, Why: "no"}, long, last}
+	for i, want := range [][]eval.FailedCheck{every, every, {long, last}} {
 		if diff := cmp.Diff(want, s.Evaluation.Documents[i].Failed) + cmp.Diff(want, again.Evaluation.Documents[i].Failed); diff != "" {
 			t.Error(diff)
 		}
