@@ -137,7 +137,7 @@ SCRIPT = textwrap.dedent(
 
 def test_ctrl_c_leaves_an_evaluation_to_resume(here: Path, simulate: Callable[..., Provider]) -> None:
     """The signal reaches the whole group of processes, as from a terminal or from Jupyter."""
-    provider = simulate("--latency", "1s")
+    provider = simulate("--latency", "3s")  # one call after the other, it would take 36 s
     env = {**os.environ, "PYTHONPATH": str(Path(evalfleet.__file__).parents[1])}
     command = [sys.executable, "-c", SCRIPT, json.dumps(provider.evaluation())]
     process = subprocess.Popen(
