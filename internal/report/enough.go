@@ -229,6 +229,9 @@ func (r *Report) furtherWords(pairs float64) string {
 	if usd := pairs * r.pairCost(); !math.IsNaN(usd) {
 		cost = " (" + dollars(usd) + ")"
 	}
+	if pairs <= 1 {
+		return "about 1 more pair" + cost + " for 95 %"
+	}
 	return fmt.Sprintf("about %s more pairs%s for 95 %%", about(pairs), cost)
 }
 

@@ -65,10 +65,18 @@ func (t *Reliance) weighPairs(r *Report) {
 
 func (t *Reliance) weighCoverage(r *Report) {
 	planned, succeeded, failed, _ := r.runs()
+	left := ""
+	if r.limited() {
+		planned = max(planned, r.unlimited())
+		left = fmt.Sprintf("--limit left out all but the first %s of %s",
+			wording.Count(r.Evaluation.Settings.Limit), wording.Counted(planned, "run"))
+	}
 	done := float64(succeeded+failed) / float64(planned)
 	switch {
 	case r.complete():
 		t.add("coverage", done, Sound, "")
+	case done < leastDone && left != "":
+		t.add("coverage", done, Unknown, left)
 	case done < leastDone:
 		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended", wording.Count(succeeded+failed),
 			wording.Counted(planned, "run")))
@@ -76,9 +84,8 @@ func (t *Reliance) weighCoverage(r *Report) {
 		t.add("coverage", done, Unknown, fmt.Sprintf(
 			"%s of %s have no verdict yet", wording.Count(len(r.Unranked)), wording.Counted(len(r.candidates), "candidate"),
 		))
-	case r.limited():
-		t.add("coverage", done, Caution, fmt.Sprintf("--limit left out all but the first %s",
-			wording.Counted(r.Evaluation.Settings.Limit, "run")))
+	case left != "":
+		t.add("coverage", done, Caution, left)
 	default:
 		t.add("coverage", done, Caution, "the evaluation is not complete")
 	}

@@ -227,6 +227,10 @@ func TestTrustOfEvaluations(t *testing.T) {
 			m.counts[0].Runs = m.counts[0].Succeeded
 			m.evaluation.Finished, m.evaluation.Settings.Limit = m.evaluation.Created.Add(time.Hour), m.counts[0].Runs
 		}}, Caution, "coverage"},
+		{"all of a --limit to a tenth done", world{candidates: 4, items: 60, spread: 3, judges: three, done: .1, change: func(m *memory) {
+			m.counts[0].Runs = m.counts[0].Succeeded
+			m.evaluation.Finished, m.evaluation.Settings.Limit = m.evaluation.Created.Add(time.Hour), m.counts[0].Runs
+		}}, Unknown, "coverage"},
 		{"all of max_pairs done", world{candidates: 4, items: 60, spread: 3, judges: three, done: .5, change: func(m *memory) {
 			m.counts[0].Runs = m.counts[0].Succeeded
 			m.evaluation.Finished, m.evaluation.Settings.Limit = m.evaluation.Created.Add(time.Hour), m.counts[0].Runs

@@ -3,9 +3,11 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	runplan "github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
@@ -244,6 +246,20 @@ func (r *Report) limited() bool {
 	planned, _, _, _ := r.runs()
 	how := r.Evaluation.Settings
 	return how.Limit > 0 && how.Until == nil && planned >= how.Limit
+}
+
+// unlimited returns how many runs the evaluation would have without --limit; 0 if that cannot be told.
+func (r *Report) unlimited() (runs int) {
+	e := r.Evaluation.Plan
+	for phase, kind := range runplan.Phases(e) {
+		queues := slices.Repeat([]string{"any"}, len(e.JudgesOf(kind))) // a plan has one for each judge
+		p, err := runplan.New(e, phase, runplan.Options{JudgeQueues: queues})
+		if err != nil {
+			return 0
+		}
+		runs += p.Runs()
+	}
+	return runs
 }
 
 // ahead reports whether the headline calls one candidate ahead of every other.
