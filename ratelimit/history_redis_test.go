@@ -20,6 +20,7 @@ func (h *history) begin(memory int64) error {
 	h.note("epoch %s of %s begins, if any, with a memory of %d", epoch, h.run, memory)
 	sums := h.keys.sums(h.model.pinned)
 	h.model.begin(epoch, h.run, memory, h.model.lease, sums)
+	h.delivered = nil // budgets forget what it charged, and count it when it comes again
 	keys, budgets := h.keys.begin(sums)
 	return h.stage.run(beginScript, keys, epoch, h.run, memory, h.model.lease, "", budgets).Err()
 }

@@ -434,8 +434,6 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 			// What is reported of the time before a memory may overlap with what Redis remembers of
 			// it: the line of what is used has the greater of the two.
 			return strings.HasPrefix(l, "quota") && strings.Contains(l, " before ") ||
-				// The end of a call that cost nothing, on another server, leaves a closed budget with 0 spent.
-				strings.HasPrefix(l, "budget") && strings.HasSuffix(l, " 0 told false") ||
 				!slices.ContainsFunc([]string{"rate", "window", "quota", "budget", "cut"}, func(kind string) bool { return strings.HasPrefix(l, kind) })
 		})
 	}
