@@ -71,6 +71,7 @@ func (t *Reliance) weighCoverage(r *Report) {
 		left = fmt.Sprintf("--limit left out all but the first %s of %s",
 			wording.Count(r.Evaluation.Settings.Limit), wording.Counted(planned, "run"))
 	}
+
 	done := float64(succeeded+failed) / float64(planned)
 	switch {
 	case r.complete():
