@@ -19,14 +19,15 @@ type flight struct {
 	id        string
 	worker    *mate
 	rules     []*rule
-	start, at int64  // at: when it was granted
-	until     int64  // when its lease ends unless renewed
-	counts    int64  // µs that it may run although its worker is gone
-	sure      bool   // Redis was told of it, and has not been flushed since
-	reserved  int64  // of budgets
-	forgotten bool   // by a budget
-	epoch     string // in which Redis knew it last
-	used      Used   // as the provider counts it, if known
+	start, at int64    // at: when it was granted
+	until     int64    // when its lease ends unless renewed
+	counts    int64    // µs that it may run although its worker is gone
+	sure      bool     // Redis was told of it, and has not been flushed since
+	reserved  int64    // of budgets
+	forgotten bool     // by a budget
+	epoch     string   // in which Redis knew it last
+	over      []string // quotas whose day it started on was over before the clock was set
+	used      Used     // as the provider counts it, if known
 
 	release          *release // what its worker sent
 	released, unused bool     // and Redis has
@@ -180,7 +181,7 @@ func (a *audit) quota(r *rule, now int64) error {
 	}
 	n := int64(0)
 	for _, f := range a.under(r) {
-		if f.at >= last.UnixMicro() {
+		if f.at >= last.UnixMicro() && !slices.Contains(f.over, r.id) {
 			n++
 		}
 	}

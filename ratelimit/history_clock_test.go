@@ -16,6 +16,7 @@ func (h *history) clockIsSet() error {
 	w := pick(h.dice, h.workers...)
 	h.note("the clock is set by %d", by)
 	set, known := h.model.clock, w.epoch
+	h.audit.daysAreOver(h.limits, h.model.now)
 	h.model.clockIsSet(by)
 	if err := h.set(time.UnixMicro(h.model.now), 0); err != nil {
 		return err
@@ -85,6 +86,22 @@ func (h *history) follow(by int64) {
 		}
 	}
 	h.flushed += by
+}
+
+// daysAreOver: what started before the last reset of a quota is of a day that is over, by the clock as it was, however
+// the clock is set.
+func (a *audit) daysAreOver(limits map[string]*rule, now int64) {
+	for id, r := range limits {
+		if r.way != byQuota {
+			continue
+		}
+		last, _, _ := resets(time.UnixMicro(now), r.zone)
+		for _, f := range a.flights {
+			if f.at < last.UnixMicro() && !slices.Contains(f.over, id) {
+				f.over = append(f.over, id)
+			}
+		}
+	}
 }
 
 // clockIsSetBack: the day before may be in force again, and what started on it was forgotten.
