@@ -30,15 +30,7 @@ reuse: false
 retry: {max_attempts: 1}
 `, name, judge))
 	}
-	arrived := 0
-	wantCalls := func(what string, want int) {
-		t.Helper()
-		all := f.stats().All.Arrived
-		if all-arrived != want {
-			t.Errorf("%s: %d calls arrived, want %d", what, all-arrived, want)
-		}
-		arrived = all
-	}
+	wantCalls := f.callsBetween()
 	run := func(code exit, name, judge string) {
 		t.Helper()
 		f.do(code, "run", write(name, judge), "--config", "fleet.yaml", "--sink", "sqlite:shared.db", "--out-dir", "out-"+name)

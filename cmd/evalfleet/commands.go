@@ -68,8 +68,8 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// runCommands runs the commands of checks on an evaluation's texts, and notes which texts fail. Outcomes that an earlier
-// submission has stored are kept; stored returns that evaluation, or nil.
+// runCommands runs the commands of checks on an evaluation's texts, and notes which texts fail. It keeps the outcomes of
+// an earlier submission, which stored returns; nil: there was none.
 func (p *process) runCommands(
 	ctx context.Context, s *config.Submission, stored func(context.Context, *eval.Evaluation) (*eval.Evaluation, error),
 ) error {

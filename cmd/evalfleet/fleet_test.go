@@ -266,6 +266,19 @@ func (f *testFleet) stats() seen {
 	return stats
 }
 
+// callsBetween returns a function that compares how many calls have arrived since it was called last.
+func (f *testFleet) callsBetween() (wantCalls func(what string, want int)) {
+	arrived := 0
+	return func(what string, want int) {
+		f.t.Helper()
+		all := f.stats().All.Arrived
+		if all-arrived != want {
+			f.t.Errorf("%s: %d calls arrived, want %d", what, all-arrived, want)
+		}
+		arrived = all
+	}
+}
+
 // get asks the simulator.
 func (f *testFleet) get(path string, into any) {
 	f.t.Helper()

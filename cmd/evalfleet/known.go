@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
@@ -27,8 +27,11 @@ func (p *process) sayKnown(c *cli.Context, s *config.Submission) error {
 		}
 		defer own.Close()
 	}
-	others, closeAll := openEach(ctx, p.own.Earlier(dir, s.Providers))
+	others, closeAll := reuse.Open(ctx, p.own.Earlier(dir, s.Providers), zerolog.Nop())
 	defer closeAll()
+	if own == nil && len(others) == 0 {
+		return nil
+	}
 
 	record, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
@@ -42,18 +45,4 @@ func (p *process) sayKnown(c *cli.Context, s *config.Submission) error {
 		fmt.Fprint(p.stderr, p.folded(fmt.Sprintf("%s: `run` does not ask them again\n", known)))
 	}
 	return nil
-}
-
-// openEach opens the results stores that can be read.
-func openEach(ctx context.Context, urls []string) (readers []results.Reader, closeAll func()) {
-	for _, url := range urls {
-		if reader, err := results.OpenReadOnly(ctx, url); err == nil {
-			readers = append(readers, reader)
-		}
-	}
-	return readers, func() {
-		for _, reader := range readers {
-			_ = reader.Close()
-		}
-	}
 }

@@ -21,15 +21,11 @@ func TestGrownFolderPaysForWhatIsNew(t *testing.T) {
 	f := newFleetWith(t)
 	f.configure(f.provider, calm)
 	f.documents(4)
-	arrived := 0
+	wantCalls := f.callsBetween()
 	run := func(what string, want int, says string, flags ...string) {
 		t.Helper()
 		said := f.do(exitOK, append([]string{"run", "docs", "--judge", "simulator:careful", "--config", "fleet.yaml"}, flags...)...)
-		all := f.stats().All.Arrived
-		if all-arrived != want {
-			t.Errorf("%s: %d calls arrived, want %d", what, all-arrived, want)
-		}
-		arrived = all
+		wantCalls(what, want)
 		if got := said.stderr.String(); strings.Contains(got, "not asked again") != (says != "") || !strings.Contains(got, says) {
 			t.Errorf("%s: said\n%s\nwant %q", what, got, says)
 		}
@@ -88,17 +84,13 @@ func TestOneStoreKnowsWhatWasAsked(t *testing.T) {
 	f.configure(f.provider, calm)
 	f.documents(4)
 	write := func(name, more string) string {
-		return f.write(name+".yaml", fmt.Sprintf("name: %s\ndocuments: [\"docs/*.md\"]\njudges: [simulator:careful]\npairwise: {pairs: all, order: both}\n%s", name, more))
+		return f.write(name+".yaml", fmt.Sprintf(`name: %s
+documents: ["docs/*.md"]
+judges: [simulator:careful]
+pairwise: {pairs: all, order: both}
+%s`, name, more))
 	}
-	arrived := 0
-	wantCalls := func(what string, want int) {
-		t.Helper()
-		all := f.stats().All.Arrived
-		if all-arrived != want {
-			t.Errorf("%s: %d calls arrived, want %d", what, all-arrived, want)
-		}
-		arrived = all
-	}
+	wantCalls := f.callsBetween()
 	f.do(exitOK, "run", write("first", ""), "--config", "fleet.yaml", "--sink", "sqlite:shared.db", "--out-dir", "first")
 	wantCalls("the first", 12)
 	f.do(exitOK, "run", write("refuses", "reuse: false\n"), "--config", "fleet.yaml", "--sink", "sqlite:shared.db", "--out-dir", "refuses")

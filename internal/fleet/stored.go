@@ -24,18 +24,28 @@ func (f *Connection) Stored(ctx context.Context, e *eval.Evaluation) (*eval.Eval
 	case !errors.Is(err, store.ErrNoEvaluation):
 		return nil, failure.With(failure.Unavailable, err)
 	}
-	url := cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(record.Evaluation{ID: id, Name: e.Name}), outdir.ResultsFile))
-	return StoredAt(ctx, url, id)
+	return StoredAt(ctx, f.ownStore(record.Evaluation{ID: id, Name: e.Name}), id)
 }
 
-// StoredAt returns an evaluation as the results store at a URL has it; nil: it does not, or there is none.
-func StoredAt(ctx context.Context, url string, id eval.ID) (*eval.Evaluation, error) {
+// ownStore returns the URL of the results store that this process submits an evaluation with.
+func (f *Connection) ownStore(r record.Evaluation) string {
+	return cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile))
+}
+
+// openStore opens the results store at a URL for reading. It returns nil if the store does not exist yet.
+func openStore(ctx context.Context, url string) (results.Reader, error) {
 	reader, err := results.OpenReadOnly(ctx, url)
 	if errors.Is(err, results.ErrNoStore) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, outdir.StoreError(err)
+	return reader, outdir.StoreError(err)
+}
+
+// StoredAt returns an evaluation as the results store at a URL has it; nil: it does not, or there is none.
+func StoredAt(ctx context.Context, url string, id eval.ID) (*eval.Evaluation, error) {
+	reader, err := openStore(ctx, url)
+	if err != nil || reader == nil {
+		return nil, err
 	}
 	defer reader.Close()
 	stored, err := reader.Evaluation(ctx, id)

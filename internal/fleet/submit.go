@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 	if err != nil {
 		return enqueue.Receipt{}, failure.With(failure.Usage, err)
 	}
-	recorded, err := f.recorded(ctx, planned)
+	recorded, err := openStore(ctx, f.ownStore(planned))
 	if err != nil {
 		return enqueue.Receipt{}, err
 	}
@@ -58,7 +57,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 			return enqueue.Receipt{}, err
 		}
 		if known > 0 && recorded == nil {
-			if recorded, err = f.recorded(ctx, planned); err != nil {
+			if recorded, err = openStore(ctx, f.ownStore(planned)); err != nil {
 				return enqueue.Receipt{}, err
 			}
 		}
@@ -116,15 +115,6 @@ func (f *Connection) Known(ctx context.Context, id eval.ID) (became, elsewhere s
 	return became, fmt.Sprintf(
 		"its results are %s, not in %s, because an evaluation has one results store", where, outdir.PublicURL(f.ResultsURL),
 	), nil
-}
-
-// recorded opens the results store of an evaluation for reading; nil: it does not exist yet.
-func (f *Connection) recorded(ctx context.Context, r record.Evaluation) (results.Reader, error) {
-	reader, err := results.OpenReadOnly(ctx, cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile)))
-	if errors.Is(err, results.ErrNoStore) {
-		return nil, nil
-	}
-	return reader, outdir.StoreError(err)
 }
 
 // claim creates the results store of an evaluation that this process is about to submit and to

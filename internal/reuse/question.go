@@ -79,8 +79,8 @@ func newQuestions(e *eval.Evaluation, kind eval.Kind) *questions {
 	return q
 }
 
-// of returns the digest of the question that a judge is asked in a trial. second is -1 if it is about one document.
-// ok is false if a text is not known.
+// of returns the digest of the question that a judge is asked in a trial. For a question about one document, pass -1 as
+// second. It returns false if it does not know a text.
 func (q *questions) of(judge, first, second, trial int) (d digest, ok bool) {
 	room := [256]byte{}
 	text := append(room[:0], q.asked[judge][:]...)

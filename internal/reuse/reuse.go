@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -75,19 +77,20 @@ func Find(ctx context.Context, of Asking, own results.Reader, others ...results.
 	if of.Record.Settings.Until != nil { // it relies on the order in which pairs are compared
 		return k, nil
 	}
+	before, err := storedBefore(ctx, of.Record.ID, in)
+	if err != nil || len(before) == 0 {
+		return k, err
+	}
+
 	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPrompts} {
 		if !reusable(of.Evaluation, kind) {
 			continue
 		}
-		asks := newQuestions(of.Evaluation, kind)
-		found := map[digest]recorded{}
-		for _, reader := range in {
-			if err := k.search(ctx, reader, asks, found); err != nil {
+		asks, found := newQuestions(of.Evaluation, kind), map[digest]recorded{}
+		for _, one := range before {
+			if err := k.search(ctx, one, asks, found); err != nil {
 				return nil, err
 			}
-		}
-		if len(found) == 0 {
-			continue
 		}
 		if err := k.match(ctx, asks, found, own); err != nil {
 			return nil, err
@@ -96,40 +99,68 @@ func Find(ctx context.Context, of Asking, own results.Reader, others ...results.
 	return k, nil
 }
 
-// search adds the answers to an evaluation's questions that a results store has from others, the newest first.
-func (k *Known) search(ctx context.Context, reader results.Reader, asks *questions, found map[digest]recorded) error {
-	listed, err := reader.Evaluations(ctx)
-	if err != nil {
-		return err
-	}
-
-	for _, one := range slices.Backward(listed) {
-		if one.ID == k.of.Record.ID {
-			continue
-		}
-		stored, err := reader.Evaluation(ctx, one.ID)
+// Open opens the results stores that can be read, and logs the others. Call closeAll once nothing reads them any more.
+func Open(ctx context.Context, urls []string, log zerolog.Logger) (readers []results.Reader, closeAll func()) {
+	for _, url := range urls {
+		reader, err := results.OpenReadOnly(ctx, url)
 		if err != nil {
-			return err
-		}
-		if !reusable(stored.Plan, asks.kind) || stored.Plan.Given != nil {
+			log.Warn().Err(err).Str("store", url).Msg("cannot look for answers in an earlier results store")
 			continue
 		}
-
-		from := &earlier{
-			id: one.ID, kind: asks.kind, plan: stored.Plan, reader: reader, answers: map[run]run{},
-			whole: !stored.Finished.IsZero() && stored.Settings.Limit == 0,
-		}
-		had := newQuestions(stored.Plan, asks.kind)
-		from.share(asks, had)
-		if len(from.models) == 0 || len(from.texts) == 0 || slices.ContainsFunc(k.from, from.isPartOf) {
-			continue
-		}
-		k.from = append(k.from, from)
-		if err := from.add(ctx, had, found); err != nil {
-			return err
+		readers = append(readers, reader)
+	}
+	return readers, func() {
+		for _, reader := range readers {
+			_ = reader.Close()
 		}
 	}
-	return nil
+}
+
+// storedIn is an evaluation in a results store.
+type storedIn struct {
+	results.Evaluation
+	reader results.Reader
+}
+
+// storedBefore returns the evaluations other than one that results stores have, those of the first store first and of
+// each store the newest first.
+func storedBefore(ctx context.Context, than eval.ID, in []results.Reader) (all []storedIn, err error) {
+	for _, reader := range in {
+		listed, err := reader.Evaluations(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range slices.Backward(listed) {
+			if one.ID == than {
+				continue
+			}
+			stored, err := reader.Evaluation(ctx, one.ID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, storedIn{stored, reader})
+		}
+	}
+	return all, nil
+}
+
+// search adds the answers to an evaluation's questions that another one has.
+func (k *Known) search(ctx context.Context, in storedIn, asks *questions, found map[digest]recorded) error {
+	if !reusable(in.Plan, asks.kind) || in.Plan.Given != nil {
+		return nil
+	}
+
+	from := &earlier{
+		id: in.ID, kind: asks.kind, plan: in.Plan, reader: in.reader, answers: map[run]run{},
+		whole: !in.Finished.IsZero() && in.Settings.Limit == 0,
+	}
+	had := newQuestions(in.Plan, asks.kind)
+	from.share(asks, had)
+	if len(from.models) == 0 || len(from.texts) == 0 || slices.ContainsFunc(k.from, from.isPartOf) {
+		return nil
+	}
+	k.from = append(k.from, from)
+	return from.add(ctx, had, found)
 }
 
 // share notes which judges and texts of an evaluation are also those of the new one.
@@ -203,6 +234,9 @@ func (f *earlier) add(ctx context.Context, had *questions, found map[digest]reco
 
 // match assigns the answers that were found to runs of the new evaluation which own has not recorded.
 func (k *Known) match(ctx context.Context, asks *questions, found map[digest]recorded, own results.Reader) error {
+	if len(found) == 0 {
+		return nil
+	}
 	nth := occurrences(k.of.Evaluation, asks.kind)
 	for phase, p := range k.of.Plans {
 		if p.Kind() != asks.kind || plan.BasisOf(k.of.Evaluation, phase) != plan.Fixed {

@@ -16,16 +16,8 @@ func (j *job) reuse(ctx context.Context, db results.Store) error {
 	if j.Submission.NoReuse || j.underWay(ctx) {
 		return nil
 	}
-	var others []results.Reader
-	for _, url := range j.Earlier {
-		reader, err := results.OpenReadOnly(ctx, url)
-		if err != nil {
-			j.Worker.Log.Warn().Err(err).Str("store", url).Msg("cannot look for answers in an earlier results store")
-			continue
-		}
-		defer reader.Close()
-		others = append(others, reader)
-	}
+	others, closeAll := reuse.Open(ctx, j.Earlier, j.Worker.Log)
+	defer closeAll()
 
 	known, err := reuse.Find(ctx, reuse.Asking{Evaluation: j.Submission.Evaluation, Record: j.Record, Plans: j.Plans}, db, others...)
 	if ctx.Err() != nil {

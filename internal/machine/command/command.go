@@ -7,6 +7,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ type Program struct {
 // last line of its errors, else how it ended. A program that takes too long does not pass. The error says that it cannot
 // be started, or is that of ctx; the program has then ended.
 func (p Program) Run(ctx context.Context, text string) (said string, passed bool, err error) {
-	bound := p.Time
-	if bound == 0 {
-		bound = Time
-	}
+	bound := cmp.Or(p.Time, Time)
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	name := p.Words[0]
@@ -71,7 +69,7 @@ func (p Program) Run(ctx context.Context, text string) (said string, passed bool
 	case cmd.ProcessState.Success():
 		return "", true, nil
 	case ended == nil || cmd.ProcessState.Exited() || errors.As(ended, new(*exec.ExitError)):
-		return firstOf(firstLine(out.String()), lastLine(errs.String()), cmd.ProcessState.String()), false, nil
+		return cmp.Or(firstLine(out.String()), lastLine(errs.String()), cmd.ProcessState.String()), false, nil
 	}
 	return "", false, fmt.Errorf("run %q: %w", p.Words[0], ended)
 }
@@ -87,15 +85,6 @@ func reason(err error) error {
 		return path.Err
 	}
 	return err
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 func firstLine(text string) string {
@@ -130,8 +119,8 @@ func (k *kept) Write(p []byte) (int, error) {
 // secrets are parts of the names of variables that hold keys and passwords.
 var secrets = []string{"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"}
 
-// Environment returns the variables of an environment, NAME=VALUE, that a program gets: none of evalfleet and Redis, none
-// that is named in hidden, none whose name says that it holds a key or a password, and none with an address that has one.
+// Environment returns the variables of an environment, NAME=VALUE, that a program gets. It leaves out those of evalfleet
+// and Redis, those that hidden names, those whose names say that they hold a key or a password, and addresses with one.
 // Texts that a program reads were written by models, and may be run as code.
 func Environment(environ []string, hidden ...string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
