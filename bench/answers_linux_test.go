@@ -53,7 +53,7 @@ var battleTable = table.Table[battle]{
 	table.Text("winner", "", func(v battle) string { return v.winner }),
 }
 
-// battles yields n verdicts on 20 models, of which those with a low number win more often.
+// battles yields n verdicts on 20 models. Models with a low number win more often.
 func battles(n int) iter.Seq2[battle, error] {
 	return func(yield func(battle, error) bool) {
 		random := rand.New(rand.NewPCG(3, 4))

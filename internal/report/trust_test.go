@@ -409,7 +409,7 @@ func (row *trustRow) add(t *testing.T, seed uint64) {
 	row.falsely.add(r.ahead() && (r.Groups[0].Ranked[0].Name != best || w.spread == 0 && w.items > 1))
 }
 
-// TestTrustIsRight: over evaluations of 2 to 300 candidates by 1 to 5 judges, of which 5 to 100 % is done, the headline
+// TestTrustIsRight: over evaluations that are 5 to 100 % complete, of 2 to 300 candidates by 1 to 5 judges, the headline
 // names the best, or says that it could be, in 95 %. Nothing incomplete is sound, judges that do not read are hardly ever
 // sound, and two or more good ones nearly always are. With -full it logs the table of docs/report.md.
 func TestTrustIsRight(t *testing.T) {

@@ -94,7 +94,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// measure makes every file of an evaluation to count its bytes. A file of which there is nothing yet has no size.
+// measure makes every file of an evaluation to count its bytes. A file without content so far has no size.
 func (s *Server) measure(ctx context.Context, of reported) (map[string]int64, error) {
 	reader, e, err := s.asked(ctx, of.id)
 	if err != nil {

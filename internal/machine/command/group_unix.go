@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// together puts a program into a process group of its own, all of which is killed when its context ends. Ctrl-C at the
+// together puts a program into a process group of its own, and kills the whole group when its context ends. Ctrl-C at the
 // terminal reaches it only that way.
 func together(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
