@@ -200,15 +200,18 @@ func TestTasksOfTheDeadComeBackWithoutWorkers(t *testing.T) {
 		limits, err := b.limiter.InForce(ctx)
 		return err == nil && len(limits) == 0
 	})
-	deaths := 0
-	for i := range 12 {
-		n, err := b.client.HGet(ctx, b.store.Keys().Progress(eval.RunID{Evaluation: r.ID, Index: i}), record.ProgressDeaths).Int()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			t.Fatal(err)
+	counted := func() (deaths int) {
+		for i := range 12 {
+			n, err := b.client.HGet(ctx, b.store.Keys().Progress(eval.RunID{Evaluation: r.ID, Index: i}), record.ProgressDeaths).Int()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				t.Fatal(err)
+			}
+			deaths += n
 		}
-		deaths += n
+		return deaths
 	}
-	if deaths != 3 {
+	b.until("its deaths are counted", func() bool { return counted() >= 3 }) // after the tasks were returned
+	if deaths := counted(); deaths != 3 {
 		t.Errorf("%d deaths counted, want 3", deaths)
 	}
 }
