@@ -232,7 +232,7 @@ func oneArgument(c *cli.Context, name string) (string, error) {
 	if c.Args().Len() == 1 && c.Args().First() != "" {
 		return c.Args().First(), nil
 	}
-	usual, _, _ := strings.Cut(name, " ") // of "FILE or folder"
+	usual, _, _ := strings.Cut(name, " ") // of "FILE or FOLDER"
 	return "", usageError("%s wants one %s, got %d; write evalfleet %s %s", c.Command.Name, name, c.Args().Len(), c.Command.Name, usual)
 }
 

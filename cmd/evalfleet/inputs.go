@@ -138,7 +138,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]config.Input, error) {
 // inputName returns what the command's argument names.
 func inputName(c *cli.Context) string {
 	if strings.Contains(c.Command.ArgsUsage, "FOLDER") {
-		return "FILE or folder"
+		return "FILE or FOLDER"
 	}
 	return "FILE"
 }

@@ -148,6 +148,9 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 
 // publish writes a report in the formats of --format, and prints it.
 func (p *process) publish(c *cli.Context, place results.Place, reader results.Reader, r *report.Report) error {
+	if err := madeFolder(place.Dir); err != nil {
+		return err
+	}
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		done, err := outdir.Export(c.Context, place, reader, r, p.again(c))
@@ -190,6 +193,14 @@ func (p *process) publish(c *cli.Context, place results.Place, reader results.Re
 	printing.show(c.Context, written)
 	for _, path := range answers {
 		fmt.Fprintln(p.stdout, path)
+	}
+	return nil
+}
+
+// madeFolder makes an output folder unless it exists.
+func madeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return outdir.Failed(fmt.Errorf("output folder: %w", err))
 	}
 	return nil
 }
@@ -245,8 +256,8 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	}
 
 	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return outdir.Failed(fmt.Errorf("output folder: %w", err))
+	if err := madeFolder(dir); err != nil {
+		return err
 	}
 	compared := report.Compare(all...)
 	var paths []string

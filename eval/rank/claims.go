@@ -199,7 +199,7 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 		}
 		return 0
 	}
-	difference, limits, _ := u.Contrast(i, j)
+	difference, limits := u.difference(i, j)
 	switch critical := part.critical[of]; {
 	case difference > critical*limits.SE:
 		return 1
@@ -221,7 +221,7 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	case claim == nil:
 		return false
 	case of == ofPair:
-		return claim.alone
+		return claim.alone || claim.ofAll
 	case of == ofAll:
 		return claim.ofAll
 	case ofWinner:
@@ -229,6 +229,16 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	default:
 		return claim.ofLoser
 	}
+}
+
+// tested reports whether the difference of two candidates was tested by itself. Of many that are separated, only those
+// close in the ranking are.
+func (u *Uncertainty) tested(i, j int) bool {
+	part := &u.parts[u.fit.component[i]]
+	if u.fit.strong[i] == u.fit.strong[j] || part.separated == nil {
+		return true
+	}
+	return part.separated[pairOf(i, j)] != nil || part.separated[pairOf(j, i)] != nil
 }
 
 // alwaysWon returns the p-value of the record of i against j, which i never lost. It is the probability that two

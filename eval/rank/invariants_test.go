@@ -45,7 +45,7 @@ func FuzzUncertainty(f *testing.F) {
 
 func (u *Uncertainty) invariant(t *testing.T) {
 	t.Helper()
-	for _, part := range u.fit.Components {
+	for c, part := range u.fit.Components {
 		sum := 0.0
 		for _, i := range part.Candidates {
 			ranks := []int{1, u.RankLow[i], u.MarginalLow[i], u.fit.rank(i), u.MarginalHigh[i], u.RankHigh[i], len(part.Candidates)}
@@ -55,12 +55,18 @@ func (u *Uncertainty) invariant(t *testing.T) {
 			if u.Best == nil {
 				continue
 			}
-			if one := u.Abilities[i]; !(one.Low <= u.fit.Abilities[i] && u.fit.Abilities[i] <= one.High) || math.IsInf(one.High-one.Low, 0) {
+			one := u.Abilities[i]
+			switch alone := u.parts[c].freedom == 0; {
+			case alone != math.IsNaN(one.Low) || alone != math.IsNaN(one.High):
+				t.Errorf("candidate %d with %v degrees of freedom: limits %v", i, u.parts[c].freedom, one)
+			case !alone && !(one.Low <= u.fit.Abilities[i] && u.fit.Abilities[i] <= one.High) || math.IsInf(one.High-one.Low, 0):
 				t.Errorf("candidate %d: ability %v, limits %v", i, u.fit.Abilities[i], one)
+			case one.Low < 0 && u.RankHigh[i] == 1 && len(part.Candidates) > 1:
+				t.Errorf("candidate %d is better than every other, and its ability may be %v", i, one.Low)
 			}
 			for _, j := range part.Candidates {
-				if p := u.Beats(i, j) + u.Beats(j, i); math.Abs(p-1) > 1e-9 {
-					t.Errorf("%d is better than %d or worse with probability %v", i, j, p)
+				if i != j {
+					u.agree(t, i, j)
 				}
 			}
 			sum += u.Best[i]
@@ -70,6 +76,12 @@ func (u *Uncertainty) invariant(t *testing.T) {
 		}
 	}
 	for i, p := range u.Best {
+		if c := u.fit.component[i]; len(u.fit.Components[c].Candidates) == 2 && u.RankHigh[i] == 1 && !(p >= 0.95) {
+			t.Errorf("candidate %d is better than the other, and the best with probability %v", i, p)
+		}
+		if several := slices.ContainsFunc(u.fit.Components[u.fit.component[i]].Candidates, func(j int) bool { return j != i && u.Contenders[j] }); several && p > unsure+1e-9 {
+			t.Errorf("candidate %d is not the only one that may be the best, and is it with probability %v", i, p)
+		}
 		if p < 0 || p > 1+1e-9 {
 			t.Errorf("candidate %d is the best with probability %v", i, p)
 		}
@@ -78,5 +90,20 @@ func (u *Uncertainty) invariant(t *testing.T) {
 		if between.Right < 0 || between.Right > 1 || between.More < 0 {
 			t.Errorf("neighbours %+v", between)
 		}
+	}
+}
+
+// agree checks that test, probability and limits of a difference say the same.
+func (u *Uncertainty) agree(t *testing.T, i, j int) {
+	t.Helper()
+	p, claim := u.Beats(i, j), u.ahead(i, j, ofPair)
+	_, limits, _ := u.Contrast(i, j)
+	switch {
+	case math.Abs(p+u.Beats(j, i)-1) > 1e-9:
+		t.Errorf("%d is better than %d with probability %v, and worse with %v", i, j, p, u.Beats(j, i))
+	case (claim == 1) != (p >= 1-level) && u.tested(i, j) && !math.IsNaN(p):
+		t.Errorf("%d is better than %d with probability %v, and the test says %d", i, j, p, claim)
+	case claim == 1 && limits.Low < 0, claim == 0 && limits.Low > 0 && u.tested(i, j) && !math.IsNaN(p):
+		t.Errorf("%d is ahead of %d by %v, and the test says %d", i, j, limits, claim)
 	}
 }

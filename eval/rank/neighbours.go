@@ -10,8 +10,7 @@ import (
 // Neighbours compares two candidates that follow each other in the order of their component.
 type Neighbours struct {
 	Better, Worse int
-	// Right is the probability that their order is right, under the assumptions of Uncertainty.Best; NaN if that is
-	// NaN.
+	// Right is the probability that their order is right, as of Uncertainty.Beats.
 	Right float64
 	// More is about how many more clusters of verdicts, like the existing ones, would tell the two apart at 95 %. It
 	// assumes that the difference is as large as expected under the same assumptions. With so many clusters, at least
@@ -46,7 +45,7 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 		return Neighbours{i, j, math.NaN(), math.NaN(), int(part.freedom) + 1}
 	}
 	out := Neighbours{Better: i, Worse: j, Clusters: int(part.freedom) + 1}
-	out.Right, out.More = u.further(c, i, j, level)
+	out.Right, out.More = u.Beats(i, j), u.further(c, i, j, level)
 	if u.ahead(i, j, ofPair) != 0 {
 		out.More = 0
 	}
@@ -79,8 +78,7 @@ func (u *Uncertainty) Narrowings() []Narrowing {
 				out.Contenders++
 			}
 			if u.Contenders[i] && part.freedom > 0 {
-				_, clusters := u.further(c, first, i, chance)
-				more = append(more, clusters)
+				more = append(more, u.further(c, first, i, chance))
 			}
 		}
 
@@ -97,19 +95,19 @@ func (u *Uncertainty) Narrowings() []Narrowing {
 	return all
 }
 
-// further returns the probability that i is better than j, and about how many more clusters would tell the two apart
-// with the given chance of a false claim. They are not told apart yet.
-func (u *Uncertainty) further(c, i, j int, chance float64) (right, more float64) {
-	difference, limits, _ := u.Contrast(i, j)
-	right, expected := u.spread[c].order(difference, limits.SE*limits.SE)
+// further returns about how many more clusters would tell the two apart with the given chance of a false claim. They are
+// not told apart yet.
+func (u *Uncertainty) further(c, i, j int, chance float64) float64 {
+	difference, limits := u.difference(i, j)
+	_, expected := u.spread[c].order(difference, limits.SE*limits.SE)
 	clusters := u.parts[c].freedom + 1
 	if u.fit.strong[i] != u.fit.strong[j] {
 		// No verdict contradicts the order, so count the clusters that a sign test needs.
 		met := float64(u.wonIn(i, j))
 		enough := math.Ceil(1 - math.Log2(chance))
-		return right, math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
+		return math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
 	}
-	return right, max(math.Ceil(needed(clusters, limits.SE/expected, chance)-clusters), 1)
+	return max(math.Ceil(needed(clusters, limits.SE/expected, chance)-clusters), 1)
 }
 
 // needed returns the number of clusters at which a difference is claimed. se is its standard error with the given

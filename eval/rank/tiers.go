@@ -1,6 +1,10 @@
 package rank
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Tier is a group of candidates of a component, none of which is claimed to be better than another.
 //
@@ -34,6 +38,9 @@ func (u *Uncertainty) conclude() {
 		u.claimed(candidates, ofCandidate).bounds(u.MarginalLow, u.MarginalHigh)
 		u.Tiers = append(u.Tiers, joint.tiers())
 		u.contend(candidates)
+		for _, i := range candidates {
+			u.place(i, len(candidates))
+		}
 	}
 }
 
@@ -108,18 +115,57 @@ func (u *Uncertainty) contend(candidates []int) {
 			count, sum = count+1, sum+u.Best[i]
 		}
 	}
-	if u.Best == nil || math.IsNaN(sum) || sum >= 1-level {
+	switch {
+	case u.Best == nil || math.IsNaN(sum):
 		return
+	case len(candidates) == 2:
+		first, second := candidates[0], candidates[1]
+		u.Best[first], u.Best[second] = u.Beats(first, second), u.Beats(second, first)
+		return
+	case sum < 1-level:
+		for _, i := range candidates {
+			switch {
+			case !u.Contenders[i]:
+				u.Best[i] *= level / (1 - sum)
+			case sum == 0:
+				u.Best[i] = (1 - level) / count
+			default:
+				u.Best[i] *= (1 - level) / sum
+			}
+		}
 	}
 
+	if most := slices.MaxFunc(candidates, func(i, j int) int { return cmp.Compare(u.Best[i], u.Best[j]) }); count > 1 {
+		u.cap(most, candidates)
+	}
+}
+
+// cap leaves a candidate at most the probability unsure of being the best. The others get the rest, in the same
+// proportions or, if they have nothing, in equal parts.
+func (u *Uncertainty) cap(most int, candidates []int) {
+	rest := 1 - u.Best[most]
+	if u.Best[most] <= unsure {
+		return
+	}
 	for _, i := range candidates {
 		switch {
-		case !u.Contenders[i]:
-			u.Best[i] *= level / (1 - sum)
-		case sum == 0:
-			u.Best[i] = (1 - level) / count
+		case i == most:
+			u.Best[i] = unsure
+		case rest < nothing:
+			u.Best[i] = (1 - unsure) / float64(len(candidates)-1)
 		default:
-			u.Best[i] *= (1 - level) / sum
+			u.Best[i] *= (1 - unsure) / rest
 		}
+	}
+}
+
+// place moves the limits of a candidate's ability to its side of the mean, if it is better or worse than all others.
+func (u *Uncertainty) place(i, candidates int) {
+	switch limits := &u.Abilities[i]; {
+	case candidates < 2:
+	case u.RankHigh[i] == 1:
+		limits.Low = max(limits.Low, 0)
+	case u.RankLow[i] == candidates:
+		limits.High = min(limits.High, 0)
 	}
 }

@@ -37,7 +37,9 @@ type Limits struct {
 // Uncertainty says how much a Fit would change with other questions of the same kind.
 type Uncertainty struct {
 	Clusters, Draws int
-	// Abilities holds the limits of each candidate's ability.
+	// Abilities holds the limits of each candidate's ability. They are NaN if the component has verdicts of only one
+	// cluster. A candidate that is better than every other at RankHigh's level is above 0, the mean, and one that is worse
+	// than every other is below.
 	Abilities []Limits
 	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once. In 95 of 100
 	// evaluations every true rank is within its bounds. They follow from simultaneous tests of all differences. See
@@ -63,9 +65,10 @@ type Uncertainty struct {
 	// is NaN if candidates and positions are confounded, or if the component has verdicts of only one cluster.
 	//
 	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
-	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions.
+	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions. If there are
+	// several, none has more than 94 %. Of two candidates, Best is Beats.
 	Best []float64
-	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect.
+	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect, NaN for one with one cluster.
 	Orders []Limits
 	// Scales holds the limits of JudgeEffect.Scale; 0 for a judge without a scale.
 	Scales []Limits
@@ -95,8 +98,9 @@ type inference struct {
 // that of the jackknife. Verdicts of a cluster may depend on each other in any way. Limits use Student's t with one
 // degree of freedom less than there are clusters (Bell and McCaffrey 2002).
 //
-// No error is smaller than the fit's own if abilities have a prior, or if only one cluster relates some candidates to
-// the others. If a parameter has a prior, its limits extend to those of a looser prior, on the side to which that
+// No error is smaller than the fit's own if abilities have a prior, if there are fewer than four clusters, or if only one
+// cluster relates some candidates to the others. With verdicts of a single cluster, limits are NaN: nothing shows how
+// much verdicts of others would differ. If a parameter has a prior, its limits extend to those of a looser prior, on the side to which that
 // moves the estimate.
 //
 // If all verdicts between two candidates, and all chains of them, went one way, the priors determine the size of
@@ -125,7 +129,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))
-		one := inference{pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c]}
+		one := inference{pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c] || in.members[c] < fewClusters}
 		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - level/2)
 		if in.members[c] > 1 {
 			one.freedom = float64(in.members[c] - 1)
@@ -189,6 +193,10 @@ func (in *influences) covariance(inverse *mat.Dense) *mat.SymDense {
 	return out
 }
 
+// fewClusters is the number of clusters below which errors are at least the fit's own. The spread of so few is often
+// too small by chance, and a candidate would then seem more certain with fewer items.
+const fewClusters = 4
+
 // nothing is the share of the fit's own variance below which a variance from clusters is only rounding, because the
 // clusters do not differ.
 const nothing = 1e-9
@@ -205,19 +213,15 @@ func floor(clustered, own float64, floored bool) float64 {
 func (u *Uncertainty) limit(in *influences) {
 	f := u.fit
 	limits := func(position, clusters int, floored bool) Limits {
-		if position < 0 {
+		switch {
+		case position < 0:
 			return Limits{}
+		case clusters < 2:
+			return Limits{math.NaN(), math.NaN(), math.NaN()}
 		}
-		times := distuv.UnitNormal.Quantile(1 - level/2)
-		if clusters > 1 {
-			times = student(float64(clusters - 1)).Quantile(1 - level/2)
-		}
+		times := student(float64(clusters - 1)).Quantile(1 - level/2)
 		se := func(own, clustered *mat.SymDense) float64 {
-			variance := own.At(position, position)
-			if clusters > 1 {
-				variance = floor(clustered.At(position, position), variance, floored)
-			}
-			return math.Sqrt(max(variance, 0))
+			return math.Sqrt(max(floor(clustered.At(position, position), own.At(position, position), floored), 0))
 		}
 		x := f.at[position]
 		out := around(x, se(f.covariance, u.covariance), times)
@@ -292,29 +296,57 @@ func (u *Uncertainty) exaggerated() []float64 {
 	return u.fit.followed(pull)
 }
 
-// Contrast returns the difference of the abilities of i and j with its limits. If the candidates are in different
-// components, ok is false and the rest 0.
+// Contrast returns the difference of the abilities of i and j with its limits. If a test of the two alone says which one
+// is better, the limits have the same sign. If the candidates are in different components, ok is false and the rest 0.
 func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok bool) {
-	f, part := u.fit, u.parts[u.fit.component[i]]
-	if f.component[i] != f.component[j] {
+	if u.fit.component[i] != u.fit.component[j] {
 		return 0, Limits{}, false
 	}
-	difference, limits = u.estimates(f.component[i]).combined([]weighted{{i, 1}, {j, -1}}, part.critical[ofPair])
+	difference, limits = u.difference(i, j)
+	switch u.ahead(i, j, ofPair) {
+	case 1:
+		limits.Low = max(limits.Low, 0)
+	case -1:
+		limits.High = min(limits.High, 0)
+	default:
+		if u.fit.strong[i] != u.fit.strong[j] && u.tested(i, j) {
+			limits.Low, limits.High = min(limits.Low, 0), max(limits.High, 0)
+		}
+	}
 	return difference, limits, true
 }
 
-// Beats returns the probability that i is better than j, by Student's t of their difference. It returns NaN for
-// candidates of different components, and if the difference may be a position effect.
+// difference returns the difference of two abilities of a component, with limits from its standard error.
+func (u *Uncertainty) difference(i, j int) (float64, Limits) {
+	c := u.fit.component[i]
+	return u.estimates(c).combined([]weighted{{i, 1}, {j, -1}}, u.parts[c].critical[ofPair])
+}
+
+// unsure is the largest value of Beats for a difference that no test claims.
+const unsure = 0.94
+
+// Beats returns the probability that i is better than j, under the assumptions of Best. It returns NaN for candidates of
+// different components, if the difference may be a position effect, and if all verdicts are of one cluster. The test of
+// the two alone decides, as for Best: the probability is at least 95 % if it claims that i is better, and less if it
+// does not.
 func (u *Uncertainty) Beats(i, j int) float64 {
-	difference, limits, ok := u.Contrast(i, j)
-	switch part := u.parts[u.fit.component[i]]; {
-	case !ok || u.fit.confounded(i, j):
+	c := u.fit.component[i]
+	if c != u.fit.component[j] || u.parts[c].freedom == 0 || u.fit.confounded(i, j) {
 		return math.NaN()
-	case limits.SE == 0:
-		return 0.5
-	case part.freedom == 0:
-		return distuv.UnitNormal.CDF(difference / limits.SE)
-	default:
-		return student(part.freedom).CDF(difference / limits.SE)
 	}
+	p := 0.5
+	if difference, limits := u.difference(i, j); limits.SE > 0 {
+		p, _ = u.spread[c].order(difference, limits.SE*limits.SE)
+	}
+
+	switch u.ahead(i, j, ofPair) {
+	case 1:
+		return max(p, 1-level)
+	case -1:
+		return min(p, level)
+	}
+	if u.tested(i, j) {
+		return min(max(p, 1-unsure), unsure)
+	}
+	return p
 }

@@ -159,6 +159,31 @@ func perfect(items int) []Observed {
 	return games
 }
 
+// TestFewItems: a few items that happen to be alike make nothing more certain than the verdicts' own number, and one item
+// alone says nothing about others.
+func TestFewItems(t *testing.T) {
+	t.Parallel()
+	for items := range 5 {
+		var observed []Observed
+		for item := range items + 1 {
+			for k := range 8 {
+				observed = append(observed, game(item, 0, 1, Outcome(min(k%4, 1))), game(item, 1, 0, Outcome(1-min(k%4, 1))))
+			}
+			observed = append(observed, game(item, 0, 1, Outcome(item%2)), game(item, 1, 0, Outcome(item%2)))
+		}
+		fit, u := estimated(t, 2, observed, Options{OrderEffect: true}, Drawing{Draws: 1})
+		own := math.Sqrt(fit.covariance.At(0, 0))
+		switch limits := u.Abilities[0]; {
+		case items == 0 && (!math.IsNaN(limits.SE) || !math.IsNaN(u.Orders[0].Low) || !math.IsNaN(u.Beats(0, 1))):
+			t.Errorf("one item: %v, order effect %v, better with probability %v", limits, u.Orders[0], u.Beats(0, 1))
+		case items > 0 && items+1 < fewClusters && limits.SE < own:
+			t.Errorf("%d items: an error of %v, and of independent verdicts %v", items+1, limits.SE, own)
+		case items+1 >= fewClusters && limits.SE > own:
+			t.Errorf("%d items that are alike: an error of %v, not below %v", items+1, limits.SE, own)
+		}
+	}
+}
+
 // TestPerfectRecord: the size of a lead that no verdict contradicts is the prior's, so its
 // error is at least the fit's; that there is one is said by a sign test of items.
 func TestPerfectRecord(t *testing.T) {

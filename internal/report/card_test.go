@@ -170,7 +170,7 @@ func TestLongNamesStayApart(t *testing.T) {
 func TestReliance(t *testing.T) {
 	t.Parallel()
 	agreement := func(raw, kappa, low float64, units int) *Agreement {
-		return &Agreement{Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, Pairs: []RaterPair{{
+		return &Agreement{Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: rank.Limits{Low: low}, Pairs: []RaterPair{{
 			A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: rank.Limits{Low: low},
 		}}}
 	}
@@ -211,7 +211,8 @@ func TestReliance(t *testing.T) {
 		{"agree perhaps by chance", swaps(92, 8, 0), agreement(.75, .5, -.1, 8), nil, 100, Caution, ""},
 		{"few pairs", swaps(4, 0, 0), agreement(1, 1, none, 4), nil, 4, Unknown, "Judges agree on 100 % of verdicts (kappa 1.00, almost perfect). 100 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 4 pairs have verdicts, not at least 5."},
 		{"one pair that follows the order", swaps(0, 1, 0)[:1], nil, nil, 1, Unknown, "0 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 1 pair has a verdict, not at least 5."},
-		{"just enough pairs", swaps(5, 0, 0), agreement(1, 1, none, 5), nil, 5, Sound, ""},
+		{"just enough pairs", swaps(5, 0, 0), agreement(1, 1, none, 5), nil, 5, Caution, ""},
+		{"one pair more", swaps(6, 0, 0), agreement(1, 1, none, 6), nil, 6, Sound, ""},
 		{"all weak", swaps(50, 30, 20), agreement(.6, .1, 0, 9), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
 	} {
 		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people, Pairs: tt.pairs}

@@ -54,6 +54,6 @@ func (r *Report) choiceSentence() string {
 		parts = append(parts, "judges weighted by their scale")
 	}
 	choose(r.Options.Length, "length taken out", "length left in")
-	choose(r.Intervals.Clusters > 1, "intervals by "+r.Intervals.units(), "intervals of the fit")
+	choose(r.Intervals.Clusters > 1, "intervals by "+r.Intervals.units(), "no intervals")
 	return strings.Join(parts, ", ") + fmt.Sprintf(", seed %d.", r.Options.Seed)
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -140,7 +141,7 @@ func (c *Comparison) moved(k int, from, to *Place) Move {
 		return MoveGone
 	case k == 0 || from.SharedRank == to.SharedRank:
 		return MoveSame
-	case !c.Reports[0].abilities() || !c.Reports[k].abilities():
+	case !c.Reports[0].abilities() || !c.Reports[k].abilities() || math.IsNaN(from.Low+to.Low):
 		return MoveUnsized
 	case from.Low <= to.High && to.Low <= from.High:
 		return MoveWithin
@@ -212,6 +213,22 @@ func (c *Comparison) Headline() []string {
 	}
 
 	return lines
+}
+
+// reliances says how far each evaluation can be relied on, if judges compared texts.
+func (c *Comparison) reliances() (all []comparedReliance) {
+	for k, r := range c.Reports {
+		if t := r.Reliance(); t != nil {
+			all = append(all, comparedReliance{t.Level, fmt.Sprintf("Trust in %d is %s. %s", k+1, t.Level, t)})
+		}
+	}
+	return all
+}
+
+// comparedReliance is a Reliance in words, with the number of its evaluation.
+type comparedReliance struct {
+	Level Level
+	Text  string
 }
 
 // label returns the name of evaluation k, followed by its id if another evaluation has the same name.

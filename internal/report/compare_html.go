@@ -17,6 +17,7 @@ type comparePage struct {
 	Style        template.CSS
 	Title        string
 	Headline     []string
+	Reliances    []comparedReliance
 	Evaluations  []comparedView
 	Plot         *comparePlot // nil: no abilities to draw
 	Open, Folded []compareRow
@@ -57,7 +58,7 @@ func (c *Comparison) WriteServedHTML(w io.Writer) error {
 func (c *Comparison) page() *comparePage {
 	p := &comparePage{
 		Style: template.CSS(baseStyle + pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",
-		Headline: c.Headline(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
+		Headline: c.Headline(), Reliances: c.reliances(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
 	}
 	for k, r := range c.Reports {
 		p.Evaluations = append(p.Evaluations, r.comparedView(k))
@@ -124,6 +125,12 @@ type compareMark struct {
 	Low, X, High, Y, TextY float64
 }
 
+// measured returns the place's wins against the average, with their interval if it is known.
+func (p *Place) measured() (one measured) {
+	one.Low, one.Value, one.High = around(winPercent(p.Ability), winPercent(p.Low), winPercent(p.High))
+	return one
+}
+
 // plot returns nil unless all drawn evaluations have abilities: win rates and means have no common scale.
 func (c *Comparison) plot() *comparePlot {
 	drawn := c.Reports[:min(comparedMarks, len(c.Reports))]
@@ -138,7 +145,7 @@ func (c *Comparison) plot() *comparePlot {
 	for _, one := range shown {
 		for k := range drawn {
 			if place := one.Places[k]; place != nil {
-				all = append(all, measured{Low: winPercent(place.Low), Value: winPercent(place.Ability), High: winPercent(place.High)})
+				all = append(all, place.measured())
 			}
 		}
 	}
@@ -159,14 +166,12 @@ func (c *Comparison) plot() *comparePlot {
 			if place == nil {
 				continue
 			}
+			mark := place.measured()
 			line := tenth(y + plotRowGap/2*(float64(k)-float64(len(drawn)-1)/2))
 			row.Marks = append(row.Marks, compareMark{
 				Class: "mark" + strconv.Itoa(k+1), Number: strconv.Itoa(k + 1), Y: line, TextY: line + 4,
-				Low: at(winPercent(place.Low)), X: at(winPercent(place.Ability)), High: at(winPercent(place.High)),
-				Numbers: fmt.Sprintf(
-					"%s in %s: %s (%s – %s)", called(one.Name), c.label(k), probability(winShare(place.Ability)),
-					probability(winShare(place.Low)), probability(winShare(place.High)),
-				),
+				Low: at(mark.Low), X: at(mark.Value), High: at(mark.High),
+				Numbers: c.label(k) + ", " + c.Reports[k].numbers(place.Ranked),
 			})
 		}
 		p.Rows = append(p.Rows, row)

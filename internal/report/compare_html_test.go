@@ -26,7 +26,7 @@ func TestComparisonPage(t *testing.T) {
 	page := strings.Replace(comparisonPage(t, first, second), "<script>"+pageScript+"</script>", "", 1)
 	for _, want := range []string{
 		"2 evaluations side by side", "1 new, 1 gone.", "<th scope=\"col\">rank 2</th>", "&lt;script&gt;", "from 1 to 2", "No setting differs",
-		`<g class="mark mark2"><title>“a” in `, "The table below has every number.",
+		`<g class="mark mark2"><title>`, `, “a”: `, "The table below has every number.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

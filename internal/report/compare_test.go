@@ -88,7 +88,8 @@ func TestCompareTheSame(t *testing.T) {
 			t.Errorf("%s: %s", one.Name, one.Moves[1])
 		}
 	}
-	if text := comparisonText(t, c); !strings.Contains(text, "No setting differs.") || !strings.Contains(text, "5 kept the rank.") {
+	if text := comparisonText(t, c); !strings.Contains(text, "No setting differs.") || !strings.Contains(text, "5 kept the rank.") ||
+		!strings.Contains(text, "Trust in 2 is caution. Check some verdicts first: ") {
 		t.Errorf("the terminal says:\n%s", text)
 	}
 }

@@ -26,13 +26,18 @@ func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
 	return out.Flush()
 }
 
-// Head returns one line for each evaluation, with its id and what it asks, followed by the lines of Headline.
+// Head returns one line for each evaluation, with its id and what it asks, followed by the lines of Headline and how far
+// each can be relied on.
 func (c *Comparison) Head() []string {
 	var lines []string
 	for k, r := range c.Reports {
 		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, named(r.Evaluation.Plan.Name), r.Evaluation.ID, r.asked()))
 	}
-	return append(lines, c.Headline()...)
+	lines = append(lines, c.Headline()...)
+	for _, one := range c.reliances() {
+		lines = append(lines, one.Text)
+	}
+	return lines
 }
 
 // sections returns a table of at most `most` candidates side by side, and one of the settings that differ.

@@ -98,6 +98,14 @@ func about(n float64) string {
 	return wording.Count(int(math.Ceil(n/step) * step))
 }
 
+// furtherPairs returns about for use in a sentence: "about 1,200 more pairs", or "more than 1,000,000 further pairs".
+func furtherPairs(n float64) string {
+	if n > mostMore {
+		return "more than " + wording.Count(mostMore) + " further pairs"
+	}
+	return "about " + about(n) + " more pairs"
+}
+
 // furtherCells returns how many more clusters and pairs would tell the two apart, and what these pairs would cost.
 func (n Neighbour) furtherCells(pairCost float64) []string {
 	switch {
@@ -134,6 +142,9 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 		{Head: "candidate", Flexible: true}, {Head: "before", Flexible: true},
 	}, lines.Heads("right", "more items", "more pairs", "cost")...).InFull("", "ahead of",
 		"chance that the order is right", "more items to be sure", "more pairs to be sure", "their cost")
+	const further = "about how many more of the same kind tell the two apart at 95 % in half of all evaluations, for this " +
+		"pair of candidates alone; 0: told apart"
+	t[2].Means, t[3].Means, t[4].Means = "below 95 %, the two are not told apart", further, "the pairs of texts of so many items"
 	left, pairCost := 0, r.pairCost()
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
@@ -150,13 +161,9 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	}
 	if r.Intervals.By != ByItem {
 		t = append(t[:3:3], t[4:]...) // clusters are pairs
+		t[3].Means = further
 	}
 	s = section{title: "Is it enough?", table: t}
-	s.lines = append(
-		s.lines,
-		"Right: the probability that the order of the two is right. More: about how many more of the same kind tell the two "+
-			"apart at 95 % in half of all evaluations, for this pair of candidates alone. 0: told apart.",
-	)
 	if !math.IsNaN(pairCost) {
 		s.lines = append(s.lines, "A pair of texts has cost "+ratelimit.USD(pairCost)+" on average, with all judges, orders and trials.")
 	}
@@ -223,7 +230,7 @@ func (r *Report) furtherWords(pairs float64) string {
 	case math.IsNaN(pairs):
 		return "and these verdicts cannot tell how many more pairs 95 % would take"
 	case pairs > mostMore:
-		return fmt.Sprintf("and 95 %% would take more than %s further pairs", wording.Count(mostMore))
+		return "and 95 % would take " + furtherPairs(pairs)
 	}
 	cost := ""
 	if usd := pairs * r.pairCost(); !math.IsNaN(usd) {
@@ -232,7 +239,7 @@ func (r *Report) furtherWords(pairs float64) string {
 	if pairs <= 1 {
 		return "about 1 more pair" + cost + " for 95 %"
 	}
-	return fmt.Sprintf("about %s more pairs%s for 95 %%", about(pairs), cost)
+	return furtherPairs(pairs) + cost + " for 95 %"
 }
 
 // neighbourJSON is the JSON form of Neighbour; docs/formats.md describes its fields.

@@ -97,7 +97,7 @@ func (t *Reliance) weighPeople(r *Report) {
 	if r.People == nil {
 		return
 	}
-	var same, kappa, low, even, evenLow weighted
+	var same, kappa, low, even, lowest weighted
 	most := 0
 	for _, j := range r.People.Judges {
 		n := float64(j.Pairs)
@@ -105,14 +105,14 @@ func (t *Reliance) weighPeople(r *Report) {
 		kappa.add(j.Cohen, n)
 		low.add(j.CohenLimits.Low, n)
 		even.add(j.even, n)
-		evenLow.add(j.evenLimits.Low, n)
+		lowest.add(evenLow(j.even, j.evenLimits.Low, j.Pairs), n)
 		most = max(most, j.Pairs)
 	}
 	if most < fewest {
 		return
 	}
 	t.People, t.PeopleKappa = same.mean(), kappa.mean()
-	level, why := gradeOf(t.PeopleKappa, low.mean(), even.mean(), evenLow.mean())
+	level, why := gradeOf(t.PeopleKappa, low.mean(), even.mean(), lowest.mean())
 	t.add("people", t.PeopleKappa, level, t.peopleWords()+why)
 }
 
@@ -137,21 +137,22 @@ func (t *Reliance) weighAgreement(r *Report) {
 	if a := r.Agreement; a != nil {
 		t.Agree, t.Kappa, low, units = a.raw(), a.Fleiss, a.FleissLimits.Low, a.Complete
 		if len(a.Pairs) == 1 {
-			t.Kappa, low, units = a.Pairs[0].Cohen, a.Pairs[0].CohenLimits.Low, a.Pairs[0].Units
+			t.Kappa, units = a.Pairs[0].Cohen, a.Pairs[0].Units
+			low = min(low, a.Pairs[0].CohenLimits.Low) // of few pairs, either may exclude chance by luck
 		}
 	}
 	if units < fewest {
 		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("judges have %s in common", wording.Counted(units, "pair")))
 		return
 	}
-	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, r.Agreement.EvenLimits.Low)
+	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, units))
 	t.add("agreement", t.Kappa, level, t.agreeWords()+why)
 }
 
 // gradeOf returns the level of an agreement, and what is wrong with it, by kappa with its lower limit. If kappa is low
-// because verdicts are nearly all alike, it takes even, the value of rank.Agreement.Even, instead.
+// because verdicts are nearly all alike, or does not vary because all agree, it takes even, the value of rank.Agreement.Even, instead.
 func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
-	if low <= 0 && even > moderate || lowAsAlike(kappa, even) {
+	if math.IsNaN(kappa) || math.IsNaN(low) || allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even) {
 		kappa, low = even, evenLow
 	}
 	switch {
@@ -164,6 +165,19 @@ func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
 	}
 	return Sound, ""
 }
+
+// evenLow returns the lower limit of rank.Agreement.Even over a number of pairs. If all verdicts agree, they do not vary,
+// so the limit is the exact one of a share of 1 (Clopper and Pearson 1934, "The use of confidence or fiducial limits").
+func evenLow(even, low float64, pairs int) float64 {
+	const outside = 0.025 // of an interval of 95 %, on one side
+	if !allAgree(even) || pairs == 0 {
+		return low
+	}
+	return 2*math.Pow(outside, 1/float64(pairs)) - 1
+}
+
+// allAgree reports whether rank.Agreement.Even is that of verdicts that all agree.
+func allAgree(even float64) bool { return even > 1-1e-9 }
 
 // lowAsAlike reports whether a kappa is low because verdicts are nearly all alike, although agreement is high (Feinstein
 // and Cicchetti 1990, "High agreement but low kappa").
@@ -220,7 +234,12 @@ func (t *Reliance) weighOrder(r *Report) {
 	case !r.ordered():
 		t.add("order", t.Order, Caution, "it is not known which text was shown first")
 	case both.Total() < fewest:
-		t.add("order", t.Order, Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were")))
+		level, why := Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were"))
+		if place := r.placeShare(); place >= (1+mostly)/2 { // random verdicts and those for the place both choose it
+			level = Unsound
+			why = fmt.Sprintf("of two equal texts, judges choose the one in the same place in %s %% of verdicts", outOfHundred(place))
+		}
+		t.add("order", t.Order, level, why)
 	case both.Flipped() >= mostly:
 		t.add("order", t.Order, Unsound,
 			fmt.Sprintf("judges prefer the same place instead of the same text on %s %% of pairs", outOfHundred(both.Flipped())))
@@ -231,11 +250,28 @@ func (t *Reliance) weighOrder(r *Report) {
 	}
 }
 
+// placeShare returns how often judges choose the place that each of them prefers, of two texts of equal strength: the mean
+// over their verdicts. A judge whose preference may be chance, or a difference between candidates, counts as one half.
+func (r *Report) placeShare() float64 {
+	var all weighted
+	for _, j := range r.Judges {
+		share := 0.5
+		if known := j.Effect.HasOrder && !j.Effect.Confounded; known && j.OrderLimits.Low*j.OrderLimits.High > 0 {
+			share = winShare(math.Abs(j.Effect.Order))
+		}
+		all.add(share, float64(j.Positions.Total()))
+	}
+	return all.mean()
+}
+
 // weighCycles weighs circular triples: more than the abilities explain, and as many as random verdicts produce.
 func (t *Reliance) weighCycles(r *Report) {
 	share := r.Cycles.Share()
 	switch over := share > r.Expected.High; {
 	case r.Cycles.Triples == 0:
+	case r.Cycles.Circular == r.Cycles.Triples && r.Pairs >= fewest:
+		t.add("cycles", share, Unsound, wording.Either(r.Cycles.Triples, "triple of candidates is", "triples of candidates are all")+
+			" circular: no order explains the verdicts")
 	case share >= chanceCycles && (over || math.IsNaN(r.Expected.High)):
 		t.add("cycles", share, Unsound, fmt.Sprintf("%s %% of triples are circular, by chance 25 %%", outOfHundred(share)))
 	case over:

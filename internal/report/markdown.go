@@ -193,7 +193,7 @@ func (o *markdownWriter) items(lines []string) {
 func (o *markdownWriter) section(s section) {
 	o.heading(2, s.title)
 	o.table(s.table)
-	for _, line := range s.lines {
+	for _, line := range s.notes(lines.Column.FullHead) {
 		o.paragraph(line)
 	}
 }

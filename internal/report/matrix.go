@@ -76,7 +76,7 @@ func (r *Report) wins(group Group) *matrix {
 		cell, p := winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]), group.Beats(i, j)
 		if !math.IsNaN(p) {
 			cell.Title += fmt.Sprintf("; better with a probability of %s", probability(p))
-			cell.Sure = p < 0.025 || p > 0.975
+			cell.Sure = p <= 0.05 || p >= 0.95
 		}
 		return cell
 	})

@@ -11,9 +11,48 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// Notes returns sentences about the limits of the numbers: missing and excluded data, assumptions, and biases of
-// judges. They are safe to print on a terminal.
+// Notes returns sentences about the limits of the numbers: missing and excluded data, assumptions, and biases of judges.
+// Those that change most what the ranking means come first. All are safe to print on a terminal.
 func (r *Report) Notes() []string {
+	var notes, leave, judges []string
+	for _, j := range r.Judges {
+		judges = append(judges, j.notes(r.Options)...)
+		if j.Card != nil && j.Card.Drop != "" {
+			leave = append(leave, "Leave judge "+called(j.Name)+" out: "+j.Card.Drop+".")
+		}
+	}
+	for _, some := range [][]string{
+		r.rankingNotes(), r.groupNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges, r.givenNotes(), r.gateNotes(),
+		r.listedNotes(), r.askedNotes(),
+	} {
+		notes = append(notes, some...)
+	}
+	if r.Answers != nil {
+		notes = append(notes, r.Answers.notes()...)
+	}
+	return notes
+}
+
+// rankingNotes says why there is no ranking, or no certain one.
+func (r *Report) rankingNotes() []string {
+	var notes []string
+	if why := r.Evaluation.Stopped; why != nil {
+		notes = append(notes, fmt.Sprintf("The evaluation has stopped: %s.", harmless.Line(why.String())))
+	}
+	switch {
+	case r.ListedOnly() || r.PanelOnly(): // these rank nothing
+	case r.Verdicts == 0 && r.Scored == 0:
+		notes = append(notes, "There is no verdict yet, so there is no ranking.")
+	case r.unfitted != nil:
+		notes = append(notes, fmt.Sprintf(
+			"More than %s candidates: ranked by win rate, without strengths and intervals.", wording.Count(rank.MaxCandidates),
+		))
+	}
+	return notes
+}
+
+// failureNotes says which runs have no result.
+func (r *Report) failureNotes() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 
@@ -25,9 +64,7 @@ func (r *Report) Notes() []string {
 	default:
 		note("Preliminary: %s of %s %s no result yet.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
 	}
-	if why := r.Evaluation.Stopped; why != nil {
-		note("The evaluation has stopped: %s.", harmless.Line(why.String()))
-	}
+
 	switch {
 	case failed > 0 && r.ListedOnly():
 		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
@@ -40,13 +77,14 @@ func (r *Report) Notes() []string {
 	if cancelled > 0 {
 		note("%s cancelled.", wording.Counted(cancelled, "run"))
 	}
-	switch {
-	case r.ListedOnly() || r.PanelOnly(): // these rank nothing
-	case r.Verdicts == 0 && r.Scored == 0:
-		note("There is no verdict yet, so there is no ranking.")
-	case r.unfitted != nil:
-		note("More than %s candidates: ranked by win rate, without strengths and intervals.", wording.Count(rank.MaxCandidates))
-	}
+	return notes
+}
+
+// askedNotes says what is unusual about how judges were asked.
+func (r *Report) askedNotes() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+
 	if how := r.Evaluation.Settings.Fallback; how != nil && r.Statistics.Total > 0 {
 		note("%s.", r.Statistics)
 		for _, advice := range r.Statistics.Advice(how) {
@@ -63,23 +101,8 @@ func (r *Report) Notes() []string {
 			countedAre(identical, "verdict"),
 		)
 	}
-	notes = append(notes, r.gateNotes()...)
 	if plan := r.Evaluation.Plan; plan.Judged() && !plan.Blind && plan.Given == nil {
 		note("Judges saw the documents' ids, which may reveal the authors (blind: false).")
-	}
-	if r.Answers != nil {
-		notes = append(notes, r.Answers.notes()...)
-	}
-	notes = append(notes, r.givenNotes()...)
-	notes = append(notes, r.groupNotes()...)
-	notes = append(notes, r.intervalNotes()...)
-	notes = append(notes, r.missingNotes()...)
-	notes = append(notes, r.listedNotes()...)
-	for _, j := range r.Judges {
-		notes = append(notes, j.notes(r.Options)...)
-		if j.Card != nil && j.Card.Drop != "" {
-			notes = append(notes, "Leave judge "+called(j.Name)+" out: "+j.Card.Drop+".")
-		}
 	}
 	return notes
 }
@@ -153,8 +176,8 @@ func (r *Report) intervalNotes() []string {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"All verdicts are on one %s, so it is unknown how much verdicts on others would differ: intervals treat verdicts "+
-					"as independent, and no candidate is called ahead.",
+				"All verdicts are on one %s, so it is unknown how much verdicts on others would differ: there are no intervals, "+
+					"and no candidate is called ahead.",
 				how.unit(),
 			),
 		)
@@ -323,6 +346,8 @@ func (r *Report) leaders() string {
 	}
 
 	switch best := ranked[0]; {
+	case len(leaders) > 1 && r.tooLittle():
+		return list(leaders, headlineNames) + " share the first rank; too little is known to say how certain that is."
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"
 		if r.Groups[0].tiered() {
@@ -336,6 +361,8 @@ func (r *Report) leaders() string {
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
+	case r.tooLittle():
+		return leaders[0] + " is first; too little is known to say how certain that is."
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():
@@ -347,6 +374,12 @@ func (r *Report) leaders() string {
 		}
 		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, headlineNames))
 	}
+}
+
+// tooLittle reports whether candidates have strengths, and there is too little data to say how far to rely on them.
+func (r *Report) tooLittle() bool {
+	reliance := r.Reliance()
+	return r.abilities() && reliance != nil && reliance.Level == Unknown
 }
 
 // headlineNames is how many candidates a headline names in one list.

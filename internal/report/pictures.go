@@ -21,7 +21,10 @@ func (r *Report) orderPlot() *plot {
 		}
 		one := measured{Name: j.Name}
 		one.Low, one.Value, one.High = around(winPercent(j.Effect.Order), winPercent(j.OrderLimits.Low), winPercent(j.OrderLimits.High))
-		one.Numbers = fmt.Sprintf("%s: %.0f %% (%.0f – %.0f %%)", called(j.Name), one.Value, one.Low, one.High)
+		one.Numbers = fmt.Sprintf("%s: %.0f %%", called(j.Name), one.Value)
+		if one.High > one.Low {
+			one.Numbers += fmt.Sprintf(" (%.0f – %.0f %%)", one.Low, one.High)
+		}
 		all = append(all, one)
 	}
 	if len(all) == 0 {

@@ -88,7 +88,7 @@ func (r *Report) candidateAxis() (axis, func(Ranked) (low, value, high float64))
 	default:
 		m := axis{Title: "Wins against the average candidate, with their 95 % interval", Even: 50, Unit: " %"}
 		return m, func(c Ranked) (float64, float64, float64) {
-			return winPercent(c.Low), winPercent(c.Ability), winPercent(c.High)
+			return around(winPercent(c.Ability), winPercent(c.Low), winPercent(c.High))
 		}
 	}
 }

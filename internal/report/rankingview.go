@@ -74,7 +74,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	}
 	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
 		row := rankingRow{
-			Rank: rankAndTier(c), Name: c.Name, Score: r.score(c), Limits: r.scoreInterval(c), Ranks: r.ranks(c),
+			Rank: r.ranks(c), Name: c.Name, Score: r.score(c), Limits: r.scoreInterval(c), Ranks: r.ranks(c),
 			WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
 		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })

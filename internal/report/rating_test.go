@@ -201,7 +201,7 @@ func TestConsistentJudgeFavoursNoPosition(t *testing.T) {
 }
 
 // TestOneCluster: verdicts on one pair of documents say nothing about others, so that
-// the limits are the fit's own and no candidate is called ahead.
+// there are no limits, no probabilities and no frames, and no candidate is called ahead.
 func TestOneCluster(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j"))
@@ -215,8 +215,11 @@ func TestOneCluster(t *testing.T) {
 	}
 	r := built(t, m, Options{})
 	best := r.Groups[0].Ranked[0]
-	if best.SE != best.ModelSE || best.RankHigh != 2 || r.Intervals.Clusters != 1 {
+	if !math.IsNaN(best.SE) || !math.IsNaN(best.Low) || !math.IsNaN(best.Best) || best.RankHigh != 2 || r.Intervals.Clusters != 1 {
 		t.Errorf("%+v by %+v", best, r.Intervals)
+	}
+	if frame := r.headToHead(r.Groups[0]).Rows[0].Cells[1]; frame.Sure || r.scoreInterval(best) != "–" {
+		t.Errorf("the interval is %s, and the cell of the two %+v", r.scoreInterval(best), frame)
 	}
 	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "All verdicts are on one pair of documents") {
 		t.Errorf("the notes do not say so: %s", notes)

@@ -49,8 +49,11 @@ func (r *Report) score(c Ranked) string {
 // winsOf formats the wins against the average candidate.
 func winsOf(c Ranked) string { return probability(winShare(c.Ability)) }
 
-// winsInterval formats the limits of the wins at 95 %.
+// winsInterval formats the limits of the wins at 95 %; "–" if they are not known.
 func winsInterval(c Ranked) string {
+	if math.IsNaN(c.Low) {
+		return "–"
+	}
 	return outOfHundred(winShare(c.Low)) + " – " + outOfHundred(winShare(c.High)) + " %"
 }
 
@@ -85,7 +88,7 @@ func (r *Report) withScoreTables(sections []section) []section {
 		shown := len(s.table[0].Cells)
 		t := append(lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}, lines.Heads(head, "95 % interval")...)
 		for _, c := range r.Groups[k].Ranked[:shown] {
-			t.Add(rankAndTier(c), harmless.Line(c.Name), r.score(c), r.scoreInterval(c))
+			t.Add(r.ranks(c), harmless.Line(c.Name), r.score(c), r.scoreInterval(c))
 		}
 		all = append(all, section{title: s.title, table: t, lines: []string{means}})
 		s.title += ", details"

@@ -34,7 +34,7 @@ func (r *Report) dropWords() string {
 	case chance == len(r.Judges):
 		return "Dropping a judge does not help: none agrees with people better than chance."
 	default:
-		return "No judge to drop: none is clearly worse than another at agreeing or at ignoring the order."
+		return "No judge to drop: of none do at least 20 pairs show that it spoils the ranking."
 	}
 }
 
@@ -48,9 +48,8 @@ func (r *Report) cardSection() (s section, ok bool) {
 	}
 
 	t := lines.Table{{Head: "judge", Flexible: true}}
-	var legend []string
 	add := func(head, full, means string, cell func(*Scorecard) (text string, bad bool)) {
-		c, some := lines.Column{Head: head, Full: full, Right: true}, false
+		c, some := lines.Column{Head: head, Full: full, Means: means, Right: true}, false
 		for _, j := range r.Judges {
 			text, bad := cell(j.Card)
 			c.Cells, c.Bad = append(c.Cells, text), append(c.Bad, bad)
@@ -58,9 +57,6 @@ func (r *Report) cardSection() (s section, ok bool) {
 		}
 		if some {
 			t = append(t, c)
-		}
-		if some && means != "" {
-			legend = append(legend, means)
 		}
 	}
 	whole := func(x float64) string {
@@ -73,33 +69,29 @@ func (r *Report) cardSection() (s section, ok bool) {
 		t[0].Cells = append(t[0].Cells, harmless.Line(j.Name))
 	}
 	add(
-		"people", "kappa with people", "People: Cohen's kappa with most people; 0 is chance.",
+		"people", "kappa with people", "Cohen's kappa with most people; 0 is chance",
 		func(c *Scorecard) (string, bool) { return coefficient(c.PeopleKappa), c.PeopleKappa <= 0 },
 	)
-	judges := "Judges: the same with other judges."
-	if len(legend) == 0 {
-		judges = "Judges: Cohen's kappa with other judges; 0 is chance."
-	}
-	add("judges", "kappa with other judges", judges,
+	add("judges", "kappa with other judges", "Cohen's kappa with other judges; 0 is chance",
 		func(c *Scorecard) (string, bool) { return coefficient(c.OthersKappa), c.OthersKappa <= 0 })
 	add(
-		"flips", "changes with the order", "Flips: pairs whose preferred text changes with the order.",
+		"flips", "changes with the order", "pairs whose preferred text changes with the order",
 		func(c *Scorecard) (string, bool) { return whole(c.Flipped), c.Flipped >= mostly },
 	)
 	add(
-		"picks first", "prefers the first of equals", "Picks first: how often it prefers the first of two equal texts.",
+		"picks first", "prefers the first of equals", "how often it prefers the first of two equal texts",
 		func(c *Scorecard) (string, bool) { return whole(c.First), false },
 	)
-	add("picks longer", "prefers the longer", "Picks longer: decided verdicts that prefer the longer text.",
+	add("picks longer", "prefers the longer", "decided verdicts that prefer the longer text",
 		func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
-	add("own", "prefers its own family", "Own: how much more often than people or other judges it prefers candidates of "+
-		"its own family.", func(c *Scorecard) (string, bool) {
+	add("own", "prefers its own family",
+		"how much more often than people or other judges it prefers candidates of its own family", func(c *Scorecard) (string, bool) {
 		if math.IsNaN(c.Own) {
 			return "–", false
 		}
 		return fmt.Sprintf("%+.0f %%", 100*c.Own), c.OwnLimits.Low > 0
 	})
-	add("again", "same when asked again", "Again: the same verdict in another trial.",
+	add("again", "same when asked again", "the same verdict in another trial",
 		func(c *Scorecard) (string, bool) { return whole(c.Repeated), false })
 	add("cost", "cost of its calls", "", func(c *Scorecard) (string, bool) {
 		if c.Used.Calls+c.Used.FromCache == 0 {
@@ -111,7 +103,6 @@ func (r *Report) cardSection() (s section, ok bool) {
 	if words := r.dropWords(); words != "" {
 		s.lines = append(s.lines, words)
 	}
-	s.lines = append(s.lines, strings.Join(legend, " "))
 	return s, true
 }
 

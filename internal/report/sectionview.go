@@ -36,7 +36,7 @@ func cellClass(c lines.Column, k int) string {
 }
 
 func (s section) view() sectionView {
-	v := sectionView{Title: s.title, Lines: s.lines}
+	v := sectionView{Title: s.title, Lines: s.notes(lines.Column.FullHead)}
 	for _, c := range s.table {
 		head := sectionCell{Text: c.FullHead()}
 		if c.Flexible {

@@ -266,7 +266,7 @@ func (r *Report) limitsMethod() string {
 			" differ from each other, with each taken as independent of all others."
 	}
 	if how.Clusters < 2 {
-		return "± is a standard error and the interval is 95 %, both of the fit, which takes verdicts as independent."
+		return "There are no intervals, because nothing shows how much the verdicts on others would differ."
 	}
 	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s "+
 		"differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, "+

@@ -154,7 +154,7 @@ var rankingTable = table.Table[rankedLine]{
 	table.Number("model_se", "standard error of the fit, which treats all verdicts as independent",
 		fitted(func(l rankedLine) float64 { return l.ModelSE })),
 	table.Number("beats_next", "probability that it is better than the next; missing where position and candidates "+
-		"cannot be told apart", func(l rankedLine) float64 { return l.beatsNext }),
+		"cannot be told apart, and with verdicts on one item or pair", func(l rankedLine) float64 { return l.beatsNext }),
 	table.Positive("marginal_rank_low", "the best rank at 95 %, for this candidate alone", func(l rankedLine) int { return l.MarginalLow }),
 	table.Positive("marginal_rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.MarginalHigh }),
 	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`",

@@ -93,7 +93,7 @@ func (r *Report) asked() string {
 	return strings.Join(parts, " · ")
 }
 
-// section is a table with a title and notes below it. It is written as text, Markdown or HTML.
+// section is a table with a title, and notes and the table's legend below it. It is written as text, Markdown or HTML.
 type section struct {
 	title string
 	table lines.Table
@@ -103,12 +103,20 @@ type section struct {
 // mostMissing bounds the rows of candidates with missing verdicts.
 const mostMissing = 20
 
+// notes returns the lines below the table, in which columns have the heads that head returns.
+func (s section) notes(head func(lines.Column) string) []string {
+	if legend := s.table.Legend(head); legend != "" {
+		return append(s.lines[:len(s.lines):len(s.lines)], legend)
+	}
+	return s.lines
+}
+
 func (s section) write(out *lines.Writer) {
 	out.Heading(s.title)
 	if len(s.table) > 0 {
 		s.table.Write(out)
 	}
-	for _, line := range s.lines {
+	for _, line := range s.notes(func(c lines.Column) string { return c.Head }) {
 		out.Line(line)
 	}
 }

@@ -145,7 +145,7 @@ func (r *Report) narrowing(g Group) string {
 	if c.Of == len(g.Ranked) {
 		among = "all"
 	}
-	pairs := fmt.Sprintf("about %s more pairs among %s %s%s", about(c.Pairs), among, wording.Count(c.Of), cost)
+	pairs := fmt.Sprintf("%s among %s %s%s", furtherPairs(c.Pairs), among, wording.Count(c.Of), cost)
 	switch {
 	case math.IsNaN(c.Clusters):
 		return words + "."
@@ -157,7 +157,7 @@ func (r *Report) narrowing(g Group) string {
 			words, wording.Count(c.Left), pairs,
 		)
 	default:
-		return fmt.Sprintf("%s; %s leave %s or fewer.", words, pairs, wording.Count(c.Left))
+		return fmt.Sprintf("%s; %s would leave %s or fewer.", words, pairs, wording.Count(c.Left))
 	}
 }
 
@@ -187,7 +187,8 @@ func (g Group) tierLines() []string {
 	for _, k := range g.Contenders.Positions {
 		names = append(names, called(g.Ranked[k].Name))
 	}
-	held := "The best is among these at 95 %: " + list(names, plotCandidates) + "."
+	held := "The best is among these at 95 %, however strengths are spread (P(best) assumes a normal spread): " +
+		list(names, plotCandidates) + "."
 	if len(names) == len(g.Ranked) {
 		held = "Each of them could be the best at 95 %."
 	}

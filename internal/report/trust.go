@@ -81,6 +81,9 @@ func (r *Report) trustSection() section {
 		"order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles",
 	)...).InFull("", "order effect ± SE", "pairs in both orders", "same text both times", "always the first",
 		"always the second", "longer text preferred", "circular triples")
+	if r.ordered() {
+		t[1].Means, t[2].Means = "log-odds for the text shown first", "pairs asked about in both"
+	}
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
@@ -102,9 +105,8 @@ func (r *Report) trustSection() section {
 	}
 
 	s := section{title: "How far each judge can be trusted", table: t}
-	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if !r.ordered() {
-		s.lines[len(s.lines)-1] = orderUnknown
+		s.lines = append(s.lines, orderUnknown)
 	}
 	if r.Cycles.Triples > 0 {
 		s.lines = append(s.lines, "Circular triples (a beats b, b beats c, c beats a), by all judges together: "+r.cycleWords()+".")
@@ -126,6 +128,9 @@ func (r *Report) trustSection() section {
 func (j Judge) scale() string {
 	if !j.Effect.HasScale {
 		return "–"
+	}
+	if math.IsNaN(j.ScaleLimits.SE) {
+		return fmt.Sprintf("%.2f", j.Effect.Scale)
 	}
 	return fmt.Sprintf("%.2f ± %.2f", j.Effect.Scale, j.ScaleLimits.SE)
 }

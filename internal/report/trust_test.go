@@ -197,6 +197,7 @@ func TestTrustOfEvaluations(t *testing.T) {
 		{"a judge at random among four good ones", world{candidates: 5, items: 20, spread: 3, judges: append(three, good, simulated{reads: -.3})}, Caution, "judges"},
 		{"the first pair", world{candidates: 2, items: 1, spread: 1, judges: []simulated{follower}}, Unknown, "pairs"},
 		{"four pairs, all alike", world{candidates: 2, items: 4, spread: 90, judges: two}, Unknown, "pairs"},
+		{"five pairs, all alike", world{candidates: 2, items: 5, spread: 90, judges: two}, Caution, "agreement"},
 		{"six pairs, all alike", world{candidates: 2, items: 6, spread: 90, judges: two}, Sound, ""},
 		{"eight pairs", world{candidates: 2, items: 8, spread: 0, judges: []simulated{{1.5, 0, ""}, {1.5, 0, ""}}}, Caution, "agreement"},
 		{"hardly begun", world{candidates: 40, items: 1, spread: 20, judges: three, done: .007}, Unknown, "coverage"},
@@ -271,6 +272,13 @@ func TestTrustOfEvaluations(t *testing.T) {
 			m.evaluation.Plan.Pairwise.Order = eval.OrderRandom
 			m.pairwise = everySecond(m.pairwise)
 		}}, Caution, "order"},
+		{"one order only, which judges follow", world{candidates: 5, items: 20, spread: 3, judges: []simulated{follower, follower}, change: func(m *memory) {
+			m.evaluation.Plan.Pairwise.Order = eval.OrderRandom
+			m.pairwise = everySecond(m.pairwise)
+		}}, Unsound, "order"},
+		{"three candidates in a circle", world{candidates: 3, items: 6, judges: three, wins: func(i, k, _ int) float64 {
+			return map[int]float64{1: 3, 2: -3}[k-i]
+		}}, Unsound, "cycles"},
 		{"two judges with no pair in common", world{candidates: 5, items: 20, spread: 3, judges: two, change: func(m *memory) {
 			kept := m.pairwise[:0]
 			for _, row := range m.pairwise {
@@ -307,6 +315,9 @@ func TestTrustOfEvaluations(t *testing.T) {
 				if got, err := gate.Check(r); err != nil || got.Met != (tt.want.place() >= place.place()) || !strings.Contains(got.Got, trust.String()) {
 					t.Errorf("trust >= %s: %+v, %v", level, got, err)
 				}
+			}
+			if got := strings.Contains(r.Headline(), "too little is known"); got != (trust.Level == Unknown) {
+				t.Errorf("level %s, headline %q", trust.Level, r.Headline())
 			}
 			if got := strings.HasPrefix(r.Headline(), "So far, "); got != !r.complete() || got && trust.Level == Sound {
 				t.Errorf("headline %q, complete: %t, level %s", r.Headline(), r.complete(), trust.Level)

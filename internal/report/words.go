@@ -83,10 +83,20 @@ func signed(x float64) string {
 }
 
 // plusMinus formats log-odds with their standard error.
-func plusMinus(x, se float64) string { return fmt.Sprintf("%s ± %.2f", signed(x), se) }
+func plusMinus(x, se float64) string {
+	if math.IsNaN(se) {
+		return signed(x)
+	}
+	return fmt.Sprintf("%s ± %.2f", signed(x), se)
+}
 
-// between formats the limits of log-odds.
-func between(low, high float64) string { return signed(low) + " … " + signed(high) }
+// between formats the limits of log-odds; "–" if they are not known.
+func between(low, high float64) string {
+	if math.IsNaN(low) || math.IsNaN(high) {
+		return "–"
+	}
+	return signed(low) + " … " + signed(high)
+}
 
 // ranks returns "3 (2–5)", or "3" if the limits are equal or do not exist. Among many candidates it returns
 // "3 (tier 1)".
@@ -123,11 +133,14 @@ func probability(p float64) string {
 	return outOfHundred(p) + " %"
 }
 
-// eloOf formats an ability with its limits on the Elo scale, such as "1086 (1002–1171)". If the lower limit is
+// eloOf formats an ability with its limits, if these are known, on the Elo scale, such as "1086 (1002–1171)". If the lower limit is
 // negative, the limits are separated by dots: "−1103 (−4062 … −554)".
 func eloOf(c Ranked) string {
 	between := "–"
-	if rank.Elo(c.Low) < 0 {
+	switch low := rank.Elo(c.Low); {
+	case math.IsNaN(low):
+		return strings.ReplaceAll(fmt.Sprintf("%.0f", rank.Elo(c.Ability)), "-", "−")
+	case low < 0:
 		between = " … "
 	}
 	return strings.ReplaceAll(fmt.Sprintf("%.0f (%.0f%s%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), between, rank.Elo(c.High)), "-", "−")
@@ -262,7 +275,7 @@ func (r *Report) unlimited() (runs int) {
 	return runs
 }
 
-// ahead reports whether the headline calls one candidate ahead of every other.
+// ahead reports whether a test says that one candidate is better than every other.
 func (r *Report) ahead() bool {
 	if len(r.Groups) != 1 || len(r.Groups[0].Ranked) < 2 || !r.abilities() {
 		return false

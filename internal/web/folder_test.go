@@ -98,9 +98,9 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// The page of a run that has ended says who won, and whether the judges can be relied on; that of
-// one under way does not rank what it has.
-func TestFolderOfAnEndedRun(t *testing.T) {
+// The page of a run says who won or leads so far, and whether the judges can be relied on. While runs end, it ranks again
+// only after some time.
+func TestFolderSaysWhoWon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.db")
 	db, err := results.Open(t.Context(), path)
@@ -139,21 +139,34 @@ func TestFolderOfAnEndedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := built.Result()
-	for status, shown := range map[record.Status]bool{record.StatusDone: true, record.StatusActive: false} {
+	shows := func(s *site, said record.Result) {
+		t.Helper()
+		_, page := s.ask(http.MethodGet, "/evaluations/"+string(id))
+		for _, words := range []string{said.Headline, said.Reliance.Text} {
+			if words := string(wording.TiedPercents(words)); !strings.Contains(page, ">"+words+"<") {
+				t.Errorf("the page does not say %q:\n%.2000s", words, page)
+			}
+		}
+	}
+	for _, status := range []record.Status{record.StatusDone, record.StatusActive} {
 		folder := &Folder{
 			Open:   func(ctx context.Context) (results.Reader, error) { return results.OpenReadOnly(ctx, path) },
 			Status: func(results.Listed) record.Status { return status },
 		}
 		open := func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }
-		s := &site{t: t, server: httptest.NewServer(New(Config{Folder: folder, Results: open, Log: zerolog.Nop()}))}
+		handler := New(Config{Folder: folder, Results: open, Log: zerolog.Nop()})
+		s := &site{t: t, server: httptest.NewServer(handler)}
 		t.Cleanup(s.server.Close)
-		for range 2 { // the second is remembered
-			_, page := s.ask(http.MethodGet, "/evaluations/"+string(id))
-			for _, words := range []string{result.Headline, result.Reliance.Text} {
-				if said := string(wording.TiedPercents(words)); strings.Contains(page, ">"+said+"<") != shown {
-					t.Errorf("%s: the page says %q: %t, want %t\n%.2000s", status, said, !shown, shown, page)
-				}
-			}
+		shows(s, result)
+		shows(s, result) // from the cache
+
+		other := result
+		other.Headline = "So far, another leads."
+		handler.ranked.of[id] = rankedOnce{"an earlier state", other, time.Now().Add(time.Hour)}
+		if status == record.StatusActive {
+			shows(s, other)
+			handler.ranked.of[id] = rankedOnce{"an earlier state", other, time.Time{}}
 		}
+		shows(s, result)
 	}
 }

@@ -97,7 +97,14 @@ type ranked struct {
 type rankedOnce struct {
 	state  string // as recordedState returns it
 	result record.Result
+	until  time.Time // how long it is shown while runs end
 }
+
+// restOfRanking is how many times longer than it took a ranking is shown while runs end, and leastShown is the minimum.
+const (
+	restOfRanking = 20
+	leastShown    = 15 * time.Second
+)
 
 // New returns a Server.
 func New(cfg Config) *Server {
@@ -250,14 +257,14 @@ func (s *Server) addResults(ctx context.Context, list []Evaluation) {
 	}
 }
 
-// addResult adds the result of an evaluation under which no runs end now, if its record does not contain one, as in an
-// output folder.
+// addResult adds who won, or who leads so far, to an evaluation whose record does not contain it. While runs end, it ranks
+// only now and then.
 func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Reader) {
-	rests := e.Status == view.StatusStopped || e.Status == view.StatusInterrupted || record.HasEnded(e.Status, "")
-	if !rests || e.Result != nil || e.All.Done == 0 || e.All.Done > view.MostRanked {
+	if e.Result != nil || e.All.Done == 0 || e.All.Done > view.MostRanked {
 		return
 	}
-	result, err := s.rank(ctx, e.ID, reader)
+	rests := e.Status == view.StatusStopped || e.Status == view.StatusInterrupted || record.HasEnded(e.Status, "")
+	result, err := s.rank(ctx, e.ID, reader, !rests)
 	if err != nil {
 		s.cfg.Log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot rank the results for the page")
 		return
@@ -266,8 +273,14 @@ func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Re
 	e.showResult()
 }
 
-// rank returns the result of what is recorded of an evaluation so far.
-func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (record.Result, error) {
+// rank returns the result of what is recorded of an evaluation so far. While it goes on, the result may be somewhat older.
+func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader, goesOn bool) (record.Result, error) {
+	s.ranked.mu.Lock()
+	known := s.ranked.of[id]
+	s.ranked.mu.Unlock()
+	if goesOn && time.Now().Before(known.until) {
+		return known.result, nil
+	}
 	e, err := reader.Evaluation(ctx, id)
 	if err != nil {
 		return record.Result{}, err
@@ -277,10 +290,7 @@ func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (r
 		return record.Result{}, err
 	}
 
-	of := reported{id, state}
-	s.ranked.mu.Lock()
-	known := s.ranked.of[id]
-	s.ranked.mu.Unlock()
+	of, began := reported{id, state}, time.Now()
 	if known.state == state {
 		return known.result, nil
 	}
@@ -291,7 +301,7 @@ func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader) (r
 
 	result := built.Result()
 	s.ranked.mu.Lock()
-	s.ranked.of[id] = rankedOnce{state, result}
+	s.ranked.of[id] = rankedOnce{state, result, time.Now().Add(max(leastShown, restOfRanking*time.Since(began)))}
 	s.ranked.mu.Unlock()
 	return result, nil
 }

@@ -16,6 +16,7 @@ const Separator = "  "
 type Column struct {
 	Head     string
 	Full     string // Head in full, for a page, which has the room; empty: Head
+	Means    string // what the column shows, as the end of a sentence that begins with its head; empty: the head says it
 	Cells    []string
 	Right    bool   // aligned right
 	Flexible bool   // names, which are shortened if the table is too wide
@@ -51,6 +52,18 @@ func (t Table) InFull(heads ...string) Table {
 		t[k].Full = full
 	}
 	return t
+}
+
+// Legend returns what the columns show, each with its head as head returns it. It is empty if all heads say so.
+func (t Table) Legend(head func(Column) string) string {
+	var all []string
+	for _, c := range t {
+		if c.Means != "" {
+			name := head(c)
+			all = append(all, strings.ToUpper(name[:1])+name[1:]+": "+c.Means+".")
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // Add appends a row.

@@ -181,7 +181,7 @@ func (p *Progress) Show(ctx context.Context) {
 		switch line := p.line(); {
 		case line == "":
 		case p.screen.IsTerminal():
-			p.screen.SetFoot(wording.Columns.Truncate(line, p.screen.Width()-len("^C")-1, "…")) // which the terminal may add
+			p.screen.SetFoot(wording.Columns.Truncate(line, p.room(), "…"))
 		default:
 			p.screen.Report(line, p.facts())
 		}
@@ -227,8 +227,10 @@ func (p *Progress) line() string {
 		return strings.Join(parts, " · ")
 	}
 	p.pace.Note(time.Now(), p.counts.Ended)
+	pace := ""
 	if rate, known := p.pace.PerSecond(); known && rate > 0 {
-		parts = append(parts, formatRate(rate))
+		pace = formatRate(rate)
+		parts = append(parts, pace)
 		if left := p.counts.Planned - p.counts.Ended; left > 0 {
 			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 		}
@@ -251,7 +253,24 @@ func (p *Progress) line() string {
 	if leader := p.ahead.leader(); leader != "" {
 		found = append(found, leader)
 	}
-	return strings.Join(slices.Concat(parts, found, why), " · ")
+	return fitted(slices.Concat(parts, found, why), p.room(), append(why, pace))
+}
+
+// room returns how many columns of the terminal a line may take.
+func (p *Progress) room() int { return p.screen.Width() - len("^C") - 1 } // which the terminal may add
+
+// fitted joins parts of a line. As long as it is too wide, it leaves out the last part of spare, so that what the width
+// would cut is not who leads.
+func fitted(parts []string, width int, spare []string) string {
+	for _, next := range slices.Backward(spare) {
+		if wording.Columns.StringWidth(strings.Join(parts, " · ")) <= width {
+			break
+		}
+		if at := slices.Index(parts, next); at >= 0 {
+			parts = slices.Delete(parts, at, at+1)
+		}
+	}
+	return strings.Join(parts, " · ")
 }
 
 // barred returns the name, a bar, the share of runs that have ended, and their number.

@@ -110,8 +110,8 @@ func TestProgressOnATerminal(t *testing.T) {
 		to   Screen
 		want string
 	}{
-		{"a terminal", &tty{columns: 100}, "essays ███████░░░░░░░░░░░░░ 37 % 3/8 · $1.00 · “good” leads so far (won 100 % of 2) · 30 tokens"},
-		{"a narrow one", &tty{columns: 60}, "essays ███░░░░░░░ 37 % 3/8 · $1.00 · “good” leads so far (won 100 % of 2) · 30 tokens"},
+		{"a terminal", &tty{columns: 100}, "essays ███████░░░░░░░░░░░░░ 37 % 3/8 · $1.00 · “good” leads (100 % of 2) · 30 tokens"},
+		{"a narrow one", &tty{columns: 60}, "essays ███░░░░░░░ 37 % 3/8 · $1.00 · “good” leads (100 % of 2)"},
 		{"elsewhere", &logged{}, "essays 3/8 · 30 tokens · $1.00"},
 	} {
 		p := NewProgress(c.to, record.Evaluation{Name: "essays"})

@@ -157,10 +157,10 @@ func (s *standings) leader() string {
 		return ""
 	}
 	if name, of := best(s.won, 1); name != "" {
-		return fmt.Sprintf("%s leads so far (won %s of %d)", quoted(name), view.Percent(int(2*of.sum), 2*of.of), of.of)
+		return fmt.Sprintf("%s leads (%s of %d)", quoted(name), view.Percent(int(2*of.sum), 2*of.of), of.of)
 	}
 	if name, of := best(s.scored, 0); name != "" {
-		return fmt.Sprintf("%s leads so far (mean %.2f)", quoted(name), of.sum/float64(of.of))
+		return fmt.Sprintf("%s leads (mean %.2f)", quoted(name), of.sum/float64(of.of))
 	}
 	return ""
 }
