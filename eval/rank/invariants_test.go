@@ -2,6 +2,7 @@ package rank
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -41,6 +42,23 @@ func FuzzUncertainty(f *testing.F) {
 		}
 		u.invariant(t)
 	})
+}
+
+// TestOneAnswer: tests, probabilities and limits say the same of simulated evaluations of few and many items, with and
+// without candidates that won every comparison.
+func TestOneAnswer(t *testing.T) {
+	t.Parallel()
+	for _, e := range []evaluations{
+		{candidates: 2, apart: .8, items: 10}, {candidates: 2, apart: 9, items: 6}, {candidates: 4, apart: .6, items: 12},
+		{candidates: 5, apart: 4, items: 5}, {candidates: 8, items: 30}, {candidates: 3, apart: 1, items: 4},
+	} {
+		e.judges, e.luck = []simulatedJudge{{scale: 1, order: 0.4}}, 0.5
+		for seed := range uint64(30) {
+			random := rand.New(rand.NewPCG(seed, 82))
+			_, u := estimated(t, e.candidates, e.observed(random, e.abilities(random)), Options{OrderEffect: true}, Drawing{Draws: 200})
+			u.invariant(t)
+		}
+	}
 }
 
 func (u *Uncertainty) invariant(t *testing.T) {

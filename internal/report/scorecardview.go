@@ -86,11 +86,11 @@ func (r *Report) cardSection() (s section, ok bool) {
 		func(c *Scorecard) (string, bool) { return whole(c.Longer), false })
 	add("own", "prefers its own family",
 		"how much more often than people or other judges it prefers candidates of its own family", func(c *Scorecard) (string, bool) {
-		if math.IsNaN(c.Own) {
-			return "–", false
-		}
-		return fmt.Sprintf("%+.0f %%", 100*c.Own), c.OwnLimits.Low > 0
-	})
+			if math.IsNaN(c.Own) {
+				return "–", false
+			}
+			return fmt.Sprintf("%+.0f %%", 100*c.Own), c.OwnLimits.Low > 0
+		})
 	add("again", "same when asked again", "the same verdict in another trial",
 		func(c *Scorecard) (string, bool) { return whole(c.Repeated), false })
 	add("cost", "cost of its calls", "", func(c *Scorecard) (string, bool) {
