@@ -289,11 +289,13 @@ look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser,
 
 # The report of the README's first command.
 .PHONY: picture
-picture: build ## take the picture of the README, docs/images/questions.png, with Chromium (or CHROMIUM=path)
+picture: build ## take the pictures of the report in README and docs/report.md with Chromium (or CHROMIUM=path)
 	rm -rf .look/questions
 	bin/evalfleet run examples/questions/evaluation.yaml --out-dir .look/questions
 	$${CHROMIUM:-chromium} --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=1 \
-		--window-size=900,1000 --screenshot=$(CURDIR)/docs/images/questions.png file://$(CURDIR)/.look/questions/report.html
+		--window-size=900,1330 --screenshot=$(CURDIR)/docs/images/questions.png file://$(CURDIR)/.look/questions/report.html
+	$${CHROMIUM:-chromium} --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=0 \
+		--window-size=400,1800 --screenshot=$(CURDIR)/docs/images/questions-narrow.png file://$(CURDIR)/.look/questions/report.html
 
 .PHONY: pictures
 pictures: picture ## take the pictures of docs/pages.md, too: a fleet at work, and pairs to read

@@ -37,8 +37,7 @@ func (r *Report) headToHead(group Group) *matrix {
 	}
 	m := r.wins(group)
 	if group.uncertainty != nil {
-		m.Hint += " A frame: the 95 % interval of their difference excludes 0, for this pair alone. “Is it enough?” allows " +
-			"for luck, as P(best) does."
+		m.Hint += " A frame: a test of the two alone says at 95 % that one is better."
 	}
 	m.Hint += who
 	return m

@@ -26,7 +26,7 @@ func (v rankingView) All() []rankingRow { return slices.Concat(v.Open, v.Folded)
 
 type rankingRow struct {
 	Rank, Name, Score, Limits                                        string // the score and its interval
-	Ranks, Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
+	Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
 	Why                                                              string // id of its reasons; empty: not shown
 }
 
@@ -74,7 +74,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	}
 	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
 		row := rankingRow{
-			Rank: r.ranks(c), Name: c.Name, Score: r.score(c), Limits: r.scoreInterval(c), Ranks: r.ranks(c),
+			Rank: r.ranks(c), Name: c.Name, Score: r.score(c), Limits: r.scoreInterval(c),
 			WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
 		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })

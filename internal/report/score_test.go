@@ -78,7 +78,7 @@ func TestPageRanking(t *testing.T) {
 		if rows != one.rows {
 			t.Errorf("%s: %d rows, want %d", name, rows, one.rows)
 		}
-		if n := strings.Count(details, "<td class=\"left\">"); some && n != one.rows {
+		if n := strings.Count(details, "<tr><td>"); some && n != one.rows {
 			t.Errorf("%s: %d rows of details, want %d", name, n, one.rows)
 		}
 		if some && !strings.Contains(section, "Wins against the average candidate, with their 95 % interval") {

@@ -197,7 +197,7 @@ class Ranked:
     group: int | None = None
     # standard error of the fit, which treats all verdicts as independent
     model_se: float | None = None
-    # probability that it is better than the next; missing where position and candidates cannot be told apart
+    # probability that it is better than the next; missing where position and candidates cannot be told apart, and with verdicts on one item or pair
     beats_next: float | None = None
     # the best rank at 95 %, for this candidate alone
     marginal_rank_low: int | None = None
