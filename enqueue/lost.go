@@ -93,15 +93,14 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 // lost returns the tasks of a share's runs that should be in the queue and are not.
 func (t *TopUp) lost(ctx context.Context, queue string, s *share) ([]record.Task, error) {
 	p := s.plans[s.phase]
-	first, last := s.firstOf(p, p.At(queue, 0).Index), p.At(queue, s.cursor-1).Index
-	states, err := t.store.States(ctx, s.record.ID, s.phase, first, last)
+	states, err := t.store.StatesIn(ctx, s.record.ID, s.phase, s.spans(queue, 0, s.cursor))
 	if err != nil {
 		return nil, err
 	}
 	var wanted []record.Task
 	var ids []string
 	for i := range s.cursor {
-		if next, ok := s.taskOf(p, p.At(queue, i), states, first); ok {
+		if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
 			wanted, ids = append(wanted, next), append(ids, next.ID())
 		}
 	}

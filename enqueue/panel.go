@@ -33,13 +33,16 @@ func (s *share) waits(p *plan.Plan, run plan.Run, leader byte) bool {
 	return s.leader(p, run) != run.Index && state == eval.StateNone
 }
 
-// firstOf returns the first index to look at when pushing runs from an index on: their leaders come
-// before them.
-func (s *share) firstOf(p *plan.Plan, index int) int {
-	if p.Kind() != eval.KindPanel || len(s.record.Settings.Batching) == 0 {
-		return index
+// spans returns the indexes of the runs to look at when the runs at some positions of a queue are pushed (plan.Spans).
+// These include their leaders, which come before them.
+func (s *share) spans(queue string, from, to int) [][2]int {
+	p := s.plans[s.phase]
+	spans := p.Spans(queue, from, to)
+	if p.Kind() == eval.KindPanel && len(s.record.Settings.Batching) > 0 {
+		first := spans[0][0]
+		spans[0][0] = p.Leader(first) - p.Run(first).Judge
 	}
-	return p.Leader(index) - p.Run(index).Judge
+	return spans
 }
 
 // runsPerTask returns how many runs a task of a phase's queue completes if every call for several

@@ -66,7 +66,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 		}
 		stallLong(topUp)
 	}
-	if got := b.standing(id).Pushed(0, queue); got != runs {
+	if got := b.standing(id).Pushed(0, queue, false); got != runs {
 		t.Errorf("the cursor is at %d, want %d: nothing is missing", got, runs)
 	}
 	if _, err := b.enqueuer(b.store).Resume(t.Context(), id); err != nil {
@@ -134,8 +134,8 @@ func TestPausedProviderIsNotPushed(t *testing.T) {
 			if pushed := b.store.Client().LLen(t.Context(), "asynq:{q}:pending").Val(); pushed != 0 {
 				t.Errorf("%d tasks of the paused provider were pushed", pushed)
 			}
-			if got := b.standing(id); got.Pushed(0, "p") != 6 {
-				t.Errorf("%d runs of its neighbour are pushed, want 6", got.Pushed(0, "p"))
+			if got := b.standing(id); got.Pushed(0, "p", true) != 6 {
+				t.Errorf("%d runs of its neighbour are pushed, want 6", got.Pushed(0, "p", true))
 			}
 			if err := tt.goOn(b, s, id); err != nil {
 				t.Fatal(err)
@@ -143,8 +143,8 @@ func TestPausedProviderIsNotPushed(t *testing.T) {
 			if b.limits.closed(string(id), "q") {
 				t.Error("q is still closed")
 			}
-			if got := b.standing(id); len(got.Paused) != 0 || got.Pushed(0, "q") != 6 {
-				t.Errorf("paused are %v, %d runs of q pushed; want none and 6", got.Paused, got.Pushed(0, "q"))
+			if got := b.standing(id); len(got.Paused) != 0 || got.Pushed(0, "q", true) != 6 {
+				t.Errorf("paused are %v, %d runs of q pushed; want none and 6", got.Paused, got.Pushed(0, "q", true))
 			}
 			if done := b.pull("q", 100); len(done) != 6 {
 				t.Errorf("carried out %v, want the 6 runs of q", done)

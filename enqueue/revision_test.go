@@ -127,7 +127,7 @@ func TestPushBegunBeforeARetryDoesNotMoveTheCursor(t *testing.T) {
 	}
 	b.failGeneration(id, 3, 1)
 	retry(1) // and again
-	moved, err := b.store.Advance(t.Context(), before, 0, "p", 0, 20)
+	moved, err := b.store.Advance(t.Context(), before, record.CursorField(0, "p", false), 0, 20)
 	if err != nil || moved {
 		t.Errorf("Advance by a record read before the retry = %v, %v; want it refused", moved, err)
 	}
@@ -135,7 +135,7 @@ func TestPushBegunBeforeARetryDoesNotMoveTheCursor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if moved, err := b.store.Advance(t.Context(), now, 0, "p", 0, 20); err != nil || !moved {
+	if moved, err := b.store.Advance(t.Context(), now, record.CursorField(0, "p", false), 0, 20); err != nil || !moved {
 		t.Errorf("Advance by the record as it is = %v, %v; want it moved", moved, err)
 	}
 }

@@ -126,15 +126,14 @@ func parked(
 	if some, _ := pausedIn(e, r.Phases[phase], queue, paused); !some || first == 0 {
 		return 0, nil
 	}
-	lowest := p.At(queue, 0).Index
-	states, err := s.States(ctx, r.ID, phase, lowest, p.At(queue, first-1).Index)
+	states, err := s.StatesIn(ctx, r.ID, phase, p.Spans(queue, 0, first))
 	if err != nil {
 		return 0, err
 	}
 	n, asked := 0, e.JudgesOf(p.Kind())
 	for i := range first {
 		run := p.At(queue, i)
-		state, _ := record.ParseStateByte(states[run.Index-lowest])
+		state, _ := record.ParseStateByte(states.Of(run.Index))
 		if _, is := paused[asked[run.Judge].Provider]; is && state == eval.StateNone {
 			n++
 		}

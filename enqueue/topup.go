@@ -157,7 +157,7 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 			if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
 				continue
 			}
-			cursor := min(standing.Pushed(phase, queue), p.Len(queue)) // the number in Redis may be wrong
+			cursor := min(standing.Pushed(phase, queue, p.Balanced()), p.Len(queue)) // the number in Redis may be wrong
 			parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
 			if err != nil {
 				return nil, err
@@ -359,14 +359,13 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	p := s.plans[s.phase]
 	for n > 0 && s.cursor < s.length {
 		end := min(s.cursor+min(max(n, smallWindow), pushBatch), s.length)
-		first, last := s.firstOf(p, p.At(queue, s.cursor).Index), p.At(queue, end-1).Index
-		states, err := t.store.States(ctx, s.record.ID, s.phase, first, last)
+		states, err := t.store.StatesIn(ctx, s.record.ID, s.phase, s.spans(queue, s.cursor, end))
 		if err != nil {
 			return pushed, err
 		}
 		tasks := make([]record.Task, 0, end-s.cursor)
 		for i := s.cursor; i < end; i++ {
-			if next, ok := s.taskOf(p, p.At(queue, i), states, first); ok {
+			if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
 				tasks = append(tasks, next)
 			}
 		}
@@ -374,7 +373,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0
-		moved, err := t.store.Advance(ctx, s.record, s.phase, queue, s.cursor, end)
+		moved, err := t.store.Advance(ctx, s.record, record.CursorField(s.phase, queue, p.Balanced()), s.cursor, end)
 		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile, with the tasks that were there then
 			err = errors.Join(err, remove(ctx, t.store, s.record.ID, false))
 		}
@@ -391,13 +390,13 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	return pushed, nil
 }
 
-// taskOf returns the task of a run that should be in its queue now. states are those of the phase's
-// runs, from the index first on. It returns false if the run has ended, its provider is paused, or
+// taskOf returns the task of a run that should be in its queue now. states are those of the run and
+// its leader. It returns false if the run has ended, its provider is paused, or
 // it waits for its leader.
-func (s *share) taskOf(p *plan.Plan, run plan.Run, states []byte, first int) (record.Task, bool) {
-	state, generation := record.ParseStateByte(states[run.Index-first])
+func (s *share) taskOf(p *plan.Plan, run plan.Run, states store.States) (record.Task, bool) {
+	state, generation := record.ParseStateByte(states.Of(run.Index))
 	_, paused := s.paused[s.plan.JudgesOf(p.Kind())[run.Judge].Provider]
-	if state != eval.StateNone || paused || s.waits(p, run, states[s.leader(p, run)-first]) {
+	if state != eval.StateNone || paused || s.waits(p, run, states.Of(s.leader(p, run))) {
 		return record.Task{}, false
 	}
 	next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)

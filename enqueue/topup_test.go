@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -33,7 +34,7 @@ func (b *bench) work(id eval.ID, runs int, perTick int) map[int]int {
 			return times
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("%d of %d runs ended, cursor %d, status %s", standing.Ended(0, "p"), runs, standing.Pushed(0, "p"), standing.Status)
+			b.t.Fatalf("%d of %d runs ended, cursor %d, status %s", standing.Ended(0, "p"), runs, standing.Pushed(0, "p", true), standing.Status)
 		}
 		if len(pulled) == 0 { // tasks may be lost, which is looked for after a while
 			for queue, stall := range topUp.stalled {
@@ -50,6 +51,39 @@ func wantEachOnce(t *testing.T, times map[int]int, runs int) {
 		if times[index] != 1 {
 			t.Errorf("run %d was carried out %d times", index, times[index])
 		}
+	}
+}
+
+// A release that does not know the balanced order moves a cursor of its own. Whatever it has pushed, this release goes
+// through all runs once more, and no run is left out or recorded twice.
+func TestCursorOfTheOtherOrderLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	receipt := b.submit(submission("two orders", 36)) // 1,260 runs
+	other := record.CursorField(0, "p", false)
+	if err := b.store.Client().HSet(t.Context(), b.store.Keys().Cursors(receipt.ID), other, receipt.Runs).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.standing(receipt.ID).Pushed(0, "p", true); got >= receipt.Runs {
+		t.Fatalf("%d of %d runs are pushed at once, want a window", got, receipt.Runs)
+	}
+	wantEachOnce(t, b.work(receipt.ID, receipt.Runs, 200), receipt.Runs)
+}
+
+// Documents of an evaluation that ends early have all been compared.
+func TestFirstRunsCompareAllDocuments(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const documents = 30
+	b.submit(submission("begun", documents))
+	times := map[string]int{}
+	for _, task := range b.pull("p", documents) { // both orders of half as many pairs
+		for _, document := range task.Documents {
+			times[document]++
+		}
+	}
+	if len(times) < documents {
+		t.Errorf("the first %d runs compare %d of %d documents: %v", documents, len(times), documents, times)
 	}
 }
 

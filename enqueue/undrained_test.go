@@ -59,7 +59,7 @@ func (b *bench) pushedAfter(topUp *TopUp, id eval.ID) int {
 			b.t.Fatal(err)
 		}
 	}
-	return b.standing(id).Pushed(0, "p")
+	return b.standing(id).Pushed(0, "p", true)
 }
 
 // The bound is one for all evaluations. One that uses little of it continues.

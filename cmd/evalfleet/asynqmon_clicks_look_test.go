@@ -161,7 +161,7 @@ func (m *monitored) again(id, queue string) {
 	of := store.New(m.redis.Client(), "")
 	testrun.EventuallyGot(m.t, "the runs of "+queue+" are pushed", func() (string, bool) {
 		standings, err := of.Standings(m.t.Context(), []eval.ID{eval.ID(id)})
-		pushed := standings[eval.ID(id)].Pushed(0, queue)
+		pushed := standings[eval.ID(id)].Pushed(0, queue, true)
 		return fmt.Sprint(pushed, err), err == nil && pushed == perJudge
 	})
 }

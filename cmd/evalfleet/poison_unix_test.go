@@ -214,8 +214,8 @@ var poisonedRecords = map[string]func(*poisoner, eval.ID){
 		e["prompts"] = map[string]any{"list": []any{map[string]any{"row": 7, "model": -2}}}
 	}),
 	"a panel of none":   forged(view.StatusUnreadable, func(e map[string]any) { e["panel"] = map[string]any{} }),
-	"a negative cursor": func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.Cursors(id), "0|simulator", "-5") },
-	"a cursor beyond":   func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.Cursors(id), "0|simulator", "9000000000000000000") },
+	"a negative cursor": func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.Cursors(id), "b0|simulator", "-5") },
+	"a cursor beyond":   func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.Cursors(id), "b0|simulator", "9000000000000000000") },
 	"negative counts": func(p *poisoner, id eval.ID) {
 		p.do("HSET", p.keys.Counts(id), "0|succeeded|simulator", "-9000000000000000000")
 	},

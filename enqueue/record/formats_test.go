@@ -200,7 +200,8 @@ func TestGoldenKeys(t *testing.T) {
 		{"ef:{<ev>}:run:<phase>.<index>", "ef:{ev-abcdefgh2345}:run:1.20000", k.Progress(run)},
 		{"ef:{<ev>}:progress", "ef:{ev-abcdefgh2345}:progress", k.InProgress(exampleID)},
 		{"ef:{<ev>}:results", "ef:{ev-abcdefgh2345}:results", k.Results(exampleID)},
-		{`<phase>\|<queue>`, "1|openai", CursorField(1, "openai")},
+		{`<phase>\|<queue>`, "1|openai", CursorField(1, "openai", false)},
+		{`b<phase>\|<queue>`, "b1|openai", CursorField(1, "openai", true)},
 		{`<phase>\|<state>\|<queue>`, "1|failed|openai", CountField(1, eval.StateFailed, "openai")},
 	} {
 		if key.got != key.want {

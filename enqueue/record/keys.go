@@ -114,9 +114,14 @@ func (k Keys) Notice(id eval.ID, notice string) string { return k.of(id, "notice
 // InProgress returns the key of the set of runs that have a Progress, by their short ids.
 func (k Keys) InProgress(id eval.ID) string { return k.of(id, "progress") }
 
-// CursorField returns the field of a queue's cursor in Cursors.
-func CursorField(phase int, queue string) string {
-	return strconv.Itoa(phase) + "|" + queue
+// CursorField returns the field of a queue's cursor in Cursors. Runs in the balanced order (plan.Balanced) have a cursor of
+// their own: releases that do not know that order push them by the other.
+func CursorField(phase int, queue string, balanced bool) string {
+	field := strconv.Itoa(phase) + "|" + queue
+	if balanced {
+		return "b" + field
+	}
+	return field
 }
 
 // CountField returns the field of a count in Counts.

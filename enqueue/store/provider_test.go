@@ -27,7 +27,7 @@ func TestPausedProvider(t *testing.T) {
 			}
 			return got.Verdict
 		}
-		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, record.CursorField(0, queue, false), 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		why := record.Pause{Class: providers.Auth, Message: `a "wrong" key: sk-…/`, At: time.UnixMilli(1).UTC()}
@@ -54,7 +54,7 @@ func TestPausedProvider(t *testing.T) {
 		if status, err := s.Resume(ctx, r); err != nil || status != record.StatusActive {
 			t.Fatalf("Resume = %s, %v", status, err)
 		}
-		if got := s.standing(t, r.ID); verdict("a:m") != VerdictRun || len(got.Paused) != 0 || got.Pushed(0, queue) != 0 {
+		if got := s.standing(t, r.ID); verdict("a:m") != VerdictRun || len(got.Paused) != 0 || got.Pushed(0, queue, false) != 0 {
 			t.Errorf("after resume: %s, standing %+v; want its runs pushed anew", verdict("a:m"), got)
 		}
 		if _, _, err := s.PauseProvider(ctx, "ev-deleted", "a", why); !errors.Is(err, ErrNoEvaluation) {

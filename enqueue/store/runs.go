@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sort"
 	"strconv"
 	"time"
 
@@ -247,18 +248,18 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	return h, nil
 }
 
-// Advance moves a queue's cursor from one position to another. It returns false if another process
-// has moved it, or the evaluation no longer has the revision of r. The error is ErrNoEvaluation if
-// the evaluation was deleted.
-func (s *Store) Advance(ctx context.Context, r record.Evaluation, phase int, queue string, from, to int) (bool, error) {
+// Advance moves the cursor with the given field from one position to another. It returns false if
+// another process has moved it, or the evaluation no longer has the revision of r. The error is
+// ErrNoEvaluation if the evaluation was deleted.
+func (s *Store) Advance(ctx context.Context, r record.Evaluation, cursor string, from, to int) (bool, error) {
 	id := r.ID
 	keys := []string{s.keys.Record(id), s.keys.Cursors(id)}
-	answer, err := advanceScript.Run(ctx, s.client, keys, record.CursorField(phase, queue), from, to, string(r.Revision)).Int()
+	answer, err := advanceScript.Run(ctx, s.client, keys, cursor, from, to, string(r.Revision)).Int()
 	if err != nil {
-		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, err)
+		return false, fmt.Errorf("advance the cursor %s of %s: %w", cursor, id, err)
 	}
 	if answer < 0 {
-		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, ErrNoEvaluation)
+		return false, fmt.Errorf("advance the cursor %s of %s: %w", cursor, id, ErrNoEvaluation)
 	}
 	return answer == 1, nil
 }
@@ -266,24 +267,55 @@ func (s *Store) Advance(ctx context.Context, r record.Evaluation, phase int, que
 // States reads the state bytes of a phase's runs from the first index to the
 // last, both included; runs beyond what Redis knows are zero bytes.
 func (s *Store) States(ctx context.Context, id eval.ID, phase, first, last int) ([]byte, error) {
-	states := make([]byte, last-first+1)
+	states, err := s.StatesIn(ctx, id, phase, [][2]int{{first, last}})
+	if err != nil {
+		return nil, err
+	}
+	return states[0].bytes, nil
+}
+
+// States are the state bytes of some of a phase's runs.
+type States []stateSpan
+
+// stateSpan are the states of runs with consecutive indexes.
+type stateSpan struct {
+	first int
+	bytes []byte
+}
+
+// Of returns the state byte of a run that was read.
+func (s States) Of(index int) byte {
+	k := sort.Search(len(s), func(k int) bool { return s[k].first > index }) - 1
+	return s[k].bytes[index-s[k].first]
+}
+
+// StatesIn reads the state bytes of a phase's runs whose indexes are in spans: first and last, both
+// included, ascending. Runs beyond what Redis knows are zero bytes.
+func (s *Store) StatesIn(ctx context.Context, id eval.ID, phase int, spans [][2]int) (States, error) {
+	states := make(States, len(spans))
 	type part struct {
-		at  int
-		cmd *redis.StringCmd
+		into []byte
+		cmd  *redis.StringCmd
 	}
 	var parts []part
 	pipe := s.client.Pipeline()
-	for at := first; at <= last; {
-		offset := at % record.ChunkRuns
-		n := min(record.ChunkRuns-offset, last-at+1)
-		parts = append(parts, part{at - first, pipe.GetRange(ctx, s.keys.States(id, phase, at), int64(offset), int64(offset+n-1))})
-		at += n
+	for i, span := range spans {
+		first, last := span[0], span[1]
+		states[i] = stateSpan{first, make([]byte, last-first+1)}
+		for at := first; at <= last; {
+			offset := at % record.ChunkRuns
+			n := min(record.ChunkRuns-offset, last-at+1)
+			key := s.keys.States(id, phase, at)
+			parts = append(parts, part{states[i].bytes[at-first:], pipe.GetRange(ctx, key, int64(offset), int64(offset+n-1))})
+			at += n
+		}
 	}
+
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read states of %s: %w", id, err)
 	}
 	for _, p := range parts {
-		copy(states[p.at:], p.cmd.Val())
+		copy(p.into, p.cmd.Val())
 	}
 	return states, nil
 }

@@ -36,9 +36,10 @@ func (s Standing) Same(other Standing) bool {
 		maps.Equal(s.Counts, other.Counts) && maps.Equal(s.Cursors, other.Cursors) && maps.Equal(s.Paused, other.Paused)
 }
 
-// Pushed returns the number of positions of a phase's queue that have been pushed.
-func (s Standing) Pushed(phase int, queue string) int {
-	return s.Cursors[record.CursorField(phase, queue)]
+// Pushed returns the number of positions of a phase's queue that have been pushed, in the balanced order or in that of
+// indexes.
+func (s Standing) Pushed(phase int, queue string, balanced bool) int {
+	return s.Cursors[record.CursorField(phase, queue, balanced)]
 }
 
 // Ended returns the number of runs of a phase's queue that have ended.

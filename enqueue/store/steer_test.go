@@ -55,7 +55,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 		if _, err := s.Record(ctx, r.ID, eval.StateFailed, outcome(1, 0), nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, record.CursorField(0, queue, false), 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		resume := func() (any, error) { return s.Resume(ctx, r) }
@@ -104,7 +104,7 @@ func TestResumePushesAnew(t *testing.T) {
 	eachRedis(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		r := create(t, s)
-		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, record.CursorField(0, queue, false), 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Pause(ctx, r.ID, ""); err != nil {
@@ -114,7 +114,7 @@ func TestResumePushesAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		standing := s.standing(t, r.ID)
-		if standing.Status != record.StatusActive || standing.Pushed(0, queue) != 0 {
+		if standing.Status != record.StatusActive || standing.Pushed(0, queue, false) != 0 {
 			t.Errorf("after a pause: %+v; want it active with nothing pushed", standing)
 		}
 	})
@@ -176,7 +176,7 @@ func TestLateOutcomesChangeNothing(t *testing.T) {
 				if _, err := s.SaveProgress(ctx, late, Progress{Attempts: 7}, calls); !errors.Is(err, tt.fault) {
 					t.Errorf("late progress: %v; want %v", err, tt.fault)
 				}
-				if _, err := s.Advance(ctx, r, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
+				if _, err := s.Advance(ctx, r, record.CursorField(0, queue, false), 1, 2); err != nil && !errors.Is(err, tt.fault) {
 					t.Error(err)
 				}
 				if diff := cmp.Diff(before, s.everything(t)); diff != "" {

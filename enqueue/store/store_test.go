@@ -260,11 +260,11 @@ func TestCursorMovesOnlyFromWhereItStands(t *testing.T) {
 			from, to int
 			want     bool
 		}{{0, 2, true}, {0, 2, false}, {2, 0, true}, {1, 2, false}} {
-			if got, err := s.Advance(t.Context(), r, 0, queue, step.from, step.to); err != nil || got != step.want {
+			if got, err := s.Advance(t.Context(), r, record.CursorField(0, queue, false), step.from, step.to); err != nil || got != step.want {
 				t.Fatalf("step %d: Advance(%d, %d) = %v, %v; want %v", i, step.from, step.to, got, err, step.want)
 			}
 		}
-		if _, err := s.Advance(t.Context(), record.Evaluation{ID: "ev-deleted"}, 0, queue, 0, 1); !errors.Is(err, ErrNoEvaluation) {
+		if _, err := s.Advance(t.Context(), record.Evaluation{ID: "ev-deleted"}, record.CursorField(0, queue, false), 0, 1); !errors.Is(err, ErrNoEvaluation) {
 			t.Errorf("Advance for a deleted evaluation: %v; want ErrNoEvaluation", err)
 		}
 	})
@@ -282,7 +282,7 @@ func TestStandingsOfMany(t *testing.T) {
 			if err := s.client.HSet(ctx, s.keys.Record(id), fieldVersion, record.EvaluationVersion, fieldStatus, "active").Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.client.HSet(ctx, s.keys.Cursors(id), record.CursorField(0, queue), i).Err(); err != nil {
+			if err := s.client.HSet(ctx, s.keys.Cursors(id), record.CursorField(0, queue, false), i).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -292,7 +292,7 @@ func TestStandingsOfMany(t *testing.T) {
 				t.Fatalf("script known %v: %d standings, %v; want %d", known, len(got), err, len(ids)+1)
 			}
 			for i, id := range ids {
-				if got[id].Status != record.StatusActive || got[id].Pushed(0, queue) != i {
+				if got[id].Status != record.StatusActive || got[id].Pushed(0, queue, false) != i {
 					t.Fatalf("script known %v: %s is at %+v, want active at %d", known, id, got[id], i)
 				}
 			}
@@ -341,6 +341,15 @@ func TestStatesSpanChunks(t *testing.T) {
 		got, err := s.States(t.Context(), r.ID, 0, last-2, last+1)
 		if err != nil || !cmp.Equal(got, []byte{0, 2, 2, 0}) {
 			t.Errorf("States = %v, %v; want [0 2 2 0]", got, err)
+		}
+		in, err := s.StatesIn(t.Context(), r.ID, 0, [][2]int{{0, 1}, {last - 1, last - 1}, {last, last + 5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for index, want := range map[int]byte{0: 0, 1: 0, last - 1: 2, last: 2, last + 1: 0, last + 5: 0} {
+			if got := in.Of(index); got != want {
+				t.Errorf("StatesIn has state %d of run %d, want %d", got, index, want)
+			}
 		}
 	})
 }

@@ -37,10 +37,10 @@ func Example() {
 	}
 	// Output:
 	// phase 0, pairwise: 6 runs
-	// 0 a.md before b.md
-	// 1 b.md before a.md
 	// 2 a.md before c.md
 	// 3 c.md before a.md
 	// 4 b.md before c.md
 	// 5 c.md before b.md
+	// 0 a.md before b.md
+	// 1 b.md before a.md
 }

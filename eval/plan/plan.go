@@ -13,6 +13,9 @@
 // documents. Each listed run has its own model and follows no such order; a plan keeps four bytes for the queue of
 // each. [eval.PlanVersion] freezes the meaning of an index.
 //
+// An index names a run; it does not say when the run is asked. Queues contain the runs of most pairwise phases in an order
+// that is balanced: an evaluation that ends early has compared all documents about equally often ([Plan.Balanced]).
+//
 // The documents that a phase compares may depend on the results of earlier phases (BasisOf). Choose computes them, and
 // from then on they are part of the plan's input. Only later rounds of swiss pairing take memory for their pairs.
 //
@@ -130,6 +133,9 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 
 	p.all, p.runs = all, within(all, o.Limit)
 	p.queues = dealtQueues(o.JudgeQueues, p.runs)
+	if c, ok := p.cases.(comparisons); ok && p.runs == p.all {
+		p.queues.balanced, p.queues.perJudge = newBalanced(c.pairs, newSeed(e.ID(), "balanced")), c.orders*p.trials
+	}
 	return p, nil
 }
 
@@ -196,12 +202,34 @@ func (p *Plan) Queues() []string { return slices.Clone(p.queues.names) }
 // Len returns the number of runs in a queue; 0 for an unknown queue.
 func (p *Plan) Len(queue string) int { return p.queues.length[queue] }
 
-// At returns the i-th run of a queue; indexes rise with i. It panics if i is not in [0, Len(queue)).
+// Balanced reports whether queues contain the runs in an order in which the first ones, however many, compare all
+// documents about equally often. Runs of a pair, one for each judge, order and trial, stay next to each other. Otherwise,
+// indexes rise. A phase that a limit cuts is not balanced, because the limit determines which runs it has.
+func (p *Plan) Balanced() bool { return p.queues.balanced != nil }
+
+// At returns the i-th run of a queue. It panics if i is not in [0, Len(queue)).
 func (p *Plan) At(queue string, i int) Run {
 	if i < 0 || i >= p.Len(queue) {
 		panic(fmt.Sprintf("plan: run %d of queue %q, which has %d", i, queue, p.Len(queue)))
 	}
 	return p.Run(p.queues.index(queue, i))
+}
+
+// mostSpans is how many runs of a balanced queue Spans looks for one by one.
+const mostSpans = 4096
+
+// Spans returns ranges of indexes, first and last included, that contain the runs of a queue from the position `from` on
+// and before `to`. Ranges are ascending and apart from each other, and may contain other runs.
+func (p *Plan) Spans(queue string, from, to int) [][2]int {
+	switch {
+	case from >= to:
+		return nil
+	case !p.Balanced():
+		return [][2]int{{p.At(queue, from).Index, p.At(queue, to-1).Index}}
+	case to-from > mostSpans:
+		return [][2]int{{0, p.runs - 1}}
+	}
+	return p.queues.spans(queue, from, to)
 }
 
 // Run returns the run with an index. The index may be beyond the limit, because the limit may have been lowered since

@@ -111,7 +111,7 @@ func asked(t *testing.T, p *plan.Plan, o plan.Options) map[question]int {
 		last := -1
 		for i := range p.Len(queue) {
 			run := p.At(queue, i)
-			if run.Index <= last {
+			if run.Index <= last && !p.Balanced() {
 				t.Fatalf("At(%q, %d).Index = %d, want above %d", queue, i, run.Index, last)
 			}
 			last = run.Index
@@ -160,7 +160,7 @@ func TestIndexDoesNotDependOnQueues(t *testing.T) {
 	one := mustPlan(t, e, pairwise, queuesOf(e, "all"))
 	many := mustPlan(t, e, pairwise, queuesOf(e, "d", "c", "b", "a"))
 	for i := range one.Runs() {
-		if got, want := many.Run(i), one.At("all", i); got != want {
+		if got, want := many.Run(i), one.Run(i); got != want {
 			t.Fatalf("run %d in four queues = %+v, in one = %+v", i, got, want)
 		}
 	}

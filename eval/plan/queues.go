@@ -12,6 +12,9 @@ type queues struct {
 	all    int              // judges of all queues together
 
 	listed map[string][]int32 // indexes of each queue, for listed runs; nil: judges take turns
+
+	balanced *balanced // the order of pairs; nil: indexes rise
+	perJudge int       // runs of each judge for a pair
 }
 
 // dealtQueues assigns the first runs to the queues of the judges, which take turns.
@@ -56,5 +59,33 @@ func (q queues) index(name string, i int) int {
 		return int(q.listed[name][i])
 	}
 	judges := q.judges[name]
-	return i/len(judges)*q.all + judges[i%len(judges)]
+	group := i / len(judges)
+	if q.balanced != nil {
+		group = q.balanced.at(group/q.perJudge)*q.perJudge + group%q.perJudge
+	}
+	return group*q.all + judges[i%len(judges)]
+}
+
+// near is the greatest distance of indexes that are in one span.
+const near = 256
+
+// spans returns the ranges of indexes of pairs with runs in a balanced queue from one position to another.
+func (q queues) spans(name string, from, to int) [][2]int {
+	size := q.perJudge * q.all // runs of a pair
+	of := q.perJudge * len(q.judges[name])
+	var first []int
+	for place := from / of; place <= (to-1)/of; place++ {
+		first = append(first, q.balanced.at(place)*size)
+	}
+	slices.Sort(first)
+
+	var spans [][2]int
+	for _, index := range first {
+		if n := len(spans); n > 0 && index-spans[n-1][1] <= near {
+			spans[n-1][1] = index + size - 1
+			continue
+		}
+		spans = append(spans, [2]int{index, index + size - 1})
+	}
+	return spans
 }

@@ -95,6 +95,19 @@ func tiledPair(n, k int) (a, b int) {
 	return top + k/columns, left + k%columns
 }
 
+// tiledNumber returns the k for which tiledPair returns a and b.
+func tiledNumber(n, a, b int) int {
+	top := a / tile * tile
+	k := pairsAbove(n, top)
+	rows := min(tile, n-top)
+	if row := a - top; b < top+rows { // in the triangle
+		return k + row*(2*rows-row-1)/2 + b - a - 1
+	}
+	k += rows * (rows - 1) / 2
+	left := b / tile * tile
+	return k + (left-top-tile)*tile + (a-top)*min(tile, n-left) + b - left
+}
+
 // pairsAbove counts the pairs a < b of n documents with a < row.
 func pairsAbove(n, row int) int {
 	return row * (2*n - row - 1) / 2

@@ -79,8 +79,8 @@ func (t *Reliance) weighCoverage(r *Report) {
 	case done < leastDone && left != "":
 		t.add("coverage", done, Unknown, left)
 	case done < leastDone:
-		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended", wording.Count(succeeded+failed),
-			wording.Counted(planned, "run")))
+		t.add("coverage", done, Unknown, fmt.Sprintf("only %s of %s have ended%s", wording.Count(succeeded+failed),
+			wording.Counted(planned, "run"), r.soFar()))
 	case len(r.Unranked) > 0:
 		t.add("coverage", done, Unknown, fmt.Sprintf(
 			"%s of %s have no verdict yet", wording.Count(len(r.Unranked)), wording.Counted(len(r.candidates), "candidate"),
@@ -88,8 +88,33 @@ func (t *Reliance) weighCoverage(r *Report) {
 	case left != "":
 		t.add("coverage", done, Caution, left)
 	default:
-		t.add("coverage", done, Caution, "the evaluation is not complete")
+		t.add("coverage", done, Caution, "the evaluation is not complete"+r.soFar())
 	}
+}
+
+// soFar says how many verdicts the candidates of an incomplete evaluation have: ", 4 to 5 verdicts on each candidate". It
+// is empty without verdicts on pairs.
+func (r *Report) soFar() string {
+	least, most := -1, 0
+	for _, group := range r.Groups {
+		for _, c := range group.Ranked {
+			if least < 0 || c.Games() < least {
+				least = c.Games()
+			}
+			most = max(most, c.Games())
+		}
+	}
+	if len(r.Unranked) > 0 {
+		least = 0
+	}
+
+	switch {
+	case most == 0:
+		return ""
+	case least == most:
+		return fmt.Sprintf(", %s on each candidate", wording.Counted(most, "verdict"))
+	}
+	return fmt.Sprintf(", %s to %s on each candidate", wording.Count(least), wording.Counted(most, "verdict"))
 }
 
 // weighPeople weighs the agreement with people, which is no evidence without votes on enough pairs.

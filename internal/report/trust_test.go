@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -323,6 +324,27 @@ func TestTrustOfEvaluations(t *testing.T) {
 				t.Errorf("headline %q, complete: %t, level %s", r.Headline(), r.complete(), trust.Level)
 			}
 		})
+	}
+}
+
+// An evaluation that was interrupted says what its beginning has compared.
+func TestTrustSaysHowManyVerdictsCandidatesHave(t *testing.T) {
+	t.Parallel()
+	good := simulated{reads: 3}
+	m := world{candidates: 4, items: 60, spread: 3, judges: []simulated{good, good}, done: .51, shuffled: true}.build(1)
+	verdicts := map[string]int{}
+	for _, row := range m.pairwise {
+		for _, document := range []string{row.Document1, row.Document2} {
+			verdicts[document[strings.Index(document, "/"):]]++
+		}
+	}
+	values := slices.Sorted(maps.Values(verdicts))
+	want := fmt.Sprintf(", %d to %d verdicts on each candidate", values[0], values[len(values)-1])
+	if len(values) != 4 || values[0] == values[3] {
+		t.Fatalf("candidates have %v verdicts, want the four to differ", values)
+	}
+	if trust := built(t, m, Options{Draws: 50}).Reliance().String(); !strings.Contains(trust, want) {
+		t.Errorf("trust = %s, want it to contain %q", trust, want)
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 )
 
-// textCacheBytes bounds the document texts that a worker keeps in memory. Neighbouring runs of a plan share documents,
-// because plans are tiled.
+// textCacheBytes bounds the document texts that a worker keeps in memory. The runs of a
+// pair follow each other and share its texts. Pairs that follow each other have other texts, so if all texts of an
+// evaluation are larger than this, workers read them again for many pairs.
 const textCacheBytes = 64 << 20
 
 // Evaluation is everything a worker needs to process an evaluation's runs.
