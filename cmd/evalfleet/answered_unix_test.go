@@ -177,6 +177,51 @@ func TestInterruptedAnswersAndVerdicts(t *testing.T) {
 	}
 }
 
+// TestEnqueuedPromptsAreAnsweredThenJudged: a fleet does both parts, and the command that waits writes the files that run
+// writes. Ctrl-C in either part loses nothing: the same command resumes there, and no call is repeated.
+func TestEnqueuedPromptsAreAnsweredThenJudged(t *testing.T) {
+	t.Parallel()
+	const atOnce = 4
+	f := newFleetWith(t)
+	gate := f.gate()
+	file, answers, verdicts := f.crossed(3, fmt.Sprintf("concurrency: {max_concurrency: %d}\n", atOnce))
+	f.startWorkers(1)
+	enqueue := []string{"enqueue", file, "--wait", "--out-dir", "out", "--config", "fleet.yaml"}
+	passed := 0
+	for _, passes := range []int{5, answers} { // the first among the answers, the second among the verdicts
+		gate.allow(passes)
+		waits := f.program(enqueue...)
+		passed += passes
+		gate.await(t.Context(), int64(passed+atOnce))
+		waits.signal(syscall.SIGINT)
+		if code := exit(waits.wait()); code != exitInterrupted {
+			t.Fatalf("Ctrl-C ended the command with code %d, want %d\n%s", code, exitInterrupted, waits.stderr.String())
+		}
+	}
+	gate.open()
+	arrived := int64(0)
+	for again := range 2 {
+		waited := f.onFleet(exitOK, enqueue...)
+		if id := strings.TrimSpace(waited.stdout.String()); !strings.HasPrefix(id[strings.LastIndex(id, "\n")+1:], "ev-") {
+			t.Errorf("standard output does not end with an id:\n%s", id)
+		}
+		f.wantOnce(answers)
+		if of := f.madeOf(); of.Runs.Succeeded != verdicts || !of.Answers.Included || len(of.Answers.Candidates) != 4 {
+			t.Errorf("the report says %+v, want %d verdicts on four candidates", of, verdicts)
+		}
+		now := f.counts().All.Arrived
+		if again == 1 && now != arrived {
+			t.Errorf("%d calls arrived when everything had been recorded, want none", now-arrived)
+		}
+		arrived = now
+	}
+	for _, name := range []string{"report.html", "ranking.csv", "answers/manifest.json"} {
+		if _, err := os.Stat(filepath.Join(f.dir, "out", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestFailedAnswersAreMissing: a model whose calls fail is missing and named, its texts are not ranked, and the command
 // fails. Once it answers, --retry-failed asks for these answers alone, and no verdict is asked for again.
 func TestFailedAnswersAreMissing(t *testing.T) {

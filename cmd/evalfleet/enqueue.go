@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
+	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/internal/report"
@@ -63,23 +64,59 @@ func enqueueCommand(p *process) *cli.Command {
 			}
 
 			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
+				if s.Judging != nil {
+					return nil, p.enqueuePrompts(c, s, on)
+				}
 				if len(plan.Phases(s.Evaluation)) == 0 {
 					return nil, usageError("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
 				}
-				return p.enqueue(c, s, on)
+				return p.enqueue(c, s, on, target{dir: outDir(c, s), store: storeURL(c, s)})
 			})
 		},
 	}
 }
 
-func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) (answers []string, err error) {
+// target says where the results of a submission belong.
+type target struct {
+	dir   string // output folder; empty: the evaluation's default one
+	store string // URL of the results store; empty: results.db in the folder
+	part  bool   // judges come after it: its own result is not printed
+}
+
+// storeURL returns the results store that the command line or the file of a submission names; empty: none.
+func storeURL(c *cli.Context, s *config.Submission) string {
+	return cmp.Or(c.String(sinkFlagName), s.Sink)
+}
+
+// enqueuePrompts submits an evaluation file with prompts: the part that makes the answers, and, once they are collected,
+// the part that judges them.
+func (p *process) enqueuePrompts(c *cli.Context, s *config.Submission, on failOn) error {
+	both := bothParts{dir: evaluationDir(c, s), store: storeURL(c, s), failOn: on, retry: c.Bool(retryFailedFlag)}
+	return both.do(c.Context, s,
+		func(dir, store string) error {
+			_, err := p.enqueue(c, s, on, target{dir: dir, store: store, part: true})
+			return err
+		},
+		func(judged *config.Submission) error {
+			_, err := p.enqueue(c, judged, on, target{dir: both.dir, store: both.store})
+			return err
+		})
+}
+
+func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn, to target) (answers []string, err error) {
 	d, err := p.openConnection(c, 0, true)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	d.Dir = outDir(c, submission)
-	d.ResultsURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
+	d.Dir, d.ResultsURL = to.dir, to.store
+	if to.part { // its store is in the folder of the judges' part, and no flag names it
+		saved, err := outdir.SavedURL(to.store)
+		if err != nil {
+			return nil, outdir.StoreError(err)
+		}
+		d.Allowed = append(d.Allowed, saved)
+	}
 	if err := p.own.NoteStore(d.ResultsURL); err != nil {
 		d.Log.Debug().Err(err).Msg("cannot remember the results store; other commands need --" + allowSinkFlag)
 	}
@@ -126,8 +163,8 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		if cancelled != nil && !collect.IsEnding(cancelled) {
 			return nil, withResumeCommand(cancelled, p.again(c))
 		}
-		answers, err = p.concludeIn(c, d, collected, on)
-		if err = cmp.Or(cancelled, err); err != nil {
+		answers, err = p.concludeIn(c, d, collected, on, to.part)
+		if err = cmp.Or(cancelled, err); err != nil || to.part {
 			return answers, err
 		}
 	}
@@ -137,9 +174,11 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 }
 
 // concludeIn writes the exports of a complete evaluation from its results store. It uses Redis only to store the
-// result, because by now Redis may be unavailable, or have lost the evaluation. answers are the paths of files with
-// answers.
-func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evaluation, on failOn) (answers []string, err error) {
+// result, because by now Redis may be unavailable, or have lost the evaluation. Of a part that is judged next, it prints
+// nothing. answers are the paths of files with answers.
+func (p *process) concludeIn(
+	c *cli.Context, d *fleet.Connection, r record.Evaluation, on failOn, part bool,
+) (answers []string, err error) {
 	ctx := c.Context
 	db, err := d.Open(ctx, r)
 	if err != nil {
@@ -148,7 +187,7 @@ func (p *process) concludeIn(c *cli.Context, d *fleet.Connection, r record.Evalu
 	defer db.Close()
 	place := d.Place
 	place.Dir = d.FolderOf(r)
-	err = conclude(ctx, conclusion{reader: db, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers,
+	err = conclude(ctx, conclusion{reader: db, id: r.ID, place: place, failOn: on, again: d.Again, answers: &answers, part: part,
 		printing: p.printing(c), stdout: p.stdout, console: d.Screen,
 		ended: func(built *report.Report) error {
 			result := built.Result()

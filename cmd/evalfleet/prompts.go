@@ -32,44 +32,69 @@ func (p *process) runPrompts(c *cli.Context, s *config.Submission) error {
 	if err := p.confirmCost(c, s, makes.how.slots); err != nil {
 		return err
 	}
-	if makes.StoreURL == "" {
-		if makes.StoreURL, err = filepath.Abs(filepath.Join(dir, outdir.ResultsFile)); err != nil {
+
+	both := bothParts{dir: dir, store: makes.StoreURL, failOn: makes.failOn, retry: makes.Retry != nil}
+	return both.do(c.Context, s,
+		func(_, store string) error {
+			makes.StoreURL, makes.Earlier = store, p.own.Earlier(dir, s.Providers)
+			makes.Resume, makes.part, makes.Judged = makes.Again, true, true // resuming its folder would not judge the answers
+			return makes.run(c.Context)
+		},
+		func(judged *config.Submission) error {
+			judges, err := p.newJob(c, judged, dir)
+			if err != nil {
+				return err
+			}
+			if err := p.runCommands(c.Context, judged, judges.stored); err != nil {
+				return err
+			}
+			return judges.run(c.Context)
+		})
+}
+
+// bothParts are the settings of a command that executes both parts of an evaluation file with prompts.
+type bothParts struct {
+	dir    string // output folder
+	store  string // URL of the results store; empty: results.db in the folder
+	failOn failOn
+	retry  bool // failed answers are asked for again
+}
+
+// do makes the answers that are not recorded yet, with their files in a folder and their results in a store, and judges
+// all answers that are. If it was interrupted in either part, it resumes there. Failed answers are an error, unless
+// judging has another.
+func (b bothParts) do(
+	ctx context.Context, s *config.Submission, makeAnswers func(dir, store string) error, judge func(*config.Submission) error,
+) error {
+	store, dir := b.store, filepath.Join(b.dir, answersDir)
+	if store == "" {
+		var err error
+		if store, err = filepath.Abs(filepath.Join(b.dir, outdir.ResultsFile)); err != nil {
 			return err
 		}
 	}
-	makes.Earlier = p.own.Earlier(dir, s.Providers)
-	makes.Resume, makes.part, makes.Judged = makes.Again, true, true // resuming its folder would not judge the answers
-
-	made, err := recorded(c.Context, makes.StoreURL, s)
+	made, err := recorded(ctx, store, s)
 	if err != nil {
 		return err
 	}
-	if !made.ended || makes.Retry != nil && made.failed > 0 {
-		if err := makes.run(c.Context); err != nil && (codeOf(err) != exitRunsFailed || collect.IsEnding(err)) {
+	if !made.ended || b.retry && made.failed > 0 {
+		if err := makeAnswers(dir, store); err != nil && (codeOf(err) != exitRunsFailed || collect.IsEnding(err)) {
 			return err
 		}
-		if made, err = recorded(c.Context, makes.StoreURL, s); err != nil {
+		if made, err = recorded(ctx, store, s); err != nil {
 			return err
 		}
 	}
 
-	failed := failedRuns(made.phases, makes.failOn)
+	failed := failedRuns(made.phases, b.failOn)
 	judged, err := s.Judging.Of(made.answers)
 	if err != nil {
 		return cmp.Or(failed, err)
 	}
-	if err := made.leave(judged, filepath.Join(dir, answersDir), s.Evaluation.ID()); err != nil {
+	if err := made.leave(judged, dir, s.Evaluation.ID()); err != nil {
 		return err
 	}
-
-	judges, err := p.newJob(c, judged, dir)
-	if err != nil {
-		return err
-	}
-	if err := p.runCommands(c.Context, judged, judges.stored); err != nil {
-		return err
-	}
-	return cmp.Or(judges.run(c.Context), failed)
+	return cmp.Or(judge(judged), failed)
 }
 
 // judgedAlready reports whether judges have compared the answers to prompts in an evaluation that has ended.

@@ -148,7 +148,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		return nil, err
 	}
 	r := &request{options: config.Options{
-		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), RunsCommands: true, Fleet: fleet, ForFleet: forFleet,
+		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), RunsCommands: true, Fleet: fleet, ForFleet: forFleet, Waits: c.Bool(waitFlag),
 		Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		NoReuse: c.Bool(noReuseFlag),

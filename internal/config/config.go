@@ -64,6 +64,9 @@ type Options struct {
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
 	ForFleet bool
+	// Waits says that the caller waits until workers elsewhere have made the calls. It can then submit a second part that
+	// needs the results of the first.
+	Waits bool
 	// RunsCommands says that the caller runs the commands of checks (Submission.Commands) before it submits the
 	// evaluation. Without it, such checks are refused.
 	RunsCommands bool

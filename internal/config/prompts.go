@@ -110,9 +110,9 @@ func (s *draft) refuseTwoParts(at place) {
 	if s.options.Limit > 0 {
 		s.refuse(place{path: "--limit"}, "shorten items instead", "the flag does not apply to a file with prompts")
 	}
-	if s.options.ForFleet {
-		s.refuse(at, "run it with `evalfleet run FILE --redis URL`, which keeps the fleet's limits",
-			"a file with prompts cannot be enqueued, because its judges need answers that do not exist yet")
+	if s.options.ForFleet && !s.options.Waits {
+		s.refuse(at, "wait for the answers: evalfleet enqueue FILE --wait",
+			"a file with prompts cannot be enqueued alone, because its judges need answers that do not exist yet")
 	}
 }
 

@@ -174,6 +174,9 @@ func TestProblemsOfPrompts(t *testing.T) {
 			}
 		})
 	}
+	if _, err := loadEvaluation(promptedAt(t, promptedFiles), Options{ForFleet: true, Waits: true}); err != nil {
+		t.Errorf("a fleet for which the command waits: %v", err)
+	}
 	_, err := loadEvaluation(promptedAt(t, map[string]string{"eval.yaml": "models: [\"simulator:careful\"]\n"}), Options{})
 	if err == nil || !strings.Contains(err.Error(), "models answer prompts, and there are none") {
 		t.Errorf("models without prompts: got %v", err)
