@@ -31,7 +31,8 @@ var serverQuery = map[string]string{
 	providerFlag: "provider", modelFlag: "model", batchFlag: "batch", retryFailedFlag: "retry_failed",
 }
 
-// enqueueAt submits an evaluation to a server instead of a Redis.
+// enqueueAt submits evaluations to a server instead of a Redis. One that fails does not keep the others from being
+// submitted; the command then has the exit code of the first that failed.
 func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	proxy, err := config.Proxy(p.env) // its errors quote no password
 	if err != nil {
@@ -41,15 +42,59 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	if err != nil {
 		return usageError("--%s: %w", serverFlag, err)
 	}
-
 	for _, flag := range []string{pairsFlag, topFlag, budgetFlag} {
 		if c.IsSet(flag) {
 			return usageError("--%s does not go with --%s: write an evaluation file", flag, serverFlag)
 		}
 	}
-	folder, inputs, paths, err := p.filesOf(c)
+	inputs, err := p.sentInputs(c)
 	if err != nil {
 		return err
+	}
+
+	var failed []error
+	// fails reports whether the command ends with err, because it was interrupted or had one evaluation to submit.
+	// Otherwise it names the evaluation and goes on with the next.
+	fails := func(in config.Input, err error, became string) bool {
+		if len(inputs) == 1 || c.Context.Err() != nil {
+			return true
+		}
+		fmt.Fprintf(p.stderr, "evalfleet: %s %s:\n%s\n", in.Path, became, message(err))
+		failed = append(failed, failure.With(kindOf(err), fmt.Errorf("%s %s: see above", in.Path, became)))
+		return false
+	}
+	receipts := make([]*web.Receipt, len(inputs)) // nil: not submitted
+	for i, in := range inputs {
+		receipt, err := p.sendTo(c, s, in, len(inputs) > 1)
+		switch {
+		case err == nil:
+			receipts[i] = &receipt
+		case fails(in, err, "was not submitted"):
+			return err
+		}
+	}
+
+	for i, in := range inputs {
+		if receipts[i] == nil {
+			continue
+		}
+		if c.Bool(waitFlag) {
+			if err := p.waitAt(c, s, *receipts[i], len(inputs) > 1, on); err != nil && fails(in, err, "did not succeed") {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintln(p.stdout, receipts[i].ID); err != nil {
+			return err
+		}
+	}
+	return joined(failed)
+}
+
+// sendTo submits an evaluation to a server and prints what became of it, with its file and id if it is one of several.
+func (p *process) sendTo(c *cli.Context, s *remote.Server, in config.Input, several bool) (web.Receipt, error) {
+	folder, inputs, paths, err := in.Files(c.StringSlice(judgeFlag))
+	if err != nil {
+		return web.Receipt{}, err
 	}
 	query := url.Values{}
 	for _, input := range inputs {
@@ -67,7 +112,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 
 	receipt, err := s.Submit(c.Context, folder, paths, query)
 	if err != nil {
-		return err
+		return web.Receipt{}, err
 	}
 	for _, warning := range receipt.Warnings {
 		fmt.Fprintln(p.stderr, "evalfleet: warning: "+harmless.OneLine(warning))
@@ -82,26 +127,25 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	case !receipt.Created:
 		verb = "already there, resumed"
 	}
-	fmt.Fprintf(p.stderr, "%s: %s on %s\n", verb, wording.Counted(receipt.Runs, "run"), s)
-	if c.Bool(waitFlag) {
-		if err := p.waitAt(c, s, receipt, on); err != nil {
-			return err
-		}
+	if several {
+		verb = fmt.Sprintf("%s: %s %s", in.Path, receipt.ID, verb)
 	}
-
-	_, err = fmt.Fprintln(p.stdout, receipt.ID)
-	return err
+	fmt.Fprintf(p.stderr, "%s: %s on %s\n", verb, wording.Counted(receipt.Runs, "run"), s)
+	return receipt, nil
 }
 
 // waitAt waits until an evaluation on a server has ended and its results are collected,
-// and downloads its files.
-func (p *process) waitAt(c *cli.Context, s *remote.Server, receipt web.Receipt, on failOn) error {
+// and downloads its files. One of several has a folder of its own in --out-dir.
+func (p *process) waitAt(c *cli.Context, s *remote.Server, receipt web.Receipt, several bool, on failOn) error {
 	say := func(line string) { fmt.Fprintln(p.stderr, line) }
 	now, err := s.Wait(c.Context, receipt.ID, say)
 	if err != nil {
 		return err
 	}
 	dir := cmp.Or(c.String(outDirFlag), outdir.Default(receipt.Name, receipt.ID))
+	if several && c.IsSet(outDirFlag) {
+		dir = filepath.Join(dir, filepath.Base(outdir.Default(receipt.Name, receipt.ID)))
+	}
 	if err := s.Download(c.Context, receipt.ID, dir, say); err != nil {
 		return err
 	}
@@ -140,20 +184,27 @@ func (p *process) printDownloaded(dir string, of web.Receipt) error {
 	return out.Flush()
 }
 
-// filesOf returns the files of an evaluation that is sent, as config.Input.Files does.
-func (p *process) filesOf(c *cli.Context) (dir string, files, paths []string, err error) {
+// sentInputs returns what the command line sends to a server: one input, or several evaluation files.
+func (p *process) sentInputs(c *cli.Context) ([]config.Input, error) {
+	if paths := c.Args().Slice(); len(paths) > 1 && !c.IsSet(kindFlag) && !c.IsSet(fileFlag) && config.AreEvaluations(paths) {
+		inputs := make([]config.Input, len(paths))
+		for i, path := range paths {
+			inputs[i] = config.InputAt(path)
+		}
+		return inputs, refuse(c, inputs[0])
+	}
+
 	listed := p.listed(c) != (config.Listed{})
 	inputs, err := p.inputs(c, listed)
 	if err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
-	in := inputs[0]
-	if len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
-		return "", nil, nil, usageError(
-			"--%s takes an evaluation file, a file of runs or requests, files of answers, or a folder; "+
+	if in := inputs[0]; len(inputs) > 1 || in.Path == "" || in.Kind == config.ExperimentFile || listed {
+		return nil, usageError(
+			"--%s takes evaluation files, a file of runs or requests, files of answers, or a folder; "+
 				"submit experiments and runs listed by flags with --%s",
 			serverFlag, redisFlag,
 		)
 	}
-	return in.Files(c.StringSlice(judgeFlag))
+	return inputs, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,6 +124,44 @@ func TestEnqueueAnswersToAServer(t *testing.T) {
 		!strings.Contains(direct.stderr.String(), "already in Redis") {
 		t.Errorf("sent: %s%s\nsubmitted to Redis: %s%s", sent.stderr.String(), sent.stdout.String(), direct.stderr.String(), direct.stdout.String())
 	}
+}
+
+// Several evaluation files are submitted one by one, each with its result and its own folder. One that is wrong does not
+// keep the others from being submitted, and the exit code is its.
+func TestEnqueueSeveralToAServer(t *testing.T) {
+	t.Parallel()
+	f, url := served(t)
+	first, last := essays(t, f.dir, "first", 100), essays(t, f.dir, "last", 100)
+	wrong := filepath.Join(f.dir, "first", "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("documents: [\"docs/*.md\"]\njudgs: [\"local:careful\"]\npairwise: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(f.dir, "none.yaml")
+	sent := f.do(exitUsage, "enqueue", first, wrong, none, last, "--server", url)
+	ids := strings.Fields(sent.stdout.String())
+	if len(ids) != 2 || ids[0] == ids[1] {
+		t.Fatalf("standard output is %q, want the ids of two evaluations", sent.stdout.String())
+	}
+	for _, want := range []string{
+		first + ": " + ids[0] + " enqueued: 6 runs on ", last + ": " + ids[1] + " enqueued: 6 runs on ",
+		wrong + " was not submitted:\n", "judgs: unknown key", none + " was not submitted:\n", "no such file",
+	} {
+		if !strings.Contains(sent.stderr.String(), want) {
+			t.Errorf("no %q in\n%s", want, sent.stderr.String())
+		}
+	}
+
+	f.startWorkers(1)
+	waited := f.do(exitOK, "enqueue", first, last, "--server", url, "--wait", "--out-dir", "got")
+	if got := strings.Fields(waited.stdout.String()); !slices.Equal(got, ids) {
+		t.Errorf("with --wait, standard output has %q, want %q", got, ids)
+	}
+	for _, id := range ids {
+		if found, err := filepath.Glob(filepath.Join(f.dir, "got", "*"+strings.TrimPrefix(id, "ev-")[:4]+"*", "report.html")); err != nil || len(found) != 1 {
+			t.Errorf("the report of %s: got %v, %v; want one", id, found, err)
+		}
+	}
+	f.do(exitUnreachable, "enqueue", first, last, "--server", "http://127.0.0.1:1")
 }
 
 // What is wrong with an evaluation, or with the server, is said with place and fix.

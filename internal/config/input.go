@@ -81,6 +81,11 @@ func InputOf(patterns []string) (Input, error) {
 	return Input{Path: files[0], Kind: AnswersFile, More: files}, nil
 }
 
+// AreEvaluations reports whether all paths are those of evaluation files, by their names. The files may not exist.
+func AreEvaluations(paths []string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { return !isYAML(path) })
+}
+
 // isYAML reports whether a file's name is that of an evaluation file.
 func isYAML(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
