@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
@@ -93,19 +94,56 @@ var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 // ID derives the evaluation's identifier from everything that it asks, so the same submission has the same identifier
 // wherever and whenever it is made. Call Normalize first: the order of documents is part of the identity.
 //
-// ID encodes and decodes the evaluation before it computes the identifier, so that the evaluation read back from
-// storage has the same one. JSON does not preserve integers above 2^53 or bytes that are not UTF-8.
+// It is the identifier of the evaluation as it is read back from storage. JSON changes integers above 2^53, which only
+// judges' overrides have, and bytes that are not UTF-8. A million documents take a second or two.
 func (e *Evaluation) ID() ID {
-	var stored Evaluation
-	if err := json.Unmarshal(e.encode(), &stored); err != nil {
-		panic(fmt.Sprintf("eval: decode encoded evaluation: %v", err)) // cannot fail
+	stored := *e
+	stored.Judges = decoded(e.Judges)
+	if e.Panel != nil {
+		panel := *e.Panel
+		panel.Agents, stored.Panel = decoded(panel.Agents), &panel
 	}
-	return stored.StoredID()
+	if e.Runs != nil {
+		runs := *e.Runs
+		runs.Models, stored.Runs = decoded(runs.Models), &runs
+	}
+	if e.Prompts != nil {
+		prompts := *e.Prompts
+		prompts.Models, stored.Prompts = decoded(prompts.Models), &prompts
+	}
+
+	raw := stored.encode()
+	if bytes.Contains(raw, []byte(`\ufffd`)) { // the encoder's mark of bytes that are not UTF-8
+		stored = Evaluation{}
+		if err := json.Unmarshal(raw, &stored); err != nil {
+			panic(fmt.Sprintf("eval: decode encoded evaluation: %v", err)) // cannot fail
+		}
+		raw = stored.encode()
+	}
+	return hashed(raw)
+}
+
+// decoded returns judges as they are read back from storage.
+func decoded(judges []Judge) []Judge {
+	if !slices.ContainsFunc(judges, func(j Judge) bool { return len(j.Overrides) > 0 }) {
+		return judges
+	}
+	raw, err := json.Marshal(judges)
+	var stored []Judge
+	if err == nil {
+		err = json.Unmarshal(raw, &stored)
+	}
+	if err != nil { // Overrides hold a value that JSON cannot; config rejects those
+		panic(fmt.Sprintf("eval: encode judges: %v", err))
+	}
+	return stored
 }
 
 // StoredID returns the same as ID, in less time, for an evaluation that was decoded from its stored form.
-func (e *Evaluation) StoredID() ID {
-	sum := sha256.Sum256(e.encode())
+func (e *Evaluation) StoredID() ID { return hashed(e.encode()) }
+
+func hashed(encoded []byte) ID {
+	sum := sha256.Sum256(encoded)
 	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
 }
 

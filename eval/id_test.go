@@ -187,12 +187,22 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 func TestIDSurvivesStorage(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*eval.Evaluation){
-		"all":            func(*eval.Evaluation) {},
-		"no kinds":       func(e *eval.Evaluation) { e.Single, e.Pairwise = nil, nil },
-		"no overrides":   func(e *eval.Evaluation) { e.Judges[0].Overrides = map[string]any{} },
-		"large integer":  func(e *eval.Evaluation) { e.Judges[0].Overrides["seed"] = uint64(1)<<53 + 1 },
-		"nested":         func(e *eval.Evaluation) { e.Judges[0].Overrides["extra"] = map[string]any{"stop": []string{"<"}} },
-		"name not UTF-8": func(e *eval.Evaluation) { e.Documents[0].ID = "q1/caf\xe9" },
+		"all":                          func(*eval.Evaluation) {},
+		"no kinds":                     func(e *eval.Evaluation) { e.Single, e.Pairwise = nil, nil },
+		"no overrides":                 func(e *eval.Evaluation) { e.Judges[0].Overrides = map[string]any{} },
+		"large integer":                func(e *eval.Evaluation) { e.Judges[0].Overrides["seed"] = uint64(1)<<53 + 1 },
+		"nested":                       func(e *eval.Evaluation) { e.Judges[0].Overrides["extra"] = map[string]any{"stop": []string{"<"}} },
+		"name not UTF-8":               func(e *eval.Evaluation) { e.Documents[0].ID = "q1/caf\xe9" },
+		"a name with the mark of that": func(e *eval.Evaluation) { e.Documents[0].ID = "q1/\ufffd\\ufffd" },
+		"an agent's large integer": func(e *eval.Evaluation) {
+			e.Panel = &eval.Panel{Agents: []eval.Judge{{Name: "a", Overrides: map[string]any{"seed": uint64(1)<<53 + 1}}}}
+		},
+		"a run's large integer": withRuns(func(e *eval.Evaluation) {
+			e.Runs.Models[0].Overrides = map[string]any{"seed": uint64(1)<<53 + 1}
+		}),
+		"a prompt's large integer": withPrompts(func(e *eval.Evaluation) {
+			e.Prompts.Models[0].Overrides = map[string]any{"seed": uint64(1)<<53 + 1}
+		}),
 	} {
 		e := normalized(change)
 		raw, err := json.Marshal(e)
@@ -203,8 +213,8 @@ func TestIDSurvivesStorage(t *testing.T) {
 		if err := json.Unmarshal(raw, &stored); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := stored.ID(), e.ID(); got != want {
-			t.Errorf("%s: ID after storage = %s, before %s", name, got, want)
+		if got, want := stored.ID(), e.ID(); got != want || stored.StoredID() != want {
+			t.Errorf("%s: ID after storage = %s, StoredID = %s, before %s", name, got, stored.StoredID(), want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ type comparisons struct {
 	pairs  pairs
 	orders int
 	swap   func(a, b int) bool // reports whether to swap a pair; nil: never
+	seed   uint64              // of the balanced order
 }
 
 // pairs enumerates pairs of documents, each once.
@@ -25,7 +26,7 @@ func newComparisons(e *eval.Evaluation, phase int, choice *Choice) (comparisons,
 	if err != nil {
 		return comparisons{}, err
 	}
-	c := comparisons{pairs: chosen, orders: 1}
+	c := comparisons{pairs: chosen, orders: 1, seed: newSeed(id, "balanced")}
 	switch e.Pairwise.Order {
 	case eval.OrderBoth:
 		c.orders = 2

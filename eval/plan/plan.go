@@ -134,7 +134,7 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	p.all, p.runs = all, within(all, o.Limit)
 	p.queues = dealtQueues(o.JudgeQueues, p.runs)
 	if c, ok := p.cases.(comparisons); ok && p.runs == p.all {
-		p.queues.balanced, p.queues.perJudge = newBalanced(c.pairs, newSeed(e.ID(), "balanced")), c.orders*p.trials
+		p.queues.balanced, p.queues.perJudge = newBalanced(c.pairs, c.seed), c.orders*p.trials
 	}
 	return p, nil
 }
