@@ -52,7 +52,7 @@ func doctorCommand(p *process) *cli.Command {
 
 // examine runs every check for one evaluation, even after one has failed.
 func (p *process) examine(c *cli.Context, s *config.Submission) error {
-	text, err := summary(s)
+	text, _, err := summary(s)
 	if err != nil {
 		return failure.With(failure.Usage, err)
 	}

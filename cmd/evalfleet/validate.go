@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/failure"
@@ -52,11 +53,7 @@ func (p *process) look(c *cli.Context) (looked bool, err error) {
 }
 
 func (p *process) validate(c *cli.Context, s *config.Submission) error {
-	text, err := summary(s)
-	if err != nil {
-		return failure.With(failure.Usage, err)
-	}
-	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	text, plans, err := summary(s)
 	if err != nil {
 		return failure.With(failure.Usage, err)
 	}
@@ -99,11 +96,12 @@ func (p *process) warn(warnings []config.Problem) {
 	}
 }
 
-// summary describes in one paragraph what a submission asks.
-func summary(s *config.Submission) (string, error) {
+// summary describes in one paragraph what a submission asks. It returns its plans, too.
+func summary(s *config.Submission) (string, []*plan.Plan, error) {
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return s.Summary(plans)
+	text, err := s.Summary(plans)
+	return text, plans, err
 }
