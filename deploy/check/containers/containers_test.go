@@ -31,79 +31,158 @@ type fault struct {
 	name    string
 	strike  func(p *project)
 	repeats int
+
+	before, after func(p *project) // or nil: the evaluation
 }
 
 // faults strike one after another. Calls in flight are repeated where their worker is killed, or where it cannot renew
 // their leases; and at most all calls in flight, each time that this happens.
 var faults = []fault{
-	{"none", func(*project) {}, 0},
-	{"kill -9 of a worker", func(p *project) { p.kill("worker") }, mostInFlight},
-	{"kill -9 of Redis", func(p *project) { p.kill("redis") }, mostInFlight},
-	{"kill -9 of the controller", func(p *project) { p.kill("controller") }, 0},
-	{"SIGTERM of all workers, up again", func(p *project) {
+	{name: "none", strike: func(*project) {}},
+	{name: "kill -9 of a worker", strike: func(p *project) { p.kill("worker") }, repeats: mostInFlight},
+	{name: "kill -9 of Redis", strike: func(p *project) { p.kill("redis") }, repeats: mostInFlight},
+	{name: "kill -9 of the controller", strike: func(p *project) { p.kill("controller") }},
+	{name: "kill -9 of all of them", strike: func(p *project) { p.kill("worker", "redis", "controller") }, repeats: mostInFlight},
+	{name: "SIGTERM of all workers, up again", strike: func(p *project) {
 		p.output("docker compose stop worker")
 		p.exited("worker", "0")
 		p.output("docker compose up --detach")
-	}, 0},
-	{"restart of workers and controller", func(p *project) { p.output("docker compose restart worker controller") }, 0},
-	{"restart of Redis", func(p *project) { p.output("docker compose restart redis") }, mostInFlight},
-	{"down, then up", func(p *project) {
+	}},
+	{name: "restart of workers and controller", strike: func(p *project) { p.output("docker compose restart worker controller") }},
+	{name: "restart of Redis", strike: func(p *project) { p.output("docker compose restart redis") }, repeats: mostInFlight},
+	{name: "down, then up", strike: func(p *project) {
 		p.output("docker compose down")
 		p.output("docker compose up --detach")
-	}, 0},
-	{"a worker frozen for 15 s", func(p *project) {
-		id := p.container("worker")
-		p.output("docker pause " + id)
-		time.Sleep(15 * time.Second) // longer than a lease
-		p.output("docker unpause " + id)
-	}, mostInFlight},
-	{"Redis frozen for 15 s", func(p *project) {
-		id := p.container("redis")
-		p.output("docker pause " + id)
-		time.Sleep(15 * time.Second)
-		p.output("docker unpause " + id)
-	}, mostInFlight},
-	{"a worker cut off for 15 s", func(p *project) {
-		id, network := p.container("worker"), filepath.Base(p.dir)+"_default"
+	}},
+	{name: "a worker frozen for 15 s", strike: func(p *project) { p.frozen("worker") }, repeats: mostInFlight},
+	{name: "Redis frozen for 15 s", strike: func(p *project) { p.frozen("redis") }, repeats: mostInFlight},
+	{name: "a worker cut off for 15 s", strike: func(p *project) {
+		id, network := p.containers("worker")[0], p.tag+"_default"
 		p.output("docker network disconnect " + network + " " + id)
-		time.Sleep(15 * time.Second)
+		time.Sleep(longerThanALease)
 		p.output("docker network connect " + network + " " + id)
-	}, mostInFlight},
-	{"a worker out of memory", func(p *project) {
-		id := p.container("worker")
-		p.output("docker update --memory 6m --memory-swap 6m " + id)
-		p.eventually("the worker is killed and started again", func() error {
-			if n := p.output("docker inspect --format '{{.RestartCount}}' " + id); n == "0" {
-				return errors.New("it was not started again")
-			}
-			return nil
-		})
-		p.output("docker update --memory 512m --memory-swap 512m " + id)
-	}, mostInFlight},
-	{"eight workers, then one", func(p *project) {
+	}, repeats: mostInFlight},
+	{name: "a worker reaches its memory limit", strike: func(p *project) { p.exhaust("worker", "768m") }, repeats: mostInFlight},
+	{name: "Redis at maxmemory for 15 s", strike: func(p *project) {
+		p.redis("config set maxmemory 1mb")
+		time.Sleep(longerThanALease)
+		p.redis("config set maxmemory 1400mb")
+	}},
+	{name: "the results' volume is full for 15 s", before: smallVolumes, strike: func(p *project) { p.fill("results") }, after: ownVolumes},
+	{name: "Redis' volume is full for 15 s", before: smallVolumes, strike: func(p *project) { p.fill("redis") }, after: ownVolumes, repeats: mostInFlight},
+	{name: "eight workers, then one", strike: func(p *project) {
 		p.output("docker compose up --detach --scale worker=8")
 		p.output("docker compose up --detach --scale worker=1")
-	}, 0},
-	{"only a worker of another user", func(p *project) {
-		p.output("docker compose run --detach --user 4711:4711 worker")
+	}},
+	{name: "only a worker of another user", strike: func(p *project) {
+		p.output("docker compose run --detach --name " + p.tag + "-other --user 4711:4711 worker")
 		p.output("docker compose up --detach --scale worker=0")
-	}, 0},
+	}, after: func(p *project) {
+		p.output("docker compose up --detach")
+		p.output("docker stop " + p.tag + "-other")
+		p.output("docker rm " + p.tag + "-other")
+	}},
+	// Last: the version stays.
+	{name: "update to another version", strike: func(p *project) {
+		p.write(".env", strings.Replace(p.read(".env"), "EVALFLEET_TAG="+p.tag, "EVALFLEET_TAG="+p.tag+nextVersion, 1))
+		p.output("docker compose up --detach")
+		for _, id := range append(p.containers("worker"), p.containers("controller")...) {
+			if image := p.output("docker inspect --format '{{.Config.Image}}' " + id); image != "evalfleet:"+p.tag+nextVersion {
+				p.t.Errorf("after the update, container %s has the image %s", id, image)
+			}
+		}
+	}},
 }
 
-// exited checks the exit code of a service's first container.
+const (
+	longerThanALease = 15 * time.Second
+	nextVersion      = "-next" // at the end of the image's tag
+)
+
+// smallVolumes gives Redis and the controller volumes that can be filled. A container that does nothing keeps them,
+// because a volume in memory is gone with its last container.
+func smallVolumes(p *project) {
+	p.write("docker-compose.override.yml", `services:
+  redis: {volumes: ["small-redis:/data"]}
+  controller: {volumes: ["small-results:/data"]}
+volumes:
+  small-redis: {driver_opts: {type: tmpfs, device: tmpfs, o: "size=24m,uid=999,gid=999"}}
+  small-results: {driver_opts: {type: tmpfs, device: tmpfs, o: "size=24m,uid=65532,gid=65532"}}
+`)
+	p.output("docker compose up --detach")
+	name := p.tag
+	p.output(fmt.Sprintf("docker run --detach --init --name %[1]s-small --volume %[1]s_small-redis:/redis --volume %[1]s_small-results:/results "+
+		"--entrypoint tail %[2]s -f /dev/null", name, p.busybox))
+}
+
+func ownVolumes(p *project) {
+	name := p.tag
+	p.output("rm docker-compose.override.yml && docker compose up --detach")
+	p.output(fmt.Sprintf("docker rm --force %[1]s-small && docker volume rm %[1]s_small-redis %[1]s_small-results", name))
+}
+
+// fill fills one of the small volumes, and makes room again.
+func (p *project) fill(volume string) {
+	p.t.Helper()
+	inside := "docker exec " + p.tag + "-small sh -c "
+	p.output(inside + "'! dd if=/dev/zero of=/" + volume + "/full bs=4k 2>/dev/null'")
+	time.Sleep(longerThanALease)
+	p.output(inside + "'rm /" + volume + "/full'")
+}
+
+// frozen stops the processes of a service's first container for longer than a lease.
+func (p *project) frozen(service string) {
+	p.t.Helper()
+	id := p.containers(service)[0]
+	p.output("docker pause " + id)
+	time.Sleep(longerThanALease)
+	p.output("docker unpause " + id)
+}
+
+// exhaust uses memory in the name of a service's first container until the kernel kills its process: files in memory,
+// which belong to whoever writes them, and whose writer is smaller than the process.
+func (p *project) exhaust(service, memory string) {
+	p.t.Helper()
+	id := p.containers(service)[0]
+	restarts := "docker inspect --format '{{.RestartCount}}' " + id
+	pid, before := p.output("docker inspect --format '{{.State.Pid}}' "+id), p.output(restarts)
+	_, _ = p.run(fmt.Sprintf("docker run --rm --pid host --cgroupns host --privileged --user 0 --volume /sys/fs/cgroup:/sys/fs/cgroup "+
+		"--tmpfs /full:size=%s --entrypoint sh %s -c \"$0\"", memory, p.busybox),
+		`path=$(sed -n 's/^[0-9]*:memory://p' /proc/`+pid+`/cgroup)
+		folder=/sys/fs/cgroup/memory$path
+		[ -n "$path" ] || folder=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/`+pid+`/cgroup)
+		echo $$ >"$folder/cgroup.procs"
+		exec dd if=/dev/zero of=/full/file bs=1M`)
+	p.eventually("the "+service+" is killed and started again", func() error {
+		if p.output(restarts) == before {
+			return errors.New("it was not started again")
+		}
+		return nil
+	})
+}
+
+// redis sends a command to Redis.
+func (p *project) redis(command string) {
+	p.t.Helper()
+	p.output("docker compose exec --no-TTY redis sh -c 'REDISCLI_AUTH=$(cat /run/secrets/redis) redis-cli -e " + command + "'")
+}
+
+// exited checks the exit code of a service's containers.
 func (p *project) exited(service, want string) {
 	p.t.Helper()
-	if code := p.output("docker inspect --format '{{.State.ExitCode}}' " + p.container(service)); code != want {
-		p.t.Errorf("%s ended with %s, want %s", service, code, want)
+	for _, id := range p.containers(service) {
+		if code := p.output("docker inspect --format '{{.State.ExitCode}}' " + id); code != want {
+			p.t.Errorf("%s ended with %s, want %s", service, code, want)
+		}
 	}
 }
 
 var fenced = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// documented returns the lines of the block of docs/fleet.md that has a line with these words.
-func documented(t *testing.T, words string) []string {
+// documented returns the lines of the block of a page that has a line with these words.
+func documented(t *testing.T, page, words string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/fleet.md"))
+	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +191,7 @@ func documented(t *testing.T, words string) []string {
 			return strings.Split(strings.TrimSpace(block[1]), "\n")
 		}
 	}
-	t.Fatalf("docs/fleet.md has no block with %q", words)
+	t.Fatalf("%s has no block with %q", page, words)
 	return nil
 }
 
@@ -120,8 +199,8 @@ func documented(t *testing.T, words string) []string {
 // strike. Whatever strikes, every planned run is recorded, never more calls are in flight than allowed, and only calls
 // that were in flight are repeated: all as counted by the simulator.
 func TestContainers(t *testing.T) {
-	p := newProject(t)
-	for _, line := range documented(t, "--profile simulator up --build") {
+	p := newCompose(t)
+	for _, line := range documented(t, "docs/fleet.md", "--profile simulator up --build") {
 		began := time.Now()
 		if *image != "" {
 			line = strings.Replace(line, " --build", "", 1)
@@ -131,7 +210,14 @@ func TestContainers(t *testing.T) {
 	}
 	p.concludes("essays")
 	p.pages()
-	for _, line := range documented(t, "docker compose cp controller:") {
+	for _, service := range []string{"worker", "controller", "redis", "simulator"} {
+		for _, id := range p.containers(service) {
+			if got := p.output("docker inspect --format '{{.HostConfig.ReadonlyRootfs}} {{.Config.User}}' " + id); !regexp.MustCompile(`^true [1-9]`).MatchString(got) {
+				t.Errorf("%s has a read-only root and a user as %q, want true and another than root", service, got)
+			}
+		}
+	}
+	for _, line := range documented(t, "docs/fleet.md", "docker compose cp controller:") {
 		if strings.Contains(line, " status") {
 			line = strings.Replace(line, " exec ", " exec --no-TTY ", 1) // a test has no terminal
 		}
@@ -146,7 +232,22 @@ func TestContainers(t *testing.T) {
 	}
 
 	p.timed()
-	p.struck()
+	p.next()
+	p.struck(faults, func(name string) {
+		p.write("mine/evaluation.yaml", strings.Replace(ofFaults, "NAME", name, 1))
+		p.output("EVALUATIONS=./mine docker compose run --rm enqueue evaluation.yaml")
+	})
+}
+
+// next makes the image of another version: the same program with another number or, where the image was given, with
+// another label.
+func (p *project) next() {
+	p.t.Helper()
+	if *image != "" {
+		p.output(fmt.Sprintf(`printf 'FROM evalfleet:%[1]s\nLABEL version=next\n' | docker build --tag evalfleet:%[1]s%[2]s -`, p.tag, nextVersion))
+		return
+	}
+	p.output("EVALFLEET_VERSION=next EVALFLEET_TAG=" + p.tag + nextVersion + " docker compose build")
 }
 
 // concludes waits until an evaluation has a result.
@@ -202,8 +303,8 @@ func (p *project) timed() {
 	p.concludes("essays")
 }
 
-// struck runs an evaluation per fault, and prints what the simulator counted.
-func (p *project) struck() {
+// writeDocuments writes four versions of three essays to mine/docs.
+func (p *project) writeDocuments() {
 	p.t.Helper()
 	for _, essay := range []string{"libraries", "maps", "marsh"} {
 		for _, version := range "abcd" {
@@ -211,15 +312,21 @@ func (p *project) struck() {
 			p.write("mine/"+name, p.read("examples/essays/"+name))
 		}
 	}
+}
+
+// struck submits an evaluation per fault, and prints what the simulator counted.
+func (p *project) struck(faults []fault, submit func(name string)) {
+	p.t.Helper()
+	p.writeDocuments()
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-36s %8s %8s %8s %8s %8s\n", "fault", "planned", "recorded", "calls", "repeated", "at most")
 	for i, f := range faults {
 		name := fmt.Sprintf("fault-%d", i)
-		p.write("mine/evaluation.yaml", strings.Replace(ofFaults, "NAME", name, 1))
-		if _, err := p.simulator("--post-data= http://simulator:8089/stats/reset"); err != nil {
-			p.t.Fatal(err)
+		p.output(p.toReset)
+		if f.before != nil {
+			f.before(p)
 		}
-		p.output("EVALUATIONS=./mine docker compose run --rm enqueue evaluation.yaml")
+		submit(name)
 		p.eventually("calls are in flight", func() error {
 			seen, err := p.witness()
 			if err == nil && seen.Answered < mostInFlight {
@@ -240,6 +347,9 @@ func (p *project) struck() {
 		fmt.Fprintln(&table, line)
 		if seen.MaxInFlight > mostInFlight || seen.Rejected > 0 {
 			p.t.Errorf("%s: %d calls in flight and %d refused; the limit is %d", f.name, seen.MaxInFlight, seen.Rejected, mostInFlight)
+		}
+		if f.after != nil {
+			f.after(p)
 		}
 		if seen.PromptsRepeated > f.repeats {
 			p.t.Errorf("%s: %d prompts arrived more than once, want at most %d", f.name, seen.PromptsRepeated, f.repeats)

@@ -16,44 +16,67 @@ import (
 // root of the repository.
 const root = "../../.."
 
-// project is a copy of the repository's files whose docker-compose.yml is started.
+// project is a copy of the repository's files, of which a fleet is started.
 type project struct {
-	t      *testing.T
-	dir    string
-	wget   string // an image with wget and a shell
-	images []string
+	t       *testing.T
+	dir     string
+	tag     string // of the image that is tested
+	busybox string // an image with a shell and its tools
+	images  []string
+
+	// Lines of shell, to ask the fleet and its simulator.
+	toEvalfleet, toCount, toReset, toDiagnose string
 }
 
-// newProject copies what git tracks to a new folder, whose name becomes that of the containers, and sees to the base
-// images. Everything that it starts ends with the test.
+// newProject copies what git tracks to a new folder, whose name becomes that of the containers.
 func newProject(t *testing.T) *project {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evalfleet-containers-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &project{t: t, dir: dir}
+	p := &project{t: t, dir: dir, tag: filepath.Base(dir)}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p.output(`git -C "$0" ls-files -z | tar -C "$0" --null -T - -c | tar -C . -x`, absolute(t, root))
-	// Of its own, so that an image evalfleet:local of this engine stays what it is.
-	p.write(".env", "EVALFLEET_TAG="+filepath.Base(dir)+"\n")
+	return p
+}
 
+// newCompose is a project whose docker-compose.yml is started. Everything that it starts ends with the test.
+func newCompose(t *testing.T) *project {
+	t.Helper()
+	p := newProject(t)
+	// Of its own, so that an image evalfleet:local of this engine stays what it is.
+	p.write(".env", "EVALFLEET_TAG="+p.tag+"\n")
+	t.Cleanup(p.remove)
+	p.bases()
+	p.images = append(p.images, "evalfleet:"+p.tag, "evalfleet:"+p.tag+nextVersion)
+	if *image != "" {
+		p.output("docker tag " + *image + " evalfleet:" + p.tag)
+	}
+
+	p.toEvalfleet = "docker compose exec --no-TTY controller evalfleet"
+	wget := fmt.Sprintf("docker run --rm --network %s_default --entrypoint wget %s -q -O - ", p.tag, p.busybox)
+	p.toCount = wget + "http://simulator:8089/stats"
+	p.toReset = wget + "--post-data= http://simulator:8089/stats/reset"
+	p.toDiagnose = "docker compose --profile '*' ps --all; docker compose --profile '*' logs --tail 5"
+	return p
+}
+
+// bases sees to the images from which the files start.
+func (p *project) bases() {
+	p.t.Helper()
 	made := strings.Fields(p.output("sh tools/scripts/base-images.sh"))
 	for _, image := range made {
-		t.Logf("%s: no registry has it here: made of this machine's programs", image)
+		p.t.Logf("%s: no registry has it here: made of this machine's programs", image)
 	}
-	p.images = append(made, "evalfleet:"+filepath.Base(dir))
-	p.wget = regexp.MustCompile(`golang:\S+`).FindString(p.read("deploy/Dockerfile"))
-	t.Cleanup(p.remove)
-	if *image != "" {
-		p.output("docker tag " + *image + " evalfleet:" + filepath.Base(dir))
-	}
-	return p
+	p.images = append(p.images, made...)
+	p.busybox = regexp.MustCompile(`golang:\S+`).FindString(p.read("deploy/Dockerfile"))
 }
 
 // remove ends what the test started, and says what is left.
 func (p *project) remove() {
-	name := filepath.Base(p.dir)
+	name := p.tag
+	_, _ = p.run(fmt.Sprintf("docker rm --force %[1]s-small %[1]s-other", name))
 	_, _ = p.run("docker compose --profile '*' down --volumes --remove-orphans --timeout 10")
 	for _, image := range p.images {
 		_, _ = p.run("docker image rm --force " + image)
@@ -121,22 +144,26 @@ func (p *project) output(line string, args ...string) string {
 	return out
 }
 
-// container returns the id of a service's first container.
-func (p *project) container(service string) string {
+// containers returns the ids of a service's containers, of which there is at least one.
+func (p *project) containers(service string) []string {
 	p.t.Helper()
 	ids := strings.Fields(p.output("docker compose --profile '*' ps --all --quiet " + service))
 	if len(ids) == 0 {
 		p.t.Fatalf("no container of %s", service)
 	}
-	return ids[0]
+	return ids
 }
 
-// kill sends SIGKILL to a service's first process. `docker kill` would not do: what it ends is not started again.
-// The process belongs to the engine's machine, which need not be this one.
-func (p *project) kill(service string) {
+// kill sends SIGKILL to the first process of each service's first container, at once. `docker kill` would not do: what
+// it ends is not started again. The processes belong to the engine's machine, which need not be this one.
+func (p *project) kill(services ...string) {
 	p.t.Helper()
-	pid := p.output("docker inspect --format '{{.State.Pid}}' " + p.container(service))
-	p.output(fmt.Sprintf("docker run --rm --pid host --security-opt apparmor=unconfined --user 0 --entrypoint sh %s -c 'kill -9 %s'", p.wget, pid))
+	var pids []string
+	for _, service := range services {
+		pids = append(pids, p.output("docker inspect --format '{{.State.Pid}}' "+p.containers(service)[0]))
+	}
+	p.output(fmt.Sprintf("docker run --rm --pid host --security-opt apparmor=unconfined --user 0 --entrypoint sh %s -c 'kill -9 %s'",
+		p.busybox, strings.Join(pids, " ")))
 }
 
 // counts are what the simulator saw since they were reset.
@@ -149,13 +176,9 @@ type counts struct {
 	PromptsRepeated int `json:"prompts_repeated"`
 }
 
-func (p *project) simulator(request string) (string, error) {
-	return p.run(fmt.Sprintf("docker run --rm --network %s_default --entrypoint wget %s -q -O - %s", filepath.Base(p.dir), p.wget, request))
-}
-
 func (p *project) witness() (counts, error) {
 	var stats struct{ All counts }
-	text, err := p.simulator("http://simulator:8089/stats")
+	text, err := p.run(p.toCount)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &stats)
 	}
@@ -173,7 +196,7 @@ type evaluation struct {
 
 // status returns the evaluation of a name, or name (again), as the controller knows it.
 func (p *project) status(name string) (evaluation, error) {
-	text, err := p.run("docker compose exec --no-TTY controller evalfleet status --json")
+	text, err := p.run(p.toEvalfleet + " status --json")
 	if err != nil {
 		return evaluation{}, err
 	}
@@ -203,7 +226,7 @@ func (p *project) eventually(what string, reached func() error) {
 			return
 		}
 		if end, bounded := p.t.Deadline(); bounded && time.Until(end) < time.Minute {
-			logs, _ := p.run("docker compose --profile '*' ps --all; docker compose --profile '*' logs --tail 5")
+			logs, _ := p.run(p.toDiagnose)
 			p.t.Fatalf("waited for: %s\nlast seen: %v\n%s", what, err, logs)
 		}
 		time.Sleep(500 * time.Millisecond)
