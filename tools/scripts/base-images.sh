@@ -17,9 +17,10 @@ have() {
 stage=$(mktemp -d)
 trap 'chmod -R u+w "$stage"; rm -rf "$stage"' EXIT
 
-# furnish ROOT: busybox, as a shell and its tools.
+# furnish ROOT: busybox, as a shell and its tools. Without root's folder in passwd, Go would not find the cache of a build.
 furnish() {
 	mkdir -p "$1/bin" "$1/etc" "$1/tmp" "$1/root"
+	printf 'root:x:0:0::/root:/bin/sh\nredis:x:999:999::/data:/bin/sh\n' >"$1/etc/passwd"
 	chmod 1777 "$1/tmp"
 	cp "$(command -v busybox)" "$1/bin/busybox"
 	for name in $("$1/bin/busybox" --list); do
@@ -32,7 +33,6 @@ if ! have "$redis"; then
 	furnish "$root"
 	mkdir -p "$root/usr/local/bin" "$root/data"
 	chown 999:999 "$root/data"
-	printf 'root:x:0:0::/root:/bin/sh\nredis:x:999:999::/data:/bin/sh\n' >"$root/etc/passwd"
 	for program in redis-server redis-cli; do
 		path=$(command -v $program)
 		cp -L "$path" "$root/usr/local/bin/"
