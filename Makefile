@@ -119,11 +119,11 @@ check-deploy: ## build what the Dockerfile builds; check it, compose, the chart,
 
 # Compiled and downloaded before: an engine of the script's own has no network outside of it.
 .PHONY: containers
-containers: redis ## start docker-compose.yml in a Docker engine, let faults strike, and count at the simulator (about 20 minutes; IMAGE=name starts an image of the engine instead of building one)
+containers: redis ## start docker-compose.yml in a Docker engine, let faults strike, and count at the simulator (about 20 minutes; IMAGE=name starts an image of the engine instead of building one, FAULTS=regexp chooses faults)
 	@sh tools/scripts/ensure.sh docker
 	go mod download
 	go test -C deploy/check -c -o $(CURDIR)/bin/containers.test ./containers
-	cd deploy/check/containers && sh $(CURDIR)/tools/scripts/engine.sh $(CURDIR)/bin/containers.test -test.v -test.timeout 3h $(if $(IMAGE),-image $(IMAGE))
+	cd deploy/check/containers && sh $(CURDIR)/tools/scripts/engine.sh $(CURDIR)/bin/containers.test -test.v -test.timeout 3h $(if $(IMAGE),-image $(IMAGE)) $(if $(FAULTS),-faults '$(FAULTS)')
 
 .PHONY: schemas
 schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from internal/config/schema.yaml, and those of the API and of estimates

@@ -13,7 +13,10 @@ import (
 	"time"
 )
 
-var image = flag.String("image", "", "start this image of the engine instead of building one")
+var (
+	image = flag.String("image", "", "start this image of the engine instead of building one")
+	only  = flag.String("faults", "", "let only the faults strike whose names match this regular expression")
+)
 
 // ofFaults is the evaluation during which faults strike: 264 runs, for half a minute.
 const ofFaults = `name: NAME
@@ -146,8 +149,9 @@ func (p *project) exhaust(service, memory string) {
 	id := p.containers(service)[0]
 	restarts := "docker inspect --format '{{.RestartCount}}' " + id
 	pid, before := p.output("docker inspect --format '{{.State.Pid}}' "+id), p.output(restarts)
-	_, _ = p.run(fmt.Sprintf("docker run --rm --pid host --cgroupns host --privileged --user 0 --volume /sys/fs/cgroup:/sys/fs/cgroup "+
-		"--tmpfs /full:size=%s --entrypoint sh %s -c \"$0\"", memory, p.busybox),
+	// It ends as the process does, which is no error.
+	_, failed := p.run(fmt.Sprintf("docker run --rm --pid host --cgroupns host --security-opt apparmor=unconfined --user 0 "+
+		"--volume /sys/fs/cgroup:/sys/fs/cgroup --tmpfs /full:size=%s --entrypoint sh %s -c \"$0\"", memory, p.busybox),
 		`path=$(sed -n 's/^[0-9]*:memory://p' /proc/`+pid+`/cgroup)
 		folder=/sys/fs/cgroup/memory$path
 		[ -n "$path" ] || folder=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/`+pid+`/cgroup)
@@ -155,7 +159,7 @@ func (p *project) exhaust(service, memory string) {
 		exec dd if=/dev/zero of=/full/file bs=1M`)
 	p.eventually("the "+service+" is killed and started again", func() error {
 		if p.output(restarts) == before {
-			return errors.New("it was not started again")
+			return fmt.Errorf("it was not started again: %w", failed)
 		}
 		return nil
 	})
@@ -320,7 +324,11 @@ func (p *project) struck(faults []fault, submit func(name string)) {
 	p.writeDocuments()
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-36s %8s %8s %8s %8s %8s\n", "fault", "planned", "recorded", "calls", "repeated", "at most")
+	chosen := regexp.MustCompile(*only)
 	for i, f := range faults {
+		if !chosen.MatchString(f.name) {
+			continue
+		}
 		name := fmt.Sprintf("fault-%d", i)
 		p.output(p.toReset)
 		if f.before != nil {
