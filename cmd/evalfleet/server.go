@@ -56,7 +56,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	// fails reports whether the command ends with err, because it was interrupted or had one evaluation to submit.
 	// Otherwise it names the evaluation and goes on with the next.
 	fails := func(in config.Input, err error, became string) bool {
-		if len(inputs) == 1 || c.Context.Err() != nil {
+		if len(inputs) == 1 || c.Err() != nil {
 			return true
 		}
 		fmt.Fprintf(p.stderr, "evalfleet: %s %s:\n%s\n", in.Path, became, message(err))
