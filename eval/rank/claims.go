@@ -199,6 +199,9 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 		}
 		return 0
 	}
+	if !u.manyDecided(i, j) {
+		return 0
+	}
 	difference, limits := u.difference(i, j)
 	switch critical := part.critical[of]; {
 	case difference > critical*limits.SE:
@@ -229,6 +232,30 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	default:
 		return claim.ofLoser
 	}
+}
+
+const (
+	// fewestDecided is the smallest number of clusters that can say at 95 % that one candidate is better than another: if
+	// they are equal, fewer all go one way more often than once in 20 (sign test: 2·0.5^5 > 0.05 > 2·0.5^6).
+	fewestDecided = 6
+	// fewestOfOne is the smallest number of such clusters in which either of the two takes part.
+	fewestOfOne = 3
+)
+
+// manyDecided reports whether enough clusters decide something about two candidates for Student's t. Ties and verdicts
+// that cancel narrow the standard error of a difference as evidence does, but with few decided clusters its errors are far
+// from normal. A candidate that hardly met others is related to them by what happened there alone. If there are fewer
+// clusters, all of them must decide something.
+func (u *Uncertainty) manyDecided(i, j int) bool {
+	one, other := u.decided[i], u.decided[j]
+	either := len(one)
+	for _, k := range other {
+		if !slices.Contains(one, k) {
+			either++
+		}
+	}
+	all := int(u.parts[u.fit.component[i]].freedom) + 1
+	return either >= min(fewestDecided, all) && min(len(one), len(other)) >= min(fewestOfOne, all)
 }
 
 // tested reports whether the difference of two candidates was tested by itself. Of many that are separated, only those

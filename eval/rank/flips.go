@@ -44,8 +44,10 @@ const (
 	mostSigns = 10
 	// chunk is how many pairs are fitted in sequence, each starting from the previous fit.
 	chunk = 16
-	// slight is the share of the sum of squares that omitted small contributions may have.
-	slight = 1e-4
+	// slight is the size of a contribution, as a share of the largest, below which it is omitted. Such clusters say nothing
+	// about the two candidates, but the prior, or a rounded fit, can give all of them the same sign, which no flips would
+	// reach. A flip does not change the size, so the test of the rest is valid.
+	slight = 0.1
 	// weaker is the factor for the precision of the abilities' prior in these fits, so that the prior adds almost
 	// nothing to the sum.
 	weaker = 0.1
@@ -136,9 +138,9 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 }
 
 // contributions returns the clusters' contributions to the slope of the likelihood at equal abilities, in the
-// direction of a difference between two candidates. They are scaled to a sum of squares of 1. Each is too small,
+// direction of a difference between two candidates, without small ones. They are scaled to a sum of squares of 1. Each is too small,
 // because the fit has followed the cluster. It is therefore divided by the root of the remaining part of its
-// variance, as in Bell and McCaffrey 2002. sum is the sum of the undivided contributions.
+// variance, as in Bell and McCaffrey 2002. sum is the sum of the undivided ones.
 //
 // x is the maximum of the likelihood. sum is 0, so that nothing is claimed, if there is no maximum. It is also 0 if
 // all verdicts together add less than one verdict can.
@@ -153,27 +155,33 @@ func (f *Fit) contributions(
 
 	c := newClusterScore(f)
 	c.here = m.at(x)
-	each, squares := make([]float64, len(clusters)), 0.0
+	slopes, each := make([]float64, len(clusters)), make([]float64, len(clusters))
+	largest := 0.0
 	for g, cluster := range clusters {
 		c.support(cluster)
 		c.add(cluster)
 		slope, left := c.along(along, covariance)
 		sum += slope
-		each[g] = slope / math.Sqrt(left)
-		squares += each[g] * each[g]
+		slopes[g], each[g] = slope, slope/math.Sqrt(left)
+		largest = max(largest, math.Abs(each[g]))
 	}
 
 	if sum < along.AtVec(i)-along.AtVec(j) {
 		return 0, nil, x
 	}
-	small := math.Sqrt(slight * squares / float64(len(each)))
+	kept, squares := 0.0, 0.0
 	for g, size := range each {
-		if math.Abs(size) >= small {
+		if math.Abs(size) >= slight*largest {
+			kept, squares = kept+slopes[g], squares+size*size
+		}
+	}
+	for g, size := range each {
+		if math.Abs(size) >= slight*largest {
 			weights = append(weights, weight{int32(g), float32(size / math.Sqrt(squares))})
 		}
 	}
 
-	return sum / math.Sqrt(squares), weights, x
+	return kept / math.Sqrt(squares), weights, x
 }
 
 // along returns the slope of the cluster's likelihood in a direction. left is the share of its variance that remains

@@ -21,6 +21,7 @@ type influences struct {
 	judged   []int        // by judge: clusters with its verdicts
 	bridged  []bool
 	victors  map[orderedPair]*victories // by winner and loser, if the fit has a prior
+	decided  [][]int32                  // by candidate: the first clusters, at most fewestDecided, in which it is not tied with another
 	leverage bool
 }
 
@@ -45,7 +46,7 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })
 	out := &influences{
 		start: []int{0}, members: make([]int, len(f.Components)), judged: make([]int, len(f.Judges)),
-		bridged: make([]bool, len(f.Components)), victors: map[orderedPair]*victories{},
+		bridged: make([]bool, len(f.Components)), victors: map[orderedPair]*victories{}, decided: make([][]int32, len(f.Abilities)),
 	}
 	records := make([]Record, len(f.Abilities))
 	for _, o := range observed {
@@ -112,6 +113,7 @@ func (in *influences) bridge(f *Fit, cluster []Observed) {
 // count counts the k-th cluster (from 1) for its components and judges, and for the pairs that need a prior.
 func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	components, judges := map[int]bool{}, map[int32]bool{}
+	in.decide(k, cluster)
 	for _, o := range cluster {
 		if c := f.component[o.First]; !components[c] {
 			components[c] = true
@@ -137,6 +139,31 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 			if v := in.victor(o.Second, o.First); v.lastSecond != k {
 				v.lastSecond = k
 				v.shownSecond++
+			}
+		}
+	}
+}
+
+// decide adds the k-th cluster to those of the candidates that won more often than they lost against another in it, or
+// less often. Verdicts that cancel, such as those of judges that choose a place, decide nothing.
+func (in *influences) decide(k int32, cluster []Observed) {
+	won := map[orderedPair]int32{}
+	for _, o := range cluster {
+		by := o.FirstWins - o.SecondWins
+		if o.First > o.Second {
+			o.First, o.Second, by = o.Second, o.First, -by
+		}
+		won[pairOf(int(o.First), int(o.Second))] += by
+	}
+
+	for pair, by := range won {
+		if by == 0 {
+			continue
+		}
+		i, j := pair.split()
+		for _, one := range [2]int{i, j} {
+			if of := in.decided[one]; len(of) < fewestDecided && !slices.Contains(of, k) {
+				in.decided[one] = append(of, k)
 			}
 		}
 	}

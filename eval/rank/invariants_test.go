@@ -64,7 +64,7 @@ func TestOneAnswer(t *testing.T) {
 func (u *Uncertainty) invariant(t *testing.T) {
 	t.Helper()
 	for c, part := range u.fit.Components {
-		sum := 0.0
+		sum, held := 0.0, 0.0
 		for _, i := range part.Candidates {
 			ranks := []int{1, u.RankLow[i], u.MarginalLow[i], u.fit.rank(i), u.MarginalHigh[i], u.RankHigh[i], len(part.Candidates)}
 			if !slices.IsSorted(ranks) {
@@ -88,6 +88,12 @@ func (u *Uncertainty) invariant(t *testing.T) {
 				}
 			}
 			sum += u.Best[i]
+			if u.Contenders[i] {
+				held += u.Best[i]
+			}
+		}
+		if held < 1-level-1e-9 {
+			t.Errorf("the best is among the contenders with probability %v", held)
 		}
 		if math.Abs(sum-1) > 1e-9 && !math.IsNaN(sum) {
 			t.Errorf("one of %v is the best with probability %v: %v", part.Candidates, sum, u.Best)

@@ -135,31 +135,45 @@ func (u *Uncertainty) contend(candidates []int) {
 		}
 	}
 
-	if most := slices.MaxFunc(candidates, func(i, j int) int { return cmp.Compare(u.Best[i], u.Best[j]) }); count > 1 {
-		u.cap(most, candidates)
+	most := slices.MaxFunc(candidates, func(i, j int) int { return cmp.Compare(u.Best[i], u.Best[j]) })
+	if count > 1 {
+		u.cap(most, min(unsure, u.leastBeats(most, candidates)), candidates)
 	}
 }
 
-// cap leaves a candidate at most the probability unsure of being the best. The others get the rest, in the same
-// proportions or, if they have nothing, in equal parts.
-func (u *Uncertainty) cap(most int, candidates []int) {
+// leastBeats returns the smallest probability with which a candidate is better than another one, which its probability to
+// be the best cannot exceed.
+func (u *Uncertainty) leastBeats(i int, candidates []int) float64 {
+	least := 1.0
+	for _, j := range candidates {
+		if j != i {
+			least = min(least, u.Beats(i, j))
+		}
+	}
+	return least
+}
+
+// cap leaves a candidate at most the given probability of being the best. The others get the rest, in the same proportions
+// or, if they have nothing, in equal parts.
+func (u *Uncertainty) cap(most int, limit float64, candidates []int) {
 	rest := 1 - u.Best[most]
-	if u.Best[most] <= unsure {
+	if u.Best[most] <= limit {
 		return
 	}
 	for _, i := range candidates {
 		switch {
 		case i == most:
-			u.Best[i] = unsure
+			u.Best[i] = limit
 		case rest < nothing:
-			u.Best[i] = (1 - unsure) / float64(len(candidates)-1)
+			u.Best[i] = (1 - limit) / float64(len(candidates)-1)
 		default:
-			u.Best[i] *= (1 - unsure) / rest
+			u.Best[i] *= (1 - limit) / rest
 		}
 	}
 }
 
-// place moves the limits of a candidate's ability to its side of the mean, if it is better or worse than all others.
+// place moves the limits of a candidate's ability to its side of the mean, if it is better or worse than all others. Those
+// of two that are not told apart contain the mean.
 func (u *Uncertainty) place(i, candidates int) {
 	switch limits := &u.Abilities[i]; {
 	case candidates < 2:
@@ -167,5 +181,7 @@ func (u *Uncertainty) place(i, candidates int) {
 		limits.Low = max(limits.Low, 0)
 	case u.RankLow[i] == candidates:
 		limits.High = min(limits.High, 0)
+	case candidates == 2:
+		limits.Low, limits.High = min(limits.Low, 0), max(limits.High, 0)
 	}
 }

@@ -66,7 +66,7 @@ type Uncertainty struct {
 	//
 	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
 	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions. If there are
-	// several, none has more than 94 %. Of two candidates, Best is Beats.
+	// several, the most probable one has at most 94 %, and not more than Beats says of it and any other. Of two candidates, Best is Beats.
 	Best []float64
 	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect, NaN for one with one cluster.
 	Orders []Limits
@@ -79,6 +79,7 @@ type Uncertainty struct {
 	joint      float64
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
+	decided    [][]int32   // as of influences
 	loose      *loose      // nil: no priors
 	parts      []inference // by component
 	spread     []spreads   // by component
@@ -123,7 +124,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
 
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, joint: cmp.Or(how.Joint, level)}
+	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, decided: in.decided, joint: cmp.Or(how.Joint, level)}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
@@ -309,7 +310,7 @@ func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok 
 	case -1:
 		limits.High = min(limits.High, 0)
 	default:
-		if u.fit.strong[i] != u.fit.strong[j] && u.tested(i, j) {
+		if u.tested(i, j) {
 			limits.Low, limits.High = min(limits.Low, 0), max(limits.High, 0)
 		}
 	}

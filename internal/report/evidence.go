@@ -54,13 +54,27 @@ func (t *Reliance) add(of string, value float64, level Level, why string) {
 	t.Evidence = append(t.Evidence, Evidence{of, level, value, why})
 }
 
+// weighPairs weighs how much was compared: pairs, verdicts that are no ties, and items, and whether verdicts relate all
+// candidates.
 func (t *Reliance) weighPairs(r *Report) {
-	level := Sound
-	if r.Pairs < fewest {
-		level = Unknown
+	decided := 0
+	for _, j := range r.Judges {
+		decided += j.Positions.FirstWins + j.Positions.SecondWins
 	}
-	t.add("pairs", float64(r.Pairs), level, fmt.Sprintf("%s at least %d",
-		wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest))
+	level, why := Sound, ""
+	switch {
+	case r.Pairs < fewest:
+		level = Unknown
+		why = fmt.Sprintf("%s at least %d", wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest)
+	case decided < fewest:
+		level = Unknown
+		why = fmt.Sprintf("%s a winner, not at least %d", wording.Either(decided, "verdict names", "verdicts name"), fewest)
+	case r.Intervals != nil && r.Intervals.By == ByItem && r.Intervals.Clusters < fewItems:
+		level, why = Caution, "all verdicts are on "+r.Intervals.units()
+	case len(r.Groups) > 1:
+		level, why = Caution, wording.Counted(len(r.Groups), "group")+" of candidates were never compared with each other"
+	}
+	t.add("pairs", float64(r.Pairs), level, why)
 }
 
 func (t *Reliance) weighCoverage(r *Report) {

@@ -346,8 +346,8 @@ func (r *Report) leaders() string {
 	}
 
 	switch best := ranked[0]; {
-	case len(leaders) > 1 && r.tooLittle():
-		return list(leaders, headlineNames) + " share the first rank; too little is known to say how certain that is."
+	case len(leaders) > 1 && r.doubt() != "":
+		return list(leaders, headlineNames) + " share the first rank; " + r.doubt() + "."
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"
 		if r.Groups[0].tiered() {
@@ -361,8 +361,8 @@ func (r *Report) leaders() string {
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
-	case r.tooLittle():
-		return leaders[0] + " is first; too little is known to say how certain that is."
+	case r.doubt() != "":
+		return leaders[0] + " is first; " + r.doubt() + "."
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():
@@ -376,10 +376,16 @@ func (r *Report) leaders() string {
 	}
 }
 
-// tooLittle reports whether candidates have strengths, and there is too little data to say how far to rely on them.
-func (r *Report) tooLittle() bool {
+// doubt says why a headline says nothing about how certain the first place is: the line of trust is worse than caution. It
+// is empty if it is not, and without strengths.
+func (r *Report) doubt() string {
 	reliance := r.Reliance()
-	return r.abilities() && reliance != nil && reliance.Level == Unknown
+	if !r.abilities() || reliance == nil {
+		return ""
+	}
+	return map[Level]string{
+		Unknown: "too little is known to say how certain that is", Unsound: "the verdicts are not reliable enough to say how certain that is",
+	}[reliance.Level]
 }
 
 // headlineNames is how many candidates a headline names in one list.

@@ -25,9 +25,9 @@ type rankingView struct {
 func (v rankingView) All() []rankingRow { return slices.Concat(v.Open, v.Folded) }
 
 type rankingRow struct {
-	Rank, Name, Score, Limits                                        string // the score and its interval
+	Rank, Name, Score, Limits                                 string // the score and its interval
 	Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
-	Why                                                              string // id of its reasons; empty: not shown
+	Why                                                       string // id of its reasons; empty: not shown
 }
 
 // rowOfPage is a row with its page, from which the template learns which columns to show.
