@@ -199,6 +199,7 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 		}
 		return 0
 	}
+
 	if !u.manyDecided(i, j) {
 		return 0
 	}

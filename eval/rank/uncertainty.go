@@ -124,7 +124,9 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
 
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, decided: in.decided, joint: cmp.Or(how.Joint, level)}
+	u := &Uncertainty{
+		Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, decided: in.decided, joint: cmp.Or(how.Joint, level),
+	}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
