@@ -160,20 +160,24 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	shown := func(index int) show.Run {
 		return looked[show.Run](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
 	}
-	first := lookUntil(t, "the first run has ended", func() show.Run { return shown(0) }, func(r show.Run) bool { return r.State == "succeeded" })
+	ended := 0 // the index of a run that has
+	first := lookUntil(t, "a run has ended", func() (r show.Run) {
+		for ended = range 56 {
+			if r = shown(ended); r.State == "succeeded" {
+				break
+			}
+		}
+		return r
+	}, func(r show.Run) bool { return r.State == "succeeded" })
 	if first.Where != "redis" || first.Outcome == nil || first.Outcome.Winner == "" || len(first.Calls) != 1 || first.Waits != nil {
 		t.Errorf("a run that is not collected: %+v", first)
 	}
 	lookUntil(t, "a run is seen in flight", func() int {
 		for index := range 56 {
-			if r := shown(index); r.State == "none" {
-				if r.Waits == nil || r.Waits.Task == nil || r.Waits.Task.State != "active" {
-					return 0
-				}
-				// The task may have ended between its state and its owner.
+			if r := shown(index); r.State == "none" && r.Waits != nil && r.Waits.Task != nil && r.Waits.Task.State == "active" {
 				task := r.Waits.Task
-				if task.Worker == "" {
-					return 0
+				if task.Worker == "" { // it has ended between its state and its owner
+					continue
 				}
 				if !task.Alive || task.Since.Before(before) || task.Since.After(time.Now()) {
 					t.Errorf("a run in flight: %+v; want it with a living worker, taken since %s", task, before)
@@ -186,7 +190,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	if code := launch(t, f.dir, append([]string{"collect", id, "--out-dir", "out"}, redis...)...).wait(); code != 0 {
 		t.Fatalf("collect ended with %d", code)
 	}
-	collected := looked[show.Run](t, f.dir, "show", "0.0", "out")
+	collected := looked[show.Run](t, f.dir, "show", fmt.Sprintf("0.%d", ended), "out")
 	if collected.Where != "sink" || !cmp.Equal(collected.Outcome.Winner, first.Outcome.Winner) || !cmp.Equal(collected.Prompt, first.Prompt) {
 		t.Errorf("collected: %+v, want what Redis had: %+v", collected, first)
 	}

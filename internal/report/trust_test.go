@@ -423,7 +423,7 @@ func (row *trustRow) add(t *testing.T, seed uint64) {
 	if kind == "blind" {
 		row.blind.add(level == Sound)
 	}
-	if w.done == 1 && len(w.judges) > 1 && r.Pairs >= 20 {
+	if w.done == 1 && len(w.judges) > 1 && r.Pairs >= 20 && (w.items == 1 || w.items >= fewItems) {
 		switch kind {
 		case "good":
 			row.good.add(level == Sound)
