@@ -39,7 +39,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	}
 
 	if t := r.Reliance(); t != nil {
-		out.Entry("Trust", t.String(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
+		out.Entry("Trust", t.Line(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
 	}
 	if r.Effects != nil {
 		out.Entry("Effects", r.effectsHeadline(), lines.Plain)

@@ -106,6 +106,12 @@ func (t *Reliance) String() string {
 	return strings.Join(parts, " ")
 }
 
+// Line returns the level followed by String, as cards and pages show it, such as "Caution. Check some verdicts first: …".
+func (t *Reliance) Line() string {
+	level := string(t.Level)
+	return strings.ToUpper(level[:1]) + level[1:] + ". " + t.String()
+}
+
 // mostWhy is how many weaknesses a line of trust names.
 const mostWhy = 3
 

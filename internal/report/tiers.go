@@ -123,7 +123,7 @@ func (g Group) leadersOfMany(first, verb string) string {
 		names = append(names, called(g.Ranked[k].Name))
 	}
 	return fmt.Sprintf(
-		"%s %s; %s of %s candidates hold the best at 95 %% confidence: %s.",
+		"%s %s; at 95 %% confidence, the best is one of %s of the %s candidates: %s.",
 		first, verb, wording.Count(n), wording.Count(all), list(names, bestNames),
 	)
 }
@@ -135,7 +135,7 @@ func (r *Report) narrowing(g Group) string {
 	if n == 1 {
 		return fmt.Sprintf("The best of %s candidates is known at 95 %%.", wording.Count(len(g.Ranked)))
 	}
-	words := fmt.Sprintf("%s of %s candidates hold the best", wording.Count(n), wording.Count(len(g.Ranked)))
+	words := fmt.Sprintf("The best is one of %s of the %s candidates", wording.Count(n), wording.Count(len(g.Ranked)))
 	cost := ""
 	if usd := c.Pairs * r.pairCost(); !math.IsNaN(usd) {
 		cost = " (" + dollars(usd) + ")"
@@ -178,7 +178,7 @@ func (g Group) tierLines() []string {
 	words := "One tier: with all differences tested at once at 95 %, no candidate is told from another."
 	if n := len(sizes); n > 1 {
 		words = fmt.Sprintf(
-			"%s tiers of %s candidates: each of a lower tier is worse than some of the tier above, all at once at 95 %%.%s",
+			"%s tiers (%s candidates, best first): each of a lower tier is worse than some of the tier above, all at once at 95 %%.%s",
 			wording.Count(n), list(sizes, headlineNames), apart,
 		)
 	}

@@ -69,8 +69,8 @@ func TestTiersOfManyCandidates(t *testing.T) {
 			t.Errorf("tier %d has %d candidates, and %d have it", tier+1, one.Candidates, sizes[tier])
 		}
 	}
-	held := fmt.Sprintf("%d of 98 candidates hold the best", n)
-	if !strings.Contains(r.Headline(), "“"+group.Ranked[0].Name+"” is first; "+held+" at 95 % confidence: ") {
+	held := fmt.Sprintf("best is one of %d of the 98 candidates", n)
+	if !strings.Contains(r.Headline(), "“"+group.Ranked[0].Name+"” is first; at 95 % confidence, the "+held+": ") {
 		t.Errorf("the headline: %s", r.Headline())
 	}
 
