@@ -93,7 +93,10 @@ func (c *Comparison) sections(most, width int) []section {
 // columns returns the columns of one evaluation: ranks, values and, for all but the first, moves.
 func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	head, _ := c.Reports[k].scoreWords()
-	t := lines.Heads(fmt.Sprintf("rank %d", k+1), head)
+	if head == winsHead {
+		head = "wins" // Method says against whom
+	}
+	t := lines.Heads(fmt.Sprintf("rank in %d", k+1), fmt.Sprintf("%s in %d", head, k+1))
 	if k > 0 {
 		t = append(t, lines.Column{Head: fmt.Sprintf("from 1 to %d", k+1)})
 	}
