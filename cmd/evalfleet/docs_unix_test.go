@@ -238,7 +238,9 @@ const (
 func (d *docsBench) serveFleet() {
 	d.t.Helper()
 	redis := d.address.Replace("redis://redis:6379")
-	d.write("evaluation.yaml", "documents: [\"drafts/*.md\"]\njudges: [\"openai-chat:gpt-4.1-mini\"]\npairwise: {}\n")
+	for _, name := range []string{"evaluation", "english", "french"} {
+		d.write(name+".yaml", "name: "+name+"\ndocuments: [\"drafts/*.md\"]\njudges: [\"openai-chat:gpt-4.1-mini\"]\npairwise: {}\n")
+	}
 	start := func(args ...string) *program {
 		path, err := binary()
 		if err != nil {
