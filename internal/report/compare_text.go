@@ -122,7 +122,7 @@ func (c *Comparison) Method() []string {
 		if r.abilities() {
 			return append(
 				lines,
-				"Wins are against the average of these candidates. More decisive judges spread them wider, so compare order rather than size.",
+				"All wins are wins against the average of these candidates. More decisive judges spread them wider, so compare order rather than size.",
 			)
 		}
 	}
