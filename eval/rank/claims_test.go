@@ -2,8 +2,8 @@ package rank
 
 import "testing"
 
-// TestFewDecided: of many items, ties and verdicts that follow the place make nobody better than another. Fewer than six
-// items that are decided could all go one way by chance.
+// TestFewDecided: ties, and verdicts that follow the position, do not make a candidate better. Fewer than six decided
+// items could all go one way by chance.
 func TestFewDecided(t *testing.T) {
 	t.Parallel()
 	for decided, ahead := range map[int]bool{2: false, 3: false, 5: false, 12: true} {

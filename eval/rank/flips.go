@@ -138,9 +138,9 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 }
 
 // contributions returns the clusters' contributions to the slope of the likelihood at equal abilities, in the
-// direction of a difference between two candidates, without small ones. They are scaled to a sum of squares of 1. Each is too small,
-// because the fit has followed the cluster. It is therefore divided by the root of the remaining part of its
-// variance, as in Bell and McCaffrey 2002. sum is the sum of the undivided ones.
+// direction of a difference between two candidates. Slight ones are left out, and the others scaled to a sum of squares
+// of 1. Each is too small, because the fit has followed the cluster. It is therefore divided by the root of the
+// remaining part of its variance, as in Bell and McCaffrey 2002. sum is the sum of the undivided ones.
 //
 // x is the maximum of the likelihood. sum is 0, so that nothing is claimed, if there is no maximum. It is also 0 if
 // all verdicts together add less than one verdict can.
@@ -171,12 +171,14 @@ func (f *Fit) contributions(
 	}
 	kept, squares := 0.0, 0.0
 	for g, size := range each {
-		if math.Abs(size) >= slight*largest {
-			kept, squares = kept+slopes[g], squares+size*size
+		if math.Abs(size) < slight*largest {
+			each[g] = 0
+			continue
 		}
+		kept, squares = kept+slopes[g], squares+size*size
 	}
 	for g, size := range each {
-		if math.Abs(size) >= slight*largest {
+		if size != 0 {
 			weights = append(weights, weight{int32(g), float32(size / math.Sqrt(squares))})
 		}
 	}

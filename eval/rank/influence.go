@@ -21,7 +21,7 @@ type influences struct {
 	judged   []int        // by judge: clusters with its verdicts
 	bridged  []bool
 	victors  map[orderedPair]*victories // by winner and loser, if the fit has a prior
-	decided  [][]int32                  // by candidate: the first clusters, at most fewestDecided, in which it is not tied with another
+	decided  [][]int32                  // by candidate: the first clusters that decide something about it, at most fewestDecided
 	leverage bool
 }
 
@@ -144,11 +144,16 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	}
 }
 
-// decide adds the k-th cluster to those of the candidates that won more often than they lost against another in it, or
-// less often. Verdicts that cancel, such as those of judges that choose a place, decide nothing.
+// decide adds the k-th cluster to those that decide something about a candidate: in which it won more often than it lost
+// against another candidate, or less often. Verdicts that cancel, such as those of judges that choose a place, decide
+// nothing. Clusters beyond the first fewestDecided of both candidates are not looked at.
 func (in *influences) decide(k int32, cluster []Observed) {
+	full := func(i int32) bool { return len(in.decided[i]) == fewestDecided }
 	won := map[orderedPair]int32{}
 	for _, o := range cluster {
+		if full(o.First) && full(o.Second) {
+			continue
+		}
 		by := o.FirstWins - o.SecondWins
 		if o.First > o.Second {
 			o.First, o.Second, by = o.Second, o.First, -by
@@ -162,8 +167,8 @@ func (in *influences) decide(k int32, cluster []Observed) {
 		}
 		i, j := pair.split()
 		for _, one := range [2]int{i, j} {
-			if of := in.decided[one]; len(of) < fewestDecided && !slices.Contains(of, k) {
-				in.decided[one] = append(of, k)
+			if !full(int32(one)) && !slices.Contains(in.decided[one], k) {
+				in.decided[one] = append(in.decided[one], k)
 			}
 		}
 	}

@@ -103,7 +103,9 @@ func (u *Uncertainty) invariant(t *testing.T) {
 		if c := u.fit.component[i]; len(u.fit.Components[c].Candidates) == 2 && u.RankHigh[i] == 1 && !(p >= 0.95) {
 			t.Errorf("candidate %d is better than the other, and the best with probability %v", i, p)
 		}
-		if several := slices.ContainsFunc(u.fit.Components[u.fit.component[i]].Candidates, func(j int) bool { return j != i && u.Contenders[j] }); several && p > unsure+1e-9 {
+		candidates := u.fit.Components[u.fit.component[i]].Candidates
+		several := slices.ContainsFunc(candidates, func(j int) bool { return j != i && u.Contenders[j] })
+		if several && p > unsure+1e-9 {
 			t.Errorf("candidate %d is not the only one that may be the best, and is it with probability %v", i, p)
 		}
 		if p < 0 || p > 1+1e-9 {

@@ -66,7 +66,8 @@ type Uncertainty struct {
 	//
 	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
 	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions. If there are
-	// several, the most probable one has at most 94 %, and not more than Beats says of it and any other. Of two candidates, Best is Beats.
+	// several, the most probable one has at most 94 %, and at most its smallest probability of Beats. Of two candidates,
+	// Best is Beats.
 	Best []float64
 	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect, NaN for one with one cluster.
 	Orders []Limits
@@ -101,8 +102,8 @@ type inference struct {
 //
 // No error is smaller than the fit's own if abilities have a prior, if there are fewer than four clusters, or if only one
 // cluster relates some candidates to the others. With verdicts of a single cluster, limits are NaN: nothing shows how
-// much verdicts of others would differ. If a parameter has a prior, its limits extend to those of a looser prior, on the side to which that
-// moves the estimate.
+// much verdicts of others would differ. If a parameter has a prior, its limits extend to those of a looser prior, on the
+// side to which that moves the estimate.
 //
 // If all verdicts between two candidates, and all chains of them, went one way, the priors determine the size of
 // their difference. A sign-flipping test then decides which one is better. The test needs a fit for each pair, so it
@@ -311,7 +312,7 @@ func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok 
 		limits.Low = max(limits.Low, 0)
 	case -1:
 		limits.High = min(limits.High, 0)
-	default:
+	case 0:
 		if u.tested(i, j) {
 			limits.Low, limits.High = min(limits.Low, 0), max(limits.High, 0)
 		}
