@@ -170,9 +170,11 @@ func TestLongNamesStayApart(t *testing.T) {
 func TestReliance(t *testing.T) {
 	t.Parallel()
 	agreement := func(raw, kappa, low float64, units int) *Agreement {
-		return &Agreement{Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: rank.Limits{Low: low}, Pairs: []RaterPair{{
-			A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: rank.Limits{Low: low},
-		}}}
+		limits := rank.Limits{Low: low}
+		return &Agreement{
+			Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: limits,
+			Pairs: []RaterPair{{A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: limits}},
+		}
 	}
 	people := func(accuracy, kappa, low float64) *People {
 		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}, even: 2*accuracy - 1, evenLimits: rank.Limits{Low: 2*accuracy - 1.1}}

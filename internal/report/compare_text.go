@@ -94,7 +94,7 @@ func (c *Comparison) sections(most, width int) []section {
 func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 	head, _ := c.Reports[k].scoreWords()
 	if head == winsHead {
-		head = "wins" // Method says against whom
+		head = "wins" // short, because two evaluations must fit; Method has the words in full
 	}
 	t := lines.Heads(fmt.Sprintf("rank in %d", k+1), fmt.Sprintf("%s in %d", head, k+1))
 	if k > 0 {

@@ -189,7 +189,8 @@ func (t *Reliance) weighAgreement(r *Report) {
 }
 
 // gradeOf returns the level of an agreement, and what is wrong with it, by kappa with its lower limit. If kappa is low
-// because verdicts are nearly all alike, or does not vary because all agree, it takes even, the value of rank.Agreement.Even, instead.
+// because verdicts are nearly all alike, or does not vary because all agree, it takes even, the value of
+// rank.Agreement.Even, instead.
 func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
 	if math.IsNaN(kappa) || math.IsNaN(low) || allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even) {
 		kappa, low = even, evenLow
@@ -295,7 +296,7 @@ func (r *Report) placeShare() float64 {
 	var all weighted
 	for _, j := range r.Judges {
 		share := 0.5
-		if known := j.Effect.HasOrder && !j.Effect.Confounded; known && j.OrderLimits.Low*j.OrderLimits.High > 0 {
+		if j.Effect.HasOrder && !j.Effect.Confounded && j.OrderLimits.Low*j.OrderLimits.High > 0 {
 			share = winShare(math.Abs(j.Effect.Order))
 		}
 		all.add(share, float64(j.Positions.Total()))

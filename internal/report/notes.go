@@ -345,9 +345,9 @@ func (r *Report) leaders() string {
 		}
 	}
 
-	switch best := ranked[0]; {
-	case len(leaders) > 1 && r.doubt() != "":
-		return list(leaders, headlineNames) + " share the first rank; " + r.doubt() + "."
+	switch best, doubt := ranked[0], r.doubt(); {
+	case len(leaders) > 1 && doubt != "":
+		return list(leaders, headlineNames) + " share the first rank; " + doubt + "."
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"
 		if r.Groups[0].tiered() {
@@ -361,8 +361,8 @@ func (r *Report) leaders() string {
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
-	case r.doubt() != "":
-		return leaders[0] + " is first; " + r.doubt() + "."
+	case doubt != "":
+		return leaders[0] + " is first; " + doubt + "."
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():
@@ -376,15 +376,19 @@ func (r *Report) leaders() string {
 	}
 }
 
-// doubt says why a headline says nothing about how certain the first place is: the line of trust is worse than caution. It
-// is empty if it is not, and without strengths.
+// doubt returns why the headline must not say how certain the first place is, as a part of a sentence. It is empty if the
+// level of trust is caution or better, and without strengths.
 func (r *Report) doubt() string {
+	if !r.abilities() {
+		return ""
+	}
 	reliance := r.Reliance()
-	if !r.abilities() || reliance == nil {
+	if reliance == nil {
 		return ""
 	}
 	return map[Level]string{
-		Unknown: "too little is known to say how certain that is", Unsound: "the verdicts are not reliable enough to say how certain that is",
+		Unknown: "too little is known to say how certain that is",
+		Unsound: "the verdicts are not reliable enough to say how certain that is",
 	}[reliance.Level]
 }
 

@@ -80,7 +80,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })
 		row.Mean = limited(row.Mean, c.ScoreLimits, func(x float64) string { return fmt.Sprintf("%.2f", x) })
 		if r.abilities() {
-			row.Ability = plusMinus(c.Ability, c.SE)
+			row.Ability = plusMinus(signed(c.Ability), c.SE)
 			row.Interval = between(c.Low, c.High)
 			row.Best, row.Lead, row.Elo = probability(c.Best), group.leadWords(k), eloOf(c)
 		}

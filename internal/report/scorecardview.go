@@ -34,7 +34,7 @@ func (r *Report) dropWords() string {
 	case chance == len(r.Judges):
 		return "Dropping a judge does not help: none agrees with people better than chance."
 	default:
-		return "No judge to drop: of none do at least 20 pairs show that it spoils the ranking."
+		return "No judge to drop: on 20 pairs or more, no judge is clearly worse than another."
 	}
 }
 

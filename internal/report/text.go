@@ -211,7 +211,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	for _, c := range ranked {
 		cells := []string{r.ranks(c), harmless.Line(c.Name)}
 		if r.abilities() {
-			cells = append(cells, plusMinus(c.Ability, c.SE), between(c.Low, c.High))
+			cells = append(cells, plusMinus(signed(c.Ability), c.SE), between(c.Low, c.High))
 		}
 		if r.Verdicts > 0 {
 			cells = append(cells, percent(c.WinRate()), tally(c))
@@ -264,7 +264,7 @@ func (j Judge) orderEffect() string {
 	if !j.Effect.HasOrder {
 		return "–"
 	}
-	return plusMinus(j.Effect.Order, j.OrderLimits.SE)
+	return plusMinus(signed(j.Effect.Order), j.OrderLimits.SE)
 }
 
 // totals returns the lines that sum up runs, tokens, cost and budget.

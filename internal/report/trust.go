@@ -129,10 +129,7 @@ func (j Judge) scale() string {
 	if !j.Effect.HasScale {
 		return "–"
 	}
-	if math.IsNaN(j.ScaleLimits.SE) {
-		return fmt.Sprintf("%.2f", j.Effect.Scale)
-	}
-	return fmt.Sprintf("%.2f ± %.2f", j.Effect.Scale, j.ScaleLimits.SE)
+	return plusMinus(fmt.Sprintf("%.2f", j.Effect.Scale), j.ScaleLimits.SE)
 }
 
 func degrees(n int) string {

@@ -82,12 +82,12 @@ func signed(x float64) string {
 	}
 }
 
-// plusMinus formats log-odds with their standard error.
-func plusMinus(x, se float64) string {
+// plusMinus appends a standard error to a number, if it is known.
+func plusMinus(number string, se float64) string {
 	if math.IsNaN(se) {
-		return signed(x)
+		return number
 	}
-	return fmt.Sprintf("%s ± %.2f", signed(x), se)
+	return fmt.Sprintf("%s ± %.2f", number, se)
 }
 
 // between formats the limits of log-odds; "–" if they are not known.
@@ -107,19 +107,12 @@ func (r *Report) ranks(c Ranked) string {
 	return rankRange(c)
 }
 
-// rankAndTier returns a candidate's rank, with its tier where a ranking of many candidates has them.
-func rankAndTier(c Ranked) string {
-	if c.tiered {
-		return fmt.Sprintf("%d (tier %d)", c.Rank, c.Tier)
-	}
-	return fmt.Sprint(c.Rank)
-}
-
+// rankRange returns a candidate's rank with its tier, where a ranking of many candidates has them, or with its bounds.
 func rankRange(c Ranked) string {
-	if c.tiered {
-		return rankAndTier(c)
-	}
-	if c.RankLow != c.RankHigh {
+	switch {
+	case c.tiered:
+		return fmt.Sprintf("%d (tier %d)", c.Rank, c.Tier)
+	case c.RankLow != c.RankHigh:
 		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
 	}
 	return fmt.Sprint(c.Rank)
@@ -133,8 +126,8 @@ func probability(p float64) string {
 	return outOfHundred(p) + " %"
 }
 
-// eloOf formats an ability with its limits, if these are known, on the Elo scale, such as "1086 (1002–1171)". If the lower limit is
-// negative, the limits are separated by dots: "−1103 (−4062 … −554)".
+// eloOf formats an ability with its limits, if these are known, on the Elo scale, such as "1086 (1002–1171)". If the lower
+// limit is negative, the limits are separated by dots: "−1103 (−4062 … −554)".
 func eloOf(c Ranked) string {
 	between := "–"
 	switch low := rank.Elo(c.Low); {
