@@ -61,18 +61,17 @@ var faults = []fault{
 	{name: "Redis frozen for 15 s", strike: func(p *project) { p.frozen("redis") }, repeats: mostInFlight},
 	{name: "a worker cut off for 15 s", strike: func(p *project) {
 		id, network := p.containers("worker")[0], p.tag+"_default"
-		p.output("docker network disconnect " + network + " " + id)
-		time.Sleep(longerThanALease)
-		p.output("docker network connect " + network + " " + id)
+		p.during("docker network disconnect "+network+" "+id, "docker network connect "+network+" "+id)
 	}, repeats: mostInFlight},
 	{name: "a worker reaches its memory limit", strike: func(p *project) { p.exhaust("worker", "768m") }, repeats: mostInFlight},
 	{name: "Redis at maxmemory for 15 s", strike: func(p *project) {
-		p.redis("config set maxmemory 1mb")
-		time.Sleep(longerThanALease)
-		p.redis("config set maxmemory 1400mb")
+		p.during(toRedis("config set maxmemory 1mb"), toRedis("config set maxmemory 1400mb"))
 	}},
 	{name: "the results' volume is full for 15 s", before: smallVolumes, strike: func(p *project) { p.fill("results") }, after: ownVolumes},
-	{name: "Redis' volume is full for 15 s", before: smallVolumes, strike: func(p *project) { p.fill("redis") }, after: ownVolumes, repeats: mostInFlight},
+	{
+		name: "Redis' volume is full for 15 s", before: smallVolumes, strike: func(p *project) { p.fill("redis") }, after: ownVolumes,
+		repeats: mostInFlight,
+	},
 	{name: "eight workers, then one", strike: func(p *project) {
 		p.output("docker compose up --detach --scale worker=8")
 		p.output("docker compose up --detach --scale worker=1")
@@ -113,33 +112,35 @@ volumes:
   small-results: {driver_opts: {type: tmpfs, device: tmpfs, o: "size=24m,uid=65532,gid=65532"}}
 `)
 	p.output("docker compose up --detach")
-	name := p.tag
-	p.output(fmt.Sprintf("docker run --detach --init --name %[1]s-small --volume %[1]s_small-redis:/redis --volume %[1]s_small-results:/results "+
-		"--entrypoint tail %[2]s -f /dev/null", name, p.busybox))
+	p.output(fmt.Sprintf("docker run --detach --init --name %[1]s-small --volume %[1]s_small-redis:/redis "+
+		"--volume %[1]s_small-results:/results --entrypoint tail %[2]s -f /dev/null", p.tag, p.busybox))
 }
 
 func ownVolumes(p *project) {
-	name := p.tag
 	p.output("rm docker-compose.override.yml && docker compose up --detach")
-	p.output(fmt.Sprintf("docker rm --force %[1]s-small && docker volume rm %[1]s_small-redis %[1]s_small-results", name))
+	p.output(fmt.Sprintf("docker rm --force %[1]s-small && docker volume rm %[1]s_small-redis %[1]s_small-results", p.tag))
 }
 
 // fill fills one of the small volumes, and makes room again.
 func (p *project) fill(volume string) {
 	p.t.Helper()
 	inside := "docker exec " + p.tag + "-small sh -c "
-	p.output(inside + "'! dd if=/dev/zero of=/" + volume + "/full bs=4k 2>/dev/null'")
-	time.Sleep(longerThanALease)
-	p.output(inside + "'rm /" + volume + "/full'")
+	p.during(inside+"'! dd if=/dev/zero of=/"+volume+"/full bs=4k 2>/dev/null'", inside+"'rm /"+volume+"/full'")
+}
+
+// during runs the line of shell that begins a fault, and, longer than a lease later, the line that ends it.
+func (p *project) during(begin, end string) {
+	p.t.Helper()
+	p.output(begin)
+	time.Sleep(longerThanALease) // the fault lasts so long, whatever happens meanwhile
+	p.output(end)
 }
 
 // frozen stops the processes of a service's first container for longer than a lease.
 func (p *project) frozen(service string) {
 	p.t.Helper()
 	id := p.containers(service)[0]
-	p.output("docker pause " + id)
-	time.Sleep(longerThanALease)
-	p.output("docker unpause " + id)
+	p.during("docker pause "+id, "docker unpause "+id)
 }
 
 // exhaust uses memory in the name of a service's first container until the kernel kills its process: files in memory,
@@ -165,10 +166,9 @@ func (p *project) exhaust(service, memory string) {
 	})
 }
 
-// redis sends a command to Redis.
-func (p *project) redis(command string) {
-	p.t.Helper()
-	p.output("docker compose exec --no-TTY redis sh -c 'REDISCLI_AUTH=$(cat /run/secrets/redis) redis-cli -e " + command + "'")
+// toRedis returns the line of shell that sends a command to Redis.
+func toRedis(command string) string {
+	return "docker compose exec --no-TTY redis sh -c 'REDISCLI_AUTH=$(cat /run/secrets/redis) redis-cli -e " + command + "'"
 }
 
 // exited checks the exit code of a service's containers.
@@ -216,7 +216,8 @@ func TestContainers(t *testing.T) {
 	p.pages()
 	for _, service := range []string{"worker", "controller", "redis", "simulator"} {
 		for _, id := range p.containers(service) {
-			if got := p.output("docker inspect --format '{{.HostConfig.ReadonlyRootfs}} {{.Config.User}}' " + id); !regexp.MustCompile(`^true [1-9]`).MatchString(got) {
+			got := p.output("docker inspect --format '{{.HostConfig.ReadonlyRootfs}} {{.Config.User}}' " + id)
+			if !regexp.MustCompile(`^true [1-9]`).MatchString(got) {
 				t.Errorf("%s has a read-only root and a user as %q, want true and another than root", service, got)
 			}
 		}
@@ -248,7 +249,8 @@ func TestContainers(t *testing.T) {
 func (p *project) next() {
 	p.t.Helper()
 	if *image != "" {
-		p.output(fmt.Sprintf(`printf 'FROM evalfleet:%[1]s\nLABEL version=next\n' | docker build --tag evalfleet:%[1]s%[2]s -`, p.tag, nextVersion))
+		const build = `printf 'FROM evalfleet:%[1]s\nLABEL version=next\n' | docker build --tag evalfleet:%[1]s%[2]s -`
+		p.output(fmt.Sprintf(build, p.tag, nextVersion))
 		return
 	}
 	p.output("EVALFLEET_VERSION=next EVALFLEET_TAG=" + p.tag + nextVersion + " docker compose build")

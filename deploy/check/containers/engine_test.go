@@ -16,7 +16,7 @@ import (
 // root of the repository.
 const root = "../../.."
 
-// project is a copy of the repository's files, of which a fleet is started.
+// project is a copy of the repository's files, from which a test starts a fleet.
 type project struct {
 	t       *testing.T
 	dir     string
@@ -28,7 +28,7 @@ type project struct {
 	toEvalfleet, toCount, toReset, toDiagnose string
 }
 
-// newProject copies what git tracks to a new folder, whose name becomes that of the containers.
+// newProject copies the files that git tracks to a new folder. Compose names the containers after it.
 func newProject(t *testing.T) *project {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evalfleet-containers-")
@@ -41,7 +41,7 @@ func newProject(t *testing.T) *project {
 	return p
 }
 
-// newCompose is a project whose docker-compose.yml is started. Everything that it starts ends with the test.
+// newCompose returns a project that starts docker-compose.yml. Everything that it starts ends with the test.
 func newCompose(t *testing.T) *project {
 	t.Helper()
 	p := newProject(t)
@@ -144,7 +144,7 @@ func (p *project) output(line string, args ...string) string {
 	return out
 }
 
-// containers returns the ids of a service's containers, of which there is at least one.
+// containers returns the ids of a service's containers. It fails the test if there is none.
 func (p *project) containers(service string) []string {
 	p.t.Helper()
 	ids := strings.Fields(p.output("docker compose --profile '*' ps --all --quiet " + service))
