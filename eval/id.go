@@ -94,8 +94,8 @@ var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 // ID derives the evaluation's identifier from everything that it asks, so the same submission has the same identifier
 // wherever and whenever it is made. Call Normalize first: the order of documents is part of the identity.
 //
-// It is the identifier of the evaluation as it is read back from storage. JSON changes integers above 2^53, which only
-// judges' overrides have, and bytes that are not UTF-8. A million documents take a second or two.
+// ID hashes the evaluation as it is read back from storage, so that both have the same identifier. JSON changes integers
+// above 2^53, which only judges' overrides have, and bytes that are not UTF-8. A million documents take a second or two.
 func (e *Evaluation) ID() ID {
 	stored := *e
 	stored.Judges = decoded(e.Judges)

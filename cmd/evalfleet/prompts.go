@@ -60,9 +60,9 @@ type bothParts struct {
 	retry  bool // failed answers are asked for again
 }
 
-// do makes the answers that are not recorded yet, with their files in a folder and their results in a store, and judges
-// all answers that are. If it was interrupted in either part, it resumes there. Failed answers are an error, unless
-// judging has another.
+// do makes the answers that are not recorded yet, with their files in a folder and their results in a store. Then it
+// judges all answers. If either part was interrupted, it resumes there. It returns an error if answers failed, or if
+// judging did.
 func (b bothParts) do(
 	ctx context.Context, s *config.Submission, makeAnswers func(dir, store string) error, judge func(*config.Submission) error,
 ) error {

@@ -53,8 +53,8 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	}
 
 	var failed []error
-	// fails reports whether the command ends with err, because it was interrupted or had one evaluation to submit.
-	// Otherwise it names the evaluation and goes on with the next.
+	// fails reports whether err ends the command: it was interrupted, or submits one evaluation. Otherwise it prints err
+	// with the evaluation's file, and the command continues with the next one.
 	fails := func(in config.Input, err error, became string) bool {
 		if len(inputs) == 1 || c.Err() != nil {
 			return true

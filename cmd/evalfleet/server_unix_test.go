@@ -157,7 +157,8 @@ func TestEnqueueSeveralToAServer(t *testing.T) {
 		t.Errorf("with --wait, standard output has %q, want %q", got, ids)
 	}
 	for _, id := range ids {
-		if found, err := filepath.Glob(filepath.Join(f.dir, "got", "*"+strings.TrimPrefix(id, "ev-")[:4]+"*", "report.html")); err != nil || len(found) != 1 {
+		pages := filepath.Join(f.dir, "got", "*"+strings.TrimPrefix(id, "ev-")[:4]+"*", "report.html")
+		if found, err := filepath.Glob(pages); err != nil || len(found) != 1 {
 			t.Errorf("the report of %s: got %v, %v; want one", id, found, err)
 		}
 	}

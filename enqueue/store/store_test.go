@@ -264,7 +264,8 @@ func TestCursorMovesOnlyFromWhereItStands(t *testing.T) {
 				t.Fatalf("step %d: Advance(%d, %d) = %v, %v; want %v", i, step.from, step.to, got, err, step.want)
 			}
 		}
-		if _, err := s.Advance(t.Context(), record.Evaluation{ID: "ev-deleted"}, record.CursorField(0, queue, false), 0, 1); !errors.Is(err, ErrNoEvaluation) {
+		deleted, cursor := record.Evaluation{ID: "ev-deleted"}, record.CursorField(0, queue, false)
+		if _, err := s.Advance(t.Context(), deleted, cursor, 0, 1); !errors.Is(err, ErrNoEvaluation) {
 			t.Errorf("Advance for a deleted evaluation: %v; want ErrNoEvaluation", err)
 		}
 	})

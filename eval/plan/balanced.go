@@ -25,7 +25,7 @@ type turns struct {
 	first int // number of its first pair
 	pairs int
 	pass  int  // pairs in a pass
-	docs  int  // documents, each of which is compared with every other; 0: pairs are in another order
+	docs  int  // documents, if every pair of them is compared; 0: pairs are in another order
 	mixed bool // that order is pseudo-random
 }
 

@@ -97,13 +97,14 @@ type ranked struct {
 type rankedOnce struct {
 	state  string // as recordedState returns it
 	result record.Result
-	until  time.Time // how long it is shown while runs end
+	until  time.Time // until when it is shown while the evaluation is active
 }
 
-// restOfRanking is how many times longer than it took a ranking is shown while runs end, and leastShown is the minimum.
 const (
+	// restOfRanking bounds the share of time in which active evaluations are ranked: a result is shown for so many times
+	// as long as the ranking took.
 	restOfRanking = 20
-	leastShown    = 15 * time.Second
+	leastShown    = 15 * time.Second // at least
 )
 
 // New returns a Server.
@@ -257,8 +258,8 @@ func (s *Server) addResults(ctx context.Context, list []Evaluation) {
 	}
 }
 
-// addResult adds who won, or who leads so far, to an evaluation whose record does not contain it. While runs end, it ranks
-// only now and then.
+// addResult adds who won, or who leads so far, to an evaluation whose record does not contain it. While the evaluation is
+// active, the ranking may be a little older.
 func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Reader) {
 	if e.Result != nil || e.All.Done == 0 || e.All.Done > view.MostRanked {
 		return
@@ -273,12 +274,13 @@ func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Re
 	e.showResult()
 }
 
-// rank returns the result of what is recorded of an evaluation so far. While it goes on, the result may be somewhat older.
-func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader, goesOn bool) (record.Result, error) {
+// rank ranks what is recorded of an evaluation so far. If the evaluation is active, rank returns the last result for some
+// time instead (rankedOnce.until).
+func (s *Server) rank(ctx context.Context, id eval.ID, reader results.Reader, active bool) (record.Result, error) {
 	s.ranked.mu.Lock()
 	known := s.ranked.of[id]
 	s.ranked.mu.Unlock()
-	if goesOn && time.Now().Before(known.until) {
+	if active && time.Now().Before(known.until) {
 		return known.result, nil
 	}
 	e, err := reader.Evaluation(ctx, id)
