@@ -12,6 +12,9 @@ type Given struct {
 	Separate bool `json:"separate,omitempty"`
 	// Pooled is how many judges with few verdicts each are one judge, the last.
 	Pooled int `json:"pooled_judges,omitempty"`
+	// Column is set if the order of the texts is not known and candidates keep to one of the two columns of the files.
+	// A preference for the text shown first could then look like a lead.
+	Column *GivenColumn `json:"column,omitempty"`
 	// Files are the files that were read, in order. They are not part of the evaluation's identity.
 	Files []GivenFile `json:"files,omitempty"`
 }
@@ -24,6 +27,13 @@ type GivenFile struct {
 	Verdicts int          `json:"verdicts"`
 	Skipped  []GivenCount `json:"skipped,omitempty"` // what gave no verdict, by reason
 	Read     []GivenCount `json:"read,omitempty"`    // verdicts whose value was simplified, by how
+}
+
+// GivenColumn says how often the candidate that keeps most to one column is in the first one.
+type GivenColumn struct {
+	Candidate string `json:"candidate"`
+	First     int    `json:"first"`
+	Rows      int    `json:"rows"`
 }
 
 // GivenCount is how many things of a file were skipped or simplified.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,7 +30,7 @@ func rankCommand(p *process) *cli.Command {
 		},
 		&cli.StringFlag{
 			Name:  orderFlag,
-			Usage: "whether the first model of a row was shown first: `ORDER` is shown or unknown (default as the kind of file tells)",
+			Usage: "whether the first model of a row was shown first: `ORDER` is shown, random or unknown (default as the kind of file tells)",
 		},
 		&cli.StringFlag{
 			Name:  winnersFlag,
@@ -124,12 +123,13 @@ func rankOptions(c *cli.Context) (given.Options, error) {
 	if how.Format != "" && !slices.Contains(judgments.Formats, how.Format) {
 		return how, usageError("--%s: got %q, want %s", kindFlag, how.Format, kindsOfVerdicts())
 	}
-	for flag, values := range map[string][2]string{
-		orderFlag:   {given.OrderShown, given.OrderUnknown},
+	for flag, values := range map[string][]string{
+		orderFlag:   {given.OrderShown, given.OrderRandom, given.OrderUnknown},
 		winnersFlag: {given.WinnersPositions, given.WinnersNames},
 	} {
-		if value := c.String(flag); value != "" && value != values[0] && value != values[1] {
-			return how, usageError("--%s: got %q, want %s", flag, value, fmt.Sprintf("%s or %s", values[0], values[1]))
+		if value := c.String(flag); value != "" && !slices.Contains(values, value) {
+			last := len(values) - 1
+			return how, usageError("--%s: got %q, want %s or %s", flag, value, strings.Join(values[:last], ", "), values[last])
 		}
 	}
 	return how, nil

@@ -96,7 +96,7 @@ func TestRankRefuses(t *testing.T) {
 		"this is a folder, not a file":                {dir},
 		"no such file":                                {filepath.Join(dir, "none.jsonl")},
 		`--kind: got "csv", want battles, arena`:      {path, "--kind", "csv"},
-		`--order: got "first", want shown or unknown`: {path, "--order", "first"},
+		`--order: got "first", want shown, random or unknown`: {path, "--order", "first"},
 		`--winners: got "x", want positions or names`: {path, "--winners", "x"},
 		`--ties: got "x", want davidson or half`:      {path, "--ties", "x"},
 		"--junit needs at least one --require":        {path, "--junit", "x.xml"},

@@ -23,7 +23,8 @@ const (
 type separated map[orderedPair]*claims
 
 type claims struct {
-	alone, ofWinner, ofLoser, ofAll bool
+	chance                   float64 // p-value of the difference alone; 0: it follows from others
+	ofWinner, ofLoser, ofAll bool
 }
 
 func pairOf(i, j int) orderedPair { return orderedPair(i)<<32 | orderedPair(j) }
@@ -91,14 +92,24 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	all := make([]int, len(pairs))
 	for k, pair := range pairs {
 		all[k] = k
-		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, level)) > 0}
+		part.separated[pair] = &claims{chance: t.chanceOf(k)}
 	}
 
-	for _, k := range t.claimed(all, u.joint*float64(len(pairs))/part.pairs) {
+	// Flips of signs have the same critical value for few differences and many, while each further test of Student's t
+	// makes the others weaker. So flips get at least half of the error probability.
+	share := max(float64(len(pairs))/part.pairs, 0.5)
+	joint := t.claimed(all, u.joint*share)
+	part.left = left(share, joint, all)
+	for _, k := range joint {
 		part.separated[pairs[k]].ofAll = true
 	}
+
+	part.leftOf = map[int]float64{}
 	for i, own := range of {
-		for _, k := range t.claimed(own, level*float64(len(own))/float64(len(candidates)-1)) {
+		share := max(float64(len(own))/float64(len(candidates)-1), share)
+		alone := t.claimed(own, level*share)
+		part.leftOf[i] = left(share, alone, own)
+		for _, k := range alone {
 			if winner, _ := pairs[k].split(); winner == i {
 				part.separated[pairs[k]].ofWinner = true
 			} else {
@@ -108,6 +119,16 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	}
 
 	return nil
+}
+
+// left returns the part of an error probability that flips of signs leave for the other tests: what is not theirs, and all
+// of it if they claim every difference (Bretz, Maurer, Brannath and Posch 2009, "A graphical approach to sequentially
+// rejective multiple test procedures").
+func left(share float64, claimed, of []int) float64 {
+	if len(claimed) == len(of) {
+		return 1
+	}
+	return 1 - share
 }
 
 // inOrder returns the candidates of a component, best first. Equal ones are in the order of their numbers.
@@ -156,6 +177,17 @@ func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
 	part.critical[ofCandidate] = quantile(level / float64(len(candidates)-1))
+	part.criticalOf = map[int]float64{}
+	for i, left := range part.leftOf {
+		tests := 0
+		for _, j := range candidates {
+			if i != j && u.fit.strong[i] == u.fit.strong[j] {
+				tests++
+			}
+		}
+		part.criticalOf[i] = quantile(level * left / float64(max(tests, 1)))
+	}
+
 	tests := 0.0
 	for a, i := range candidates {
 		for _, j := range candidates[a+1:] {
@@ -165,9 +197,12 @@ func (u *Uncertainty) stepDown(c int) {
 		}
 	}
 
-	claimed := 0.0
+	claimed, share := 0.0, part.left
+	if part.separated == nil {
+		share = tests / part.pairs
+	}
 	for {
-		part.critical[ofAll] = quantile(u.joint * tests / part.pairs / max(tests-claimed, 1))
+		part.critical[ofAll] = quantile(u.joint * share / max(tests-claimed, 1))
 		now := 0.0
 		for a, i := range candidates {
 			for _, j := range candidates[a+1:] {
@@ -204,7 +239,11 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 		return 0
 	}
 	difference, limits := u.difference(i, j)
-	switch critical := part.critical[of]; {
+	critical := part.critical[of]
+	if own, ok := part.criticalOf[i]; ok && of == ofCandidate {
+		critical = own
+	}
+	switch {
 	case difference > critical*limits.SE:
 		return 1
 	case difference < -critical*limits.SE:
@@ -225,7 +264,7 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 	case claim == nil:
 		return false
 	case of == ofPair:
-		return claim.alone || claim.ofAll
+		return claim.chance <= level || claim.ofAll
 	case of == ofAll:
 		return claim.ofAll
 	case ofWinner:

@@ -59,3 +59,45 @@ func TestMetOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestAheadOfMany: a candidate that beat all others on every item is ahead of them, however many there are and whatever
+// they did against each other. Five items are too few for any number.
+func TestAheadOfMany(t *testing.T) {
+	t.Parallel()
+	for _, candidates := range []int{2, 3, 5, 20} {
+		for items, ahead := range map[int]bool{5: false, 8: true} {
+			var observed []Observed
+			for item := range items {
+				for i := range candidates {
+					for j := i + 1; j < candidates; j++ {
+						one, other := FirstWins, SecondWins
+						if i > 0 && (i+j+item)%2 == 0 {
+							one, other = other, one
+						}
+						observed = append(observed, game(item, i, j, one), game(item, j, i, other))
+					}
+				}
+			}
+			_, u := estimated(t, candidates, observed, Options{OrderEffect: true}, Drawing{Draws: 50})
+			if got := u.RankHigh[0] == 1; got != ahead {
+				t.Errorf("%d candidates, %d items: ahead of all %t, want %t", candidates, items, got, ahead)
+			}
+			u.invariant(t)
+		}
+	}
+}
+
+// TestCertaintyGrows: the probability that a candidate is better grows with the items that it won, as the sign test's
+// p-value falls.
+func TestCertaintyGrows(t *testing.T) {
+	t.Parallel()
+	for items, least := range map[int]float64{5: 0.5, 6: 1 - 2.0/64, 10: 1 - 2.0/1024, 12: 0.998} {
+		_, u := estimated(t, 2, perfect(items), Options{OrderEffect: true}, Drawing{Draws: 50})
+		if got := u.Beats(0, 1); got < least || (got >= 1-level) != (items >= fewestDecided) {
+			t.Errorf("%d of %d items won: better with probability %v, want at least %v", items, items, got, least)
+		}
+		if sum := u.Beats(0, 1) + u.Beats(1, 0); sum < 1-1e-9 || sum > 1+1e-9 {
+			t.Errorf("%d of %d items won: the two are better than each other with probability %v, want 1", items, items, sum)
+		}
+	}
+}

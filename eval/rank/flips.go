@@ -254,6 +254,16 @@ func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat
 	return nil, nil, nil, false
 }
 
+// chanceOf returns the p-value of a pair's difference alone.
+func (t *flips) chanceOf(k int) float64 {
+	sizes := make([]float64, len(t.random))
+	for d, of := range t.random {
+		sizes[d] = float64(of[k])
+	}
+	slices.Sort(sizes)
+	return t.chance(sizes, t.sums[k])
+}
+
 // claimed returns the pairs whose first candidate can be claimed to be better, as positions in t.pairs, like of. At
 // most a share `chance` of all evaluations claims any of them falsely.
 func (t *flips) claimed(of []int, chance float64) []int {

@@ -54,6 +54,15 @@ func (c *ClusteredAgreement) group(cluster int) *Agreement {
 	return c.groups[group]
 }
 
+// Groups returns the number of groups of clusters that have units, at most 60. With fewer clusters than that, it is
+// hardly ever less than their number. It is the number of units if there are too many raters for limits.
+func (c *ClusteredAgreement) Groups() int {
+	if c.raters > mostJackknifed {
+		return c.Units()
+	}
+	return len(c.groups)
+}
+
 // Limits returns the limits of a coefficient at 95 %, between −1 and 1. It leaves out one group of clusters after
 // another (Kott 2001, "The delete-a-group jackknife"), and uses Student's t for their number. Limits are NaN with
 // fewer than two groups, or if the coefficient does not exist without some group. They are also NaN if the

@@ -88,11 +88,15 @@ type Uncertainty struct {
 
 // inference holds what the tests in one component need.
 type inference struct {
-	freedom   float64           // clusters − 1; 0: only the fit's own errors are known
-	critical  [families]float64 // of a difference, in standard errors
-	pairs     float64
-	floored   bool // no error is smaller than the fit's own
-	separated separated
+	freedom  float64           // clusters − 1; 0: only the fit's own errors are known
+	critical [families]float64 // of a difference, in standard errors
+	pairs    float64
+	// These are set for separated candidates.
+	left       float64         // the part of the joint error probability that flips of signs leave for tests by Student's t
+	leftOf     map[int]float64 // the same of the differences of one candidate
+	criticalOf map[int]float64 // replaces critical[ofCandidate]
+	floored    bool            // no error is smaller than the fit's own
+	separated  separated
 }
 
 // Uncertainty estimates the covariance of all parameters from the differences between clusters of verdicts. See Liang
@@ -329,6 +333,17 @@ func (u *Uncertainty) difference(i, j int) (float64, Limits) {
 // unsure is the largest value of Beats for a difference that no test claims.
 const unsure = 0.94
 
+// chance returns an error probability at which the test of the two alone claims that a candidate is better than another:
+// the p-value if signs are flipped, otherwise 5 %.
+func (u *Uncertainty) chance(winner, loser int) float64 {
+	part := &u.parts[u.fit.component[winner]]
+	claim := part.separated[pairOf(winner, loser)]
+	if claim == nil || claim.chance == 0 {
+		return level
+	}
+	return min(claim.chance, level)
+}
+
 // Beats returns the probability that i is better than j, under the assumptions of Best. It returns NaN for candidates of
 // different components, if the difference may be a position effect, and if all verdicts are of one cluster. The test of
 // the two alone decides, as for Best: the probability is at least 95 % if it claims that i is better, and less if it
@@ -345,9 +360,9 @@ func (u *Uncertainty) Beats(i, j int) float64 {
 
 	switch u.ahead(i, j, ofPair) {
 	case 1:
-		return max(p, 1-level)
+		return max(p, 1-u.chance(i, j))
 	case -1:
-		return min(p, level)
+		return min(p, u.chance(j, i))
 	}
 	if u.tested(i, j) {
 		return min(max(p, 1-unsure), unsure)

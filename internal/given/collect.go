@@ -61,6 +61,7 @@ type collector struct {
 	crowd   int      // position in pooled of the judge that stands for several; -1: none
 
 	verdicts []verdict
+	failed   int // how many of them judges did not give
 	scores   []score
 	rows     int32
 	files    []eval.GivenFile
@@ -80,6 +81,7 @@ type ofFile struct {
 	path                string
 	format              judgments.Format
 	rows, from          int // from: its first verdict
+	failed              int // verdicts that judges were asked for and did not give
 	skipped, simplified map[string]int
 	codes               map[string]int // how often each number is the winner
 	coded               int            // line of the first of them
@@ -113,13 +115,13 @@ func (c *collector) file(path string) error {
 	}
 
 	file := eval.GivenFile{
-		Name: filepath.Base(path), Format: string(f.format), Rows: f.rows, Verdicts: len(c.verdicts) - f.from,
+		Name: filepath.Base(path), Format: string(f.format), Rows: f.rows, Verdicts: len(c.verdicts) - f.from - f.failed,
 		Skipped: counts(f.skipped), Read: counts(f.simplified),
 	}
 	for _, s := range c.scores {
 		file.Verdicts += one(int(s.file) == len(c.files))
 	}
-	c.files = append(c.files, file)
+	c.files, c.failed = append(c.files, file), c.failed+f.failed
 	c.shown = append(c.shown, c.options.Order == OrderShown || c.options.Order == "" && f.format.Shown())
 	c.asks = append(c.asks, c.options.Order == "" && f.format == judgments.Battles)
 	return nil
@@ -188,7 +190,10 @@ func (c *collector) row(f *ofFile, line int, row judgments.Row) error {
 		v := &r.Verdicts[k]
 		if v.Skipped != "" {
 			f.skipped[v.Skipped]++
-			continue
+			if !v.Failed {
+				continue
+			}
+			f.failed++
 		}
 		if !met {
 			if documents, err = c.pair(r); err != nil {
@@ -220,7 +225,9 @@ func (c *collector) add(f *ofFile, line int, v judgments.Verdict, documents [2]i
 	if err != nil {
 		return err
 	}
-	f.met(v, line)
+	if !v.Failed {
+		f.met(v, line)
+	}
 	c.verdicts = append(c.verdicts, verdict{
 		first: documents[0], second: documents[1], judge: judge, row: c.rows, file: int16(len(c.files)),
 		outcome: v.Outcome, byName: v.ByName, reverse: v.Reverse, games: games, unasked: v.Unasked,

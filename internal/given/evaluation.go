@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
@@ -30,6 +33,7 @@ func (c *collector) evaluation(name string) *eval.Evaluation {
 	c.place(e)
 	ordered := c.ordered()
 	if !ordered {
+		e.Given.Column = c.column(e)
 		c.sortPairs(e)
 	}
 	if len(c.verdicts) > 0 {
@@ -170,6 +174,51 @@ func (c *collector) ordered() bool {
 		}
 	}
 	return true
+}
+
+const (
+	// oneColumn is the share of rows by which candidates may be more often in one column than in the other.
+	oneColumn = 0.5
+	// byChance is the probability below which this is not by chance.
+	byChance = 0.05
+)
+
+// column returns the candidate that keeps most to one column of the files of battles. It returns nil if candidates are
+// about as often in the first column as in the second, so that a preference for a place is none for a candidate, or if
+// chance explains that they are not (chi-squared test), or if the user says that the order was random.
+func (c *collector) column(e *eval.Evaluation) *eval.GivenColumn {
+	if c.options.Order == OrderRandom {
+		return nil
+	}
+	first, rows := map[string]int{}, map[string]int{}
+	for _, v := range c.verdicts {
+		if c.files[v.file].Format != string(judgments.Battles) {
+			continue
+		}
+		a, b := e.Documents[v.first].Candidate, e.Documents[v.second].Candidate
+		first[a]++
+		rows[a]++
+		rows[b]++
+	}
+
+	uneven, all, squares := 0.0, 0.0, 0.0
+	most, column := 0.0, eval.GivenColumn{}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		n, by := float64(rows[name]), math.Abs(float64(2*first[name]-rows[name]))
+		uneven, all, squares = uneven+by, all+n, squares+by*by/n
+		if column.Candidate == "" || by > most {
+			most, column = by, eval.GivenColumn{Candidate: name, First: first[name], Rows: rows[name]}
+		}
+	}
+
+	if len(rows) < 2 || uneven < oneColumn*all {
+		return nil
+	}
+	freedom := float64(len(rows) - 1) // what is too often in one column is too often in the other
+	if chance := (distuv.ChiSquared{K: freedom}).Survival(squares * freedom / (freedom + 1)); chance > byChance {
+		return nil
+	}
+	return &column
 }
 
 // sortPairs brings the documents of each verdict into the order of their IDs, because no order is known.

@@ -20,6 +20,7 @@ import (
 // The values of Options.Order and Options.Winners.
 const (
 	OrderShown   = "shown"
+	OrderRandom  = "random"
 	OrderUnknown = "unknown"
 
 	WinnersPositions = "positions"
@@ -29,7 +30,7 @@ const (
 // Options are what a user says about the files. The zero value recognises everything.
 type Options struct {
 	Format   judgments.Format // empty: of each file's first row
-	Order    string           // whether the first candidate of a row was shown first; empty: as the format tells
+	Order    string           // whether a row's first candidate was shown first, or texts in random order; empty: as the format tells
 	Winners  string           // what a winner means that can be a position and a name; empty: as the other rows tell
 	Baseline string           // as judgments.Options.Baseline
 	NoTexts  bool             // do not keep questions and answers
@@ -56,7 +57,7 @@ type verdict struct {
 	trial         int32
 	index         int64 // of its run
 	file          int16
-	outcome       judgments.Outcome
+	outcome       judgments.Outcome // None: the judge gave none
 	byName        judgments.Outcome
 	reverse       bool // second was shown first
 	games         bool // the row has the games of both orders
@@ -94,7 +95,7 @@ func Read(paths []string, o Options) (*Verdicts, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if len(c.verdicts)+len(c.scores) == 0 {
+	if len(c.verdicts)-c.failed+len(c.scores) == 0 {
 		return nil, config.Problems{c.nothing(paths)}
 	}
 	if problem, ok := c.tooFew(paths); ok {

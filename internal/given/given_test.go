@@ -302,6 +302,98 @@ func TestFilesThatCannotBeRanked(t *testing.T) {
 	}
 }
 
+// A row whose judge gave no verdict is a missing verdict of its candidates, in each format; an empty vote is none.
+func TestRowsWithoutAVerdict(t *testing.T) {
+	t.Parallel()
+	battle := []string{"item,judge,model_a,model_b,winner"}
+	mtBench := []string{}
+	votes := []string{"item,candidate_a,candidate_b,ann"}
+	for q := range 12 {
+		winner, game := "model_a", "model_1"
+		if q%3 == 0 {
+			winner, game = "", "error"
+		}
+		battle = append(battle,
+			fmt.Sprintf("%d,j,x,y,%s", q, winner), fmt.Sprintf("%d,j,y,x,model_b", q), fmt.Sprintf("%d,j,y,z,model_a", q), fmt.Sprintf("%d,j,z,y,model_b", q))
+		for _, pair := range [][3]string{{"x", "y", game}, {"y", "z", "model_1"}} {
+			mtBench = append(mtBench, fmt.Sprintf(`{"question_id":%d,"model_1":%q,"model_2":%q,"g1_winner":%q,"g2_winner":"model_1","judge":["j","pair-v2"]}`,
+				q, pair[0], pair[1], pair[2]))
+		}
+		votes = append(votes, fmt.Sprintf("%d,x,y,%s", q, map[bool]string{true: "", false: "1"}[q%3 == 0]), fmt.Sprintf("%d,y,z,1", q))
+	}
+
+	for name, tt := range map[string]struct {
+		lines []string
+		lacks int
+	}{"a.csv": {battle, 4}, "b.jsonl": {mtBench, 4}, "c.csv": {votes, 0}} {
+		r := reported(t, Options{Order: OrderShown}, report.Options{Draws: 20}, file(t, name, tt.lines...))
+		lacks := map[string]int{}
+		if r.Missing != nil {
+			for _, one := range r.Missing.Candidates {
+				lacks[one.Name] = one.Verdicts
+			}
+		}
+		if lacks["x"] != tt.lacks || lacks["y"] != tt.lacks || lacks["z"] != 0 {
+			t.Errorf("%s: missing verdicts %v, want %d of x and y", name, lacks, tt.lacks)
+		}
+		if trust := r.Reliance(); (tt.lacks > 0) != strings.Contains(trust.String(), "“x” lacks 17 % of its verdicts") {
+			t.Errorf("%s: trust is %q", name, trust)
+		}
+		if notes := strings.Join(r.Notes(), " "); strings.Contains(notes, "retry") {
+			t.Errorf("%s: a file's verdicts cannot be asked again: %s", name, notes)
+		}
+	}
+}
+
+// If candidates keep to one column of the files and no order is known, a lead may be a preference for a place, unless the
+// user says that the order was random. Candidates in both columns, or in few rows, are no such case.
+func TestCandidatesThatKeepToAColumn(t *testing.T) {
+	t.Parallel()
+	const rows = 40
+	for name, tt := range map[string]struct {
+		rows  int
+		order string
+		swap  func(row int) bool // candidates are in the other columns
+		keeps bool
+	}{
+		"always":               {rows, "", func(int) bool { return false }, true},
+		"nearly always":        {rows, "", func(row int) bool { return row%10 == 0 }, true},
+		"said to be unknown":   {rows, OrderUnknown, func(int) bool { return false }, true},
+		"in both columns":      {rows, "", func(row int) bool { return row%2 == 0 }, false},
+		"said to be random":    {rows, OrderRandom, func(int) bool { return false }, false},
+		"said to be the order": {rows, OrderShown, func(int) bool { return false }, false},
+		"few rows":             {3, "", func(int) bool { return false }, false},
+	} {
+		lines := []string{"item,model_a,model_b,winner"}
+		for row := range tt.rows {
+			first, second, winner := "x", "y", "model_a"
+			if tt.swap(row) {
+				first, second, winner = second, first, "model_b"
+			}
+			lines = append(lines, fmt.Sprintf("%d,%s,%s,%s", row, first, second, winner))
+		}
+		v, err := Read([]string{file(t, "a.csv", lines...)}, Options{Order: tt.order})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if column := v.Evaluation.Given.Column; (column != nil) != tt.keeps {
+			t.Errorf("%s: candidates keep to a column: %+v, want %t", name, column, tt.keeps)
+		}
+	}
+
+	lines := []string{"item,model_a,model_b,winner"}
+	for row := range rows {
+		lines = append(lines, fmt.Sprintf("%d,x,y,model_a", row))
+	}
+	r := reported(t, Options{}, report.Options{Draws: 20}, file(t, "a.csv", lines...))
+	if trust := r.Reliance(); trust.Level != report.Unknown || !strings.Contains(trust.String(), "“x” is in the first column of 40 of its 40 rows") {
+		t.Errorf("trust is %s, %q", trust.Level, trust)
+	}
+	if headline := r.Headline(); strings.Contains(headline, "ahead") {
+		t.Errorf("the headline is %q", headline)
+	}
+}
+
 // The same verdicts are the same evaluation, in whatever file; storing them twice changes nothing. Other verdicts on the
 // same texts are another evaluation.
 func TestIdentity(t *testing.T) {
@@ -421,7 +513,7 @@ func TestTrustInACrowd(t *testing.T) {
 	for i := range 60 {
 		lines = append(lines, fmt.Sprintf("x,y,model_a,person %d,%d", i, i))
 	}
-	r := reported(t, Options{}, report.Options{}, file(t, "crowd.csv", lines...))
+	r := reported(t, Options{Order: OrderRandom}, report.Options{}, file(t, "crowd.csv", lines...))
 	if trust := r.Reliance().String(); !strings.Contains(trust, "60 judges gave too few verdicts each to be compared") {
 		t.Errorf("trust is %q", trust)
 	}

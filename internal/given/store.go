@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/foreign/judgments"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // atOnce is how many runs one transaction stores.
@@ -90,7 +91,7 @@ func (w *writer) row(path string, format judgments.Format, row judgments.Row) er
 		w.score++
 	}
 	for _, said := range r.Verdicts {
-		if said.Skipped != "" || same(r, w.options) {
+		if said.Skipped != "" && !said.Failed || same(r, w.options) {
 			continue
 		}
 		if w.verdict == len(w.verdicts) {
@@ -136,6 +137,8 @@ func (w *writer) run(v verdict, said judgments.Verdict) *record.Run {
 	run := w.begun(v.judge, said.At, first, second)
 	run.Kind, run.Phase, run.Index, run.Trial, run.Reason = eval.KindPairwise, one(len(w.scores) > 0), int(v.index), int(v.trial), said.Reason
 	switch v.outcome {
+	case judgments.None:
+		run.State, run.Class, run.Error, run.AnsweredBy = eval.StateFailed.String(), providers.Malformed, said.Skipped, ""
 	case judgments.First:
 		run.Winner = w.Evaluation.Documents[v.first].ID
 	case judgments.Second:

@@ -22,6 +22,8 @@ type Agreement struct {
 	Alpha, Ordinal, Interval float64
 	// Even is the value of rank.Agreement.Even.
 	Even float64
+	// Groups is the value of rank.ClusteredAgreement.Groups.
+	Groups int
 	// The limits of each coefficient at 95 %; NaN where they are not known.
 	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits, EvenLimits rank.Limits
 }
@@ -57,7 +59,7 @@ func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement
 	out := &Agreement{
 		Name: name, Raters: raters, Units: a.Units(),
 		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
-		Even: a.Even(), EvenLimits: a.Limits((*rank.Agreement).Even),
+		Groups: a.Groups(), Even: a.Even(), EvenLimits: a.Limits((*rank.Agreement).Even),
 	}
 	out.Fleiss, out.Complete = a.Fleiss()
 	out.FleissLimits = a.Limits(func(a *rank.Agreement) float64 { kappa, _ := a.Fleiss(); return kappa })

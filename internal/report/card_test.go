@@ -172,7 +172,7 @@ func TestReliance(t *testing.T) {
 	agreement := func(raw, kappa, low float64, units int) *Agreement {
 		limits := rank.Limits{Low: low}
 		return &Agreement{
-			Units: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: limits,
+			Units: units, Groups: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: limits,
 			Pairs: []RaterPair{{A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: limits}},
 		}
 	}

@@ -144,7 +144,7 @@ func (t *Reliance) weighPeople(r *Report) {
 		kappa.add(j.Cohen, n)
 		low.add(j.CohenLimits.Low, n)
 		even.add(j.even, n)
-		lowest.add(evenLow(j.even, j.evenLimits.Low, j.Pairs), n)
+		lowest.add(evenLow(j.even, j.evenLimits.Low, j.groups), n)
 		most = max(most, j.Pairs)
 	}
 	if most < fewest {
@@ -184,7 +184,7 @@ func (t *Reliance) weighAgreement(r *Report) {
 		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("judges have %s in common", wording.Counted(units, "pair")))
 		return
 	}
-	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, units))
+	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
 	t.add("agreement", t.Kappa, level, t.agreeWords()+why)
 }
 
@@ -206,14 +206,15 @@ func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
 	return Sound, ""
 }
 
-// evenLow returns the lower limit of rank.Agreement.Even over a number of pairs. If all verdicts agree, they do not vary,
-// so the limit is the exact one of a share of 1 (Clopper and Pearson 1934, "The use of confidence or fiducial limits").
-func evenLow(even, low float64, pairs int) float64 {
+// evenLow returns the lower limit of rank.Agreement.Even over a number of groups of verdicts that may depend on each
+// other. If all verdicts agree, they do not vary, so the limit is the exact one of a share of 1 (Clopper and Pearson 1934,
+// "The use of confidence or fiducial limits").
+func evenLow(even, low float64, groups int) float64 {
 	const outside = 0.025 // of an interval of 95 %, on one side
-	if !allAgree(even) || pairs == 0 {
+	if !allAgree(even) || groups == 0 {
 		return low
 	}
-	return 2*math.Pow(outside, 1/float64(pairs)) - 1
+	return 2*math.Pow(outside, 1/float64(groups)) - 1
 }
 
 // allAgree reports whether rank.Agreement.Even is that of verdicts that all agree.
@@ -271,6 +272,10 @@ func (t *Reliance) weighOrder(r *Report) {
 	}
 
 	switch {
+	case r.given() && r.Evaluation.Plan.Given.Column != nil:
+		c := r.Evaluation.Plan.Given.Column
+		t.add("order", t.Order, Unknown, fmt.Sprintf("%s is in the first column of %s of its %s, and it is not known which text was shown first",
+			called(c.Candidate), wording.Count(c.First), wording.Counted(c.Rows, "row")))
 	case !r.ordered():
 		t.add("order", t.Order, Caution, "it is not known which text was shown first")
 	case both.Total() < fewest:

@@ -106,6 +106,10 @@ func (r *Report) givenNotes() []string {
 	if !r.ordered() {
 		notes = append(notes, orderUnknown)
 	}
+	if given.Column != nil {
+		notes = append(notes, "Candidates keep to one column of the files, so a preference for the text shown first could look "+
+			"like a lead. If the first column was shown first, say `--order shown`; if texts were shown in random order, `--order random`.")
+	}
 	if given.Separate && r.Verdicts > 0 {
 		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
 			"of all others. If several are on one question, intervals are too narrow.")

@@ -180,11 +180,15 @@ func (r *Report) missingNotes() []string {
 		return nil
 	}
 	var notes []string
+	again := "; run `evalfleet retry`."
+	if r.given() {
+		again = "."
+	}
 	for _, m := range r.Missing.Candidates {
 		if m.Uneven {
 			notes = append(notes, fmt.Sprintf("Failures on %s are not random: in the other order it lost %s and won %s of "+
-				"these pairs. Its rank may be wrong; run `evalfleet retry`.",
-				called(m.Name), wording.Count(m.Lost), wording.Count(m.Won)))
+				"these pairs. Its rank may be wrong%s",
+				called(m.Name), wording.Count(m.Lost), wording.Count(m.Won), again))
 		}
 	}
 

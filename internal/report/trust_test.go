@@ -134,6 +134,7 @@ func TestTrustOfEvaluations(t *testing.T) {
 			}
 		}}, Unknown, "pairs"},
 		{"three questions", world{candidates: 5, items: 3, spread: 3, judges: three}, Caution, "pairs"},
+		{"12 pairs of two questions, all alike", world{candidates: 4, items: 2, spread: 90, judges: two}, Caution, "agreement"},
 		{"three candidates in a circle", world{candidates: 3, items: 6, judges: three, wins: func(i, k, _ int) float64 {
 			return map[int]float64{1: 3, 2: -3}[k-i]
 		}}, Unsound, "cycles"},

@@ -63,6 +63,7 @@ type AgainstPeople struct {
 	Mostly                          float64
 	Cohen                           float64 // Cohen's kappa
 	CohenLimits                     rank.Limits
+	groups                          int     // the value of rank.ClusteredAgreement.Groups
 	even                            float64 // the value of rank.Agreement.Even
 	evenLimits                      rank.Limits
 }
@@ -264,7 +265,7 @@ func (b *builder) compareWithPeople() {
 		one := AgainstPeople{
 			Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Mostly: tables[k].Mostly(),
 			Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1),
-			even: kappas[k].Even(), evenLimits: kappas[k].Limits((*rank.Agreement).Even),
+			groups: kappas[k].Groups(), even: kappas[k].Even(), evenLimits: kappas[k].Limits((*rank.Agreement).Even),
 		}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()
 		people.Judges = append(people.Judges, one)

@@ -38,6 +38,9 @@ func normal(word string) string {
 	return strings.Trim(strings.NewReplacer(" ", "_", "-", "_", "(", "", ")", "", "[", "", "]", "").Replace(word), "_")
 }
 
+// failed records that the judge was asked and gave no verdict, and why.
+func (v *Verdict) failed(why string) { v.Skipped, v.Failed = why, true }
+
 // readBattle reads two candidates and a winner.
 func readBattle(row Row) (Read, error) {
 	r, err := pairRow(row)
@@ -83,7 +86,7 @@ func (v *Verdict) named(row Row, field string, candidates [2]string) error {
 		return wrong(field, winnerFix, "the value is not a text")
 	}
 	if word == "" || strings.EqualFold(word, "nan") {
-		v.Skipped = "rows without a winner"
+		v.failed("rows without a winner")
 		return nil
 	}
 
@@ -131,7 +134,7 @@ func (v *Verdict) oneHot(row Row) error {
 	}
 	v.ByName = v.Outcome
 	if v.Outcome == None {
-		v.Skipped = "rows without a winner"
+		v.failed("rows without a winner")
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ type Verdict struct {
 	Reason          string
 	At              time.Time // zero: unknown
 	Skipped         string    // why there is no verdict; empty: there is one
+	Failed          bool      // a judge was asked and gave no verdict, as Skipped says
 	Simplified      []string  // what of the row is not kept, or was assumed
 }
 

@@ -52,7 +52,7 @@ const noScore = "games without a score"
 // game reads one game. Its score is about A, which was shown first, and B.
 func (v *Verdict) game(raw json.RawMessage) error {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		v.Skipped = noScore
+		v.failed(noScore)
 		return nil
 	}
 	var game struct {
@@ -74,7 +74,7 @@ func (v *Verdict) game(raw json.RawMessage) error {
 
 	label = strings.Trim(strings.TrimSpace(label), "[]")
 	if label == "" {
-		v.Skipped = noScore
+		v.failed(noScore)
 		return nil
 	}
 	sign := strings.Trim(label, "AB")
@@ -115,7 +115,7 @@ func readMTBench(row Row) (Read, error) {
 		case "tie":
 			v.Outcome = Tie
 		case "error", "":
-			v.Skipped = "games that the judge gave no verdict on (error)"
+			v.failed("games that the judge gave no verdict on (error)")
 		default:
 			return Read{}, wrong(game+"_winner", "want model_1, model_2, tie or error", "%s", quoted(word))
 		}
@@ -157,7 +157,7 @@ func readAlpaca(row Row) (Read, error) {
 	preference, err := strconv.ParseFloat(word, 64)
 	switch {
 	case word == "" || math.IsNaN(preference):
-		v.Skipped = "annotations without a preference"
+		v.failed("annotations without a preference")
 	case err != nil || preference != 0 && (preference < 1 || preference > 2):
 		return Read{}, wrong("preference", "want a number from 1 (the first output) to 2 (the second)", "%s", quoted(word))
 	case preference == 0 || preference == 1.5:
