@@ -302,6 +302,41 @@ func TestFilesThatCannotBeRanked(t *testing.T) {
 	}
 }
 
+// Where scores rank candidates, the line of trust weighs how many there are, how judges agree on them, and failures.
+func TestTrustInScores(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		judges, questions int
+		score             func(judge, question, candidate int) any
+		want              report.Level
+		why               string
+	}{
+		"agree":           {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
+		"agree partly":    {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
+		"contradict":      {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
+		"one judge":       {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
+		"three questions": {1, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Unknown, "4 scores were given, not at least 5"},
+	} {
+		var lines []string
+		for judge := range tt.judges {
+			for q := range tt.questions {
+				for candidate := range 2 {
+					lines = append(lines, fmt.Sprintf(`{"question_id":%d,"model":"m%d","score":%v,"judge":["j%d","single"],"turn":1}`,
+						q, candidate, tt.score(judge, q, candidate), judge))
+				}
+			}
+		}
+		r := reported(t, Options{}, report.Options{Draws: 20}, file(t, "s.jsonl", lines...))
+		trust := r.Reliance()
+		if trust == nil || trust.Level != tt.want || !strings.Contains(trust.String(), tt.why) {
+			t.Errorf("%s: trust is %+v, %s; want %s and %q", name, trust, trust, tt.want, tt.why)
+		}
+		if doubted := strings.Contains(r.Headline(), "to say how certain that is"); doubted != (tt.want == report.Unknown || tt.want == report.Unsound) {
+			t.Errorf("%s: the headline is %q", name, r.Headline())
+		}
+	}
+}
+
 // A row whose judge gave no verdict is a missing verdict of its candidates, in each format; an empty vote is none.
 func TestRowsWithoutAVerdict(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	case len(r.Groups) == 0:
 		return section{}, false
 	case len(r.Groups) > 1:
-		t := lines.Table{{Head: "first of each group", Flexible: true}, {Head: "candidates", Right: true}}
+		t := lines.Table{{Head: "best of each group", Flexible: true}, {Head: "candidates", Right: true}}
 		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
 			t.Add(harmless.Line(g.Ranked[0].Name), wording.Count(len(g.Ranked)))
 		}
@@ -168,7 +168,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 
 	if r.abilities() {
-		means = "50 % is the average candidate."
+		means = strings.TrimSpace("50 % is the average candidate. " + r.winsOfTwo())
 	}
 	about := []string{means}
 	if hidden := len(group.Ranked) - shown; hidden > 0 {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -224,11 +225,13 @@ func allAgree(even float64) bool { return even > 1-1e-9 }
 // and Cicchetti 1990, "High agreement but low kappa").
 func lowAsAlike(kappa, even float64) bool { return kappa <= fair && even > moderate }
 
-// askedModels returns the models of judges that were asked about pairs, with the number of their judges.
+// askedModels returns the models of judges that were asked about pairs or, where scores rank candidates, about single
+// texts, with the number of their judges.
 func (r *Report) askedModels() map[string]int {
 	models := map[string]int{}
 	for _, j := range r.Judges {
-		if j.Positions.Total() > 0 {
+		scored := slices.ContainsFunc(j.Scores, func(s Score) bool { return s.N > 0 })
+		if j.Positions.Total() > 0 || r.ByScore() && scored {
 			models[j.Model]++
 		}
 	}

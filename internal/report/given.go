@@ -89,6 +89,23 @@ func (r *Report) givenNotes() []string {
 	}
 	var notes []string
 	given := r.Evaluation.Plan.Given
+	if n := given.Pooled; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is "+
+			"not estimated for each of them.",
+			wording.Counted(n, "judge"), called(r.Judges[len(r.Judges)-1].Name)))
+	}
+	switch {
+	case given.Column != nil:
+		notes = append(notes, "Candidates keep to one column of the files, so a preference for the text shown first could look "+
+			"like a lead. If the first column was shown first, say `--order shown`; if texts were shown in random order, `--order random`.")
+	case !r.ordered():
+		notes = append(notes, orderUnknown)
+	}
+	if given.Separate && r.Verdicts > 0 {
+		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
+			"of all others. If several are on one question, intervals are too narrow.")
+	}
+
 	for _, file := range given.Files {
 		for _, one := range file.Skipped {
 			notes = append(notes, fmt.Sprintf("%s: %s skipped: %s.", harmless.Line(file.Name), wording.Count(one.Count), harmless.Line(one.What)))
@@ -96,23 +113,6 @@ func (r *Report) givenNotes() []string {
 		for _, one := range file.Read {
 			notes = append(notes, fmt.Sprintf("%s: %s %s.", harmless.Line(file.Name), wording.Count(one.Count), harmless.Line(one.What)))
 		}
-	}
-
-	if n := given.Pooled; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is "+
-			"not estimated for each of them.",
-			wording.Counted(n, "judge"), called(r.Judges[len(r.Judges)-1].Name)))
-	}
-	if !r.ordered() {
-		notes = append(notes, orderUnknown)
-	}
-	if given.Column != nil {
-		notes = append(notes, "Candidates keep to one column of the files, so a preference for the text shown first could look "+
-			"like a lead. If the first column was shown first, say `--order shown`; if texts were shown in random order, `--order random`.")
-	}
-	if given.Separate && r.Verdicts > 0 {
-		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
-			"of all others. If several are on one question, intervals are too narrow.")
 	}
 	return notes
 }

@@ -72,7 +72,7 @@ func (r *Report) json() reportJSON {
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{
-			t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Order), number(t.People), number(t.PeopleKappa), nil,
+			t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Alpha), number(t.Order), number(t.People), number(t.PeopleKappa), nil,
 		}
 		for _, one := range t.Evidence {
 			out.Reliance.Evidence = append(out.Reliance.Evidence, evidenceJSON{one.Of, one.Level, number(one.Value), one.Why})

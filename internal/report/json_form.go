@@ -76,6 +76,7 @@ type (
 		Text        string `json:"text"`
 		Agree       number `json:"judges_agree"`
 		Kappa       number `json:"judges_kappa"`
+		Alpha       number `json:"judges_alpha"`
 		Order       number `json:"order_changes"`
 		People      number `json:"people_agree"`
 		PeopleKappa number `json:"people_kappa"`

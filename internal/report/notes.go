@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,8 +23,8 @@ func (r *Report) Notes() []string {
 		}
 	}
 	for _, some := range [][]string{
-		r.rankingNotes(), r.groupNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges, r.givenNotes(), r.gateNotes(),
-		r.listedNotes(), r.askedNotes(),
+		r.rankingNotes(), r.groupNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges, r.givenNotes(), r.priorNotes(),
+		r.gateNotes(), r.listedNotes(), r.askedNotes(),
 	} {
 		notes = append(notes, some...)
 	}
@@ -91,11 +92,7 @@ func (r *Report) askedNotes() []string {
 			note("%s.", advice)
 		}
 	}
-	identical := 0
-	for _, j := range r.Judges {
-		identical += j.Identical
-	}
-	if identical > 0 {
+	if identical := r.identical(); identical > 0 {
 		note(
 			"%s on identical texts. They were not sent to a judge. They count as ties in win rates and change nothing else.",
 			countedAre(identical, "verdict"),
@@ -107,6 +104,15 @@ func (r *Report) askedNotes() []string {
 	return notes
 }
 
+// identical returns the number of verdicts on identical texts, which no judge was asked about.
+func (r *Report) identical() (n int) {
+	for _, j := range r.Judges {
+		n += j.Identical
+	}
+	return n
+}
+
+// groupNotes says which candidates the ranking does not relate.
 func (r *Report) groupNotes() []string {
 	var notes []string
 	if n := len(r.Groups); n > 1 {
@@ -118,6 +124,15 @@ func (r *Report) groupNotes() []string {
 			),
 		)
 	}
+	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
+		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", wording.Counted(n, "candidate")))
+	}
+	return notes
+}
+
+// priorNotes says where a prior had to make the strengths finite.
+func (r *Report) priorNotes() []string {
+	var notes []string
 	separable, assumed := 0, 0
 	for _, g := range r.Groups {
 		switch {
@@ -137,9 +152,9 @@ func (r *Report) groupNotes() []string {
 	if separable > 0 {
 		notes = append(
 			notes,
-			which(separable)+" some candidates never lost to or tied with the rest. No finite strength explains that, so a weak "+
-				"prior was used: distances and intervals are partly assumed. Ranks are not: they depend on how many verdicts "+
-				"would have to be luck, including those on candidates in between.",
+			which(separable)+" some candidates never lost to or tied with the others, which no finite strength explains. A weak "+
+				"prior keeps strengths and intervals finite, so their sizes are partly assumed. Ranks and headlines do not "+
+				"depend on it.",
 		)
 	}
 	if assumed > 0 {
@@ -159,9 +174,6 @@ func (r *Report) groupNotes() []string {
 		}
 	}
 
-	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
-		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", wording.Counted(n, "candidate")))
-	}
 	return notes
 }
 
@@ -321,6 +333,8 @@ func (r *Report) Headline() string {
 		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
 	case r.PanelOnly():
 		said = r.panelHeadline()
+	case len(r.Groups) == 0 && r.Pairs == 0 && r.identical() > 0 && r.complete():
+		return "All texts that were compared with each other are identical, so there is nothing to rank."
 	case len(r.Groups) == 0:
 		return "No ranking yet."
 	default:
@@ -357,6 +371,8 @@ func (r *Report) leaders() string {
 			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
 		}
 		return shared + "."
+	case r.ByScore() && doubt != "":
+		return fmt.Sprintf("%s has the highest mean score, %s; %s.", leaders[0], mean(best.Overall), doubt)
 	case r.ByScore():
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
@@ -366,20 +382,32 @@ func (r *Report) leaders() string {
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():
-		return r.Groups[0].leadersOfMany(leaders[0], "is first")
+		return r.Groups[0].leadersOfMany(leaders[0], "is first"+likelier(ranked))
 	default:
-		rivals := firstToo(ranked[1:])
+		first, rivals := leaders[0]+" is first"+likelier(ranked), firstToo(ranked[1:])
 		if len(rivals) == 0 {
-			return fmt.Sprintf("%s is first, but its lead is not certain.", leaders[0])
+			return first + ", but its lead is not certain."
 		}
-		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, headlineNames))
+		return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", first, list(rivals, headlineNames))
 	}
 }
 
+// likelier names the candidate that is more probably the best than the first one, whose strength is known less well, as a
+// part of a sentence. It is empty if the first is the most probable one, or is shown with the same probability.
+func likelier(ranked []Ranked) string {
+	first := ranked[0]
+	most := slices.MaxFunc(ranked, func(x, y Ranked) int { return cmp.Compare(x.Best, y.Best) }) // NaN is the least
+	if !(most.Best > first.Best) || probability(most.Best) == probability(first.Best) {
+		return ""
+	}
+	return fmt.Sprintf(", but %s is more probably the best (%s, not %s)", called(most.Name),
+		probability(most.Best), probability(first.Best))
+}
+
 // doubt returns why the headline must not say how certain the first place is, as a part of a sentence. It is empty if the
-// level of trust is caution or better, and without strengths.
+// level of trust is caution or better, and with win rates.
 func (r *Report) doubt() string {
-	if !r.abilities() {
+	if !r.abilities() && !r.ByScore() {
 		return ""
 	}
 	reliance := r.Reliance()

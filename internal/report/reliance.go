@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,6 +19,9 @@ type Reliance struct {
 	// Agree is how often a verdict of one judge is that of another on the same texts, in whichever order they saw them.
 	// Kappa is the agreement beyond chance: Cohen's kappa of two judges, Fleiss' kappa of more.
 	Agree, Kappa float64
+	// Alpha is Krippendorff's alpha of the judges' scores, where scores rank candidates: that of the criterion on which
+	// they agree least.
+	Alpha float64
 	// Order is the share of pairs asked about in both orders on which a judge gave another verdict in the other order.
 	Order float64
 	// People is how often a verdict of a judge is that of most people, and PeopleKappa is Cohen's kappa. Both are means
@@ -40,17 +44,21 @@ var levels = []Level{Unknown, Unsound, Caution, Sound}
 
 func (l Level) place() int { return slices.Index(levels, l) }
 
-// Reliance weighs the evidence for the ranking. It returns nil if no judge compared two texts.
+// Reliance weighs the evidence for the ranking. It returns nil if no judge compared two texts or scored one.
 func (r *Report) Reliance() *Reliance {
-	if len(r.Judges) == 0 || r.Verdicts == 0 {
+	if len(r.Judges) == 0 || r.Verdicts == 0 && !r.ByScore() {
 		return nil
 	}
 	none := math.NaN()
-	t := &Reliance{Level: Sound, Agree: none, Kappa: none, Order: none, People: none, PeopleKappa: none}
-	for _, weigh := range []func(*Report){
+	t := &Reliance{Level: Sound, Agree: none, Kappa: none, Alpha: none, Order: none, People: none, PeopleKappa: none}
+	evidence := []func(*Report){
 		t.weighPairs, t.weighCoverage, t.weighPeople, t.weighAgreement, t.weighJudges, t.weighOrder, t.weighCycles, t.weighFit,
 		t.weighMissing,
-	} {
+	}
+	if r.ByScore() {
+		evidence = []func(*Report){t.weighScores, t.weighCoverage, t.weighScoreAgreement, t.weighJudges, t.weighFailed}
+	}
+	for _, weigh := range evidence {
 		weigh(r)
 	}
 	for _, one := range t.Evidence {
@@ -92,7 +100,7 @@ func (t *Reliance) String() string {
 	}
 
 	var parts []string
-	for _, one := range []struct{ of, words string }{{"agreement", t.agreeWords()}, {"order", t.orderWords()}, {"people", t.peopleWords()}} {
+	for _, one := range []struct{ of, words string }{{"agreement", cmp.Or(t.agreeWords(), alphaWords(t.Alpha))}, {"order", t.orderWords()}, {"people", t.peopleWords()}} {
 		if one.words != "" && !weak[one.of] {
 			parts = append(parts, strings.ToUpper(one.words[:1])+one.words[1:]+".")
 		}
@@ -100,7 +108,7 @@ func (t *Reliance) String() string {
 	switch {
 	case len(why) > 0:
 		parts = append(parts, advice[t.Level]+": "+list(why, mostWhy)+".")
-	case t.peopleWords() == "":
+	case t.peopleWords() == "" && math.IsNaN(t.Alpha): // of scores there are none
 		parts = append(parts, "There are no votes of people to compare with.")
 	}
 	return strings.Join(parts, " ")
@@ -121,13 +129,20 @@ var advice = map[Level]string{
 	Caution: "Check some verdicts first",
 }
 
-// agreeWords, orderWords and peopleWords return a sentence about a number, without its capital and full stop. They are
+// agreeWords, alphaWords, orderWords and peopleWords return a sentence about a number, without its capital and full stop. They are
 // empty if the number is not known.
 func (t *Reliance) agreeWords() string {
 	if math.IsNaN(t.Agree) {
 		return ""
 	}
 	return fmt.Sprintf("judges agree on %s %% of verdicts%s", outOfHundred(t.Agree), kappaWords(t.Agree, t.Kappa))
+}
+
+func alphaWords(alpha float64) string {
+	if math.IsNaN(alpha) {
+		return ""
+	}
+	return "judges' scores agree with alpha " + strings.TrimPrefix(signed(alpha), "+")
 }
 
 func (t *Reliance) orderWords() string {

@@ -29,8 +29,22 @@ func (r *Report) scoreWords() (head, means string) {
 	case !r.abilities():
 		return "win rate", "A tie is half a win."
 	default:
-		return winsHead, "Wins against the average candidate, of decided verdicts: 50 % is average."
+		means = "Wins against the average candidate, of decided verdicts: 50 % is average."
+		if direct := r.winsOfTwo(); direct != "" {
+			means += " " + direct
+		}
+		return winsHead, means
 	}
+}
+
+// winsOfTwo says how often the better of only two candidates wins against the other, which is more than against the
+// average of both; empty if there are not two.
+func (r *Report) winsOfTwo() string {
+	if len(r.Groups) != 1 || len(r.Groups[0].Ranked) != 2 {
+		return ""
+	}
+	better, other := r.Groups[0].Ranked[0], r.Groups[0].Ranked[1]
+	return fmt.Sprintf("Against %s, %s wins %s.", called(other.Name), called(better.Name), probability(winShare(better.Ability-other.Ability)))
 }
 
 // score formats the number that ranks a candidate: its wins against the average candidate, its mean score, or its win
@@ -54,7 +68,7 @@ func winsInterval(c Ranked) string {
 	if math.IsNaN(c.Low) {
 		return "–"
 	}
-	return outOfHundred(winShare(c.Low)) + " – " + outOfHundred(winShare(c.High)) + " %"
+	return uncertain(winShare(c.Low)) + " – " + uncertain(winShare(c.High)) + " %"
 }
 
 // scoreInterval formats the limits of score at 95 %; "–" if they are not known.

@@ -118,12 +118,18 @@ func rankRange(c Ranked) string {
 	return fmt.Sprint(c.Rank)
 }
 
-// probability formats a probability in percent; "–" if it is NaN.
+// probability formats a probability in percent, which is never 0 or 100; "–" if it is NaN.
 func probability(p float64) string {
 	if math.IsNaN(p) {
 		return "–"
 	}
-	return outOfHundred(p) + " %"
+	return uncertain(p) + " %"
+}
+
+// uncertain formats a probability that is an estimate as outOfHundred does, but one of 0 as "<1" and one of 1 as ">99".
+func uncertain(p float64) string {
+	const least = 1e-9
+	return outOfHundred(min(max(p, least), 1-least))
 }
 
 // eloOf formats an ability with its limits, if these are known, on the Elo scale, such as "1086 (1002–1171)". If the lower
