@@ -12,6 +12,8 @@ type Given struct {
 	Separate bool `json:"separate,omitempty"`
 	// Pooled is how many judges with few verdicts each are one judge, the last.
 	Pooled int `json:"pooled_judges,omitempty"`
+	// People means that all verdicts are votes of people.
+	People bool `json:"people,omitempty"`
 	// Column is set if the order of the texts is not known and candidates keep to one of the two columns of the files.
 	// A preference for the text shown first could then look like a lead.
 	Column *GivenColumn `json:"column,omitempty"`

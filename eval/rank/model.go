@@ -256,5 +256,5 @@ func (m *model) deviance(x []float64) float64 {
 			}
 		}
 	}
-	return sum
+	return max(sum, 0) // rounding can leave less
 }

@@ -22,6 +22,7 @@ func (c *collector) evaluation(name string) *eval.Evaluation {
 	if c.crowd >= 0 {
 		e.Given.Pooled = len(c.judges.names) - c.crowd
 	}
+	e.Given.People = !slices.ContainsFunc(c.files, func(f eval.GivenFile) bool { return f.Format != string(judgments.Votes) })
 	e.Given.Separate = c.separate()
 	if !e.Given.Separate {
 		c.itemEach()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -551,5 +552,38 @@ func TestTrustInACrowd(t *testing.T) {
 	r := reported(t, Options{Order: OrderRandom}, report.Options{}, file(t, "crowd.csv", lines...))
 	if trust := r.Reliance().String(); !strings.Contains(trust, "60 judges gave too few verdicts each to be compared") {
 		t.Errorf("trust is %q", trust)
+	}
+}
+
+// If all texts that were compared are identical, the headline says so.
+func TestIdenticalTextsAlone(t *testing.T) {
+	t.Parallel()
+	lines := []string{"item,doc_id_1,doc_id_2,candidate_1,candidate_2,judge,model,answered_by,winner_doc_id"}
+	for q := range 6 {
+		lines = append(lines, fmt.Sprintf("%d,%d/a,%d/b,a,b,j,j,,tie", q, q, q))
+	}
+	r := reported(t, Options{}, report.Options{}, file(t, "verdicts.csv", lines...))
+	if got := r.Headline(); got != "All texts that were compared with each other are identical, so there is nothing to rank." {
+		t.Errorf("the headline is %q", got)
+	}
+}
+
+// Votes of people are not called judges' verdicts in the line of trust, nor compared with people's.
+func TestTrustInVotes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ people, want, not string }{
+		"two": {"ann,ben", "people agree on", "judge"},
+		"one": {"ann", "all votes are of one person", "judge"},
+	} {
+		lines := []string{"item,candidate_a,candidate_b," + tt.people}
+		for q := range 20 {
+			vote := fmt.Sprint(1 + q%5/4)
+			lines = append(lines, fmt.Sprintf("%d,x,y,%s", q, strings.Join(slices.Repeat([]string{vote}, strings.Count(tt.people, ",")+1), ",")))
+		}
+		r := reported(t, Options{}, report.Options{Draws: 20}, file(t, "votes.csv", lines...))
+		trust := strings.ToLower(r.Reliance().String())
+		if !strings.Contains(trust, tt.want) || strings.Contains(trust, tt.not) || strings.Contains(trust, "no votes of people") {
+			t.Errorf("%s: trust is %q", name, trust)
+		}
 	}
 }

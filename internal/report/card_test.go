@@ -236,3 +236,40 @@ func TestEloBelowZero(t *testing.T) {
 		t.Errorf("got %q, want limits that are set apart", got)
 	}
 }
+
+// A headline names the candidate that is more probably the best than the first one, unless both are shown alike.
+func TestLikelierThanTheFirst(t *testing.T) {
+	t.Parallel()
+	ranked := func(best ...float64) (all []Ranked) {
+		for k, p := range best {
+			all = append(all, Ranked{Name: fmt.Sprint("c", k+1), Best: p})
+		}
+		return all
+	}
+	for want, of := range map[string][]Ranked{
+		", but “c2” is more probably the best (58 %, not 11 %)": ranked(.11, .58, .31),
+		"": ranked(.41, .4, .19),
+	} {
+		if got := likelier(of); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for _, of := range [][]Ranked{ranked(.362, .363, .275), ranked(math.NaN(), math.NaN())} {
+		if got := likelier(of); got != "" {
+			t.Errorf("%v: got %q, want nothing", of, got)
+		}
+	}
+}
+
+// With two candidates, the ranking also says how often the better one wins against the other.
+func TestWinsOfTwo(t *testing.T) {
+	t.Parallel()
+	r := &Report{Groups: []Group{{Ranked: []Ranked{{Name: "new", Standing: rank.Standing{Ability: .5}}, {Name: "old", Standing: rank.Standing{Ability: -.5}}}}}}
+	if got := r.winsOfTwo(); got != "Against “old”, “new” wins 73 %." {
+		t.Errorf("got %q", got)
+	}
+	r.Groups[0].Ranked = append(r.Groups[0].Ranked, Ranked{Name: "third"})
+	if got := r.winsOfTwo(); got != "" {
+		t.Errorf("of three candidates: got %q", got)
+	}
+}

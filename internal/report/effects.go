@@ -173,7 +173,7 @@ func (r *Report) effectsHeadline() string {
 		said = "neither prompts nor models are told apart at 95 % confidence"
 	}
 	if r.complete() {
-		said = strings.ToUpper(said[:1]) + said[1:]
+		said = capital(said)
 	} else {
 		said = "So far, " + said
 	}
@@ -439,7 +439,7 @@ func (r *Report) drawGrid(v *effectsView) {
 	}
 
 	head, _ := r.scoreWords()
-	v.Hint = strings.ToUpper(head[:1]) + head[1:] + " of each prompt with each model, the best first."
+	v.Hint = capital(head) + " of each prompt with each model, the best first."
 	if !r.ByScore() {
 		v.Hint += " In percent."
 	}

@@ -182,7 +182,7 @@ func (t *Reliance) weighAgreement(r *Report) {
 		}
 	}
 	if units < fewest {
-		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("judges have %s in common", wording.Counted(units, "pair")))
+		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("%s have %s in common", r.raters(), wording.Counted(units, "pair")))
 		return
 	}
 	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
@@ -247,6 +247,10 @@ func (t *Reliance) weighJudges(r *Report) {
 	}
 	level, why := Sound, ""
 	switch alone := math.IsNaN(t.People); {
+	case r.votedOnly():
+		if judges == 1 {
+			level, why = Caution, "all votes are of one person"
+		}
 	case judges == 1 && alone && r.given() && r.Evaluation.Plan.Given.Pooled > 0:
 		level, why = Caution, wording.Counted(r.Evaluation.Plan.Given.Pooled, "judge")+" gave too few verdicts each to be compared"
 	case judges == 1 && alone:
@@ -256,7 +260,7 @@ func (t *Reliance) weighJudges(r *Report) {
 	}
 	for _, j := range r.Judges {
 		if level == Sound && j.Card != nil && j.Card.Drop != "" {
-			level, why = Caution, "judge "+called(j.Name)+" should be left out"
+			level, why = Caution, r.rater()+" "+called(j.Name)+" should be left out"
 		}
 	}
 	t.add("judges", float64(judges), level, why)
@@ -285,12 +289,12 @@ func (t *Reliance) weighOrder(r *Report) {
 		level, why := Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were"))
 		if place := r.placeShare(); place >= (1+mostly)/2 { // random verdicts and those for the place both choose it
 			level = Unsound
-			why = fmt.Sprintf("of two equal texts, judges choose the one in the same place in %s %% of verdicts", outOfHundred(place))
+			why = fmt.Sprintf("of two equal texts, %s choose the one in the same place in %s %% of verdicts", r.raters(), outOfHundred(place))
 		}
 		t.add("order", t.Order, level, why)
 	case both.Flipped() >= mostly:
 		t.add("order", t.Order, Unsound,
-			fmt.Sprintf("judges prefer the same place instead of the same text on %s %% of pairs", outOfHundred(both.Flipped())))
+			fmt.Sprintf("%s prefer the same place instead of the same text on %s %% of pairs", r.raters(), outOfHundred(both.Flipped())))
 	case t.Order > often:
 		t.add("order", t.Order, Caution, fmt.Sprintf("order changes %s %% of verdicts", outOfHundred(t.Order)))
 	default:

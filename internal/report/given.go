@@ -16,6 +16,27 @@ const orderUnknown = "The files do not say which text was shown first, so prefer
 // given reports whether the verdicts were given elsewhere and read from files.
 func (r *Report) given() bool { return r.Evaluation.Plan != nil && r.Evaluation.Plan.Given != nil }
 
+// votedOnly reports whether all verdicts are votes of people, which were read from files.
+func (r *Report) votedOnly() bool { return r.given() && r.Evaluation.Plan.Given.People }
+
+const people = "people"
+
+// raters returns who gave the verdicts, in a sentence.
+func (r *Report) raters() string {
+	if r.votedOnly() {
+		return people
+	}
+	return "judges"
+}
+
+// rater returns one of them.
+func (r *Report) rater() string {
+	if r.votedOnly() {
+		return "person"
+	}
+	return "judge"
+}
+
 // ordered reports whether it is known which of two texts was shown first.
 func (r *Report) ordered() bool {
 	plan := r.Evaluation.Plan

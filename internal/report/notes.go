@@ -17,9 +17,9 @@ import (
 func (r *Report) Notes() []string {
 	var notes, leave, judges []string
 	for _, j := range r.Judges {
-		judges = append(judges, j.notes(r.Options)...)
+		judges = append(judges, j.notes(r.rater(), r.Options)...)
 		if j.Card != nil && j.Card.Drop != "" {
-			leave = append(leave, "Leave judge "+called(j.Name)+" out: "+j.Card.Drop+".")
+			leave = append(leave, "Leave "+r.rater()+" "+called(j.Name)+" out: "+j.Card.Drop+".")
 		}
 	}
 	for _, some := range [][]string{
@@ -272,10 +272,11 @@ const notableConsistency = 0.8
 // one by rounding.
 const leastOrder = 0.002
 
-func (j Judge) notes(options Options) []string {
+// notes returns notes on a judge or, as who says, a person.
+func (j Judge) notes(who string, options Options) []string {
 	var notes []string
 	note := func(format string, args ...any) {
-		notes = append(notes, "Judge "+called(j.Name)+" "+fmt.Sprintf(format, args...))
+		notes = append(notes, capital(who)+" "+called(j.Name)+" "+fmt.Sprintf(format, args...))
 	}
 	e := j.Effect
 	switch {

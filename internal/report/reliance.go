@@ -27,6 +27,8 @@ type Reliance struct {
 	// People is how often a verdict of a judge is that of most people, and PeopleKappa is Cohen's kappa. Both are means
 	// over judges, weighted by pairs.
 	People, PeopleKappa float64
+
+	raters string
 }
 
 // Level says how far a ranking can be relied on.
@@ -50,7 +52,7 @@ func (r *Report) Reliance() *Reliance {
 		return nil
 	}
 	none := math.NaN()
-	t := &Reliance{Level: Sound, Agree: none, Kappa: none, Alpha: none, Order: none, People: none, PeopleKappa: none}
+	t := &Reliance{Level: Sound, Agree: none, Kappa: none, Alpha: none, Order: none, People: none, PeopleKappa: none, raters: r.raters()}
 	evidence := []func(*Report){
 		t.weighPairs, t.weighCoverage, t.weighPeople, t.weighAgreement, t.weighJudges, t.weighOrder, t.weighCycles, t.weighFit,
 		t.weighMissing,
@@ -102,13 +104,13 @@ func (t *Reliance) String() string {
 	var parts []string
 	for _, one := range []struct{ of, words string }{{"agreement", cmp.Or(t.agreeWords(), alphaWords(t.Alpha))}, {"order", t.orderWords()}, {"people", t.peopleWords()}} {
 		if one.words != "" && !weak[one.of] {
-			parts = append(parts, strings.ToUpper(one.words[:1])+one.words[1:]+".")
+			parts = append(parts, capital(one.words)+".")
 		}
 	}
 	switch {
 	case len(why) > 0:
 		parts = append(parts, advice[t.Level]+": "+list(why, mostWhy)+".")
-	case t.peopleWords() == "" && math.IsNaN(t.Alpha): // of scores there are none
+	case t.peopleWords() == "" && math.IsNaN(t.Alpha) && t.raters != people: // of scores there are none
 		parts = append(parts, "There are no votes of people to compare with.")
 	}
 	return strings.Join(parts, " ")
@@ -117,7 +119,7 @@ func (t *Reliance) String() string {
 // Line returns the level followed by String, as cards and pages show it, such as "Caution. Check some verdicts first: …".
 func (t *Reliance) Line() string {
 	level := string(t.Level)
-	return strings.ToUpper(level[:1]) + level[1:] + ". " + t.String()
+	return capital(level) + ". " + t.String()
 }
 
 // mostWhy is how many weaknesses a line of trust names.
@@ -135,7 +137,7 @@ func (t *Reliance) agreeWords() string {
 	if math.IsNaN(t.Agree) {
 		return ""
 	}
-	return fmt.Sprintf("judges agree on %s %% of verdicts%s", outOfHundred(t.Agree), kappaWords(t.Agree, t.Kappa))
+	return fmt.Sprintf("%s agree on %s %% of verdicts%s", t.raters, outOfHundred(t.Agree), kappaWords(t.Agree, t.Kappa))
 }
 
 func alphaWords(alpha float64) string {

@@ -34,6 +34,9 @@ func namedApart[T any](of []T, name func(T) string, n int) []string {
 	return harmless.Apart(lines, n)
 }
 
+// capital returns words with a capital first letter.
+func capital(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
+
 func itself(name string) string { return name }
 
 // countedAre formats a number of things with the verb: "1 run is", "2,000 runs are".
