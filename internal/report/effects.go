@@ -412,9 +412,7 @@ func (r *Report) drawGrid(v *effectsView) {
 	}
 	prompts, models := inOrder(e.Prompts, e.Rows), inOrder(e.Models, e.Columns)
 	prompts, models = prompts[:min(gridPrompts, len(prompts))], models[:min(gridModels, len(models))]
-	for _, model := range models {
-		v.Models = append(v.Models, model.Name)
-	}
+	v.Models = namedApart(models, func(l factorLevel) string { return l.Name }, tallName)
 
 	framed := false
 	for _, prompt := range prompts {

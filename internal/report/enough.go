@@ -135,6 +135,9 @@ func dollars(usd float64) string {
 	}
 }
 
+// manyNeighbours is how many neighbours of many candidates are shown: most of those are nearly equal, and tiers say more.
+const manyNeighbours = 5
+
 // enoughSection shows for at most `most` neighbours how certain their order is, and what would settle it. ok is false
 // without abilities.
 func (r *Report) enoughSection(most int) (s section, ok bool) {
@@ -146,6 +149,9 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 		"pair of candidates alone; 0: told apart"
 	t[2].Means, t[3].Means, t[4].Means = "below 95 %, the two are not told apart", further, "the pairs of texts of so many items"
 	left, pairCost := 0, r.pairCost()
+	if len(r.Groups) == 1 && r.Groups[0].tiered() {
+		most = min(most, manyNeighbours)
+	}
 	for _, g := range r.Groups {
 		for k, n := range g.Neighbours {
 			if len(t[0].Cells) == most {

@@ -373,6 +373,9 @@ func (r *Report) itemSection() (section, bool) {
 	return s, true
 }
 
+// tallName is how many columns of a name fit the heads of narrow columns, in which names stand upright.
+const tallName = 20
+
 type itemMap struct {
 	Words, Mean string
 	Candidates  []string
@@ -399,9 +402,7 @@ func (r *Report) itemMap() *itemMap {
 	if left := r.ranked() - len(ranked); left > 0 {
 		m.Words += " " + wording.Counted(left, "more candidate") + " in report.json."
 	}
-	for _, c := range ranked {
-		m.Candidates = append(m.Candidates, c.Name)
-	}
+	m.Candidates = namedApart(ranked, func(c Ranked) string { return c.Name }, tallName)
 	for _, i := range items {
 		row := scoreRow{Name: i.ID}
 		for _, c := range ranked {

@@ -34,7 +34,7 @@ type plotRow struct {
 const (
 	plotWidth  = 100.0
 	plotLabels = 34.0 // width of the names, which are cut to plotName runes
-	plotName   = 22
+	plotName   = 18
 	plotMargin = 5.0 // to the right
 	plotTop    = 8.0 // above the first row, in pixels like the next two
 	plotRowGap = 22.0
