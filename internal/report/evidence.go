@@ -245,19 +245,21 @@ func (t *Reliance) weighJudges(r *Report) {
 	for _, n := range models {
 		judges += n
 	}
+
 	level, why := Sound, ""
 	switch alone := math.IsNaN(t.People); {
-	case r.votedOnly():
-		if judges == 1 {
-			level, why = Caution, "all votes are of one person"
-		}
 	case judges == 1 && alone && r.given() && r.Evaluation.Plan.Given.Pooled > 0:
-		level, why = Caution, wording.Counted(r.Evaluation.Plan.Given.Pooled, "judge")+" gave too few verdicts each to be compared"
+		level, why = Caution, fmt.Sprintf("%s %s gave too few verdicts each to be compared",
+			wording.Count(r.Evaluation.Plan.Given.Pooled), r.raters())
+	case judges == 1 && r.votedOnly():
+		level, why = Caution, "all votes are of one person"
+	case r.votedOnly(): // no model's biases are shared
 	case judges == 1 && alone:
 		level, why = Caution, "there is one judge and no vote of people to compare it with"
 	case len(models) == 1 && alone:
 		level, why = Caution, "all judges are the same model"
 	}
+
 	for _, j := range r.Judges {
 		if level == Sound && j.Card != nil && j.Card.Drop != "" {
 			level, why = Caution, r.rater()+" "+called(j.Name)+" should be left out"

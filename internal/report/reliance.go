@@ -102,7 +102,9 @@ func (t *Reliance) String() string {
 	}
 
 	var parts []string
-	for _, one := range []struct{ of, words string }{{"agreement", cmp.Or(t.agreeWords(), alphaWords(t.Alpha))}, {"order", t.orderWords()}, {"people", t.peopleWords()}} {
+	for _, one := range []struct{ of, words string }{
+		{"agreement", cmp.Or(t.agreeWords(), alphaWords(t.Alpha))}, {"order", t.orderWords()}, {"people", t.peopleWords()},
+	} {
 		if one.words != "" && !weak[one.of] {
 			parts = append(parts, capital(one.words)+".")
 		}
