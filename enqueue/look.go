@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/queue/quarantine"
 )
 
@@ -19,7 +20,7 @@ type look struct {
 	standing store.Standing
 	shares   map[string][]*share // by queue
 	busy     bool                // it had changed since the look before
-	every    time.Duration       // between looks while nothing changes
+	same     int                 // looks in a row that had found no change since the one before
 	next     time.Time           // while nothing changes
 }
 
@@ -28,13 +29,14 @@ func (l *look) due(now time.Time) bool { return l == nil || l.busy || !now.Befor
 
 // after returns the look that follows l, which is nil before the first.
 func (l *look) after(standing store.Standing, now time.Time, longest time.Duration) *look {
-	next := &look{standing: standing, every: max(paceTime, longest/8)}
+	next := &look{standing: standing}
 	if l != nil && l.standing.Same(standing) {
-		next.every = min(2*l.every, longest)
+		next.same = l.same + 1
 	} else {
 		next.busy = l != nil
 	}
-	next.next = now.Add(next.every)
+	waits := backoff.Waits{First: max(paceTime, longest/8), Longest: longest, Factor: 2}
+	next.next = now.Add(waits.After(next.same))
 	return next
 }
 

@@ -7,16 +7,17 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/queue/gate"
 )
 
-// How long no run of a share may end before its tasks are searched for. If they are all there,
-// because calls take long, the time doubles up to longestStall.
+// stallTimes are how long no run of a share may end before its tasks are searched for: longer with each search, because
+// the tasks may all be there, and calls take long.
+var stallTimes = backoff.Waits{First: 5 * time.Second, Longest: 2 * time.Minute, Factor: 2}
+
+// Searching for a task costs a command. If many evaluations stall at once, tasksPerSecond are
+// searched for, after tasksAtOnce at the beginning.
 const (
-	stallTime    = 5 * time.Second
-	longestStall = 2 * time.Minute
-	// Searching for a task costs a command. If many evaluations stall at once, tasksPerSecond are
-	// searched for, after tasksAtOnce at the beginning.
 	tasksPerSecond = 500
 	tasksAtOnce    = largestWindow
 )
@@ -54,7 +55,7 @@ type shareKey struct {
 type stall struct {
 	ended, cursor int
 	since         time.Time
-	wait          time.Duration // after since, before its tasks are searched for
+	searches      int // for its tasks
 }
 
 // pushLost pushes again the missing runs of a stalled share: runs that were pushed and have not
@@ -71,9 +72,9 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	before, known := t.stalled[key]
 	switch {
 	case !known || before.ended != s.ended || before.cursor != s.cursor:
-		t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, wait: stallTime}
+		t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now}
 		return false, nil
-	case now.Sub(before.since) <= before.wait || !t.mayLook.take(s.cursor-s.ended, now):
+	case now.Sub(before.since) <= stallTimes.After(before.searches) || !t.mayLook.take(s.cursor-s.ended, now):
 		return false, nil
 	}
 
@@ -81,7 +82,7 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	if err != nil {
 		return false, err
 	}
-	t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, wait: min(2*before.wait, longestStall)}
+	t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, searches: before.searches + 1}
 	if len(lost) == 0 {
 		return false, nil
 	}

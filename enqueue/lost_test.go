@@ -14,7 +14,7 @@ import (
 // stallLong makes every stall that a top-up has noticed long enough.
 func stallLong(topUp *TopUp) {
 	for key, of := range topUp.stalled {
-		of.since = of.since.Add(-2 * longestStall)
+		of.since = of.since.Add(-2 * stallTimes.Longest)
 		topUp.stalled[key] = of
 	}
 }

@@ -38,7 +38,7 @@ func (b *bench) work(id eval.ID, runs int, perTick int) map[int]int {
 		}
 		if len(pulled) == 0 { // tasks may be lost, which is looked for after a while
 			for queue, stall := range topUp.stalled {
-				stall.since = stall.since.Add(-2 * stallTime)
+				stall.since = stall.since.Add(-2 * stallTimes.First)
 				topUp.stalled[queue] = stall
 			}
 		}

@@ -23,7 +23,7 @@ func (l *Limiter) renewals(ctx context.Context) error {
 		wait := l.cfg.Lease / 3
 		if err := l.renew(ctx); err != nil {
 			l.outage(ctx, err)
-			wait = min(l.cfg.Lease/20, longestPause)
+			wait = min(l.cfg.Lease/20, pauses.Longest)
 		} else {
 			l.answered()
 		}

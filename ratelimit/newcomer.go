@@ -24,7 +24,7 @@ func (l *Limiter) awaitLapsed(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(min(l.cfg.Lease/20, longestPause)):
+		case <-time.After(min(l.cfg.Lease/20, pauses.Longest)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

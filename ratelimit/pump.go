@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/backoff"
 )
 
 // pump is the one goroutine of a Limiter that runs the admission script. It takes what others post, asks for all that
@@ -42,11 +44,8 @@ func newPump(l *Limiter) *pump {
 // another script.
 const idleRelease = 100 * time.Millisecond
 
-// How long the pump waits before it asks a Redis that did not answer again.
-const (
-	shortestPause = 50 * time.Millisecond
-	longestPause  = time.Second
-)
+// pauses are how long the pump waits before it asks a Redis that did not answer again.
+var pauses = backoff.Waits{First: 50 * time.Millisecond, Longest: time.Second, Factor: 2}
 
 // mostUnexpected is how many scripts in a row may find an unexpected time, although Redis's clock is read after each,
 // before the pump waits as for a Redis that does not answer.
@@ -61,7 +60,7 @@ func (p *pump) run(ctx context.Context) error {
 		return nil
 	}
 
-	pause := shortestPause
+	failed := 0 // steps in a row
 	for {
 		select {
 		case <-p.limiter.stopping:
@@ -74,12 +73,12 @@ func (p *pump) run(ctx context.Context) error {
 		next, err := p.step(ctx)
 		if err != nil {
 			p.limiter.outage(ctx, err)
-			next = time.Now().Add(pause)
-			pause = min(2*pause, longestPause)
+			next = time.Now().Add(pauses.After(failed))
+			failed++
 			p.rest(ctx, next, nil)
 			continue
 		}
-		pause = shortestPause
+		failed = 0
 		p.rest(ctx, next, p.limiter.kick)
 	}
 }

@@ -26,7 +26,8 @@ var (
 	forTests = []string{"internal/testing", "tools"}
 	// helpers are the folders of the group that the picture draws apart, but for what is above it.
 	helpers = []string{
-		"internal/cli", "internal/estimate", "internal/failure", "internal/machine", "internal/queue", "internal/redisx", "internal/simulator",
+		"internal/backoff", "internal/cli", "internal/estimate", "internal/failure", "internal/machine", "internal/queue",
+		"internal/redisx", "internal/simulator",
 		"internal/telemetry/lossy", "internal/telemetry/notify", "internal/text", "internal/web/moment", "internal/web/upload",
 	}
 )

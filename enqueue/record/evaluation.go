@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -283,12 +284,9 @@ type Retry struct {
 // Delay returns the wait after the n-th call, from 1: min(InitialDelay·2^(n−1) + random·Jitter,
 // MaxDelay), or with FullJitter random·min(InitialDelay·2^(n−1), MaxDelay). random is in [0, 1).
 func (r Retry) Delay(n int, random float64) time.Duration {
-	delay := r.InitialDelay
-	for i := 1; i < n && delay < r.MaxDelay; i++ {
-		delay += min(delay, r.MaxDelay-delay)
-	}
+	delay := backoff.Waits{First: r.InitialDelay, Longest: r.MaxDelay, Factor: 2}.After(n - 1)
 	if r.FullJitter {
-		return time.Duration(random * float64(min(delay, r.MaxDelay)))
+		return backoff.Shorten(delay, 1, random)
 	}
 	return min(delay+time.Duration(random*float64(r.Jitter)), r.MaxDelay)
 }

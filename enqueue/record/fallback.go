@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -62,12 +63,9 @@ func (f *Fallback) bears(wait time.Duration) bool {
 	return f.AutoWait && (f.MaxWait == 0 || wait <= f.MaxWait)
 }
 
+// grown returns b·Baseⁿ. It has no bound, because a wait beyond MaxWait is not shortened but not made.
 func (f *Fallback) grown(b time.Duration, n int) time.Duration {
-	grown := math.Round(float64(b) * math.Pow(f.Base, float64(n)))
-	if grown >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return time.Duration(grown)
+	return backoff.Waits{First: b, Longest: math.MaxInt64, Factor: f.Base}.After(n)
 }
 
 // Targets returns the models that a judge's runs may ask: the judge itself, then its fallbacks. A

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
@@ -19,19 +20,19 @@ const (
 	// gather is how long Follow waits for further entries after a commit that was not a full batch,
 	// so that a busy fleet needs few commits.
 	gather = 100 * time.Millisecond
-	// pollEvery is how often Follow looks for entries when there were none. A blocking read would
-	// hold a connection of the pool for each evaluation, and a controller follows hundreds.
-	pollEvery = 200 * time.Millisecond
-	// pollWoken is the same for a Follow with Options.Woken.
-	pollWoken = time.Second
 	// claimEvery is how often Follow confirms its claim on the evaluation. If it pauses longer
 	// between looks, it does so at every claimLooks-th look.
 	claimEvery = 2 * time.Second
 	claimLooks = 5
-	// longestPause is the longest time between two looks of a Follow with Options.Woken.
-	longestPause = 30 * time.Second
 	// retryAfter is how long Follow waits for a Redis or results store that is unreachable.
 	retryAfter = 500 * time.Millisecond
+)
+
+// How often Follow looks for entries when there were none. A blocking read would hold a connection of the pool for each
+// evaluation, and a controller follows hundreds. A Follow with Options.Woken looks less and less often.
+var (
+	pauses      = backoff.Waits{First: 200 * time.Millisecond, Longest: 200 * time.Millisecond, Factor: 1}
+	pausesWoken = backoff.Waits{First: time.Second, Longest: 30 * time.Second, Factor: 2}
 )
 
 //go:embed drain.lua
@@ -48,10 +49,10 @@ type Collector struct {
 	id      eval.ID
 	store   Store
 	options Options
-	size    int           // of a batch
-	claimed time.Time     // when the claim was last confirmed
-	pause   time.Duration // before Follow looks again
-	fit     *record.Fit   // of the evaluation; nil: not read yet
+	size    int         // of a batch
+	claimed time.Time   // when the claim was last confirmed
+	empty   int         // pauses in a row that found nothing new
+	fit     *record.Fit // of the evaluation; nil: not read yet
 }
 
 // Options of a Collector; the zero value is useful.
@@ -72,14 +73,6 @@ type Options struct {
 	Log zerolog.Logger
 }
 
-// pause returns how long Follow waits at first when there is nothing to collect.
-func (o Options) pause() time.Duration {
-	if o.Woken != nil {
-		return pollWoken
-	}
-	return pollEvery
-}
-
 func (o Options) waiting(why error) {
 	if o.Waiting != nil {
 		o.Waiting(why)
@@ -89,7 +82,7 @@ func (o Options) waiting(why error) {
 // NewCollector returns a collector of evaluation id, which db must hold already
 // (Store.PutEvaluation).
 func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, db Store, o Options) *Collector {
-	return &Collector{client: client, keys: keys, id: id, store: db, options: o, size: batchEntries, pause: o.pause()}
+	return &Collector{client: client, keys: keys, id: id, store: db, options: o, size: batchEntries}
 }
 
 // Drain claims the evaluation for the results store and collects what is in Redis now. It returns
@@ -143,7 +136,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 // step runs one iteration of Follow: it collects a batch or waits. finished reports that done
 // reported true and nothing is left.
 func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
-	if time.Since(c.claimed) > max(claimEvery, claimLooks*c.pause) {
+	if time.Since(c.claimed) > max(claimEvery, claimLooks*c.pause()) {
 		if err := c.claim(ctx); err != nil {
 			return false, err
 		}
@@ -165,26 +158,32 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 	case finished:
 		return true, nil
 	case n > 0:
-		c.pause = c.options.pause()
+		c.empty = 0
 		return false, outage.Pause(ctx, gather)
 	}
 
 	return false, c.rest(ctx)
 }
 
+// pause returns how long Follow waits before it looks again.
+func (c *Collector) pause() time.Duration {
+	if c.options.Woken != nil {
+		return pausesWoken.After(c.empty)
+	}
+	return pauses.After(c.empty)
+}
+
 // rest waits before the next look, when there was nothing to collect.
 func (c *Collector) rest(ctx context.Context) error {
-	timer := time.NewTimer(c.pause)
+	timer := time.NewTimer(c.pause())
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		if c.options.Woken != nil {
-			c.pause = min(2*c.pause, longestPause)
-		}
+		c.empty++
 	case <-c.options.Woken:
-		c.pause = c.options.pause()
+		c.empty = 0
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ func TestWokenCollectorRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan struct{}, 1)
-		many, alone := &Collector{pause: pollWoken, options: Options{Woken: woken}}, &Collector{pause: pollEvery}
+		many, alone := &Collector{options: Options{Woken: woken}}, &Collector{}
 		rest := func(c *Collector) time.Duration {
 			t.Helper()
 			began := time.Now()
@@ -25,15 +25,15 @@ func TestWokenCollectorRests(t *testing.T) {
 			rest(many)
 			rest(alone)
 		}
-		if got := rest(many); got != longestPause {
-			t.Errorf("one that is woken looks again after %s, want %s", got, longestPause)
+		if got := rest(many); got != pausesWoken.Longest {
+			t.Errorf("one that is woken looks again after %s, want %s", got, pausesWoken.Longest)
 		}
-		if got := rest(alone); got != pollEvery {
-			t.Errorf("one that is not woken looks again after %s, want %s", got, pollEvery)
+		if got := rest(alone); got != pauses.First {
+			t.Errorf("one that is not woken looks again after %s, want %s", got, pauses.First)
 		}
 		woken <- struct{}{}
-		if got := rest(many); got != 0 || many.pause != pollWoken {
-			t.Errorf("it was woken after %s and then looks every %s, want at once and %s", got, many.pause, pollWoken)
+		if got := rest(many); got != 0 || many.pause() != pausesWoken.First {
+			t.Errorf("it was woken after %s and then looks every %s, want at once and %s", got, many.pause(), pausesWoken.First)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/backoff"
 )
 
 const (
@@ -11,12 +13,13 @@ const (
 	// freeGuessesAddress counts all names from one address, which many people may share.
 	freeGuesses        = 3
 	freeGuessesAddress = 30
-	firstDelay         = time.Second
-	longestDelay       = time.Minute
 	// forgetAfter is how long after the last failure the next one counts as the first.
 	forgetAfter = 15 * time.Minute
 	mostGuesses = 10_000
 )
+
+// guessDelays are how long a login has to wait after those that have failed.
+var guessDelays = backoff.Waits{First: time.Second, Longest: time.Minute, Factor: 2}
 
 // guesses delays logins after failures, by address and name, so that an attacker cannot lock out another user. It is
 // safe for concurrent use.
@@ -52,8 +55,7 @@ func (f failures) delay(free int, now time.Time) time.Duration {
 	if f.n < free {
 		return 0
 	}
-	delay := min(firstDelay<<min(f.n-free, 10), longestDelay)
-	return max(f.last.Add(delay).Sub(now), 0)
+	return max(f.last.Add(guessDelays.After(f.n-free)).Sub(now), 0)
 }
 
 // failed counts a failed login.

@@ -67,8 +67,8 @@ func TestDelaysGrowAndEnd(t *testing.T) {
 	for range 20 {
 		g.failed("a", "ann", now)
 	}
-	if got := g.wait("a", "ann", now); got != longestDelay {
-		t.Errorf("after many failures: %s, want %s", got, longestDelay)
+	if got := g.wait("a", "ann", now); got != guessDelays.Longest {
+		t.Errorf("after many failures: %s, want %s", got, guessDelays.Longest)
 	}
 	later := now.Add(forgetAfter + time.Second)
 	if g.failed("a", "ann", later); g.wait("a", "ann", later) != 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
@@ -173,12 +174,13 @@ func (q *queue) looked(answer taken, fallback time.Duration) (again bool) {
 	return again
 }
 
-// failed postpones the next attempt: by 0.1 s at first, up to 2 s. It shortens each wait randomly
-// by up to half, so that queues and workers do not come back together. first reports whether this
-// is the first failure after a successful pull.
+// pullWaits are the waits after failed pulls, of which up to half is cut off at random.
+var pullWaits = backoff.Waits{First: 100 * time.Millisecond, Longest: 2 * time.Second, Factor: 2}
+
+// failed postpones the next attempt. first reports whether this is the first failure after a
+// successful pull.
 func (q *queue) failed() (first bool) {
-	delay := min(100*time.Millisecond<<min(q.failures, 10), 2*time.Second)
+	q.retry = time.Now().Add(backoff.Shorten(pullWaits.After(q.failures), 0.5, rand.Float64()))
 	q.failures++
-	q.retry = time.Now().Add(delay/2 + rand.N(delay/2))
 	return q.failures == 1
 }

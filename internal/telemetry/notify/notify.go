@@ -19,6 +19,7 @@ import (
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/machine/hostname"
 )
 
@@ -59,11 +60,12 @@ type Runs struct {
 	Failed    int `json:"failed"`
 }
 
-// pauses are the waits before further attempts at an unreachable receiver; Longest bounds all
-// attempts together.
-var pauses = []time.Duration{time.Second, 4 * time.Second, 15 * time.Second}
+// pauses are the waits before further attempts at an unreachable receiver.
+var pauses = backoff.Waits{First: time.Second, Longest: 15 * time.Second, Factor: 4}
 
 const (
+	// attempts is how often a receiver is tried at most; Longest bounds all attempts together.
+	attempts   = 4
 	answerTime = 10 * time.Second
 	// Longest is how long Send takes at most.
 	Longest = time.Minute
@@ -77,7 +79,7 @@ type Notifier struct {
 	url    *url.URL
 	signer *webhooks.Webhook
 	client *http.Client
-	pauses []time.Duration
+	pauses backoff.Waits
 }
 
 // New returns a Notifier. secret is the base64 form of 24 bytes or more, with or without the prefix
@@ -113,13 +115,13 @@ func (n *Notifier) Send(ctx context.Context, id string, e Event) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, Longest)
 	defer cancel()
-	for i := 0; ; i++ {
+	for made := 0; ; made++ {
 		again, err := n.post(ctx, id, body)
-		if err == nil || !again || i == len(n.pauses) {
+		if err == nil || !again || made == attempts-1 {
 			return err
 		}
 		select {
-		case <-time.After(n.pauses[i]):
+		case <-time.After(n.pauses.After(made)):
 		case <-ctx.Done():
 			return err
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/backoff"
 )
 
 const (
@@ -30,7 +32,7 @@ func notifier(t *testing.T, address string) *Notifier {
 		t.Fatal(err)
 	}
 	n.client.Timeout = 0
-	n.pauses = []time.Duration{time.Millisecond, time.Millisecond}
+	n.pauses = backoff.Waits{First: time.Millisecond, Longest: time.Millisecond, Factor: 1}
 	return n
 }
 
@@ -84,7 +86,7 @@ func TestReceiverThatFails(t *testing.T) {
 	}{
 		"it works":                {[]int{204}, 1, ""},
 		"it comes back":           {[]int{503, 429, 200}, 3, ""},
-		"it stays away":           {[]int{500, 500, 500}, 3, "answers 500"},
+		"it stays away":           {[]int{500, 500, 500, 500}, 4, "answers 500"},
 		"it refuses":              {[]int{401}, 1, "answers 401"},
 		"it redirects":            {[]int{307}, 1, "redirects are not followed"},
 		"it redirects for always": {[]int{301}, 1, "redirects are not followed"},

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/stop"
@@ -126,17 +127,20 @@ func (k *Ledger) Lasting(ctx context.Context) (context.Context, func()) {
 // Closed returns a channel that is closed when the ledger is.
 func (k *Ledger) Closed() <-chan struct{} { return k.over.Done() }
 
+// persistWaits are the waits between the tries of Persist.
+var persistWaits = backoff.Waits{First: 50 * time.Millisecond, Longest: time.Second, Factor: 2}
+
 // Persist makes a write to Redis that must not be lost. It retries while Redis is unreachable or full, until the ledger
 // closes, even if ctx has ended.
 func (k *Ledger) Persist(ctx context.Context, write func(context.Context) error) error {
 	ctx, release := k.Lasting(ctx)
 	defer release()
-	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+	for failed := 0; ; failed++ {
 		err := write(ctx)
 		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || outage.Final(err) {
 			return err
 		}
-		if outage.Pause(ctx, delay) != nil {
+		if outage.Pause(ctx, persistWaits.After(failed)) != nil {
 			return err
 		}
 	}

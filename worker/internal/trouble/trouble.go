@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/backoff"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -36,15 +37,15 @@ const (
 	recently = 2 * time.Minute
 	// tellEvery is how often answers are reported to other workers.
 	tellEvery = 5 * time.Second
-	// firstPause and longestPause bound the time after which a worker with trouble of its own tries one call. The time
-	// doubles, even if the trouble returns within longestPause: with too few file descriptors one call succeeds and
-	// several do not.
-	firstPause, longestPause = time.Second, time.Minute
 	// refusedEvery is how often refusals because of too many requests are reported.
 	refusedEvery = time.Second
 	// proveTime is how long the worker waits for the outcome of that call before it tries another.
 	proveTime = 30 * time.Second
 )
+
+// pauses are the times after which a worker with trouble of its own tries one call. They grow even if the trouble
+// returns within the longest of them: with too few file descriptors one call succeeds and several do not.
+var pauses = backoff.Waits{First: time.Second, Longest: time.Minute, Factor: 2}
 
 // Troubles holds what a worker has found out about its providers. It is safe for concurrent use.
 type Troubles struct {
@@ -71,19 +72,28 @@ type target struct {
 	out      time.Time    // since when calls of every worker wait, as far as this one knows; zero: they do not
 	own      *own         // trouble of this worker alone; nil: none
 	ended    struct {     // the last such trouble
-		at    time.Time // zero: there was none
-		pause time.Duration
+		at     time.Time // zero: there was none
+		pauses int
 	}
 }
 
 // own is trouble that only this worker has with a provider.
 type own struct {
-	since time.Time
-	pause time.Duration
-	next  time.Time // when one call may be tried
-	class providers.Class
-	words string
+	since  time.Time
+	pauses int       // begun, with those of trouble that ended shortly before
+	next   time.Time // when one call may be tried
+	class  providers.Class
+	words  string
 }
+
+// rest begins the next pause.
+func (o *own) rest(now time.Time) {
+	o.pauses++
+	o.next = now.Add(o.pause())
+}
+
+// pause returns the length of the latest pause.
+func (o *own) pause() time.Duration { return pauses.After(o.pauses - 1) }
 
 // New returns the troubles of a worker. hold limits how many tasks of a queue may be held; leave ends the waits of runs
 // for calls of a provider.
@@ -303,17 +313,16 @@ func (t *Troubles) begin(e Ended, kind Kind) {
 	first := of.own == nil
 	switch {
 	case first:
-		pause := firstPause
-		if !of.ended.at.IsZero() && now.Sub(of.ended.at) < longestPause {
-			pause = min(2*of.ended.pause, longestPause)
+		of.own = &own{since: now}
+		if !of.ended.at.IsZero() && now.Sub(of.ended.at) < pauses.Longest {
+			of.own.pauses = of.ended.pauses
 		}
-		of.own = &own{since: now, pause: pause, next: now.Add(pause)}
+		of.own.rest(now)
 	case e.Began.After(of.own.since):
-		of.own.pause = min(2*of.own.pause, longestPause)
-		of.own.next = now.Add(of.own.pause)
+		of.own.rest(now)
 	}
 	of.own.class, of.own.words = e.Failed.Class, e.Failed.Message
-	pause := of.own.pause
+	pause := of.own.pause()
 	t.mu.Unlock()
 
 	t.apply(e.Provider)
@@ -338,7 +347,7 @@ func (t *Troubles) answered(ctx context.Context, e Ended) {
 		of := t.target(scope)
 		tell = tell || of.failed > 0 || !of.out.IsZero() || now.Sub(of.told) >= tellEvery
 		if of.own != nil && e.Began.After(of.own.since) {
-			of.ended.at, of.ended.pause = now, of.own.pause
+			of.ended.at, of.ended.pauses = now, of.own.pauses
 			of.own, over = nil, true
 		}
 		*of = target{answered: now, told: of.told, own: of.own, ended: of.ended}
@@ -377,7 +386,7 @@ func (t *Troubles) MayCall(provider string) bool {
 	if now.Before(of.own.next) {
 		return false
 	}
-	of.own.next = now.Add(max(proveTime, of.own.pause))
+	of.own.next = now.Add(max(proveTime, of.own.pause()))
 	return true
 }
 

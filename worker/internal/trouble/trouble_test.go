@@ -66,8 +66,8 @@ func TestTroubleThatComesBackIsTriedLessOften(t *testing.T) {
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		troubles.begin(failed, OfProcess)
 		own := troubles.target(ratelimit.Scope{Provider: "p"}).own
-		if own.pause != want {
-			t.Errorf("a call is tried after %s, want %s", own.pause, want)
+		if own.pause() != want {
+			t.Errorf("a call is tried after %s, want %s", own.pause(), want)
 		}
 		troubles.answered(t.Context(), Ended{Provider: "p", Model: "m", Began: time.Now()})
 		if len(troubles.Own()) > 0 {
