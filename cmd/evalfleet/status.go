@@ -37,10 +37,10 @@ func statusCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			var watched fleet.Statuses
+			var watched fleet.StatusReaders
 			for _, s := range sources {
 				defer s.Close()
-				watched = append(watched, fleet.NewStatus(s))
+				watched = append(watched, fleet.NewStatusReader(s))
 			}
 			return p.showFrames(c, func(ctx context.Context, now time.Time) (string, bool, error) {
 				list, err := watched.List(ctx, now)

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Settings of an Evaluation. Enqueuer, Results and Record are required.
+// Settings of a Collection. Enqueuer, Results and Record are required.
 type Settings struct {
 	Enqueuer *enqueue.Enqueuer // of the fleet; starts phases
 	Results  results.Store     // has the evaluation already, as after Put
@@ -38,16 +38,16 @@ type Settings struct {
 	news *news // nil: none
 }
 
-// Evaluation collects one evaluation whose results store is open. Drain and Follow must
+// Collection collects one evaluation whose results store is open. Drain and Follow must
 // not run at the same time.
-type Evaluation struct {
+type Collection struct {
 	ending
 	settings  Settings
 	collector *results.Collector
 }
 
 // Begin counts what the results store has already, and tells the observer.
-func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
+func Begin(ctx context.Context, s Settings) (*Collection, error) {
 	if s.Observer == nil {
 		s.Observer = unobserved{}
 	}
@@ -63,7 +63,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 		}
 	}
 
-	e := &Evaluation{
+	e := &Collection{
 		ending: ending{
 			store: store, limits: ratelimit.NewAdmin(store.Client(), ratelimit.Config{Namespace: store.Keys().Namespace}),
 			id: id, tally: t, phases: s.Record.Phases, news: s.news, stops: s.Stops,
@@ -83,7 +83,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 	return e, nil
 }
 
-func (e *Evaluation) committed(entries []record.Entry) {
+func (e *Collection) committed(entries []record.Entry) {
 	e.tally.committed(entries)
 	if e.settings.Committed != nil {
 		e.settings.Committed(entries)
@@ -91,10 +91,10 @@ func (e *Evaluation) committed(entries []record.Entry) {
 }
 
 // Counts returns the evaluation's progress.
-func (e *Evaluation) Counts() Counts { return e.tally.now() }
+func (e *Collection) Counts() Counts { return e.tally.now() }
 
 // Drain moves the results now in Redis to the results store.
-func (e *Evaluation) Drain(ctx context.Context) error {
+func (e *Collection) Drain(ctx context.Context) error {
 	_, err := e.collector.Drain(ctx)
 	return err
 }
@@ -102,7 +102,7 @@ func (e *Evaluation) Drain(ctx context.Context) error {
 // Follow collects until the evaluation has ended or stopped, and starts its phases as the earlier
 // ones end. Outcome says how it ended. Follow waits during an outage of Redis or of the results
 // store.
-func (e *Evaluation) Follow(ctx context.Context) error {
+func (e *Collection) Follow(ctx context.Context) error {
 	for {
 		e.due, e.forgotten = false, false
 		err := e.collector.Follow(ctx, e.reached)
@@ -132,7 +132,7 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 }
 
 // restore tells Redis the used amounts of the budget and of daily quotas.
-func (e *Evaluation) restore(ctx context.Context) error {
+func (e *Collection) restore(ctx context.Context) error {
 	memory := e.memory
 	e.memory, e.asked = "", time.Time{} // look again, also after an error
 	r, err := e.store.Evaluation(ctx, e.id)
@@ -149,7 +149,7 @@ func (e *Evaluation) restore(ctx context.Context) error {
 }
 
 // reread reads the phases from the record again.
-func (e *Evaluation) reread(ctx context.Context) error {
+func (e *Collection) reread(ctx context.Context) error {
 	r, err := e.store.Evaluation(ctx, e.id)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (e *Evaluation) reread(ctx context.Context) error {
 }
 
 // counted returns the outcome without the amount spent.
-func (e *Evaluation) counted() Outcome {
+func (e *Collection) counted() Outcome {
 	now := e.Counts()
 	return Outcome{
 		Record: e.settings.Record, Planned: now.Planned, Ended: now.Ended,
@@ -170,7 +170,7 @@ func (e *Evaluation) counted() Outcome {
 
 // Outcome returns how Follow ended, and the evaluation's progress now. If its budget has stopped
 // it, Outcome reads the amount spent from the results store.
-func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
+func (e *Collection) Outcome(ctx context.Context) (Outcome, error) {
 	o := e.counted()
 	var err error
 	if o.Stopped == record.StoppedByUntil && e.until != nil {
@@ -189,7 +189,7 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 
 // End stores in the results store how the evaluation ended: that it was cancelled or has ended, or
 // why it has stopped.
-func (e *Evaluation) End(ctx context.Context, how Outcome) error {
+func (e *Collection) End(ctx context.Context, how Outcome) error {
 	switch {
 	case how.Cancelled:
 		return e.settings.Results.Cancel(ctx, e.id, time.Now())
@@ -200,7 +200,7 @@ func (e *Evaluation) End(ctx context.Context, how Outcome) error {
 }
 
 // stop stores why the evaluation has stopped. If the same reason is stored already, its time stays.
-func (e *Evaluation) stop(ctx context.Context, why results.Stop) error {
+func (e *Collection) stop(ctx context.Context, why results.Stop) error {
 	stored, err := e.settings.Results.Evaluation(ctx, e.id)
 	if err != nil {
 		return err

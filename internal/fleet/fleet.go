@@ -83,7 +83,7 @@ func (f *Connection) Enqueuer() *enqueue.Enqueuer { return f.Collector().Enqueue
 func (f *Connection) Limits() *ratelimit.Admin { return f.Collector().Limits() }
 
 // View returns the fleet for use by package view.
-func (f *Connection) View() view.Fleet { return view.Fleet{Store: f.Store, Limits: f.Limits()} }
+func (f *Connection) View() view.Redis { return view.Redis{Store: f.Store, Limits: f.Limits()} }
 
 // FolderOf returns the output folder of an evaluation.
 func (f *Connection) FolderOf(r record.Evaluation) string {
@@ -111,7 +111,7 @@ func (f *Connection) Open(ctx context.Context, r record.Evaluation) (results.Sto
 		_ = out.Close()
 		return nil, err
 	}
-	return outdir.Store{Store: db, Folder: out}, nil
+	return outdir.HeldStore{Store: db, Folder: out}, nil
 }
 
 // ErrElsewhere means that the results of an evaluation are in an output folder that was not named.

@@ -42,7 +42,7 @@ func (s *Source) Run(ctx context.Context, id eval.RunID, own string) (*show.Run,
 }
 
 // listed returns the id of the listed run, or prompt, with an id of its own.
-func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
+func listed(e *show.RunReader, own string) (id eval.RunID, err error) {
 	var known []string
 	for phase, kind := range plan.Phases(e.Asked) {
 		for index, id := range show.OwnIDs(e.Asked, kind) {
@@ -60,8 +60,8 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 }
 
 // find opens all sources of an evaluation. If id is empty, it is the evaluation of the source.
-func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
-	var from show.Source
+func (s *Source) find(ctx context.Context, id eval.ID) (_ *show.RunReader, err error) {
+	var from show.Stores
 	defer func() {
 		if err != nil && from.Results != nil {
 			_ = from.Results.Close()

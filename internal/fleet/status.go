@@ -14,21 +14,21 @@ import (
 	"github.com/evalfleet/evalfleet/internal/view"
 )
 
-// Status reads the progress of a source's evaluations, repeatedly if they are watched.
-type Status struct {
+// StatusReader reads the progress of a source's evaluations, repeatedly if they are watched.
+type StatusReader struct {
 	source *Source
 	looks  *view.Looks
 	failed bool // and this was logged
 }
 
-// NewStatus returns a Status for a source, which the caller closes.
-func NewStatus(s *Source) *Status {
+// NewStatusReader returns one for a source, which the caller closes.
+func NewStatusReader(s *Source) *StatusReader {
 	looks := view.NewLooks(s.Log)
 	looks.Open = s.reader
 	if s.Dir != "" || s.Only != "" { // ranking all evaluations of a fleet takes too long
 		looks.Rank = ranked
 	}
-	return &Status{source: s, looks: looks}
+	return &StatusReader{source: s, looks: looks}
 }
 
 // ranked returns the result of what is recorded of an evaluation, as of its end if it has ended.
@@ -45,7 +45,7 @@ func ranked(ctx context.Context, reader results.Reader, id eval.ID) (record.Resu
 }
 
 // List reads the progress once. A run that has just ended, or was killed, is read from its folder.
-func (s *Status) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+func (s *StatusReader) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
 	list := []view.Evaluation{}
 	var err error
 	if redis := s.source.Fleet(ctx); redis != nil {
@@ -62,11 +62,11 @@ func sortOldestFirst(list []view.Evaluation) {
 	slices.SortFunc(list, func(a, b view.Evaluation) int { return a.Created.Compare(b.Created) })
 }
 
-// Statuses are those of several output folders, or one.
-type Statuses []*Status
+// StatusReaders are those of several output folders, or one.
+type StatusReaders []*StatusReader
 
 // List reads the progress in all of them once. It logs those of several that cannot be read, and leaves them out.
-func (all Statuses) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+func (all StatusReaders) List(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
 	list := []view.Evaluation{}
 	for _, one := range all {
 		part, err := one.List(ctx, now)
@@ -84,7 +84,7 @@ func (all Statuses) List(ctx context.Context, now time.Time) ([]view.Evaluation,
 }
 
 // inRedis reads one evaluation, or all that Redis knows.
-func (s *Status) inRedis(ctx context.Context, d *Connection, now time.Time) ([]view.Evaluation, error) {
+func (s *StatusReader) inRedis(ctx context.Context, d *Connection, now time.Time) ([]view.Evaluation, error) {
 	ids, err := s.source.evaluations(ctx, d)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Status) inRedis(ctx context.Context, d *Connection, now time.Time) ([]v
 }
 
 // inFolder reads the evaluations of an output folder when no Redis is reachable.
-func (s *Status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
+func (s *StatusReader) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation, error) {
 	url, only, err := s.source.StoreIn()
 	if err != nil {
 		return nil, err

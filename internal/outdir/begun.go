@@ -16,14 +16,14 @@ import (
 	"github.com/evalfleet/evalfleet/worker/observe"
 )
 
-// Begun stores in an output folder which calls a run with its own Redis has begun. It writes each
+// CallLog stores in an output folder which calls a run with its own Redis has begun. It writes each
 // call before that is sent: calls in flight when a run is killed count under rates and daily
 // quotas, and are in no results store.
 //
 // Its first line is the time of the last call. If daily quotas apply, a line for each call follows.
 // The next run that opens the file removes the lines of earlier days, and those of calls that the
 // results store has.
-type Begun struct {
+type CallLog struct {
 	mu    sync.Mutex // guards the rest
 	file  *os.File
 	each  bool
@@ -40,12 +40,12 @@ const begunFor = 49 * time.Hour
 // which of some calls of an evaluation, by their IDs, are in the results store.
 func OpenBegun(
 	ctx context.Context, path string, each bool, recorded func(context.Context, eval.ID, []string) ([]string, error),
-) (*Begun, error) {
+) (*CallLog, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open calls begun: %w", err)
 	}
-	b := &Begun{file: file, each: each}
+	b := &CallLog{file: file, each: each}
 	text, err := io.ReadAll(file)
 	if err == nil {
 		b.parse(text)
@@ -62,7 +62,7 @@ func OpenBegun(
 }
 
 // parse reads the lines. The last one may be incomplete: its call was not sent.
-func (b *Begun) parse(text []byte) {
+func (b *CallLog) parse(text []byte) {
 	seen := map[string]bool{}
 	for line := range bytes.Lines(text) {
 		var millis int64
@@ -80,7 +80,7 @@ func (b *Begun) parse(text []byte) {
 }
 
 // forget drops the calls that the results store has.
-func (b *Begun) forget(ctx context.Context, recorded func(context.Context, eval.ID, []string) ([]string, error)) error {
+func (b *CallLog) forget(ctx context.Context, recorded func(context.Context, eval.ID, []string) ([]string, error)) error {
 	byEvaluation := map[eval.ID][]string{}
 	for _, call := range b.calls {
 		id, name, _ := strings.Cut(call.Call, ".")
@@ -102,7 +102,7 @@ func (b *Begun) forget(ctx context.Context, recorded func(context.Context, eval.
 
 // rewrite replaces the file's contents. A process that is killed meanwhile leaves some lines twice,
 // and loses none: rewrite writes the shorter text over the longer one before it cuts off the rest.
-func (b *Begun) rewrite() error {
+func (b *CallLog) rewrite() error {
 	text := lastLine(b.last)
 	for _, call := range b.calls {
 		text = append(text, callLine(call)...)
@@ -125,7 +125,7 @@ func callLine(call observe.Begun) []byte {
 }
 
 // Note writes that a call begins. The line survives the process.
-func (b *Begun) Note(call observe.Begun) {
+func (b *CallLog) Note(call observe.Begun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var err error
@@ -145,7 +145,7 @@ func (b *Begun) Note(call observe.Begun) {
 }
 
 // Last returns when the last call began; the zero time if unknown.
-func (b *Begun) Last() time.Time {
+func (b *CallLog) Last() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
@@ -154,7 +154,7 @@ func (b *Begun) Last() time.Time {
 // Between counts the calls of earlier runs that the results store lacks and that began at or after
 // from and before to, by "provider:model". It leaves out the calls in without, which are named
 // "evaluation.call".
-func (b *Begun) Between(from, to time.Time, without []string) map[string]int64 {
+func (b *CallLog) Between(from, to time.Time, without []string) map[string]int64 {
 	begun := map[string]int64{}
 	for _, call := range b.calls {
 		if !call.At.Before(from) && call.At.Before(to) && !slices.Contains(without, call.Call) {
@@ -165,4 +165,4 @@ func (b *Begun) Between(from, to time.Time, without []string) map[string]int64 {
 }
 
 // Close closes the file and returns the first error of writing.
-func (b *Begun) Close() error { return errors.Join(b.err, b.file.Close()) }
+func (b *CallLog) Close() error { return errors.Join(b.err, b.file.Close()) }

@@ -19,7 +19,7 @@ func TestBegunOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), BegunFile)
 	now := time.Now().Truncate(time.Millisecond)
-	open := func(stored ...string) *Begun {
+	open := func(stored ...string) *CallLog {
 		t.Helper()
 		b, err := OpenBegun(t.Context(), path, true, func(_ context.Context, id eval.ID, calls []string) (found []string, err error) {
 			for _, call := range calls {
@@ -36,7 +36,7 @@ func TestBegunOutlivesItsProcess(t *testing.T) {
 		}
 		return b
 	}
-	want := func(b *Begun, want map[string]int64, without ...string) {
+	want := func(b *CallLog, want map[string]int64, without ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, b.Between(now.Add(-time.Hour), now.Add(time.Second), without)); diff != "" {
 			t.Errorf("calls begun (-want +got):\n%s", diff)

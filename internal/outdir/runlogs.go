@@ -23,13 +23,13 @@ const LogsFolder = "logs"
 // own id. The files contain no key: none is recorded, and a key that a provider repeats is removed
 // from its answer.
 type runLogs struct {
-	evaluation *show.Evaluation
+	evaluation *show.RunReader
 	dir        string
 	names      []string // by the run's position in the list; none: no runs are listed
 }
 
 func newRunLogs(ctx context.Context, dir string, reader results.Reader, id eval.ID) (*runLogs, error) {
-	e, err := show.Open(ctx, id, show.Source{Results: reader})
+	e, err := show.Open(ctx, id, show.Stores{Results: reader})
 	if err != nil {
 		return nil, err
 	}

@@ -70,11 +70,11 @@ func (f *Folder) OpenStore(ctx context.Context, url string) (results.Store, erro
 	return db, nil
 }
 
-// Store is a results store and the output folder that is held for it.
-type Store struct {
+// HeldStore is a results store and the output folder that is held for it.
+type HeldStore struct {
 	results.Store
 	Folder *Folder
 }
 
 // Close closes both.
-func (s Store) Close() error { return errors.Join(s.Store.Close(), s.Folder.Close()) }
+func (s HeldStore) Close() error { return errors.Join(s.Store.Close(), s.Folder.Close()) }

@@ -52,7 +52,7 @@ func NewLooks(log zerolog.Logger) *Looks {
 }
 
 // InRedis reads evaluations from Redis. It omits those that have expired or were deleted.
-func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Time) ([]Evaluation, error) {
+func (l *Looks) InRedis(ctx context.Context, f Redis, ids []eval.ID, now time.Time) ([]Evaluation, error) {
 	all, err := f.Store.Standings(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Ti
 }
 
 // One reads an evaluation from Redis with its queues and the limits on its calls.
-func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Evaluation, Limits, error) {
+func (l *Looks) One(ctx context.Context, f Redis, id eval.ID, now time.Time) (Evaluation, Limits, error) {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	if err != nil {
 		return Evaluation{}, Limits{}, err
@@ -122,7 +122,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 }
 
 func (l *Looks) read(
-	ctx context.Context, f Fleet, id eval.ID, at store.Standing, in inForce, now time.Time,
+	ctx context.Context, f Redis, id eval.ID, at store.Standing, in inForce, now time.Time,
 ) (Evaluation, record.Evaluation, error) {
 	r, err := f.Store.Evaluation(ctx, id)
 	if err == nil {
@@ -228,7 +228,7 @@ func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 
 // Kept returns a function that selects the limits on an evaluation's calls. It reads the plan, which is large and never
 // changes, once, and fails if a program of this version cannot process the plan.
-func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
+func (l *Looks) Kept(ctx context.Context, f Redis, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
 	l.mu.Lock()
 	judges, known := l.judges[r.ID]
 	l.mu.Unlock()

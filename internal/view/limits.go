@@ -73,7 +73,7 @@ type Wait struct {
 
 // LimitsInForce returns the limits and cooldowns that kept selects, and what prevents the tasks of queues from being
 // pulled; nil for all queues.
-func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
+func (f Redis) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) bool, queues []string, now time.Time) (Limits, error) {
 	in, err := f.inForce(ctx)
 	if err == nil && queues == nil {
 		queues, err = f.Store.Queues(ctx)
@@ -91,7 +91,7 @@ func (f Fleet) LimitsInForce(ctx context.Context, kept func(ratelimit.Limit) boo
 	return limits, err
 }
 
-func (f Fleet) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, now time.Time) (Limits, error) {
+func (f Redis) limits(ctx context.Context, in inForce, kept func(ratelimit.Limit) bool, now time.Time) (Limits, error) {
 	view := Limits{Limits: []Limit{}}
 	for _, u := range in.usage {
 		if !kept(u.Limit) {
@@ -117,7 +117,7 @@ type inForce struct {
 	holds     []string // why Redis accepts no writes, in words
 }
 
-func (f Fleet) inForce(ctx context.Context) (in inForce, err error) {
+func (f Redis) inForce(ctx context.Context) (in inForce, err error) {
 	if in.usage, err = f.Limits.Usage(ctx); err == nil {
 		in.cooldowns, err = f.Limits.Cooldowns(ctx)
 	}
@@ -143,7 +143,7 @@ func (in inForce) binding(kept func(ratelimit.Limit) bool, now time.Time) []stri
 }
 
 // limit describes a limit in force.
-func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Limit, error) {
+func (f Redis) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Limit, error) {
 	of := NewLimit(u.Limit)
 	of.Waiting, of.Binds, of.PinnedBy, of.Usage = u.Waiting, u.Binds(), u.Holders, u
 	if u.Cap > 0 {

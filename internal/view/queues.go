@@ -16,7 +16,7 @@ import (
 
 // Queues counts the tasks of every queue that asynq knows, by name. In the default namespace, these include queues of
 // other programs that use asynq in the same Redis.
-func (f Fleet) Queues(ctx context.Context) ([]Queue, error) {
+func (f Redis) Queues(ctx context.Context) ([]Queue, error) {
 	names, err := gate.Queues(ctx, f.Store.Client())
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (f Fleet) Queues(ctx context.Context) ([]Queue, error) {
 
 // queuesOf counts the tasks of an evaluation's queues; zero for a queue that asynq does not
 // know.
-func (f Fleet) queuesOf(ctx context.Context, r record.Evaluation) ([]Queue, error) {
+func (f Redis) queuesOf(ctx context.Context, r record.Evaluation) ([]Queue, error) {
 	var names []string
 	for _, phase := range r.Phases {
 		for name := range phase.Queues {
@@ -37,7 +37,7 @@ func (f Fleet) queuesOf(ctx context.Context, r record.Evaluation) ([]Queue, erro
 	return f.count(ctx, slices.Compact(names))
 }
 
-func (f Fleet) count(ctx context.Context, names []string) ([]Queue, error) {
+func (f Redis) count(ctx context.Context, names []string) ([]Queue, error) {
 	counts, err := gate.Count(ctx, f.Store.Client(), names)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ const TasksShown = 50
 var ErrNoQueue = errors.New("no such queue")
 
 // Tasks reads one page of a queue. For a page after the last one, it returns the last.
-func (f Fleet) Tasks(ctx context.Context, queue, state string, page int) (*Tasks, error) {
+func (f Redis) Tasks(ctx context.Context, queue, state string, page int) (*Tasks, error) {
 	counted, err := f.count(ctx, []string{queue})
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (f Fleet) Tasks(ctx context.Context, queue, state string, page int) (*Tasks
 }
 
 // list reads up to TasksShown of the tasks that a queue has in a state, from a position.
-func (f Fleet) list(queue, state string, all, from int) ([]*asynq.TaskInfo, error) {
+func (f Redis) list(queue, state string, all, from int) ([]*asynq.TaskInfo, error) {
 	inspector := asynq.NewInspectorFromRedisClient(f.Store.Client())
 	read := map[string]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
 		"pending": inspector.ListPendingTasks, "active": inspector.ListActiveTasks, "retry": inspector.ListRetryTasks,
@@ -177,7 +177,7 @@ func taskOf(info *asynq.TaskInfo) Task {
 	return t
 }
 
-func (f Fleet) addHolders(ctx context.Context, t *Tasks, active []string) error {
+func (f Redis) addHolders(ctx context.Context, t *Tasks, active []string) error {
 	if len(active) == 0 {
 		return nil
 	}

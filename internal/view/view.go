@@ -149,14 +149,14 @@ func (e Evaluation) Active() bool {
 	return e.Status == record.StatusActive || e.Status == StatusRunning
 }
 
-// Fleet is the Redis whose state is read.
-type Fleet struct {
+// Redis reads the state of a fleet: its evaluations, queues, limits and workers.
+type Redis struct {
 	Store  *store.Store
 	Limits *ratelimit.Admin
 }
 
 // WorkersAlive returns the number of workers with a valid heartbeat.
-func (f Fleet) WorkersAlive(ctx context.Context) (int, error) {
+func (f Redis) WorkersAlive(ctx context.Context) (int, error) {
 	workers, err := f.Limits.Alive(ctx)
 	n := 0
 	for _, alive := range workers {

@@ -15,11 +15,11 @@ import (
 
 // fleet reads from the fleet's Redis.
 type fleet struct {
-	view.Fleet
+	view.Redis
 	looks *view.Looks
 }
 
-func newFleet(of view.Fleet, looks *view.Looks) *fleet {
+func newFleet(of view.Redis, looks *view.Looks) *fleet {
 	return &fleet{of, looks}
 }
 
@@ -32,7 +32,7 @@ func (f *fleet) overview(ctx context.Context) (*Overview, error) {
 	if o.Workers, err = f.WorkersAlive(ctx); err != nil || len(ids) == 0 {
 		return o, err
 	}
-	list, err := f.looks.InRedis(ctx, f.Fleet, ids, time.Now())
+	list, err := f.looks.InRedis(ctx, f.Redis, ids, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func newestFirst(list []Evaluation) {
 
 func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	now := time.Now()
-	e, limits, err := f.looks.One(ctx, f.Fleet, id, now)
+	e, limits, err := f.looks.One(ctx, f.Redis, id, now)
 	if errors.Is(err, store.ErrNoEvaluation) {
 		return nil, fmt.Errorf("%w: Redis has no evaluation with this id", errNotFound)
 	}

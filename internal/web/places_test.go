@@ -29,7 +29,7 @@ func TestOneUserLeavesRoom(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	open := sync.OnceFunc(func() { close(leave) })
 	defer open()
-	s := New(Config{Accounts: accounts, Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
+	s := New(Config{Accounts: accounts, Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Received) (Receipt, error) {
 		entered <- struct{}{}
 		<-leave
 		return Receipt{ID: "ev-1", Created: true}, nil
@@ -89,7 +89,7 @@ func TestOneUserLeavesRoom(t *testing.T) {
 // A sender that makes no progress loses its place.
 func TestSlowUploadsEnd(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
+	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Received) (Receipt, error) {
 		return Receipt{ID: "ev-1", Created: true}, nil
 	}})
 	s.pace = 50 * time.Millisecond
@@ -158,24 +158,24 @@ func (nopCloser) Close() error { return nil }
 func TestAnswersHaveNoPathOfThisMachine(t *testing.T) {
 	t.Parallel()
 	var folder string
-	outcomes := []func(Submission) (Receipt, error){
-		func(s Submission) (Receipt, error) {
+	outcomes := []func(Received) (Receipt, error){
+		func(s Received) (Receipt, error) {
 			_, err := os.Open(filepath.Join(s.Folder, "missing"))
 			return Receipt{}, err
 		},
-		func(s Submission) (Receipt, error) {
+		func(s Received) (Receipt, error) {
 			return Receipt{}, fmt.Errorf("cannot read the folder %q or %s", s.Folder, s.Folder)
 		},
-		func(s Submission) (Receipt, error) {
+		func(s Received) (Receipt, error) {
 			at := filepath.Join(s.Folder, "a")
 			return Receipt{}, &InvalidError{Text: at, Problems: []Problem{{File: at, Path: at, Message: at, Fix: at}}}
 		},
-		func(s Submission) (Receipt, error) {
+		func(s Received) (Receipt, error) {
 			return Receipt{Warnings: []string{"see " + filepath.Join(s.Folder, "a") + " in " + s.Folder}}, nil
 		},
 	}
 	for i, outcome := range outcomes {
-		s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(_ context.Context, sent Submission) (Receipt, error) {
+		s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(_ context.Context, sent Received) (Receipt, error) {
 			folder = sent.Folder
 			return outcome(sent)
 		}})
@@ -189,7 +189,7 @@ func TestAnswersHaveNoPathOfThisMachine(t *testing.T) {
 // A temporary folder that cannot be used is no fault of the sender, and is not named.
 func TestNoTemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) { return Receipt{}, nil }})
+	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Received) (Receipt, error) { return Receipt{}, nil }})
 	if w := post(s, "file=a", upload.JSON, aSubmission); w.Code != http.StatusInsufficientStorage || strings.Contains(w.Body.String(), "missing") {
 		t.Errorf("got %d %s, want 507 and no path", w.Code, w.Body)
 	}

@@ -89,7 +89,7 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 
 // source returns where an evaluation's runs can be read from: its results store, the Redis if it knows the evaluation,
 // or both.
-func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err error) {
+func (s *Server) source(r *http.Request, id eval.ID) (from show.Stores, err error) {
 	if s.fleet != nil {
 		var known error
 		from.Record, known = s.cfg.Store.WithChoices(r.Context(), id)

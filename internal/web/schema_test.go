@@ -115,7 +115,7 @@ func TestAPISchema(t *testing.T) {
 	of := "/api/evaluations/" + string(recorded.done)
 	answers(recorded, map[string]string{of: "evaluation", of + "/results": "results", of + "/pairs": "pairs", of + "/runs/0.0": "run", of + "/files": "files"})
 	submit := func(fail error) string {
-		accept := func(context.Context, Submission) (Receipt, error) {
+		accept := func(context.Context, Received) (Receipt, error) {
 			return Receipt{ID: "ev-1", Queues: []string{"p"}, Warnings: []string{}}, fail
 		}
 		return post(New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: accept}), "file=a", upload.JSON, aSubmission).Body.String()

@@ -38,10 +38,10 @@ const (
 // Submit stores an evaluation whose files are in a folder, which is removed when it
 // returns. Its error is an *InvalidError if the files are wrong, and ErrConflict if the
 // evaluation cannot be submitted now.
-type Submit func(context.Context, Submission) (Receipt, error)
+type Submit func(context.Context, Received) (Receipt, error)
 
-// Submission is a received evaluation, with the options from the query.
-type Submission struct {
+// Received is a received evaluation, with the options from the query.
+type Received struct {
 	Folder string // holds the received files
 	File   string // evaluation file, folder of documents or file of answers, relative to Folder
 	// More are all files of answers, if there are several. File is the first of them.
@@ -300,7 +300,7 @@ func (e *hiddenError) Error() string { return e.text }
 func (e *hiddenError) Unwrap() error { return e.err }
 
 // submissionOf parses a query; unknown parameters are errors.
-func submissionOf(query url.Values) (s Submission, err error) {
+func submissionOf(query url.Values) (s Received, err error) {
 	numbers, switches := map[string]*int{"limit": &s.Limit}, map[string]*bool{"batch": &s.Batch, "retry_failed": &s.RetryFailed}
 	texts := map[string]*string{"again": &s.Again, "json_mode": &s.JSON, "provider": &s.Provider, "model": &s.Model}
 	if query.Has("max_concurrency") {

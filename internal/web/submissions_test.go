@@ -35,9 +35,9 @@ func post(s http.Handler, query, mediaType, body string, header ...string) *http
 
 func TestSubmission(t *testing.T) {
 	t.Parallel()
-	var got Submission
+	var got Received
 	var folder string
-	s := New(Config{Actions: &acts{}, MaxUpload: 1 << 20, Submit: func(_ context.Context, sent Submission) (Receipt, error) {
+	s := New(Config{Actions: &acts{}, MaxUpload: 1 << 20, Submit: func(_ context.Context, sent Received) (Receipt, error) {
 		got, folder = sent, sent.Folder
 		text, err := os.ReadFile(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
 		if string(text) != "name: essays" {
@@ -54,7 +54,7 @@ func TestSubmission(t *testing.T) {
 		t.Errorf("got %+v, %v", receipt, err)
 	}
 	got.Folder = ""
-	want := Submission{File: "essays/evaluation.yaml", Judges: []string{"a:b", "c:d"}, Limit: 3, MaxConcurrency: new(int), JSON: "true", Provider: "p", Model: "m", Batch: true, RetryFailed: true}
+	want := Received{File: "essays/evaluation.yaml", Judges: []string{"a:b", "c:d"}, Limit: 3, MaxConcurrency: new(int), JSON: "true", Provider: "p", Model: "m", Batch: true, RetryFailed: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-sent +received)\n%s", diff)
 	}
@@ -68,9 +68,9 @@ func TestSubmission(t *testing.T) {
 
 func TestSubmissionsAreRefused(t *testing.T) {
 	t.Parallel()
-	accepts := func(context.Context, Submission) (Receipt, error) { return Receipt{ID: "ev-1"}, nil }
+	accepts := func(context.Context, Received) (Receipt, error) { return Receipt{ID: "ev-1"}, nil }
 	fails := func(err error) Submit {
-		return func(context.Context, Submission) (Receipt, error) { return Receipt{}, err }
+		return func(context.Context, Received) (Receipt, error) { return Receipt{}, err }
 	}
 	path := accountsFile(t, "vic", "secret")
 	text, err := os.ReadFile(path)
@@ -144,7 +144,7 @@ func TestSubmissionsAreBounded(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var received atomic.Int32
-	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
+	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Received) (Receipt, error) {
 		if received.Add(1) <= uploadsEach {
 			entered <- struct{}{}
 			<-leave

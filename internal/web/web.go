@@ -145,7 +145,7 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
 	if cfg.Store != nil {
-		s.fleet = newFleet(view.Fleet{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
+		s.fleet = newFleet(view.Redis{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
 		monitor := func(readOnly bool) http.Handler {
 			return asynqmon.New(asynqmon.Options{
 				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store}, ReadOnly: readOnly,

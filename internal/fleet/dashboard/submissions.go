@@ -32,7 +32,7 @@ func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64
 		d.Log.Info().Int("uploads", removed).Msg("removed uploads that an earlier process left in the temporary folder")
 	}
 	d.MaxUpload = bytes
-	d.Submit = func(ctx context.Context, sent web.Submission) (web.Receipt, error) {
+	d.Submit = func(ctx context.Context, sent web.Received) (web.Receipt, error) {
 		s, err := load(sent, known)
 		if err != nil {
 			return web.Receipt{}, invalid(err)
@@ -42,7 +42,7 @@ func (d *Dashboard) Accept(f *fleet.Connection, known *config.Fleet, bytes int64
 }
 
 // load makes the evaluation that was sent.
-func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) {
+func load(sent web.Received, known *config.Fleet) (*config.Submission, error) {
 	at := func(name string) string { return filepath.Join(sent.Folder, filepath.FromSlash(name)) }
 	in := config.InputAt(at(sent.File))
 	if len(sent.More) > 0 {
@@ -65,7 +65,7 @@ func load(sent web.Submission, known *config.Fleet) (*config.Submission, error) 
 }
 
 // submit stores an evaluation in Redis.
-func submit(ctx context.Context, f *fleet.Connection, sent web.Submission, s *config.Submission) (web.Receipt, error) {
+func submit(ctx context.Context, f *fleet.Connection, sent web.Received, s *config.Submission) (web.Receipt, error) {
 	each := *f
 	each.ResultsURL = s.Sink
 	var o fleet.Options

@@ -46,7 +46,7 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, s *store.Store) stri
 }
 
 // openBegun opens the file of the calls that runs in the folder have begun.
-func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.Reader) (*outdir.Begun, error) {
+func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.Reader) (*outdir.CallLog, error) {
 	daily := func(l ratelimit.Limit) bool { return l.Resets != "" }
 	each := slices.ContainsFunc(j.Submission.Settings.Limits, daily) || slices.ContainsFunc(j.Worker.Limits, daily)
 	begun, err := outdir.OpenBegun(ctx, out.Path(outdir.BegunFile), each, reader.Recorded)
@@ -55,7 +55,7 @@ func (j *job) openBegun(ctx context.Context, out *outdir.Folder, reader results.
 
 // remember tells an embedded Redis, which is always new, when the last call was made: what a rate
 // or a window had left then counts as used up.
-func (j *job) remember(ctx context.Context, reader results.Reader, begun *outdir.Begun) error {
+func (j *job) remember(ctx context.Context, reader results.Reader, begun *outdir.CallLog) error {
 	last, err := reader.LastCall(ctx)
 	if err != nil {
 		return outdir.StoreError(err)

@@ -33,7 +33,7 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	if err != nil {
 		return outdir.StoreError(err)
 	}
-	var evaluation *collect.Evaluation
+	var evaluation *collect.Collection
 	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
 		jobs, err := db.Jobs(ctx, r.ID)
 		if err != nil {

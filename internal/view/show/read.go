@@ -23,7 +23,7 @@ import (
 
 // reading gathers everything known about one run.
 type reading struct {
-	*Evaluation
+	*RunReader
 	id    eval.RunID
 	place plan.Run
 }

@@ -27,17 +27,17 @@ type unknown struct{ error }
 
 func (unknown) Is(target error) bool { return target == ErrUnknown }
 
-// Source is where an evaluation's runs are read from: a Redis that has its record, its results store, or both.
-type Source struct {
+// Stores are where an evaluation's runs are read from: a Redis that has its record, its results store, or both.
+type Stores struct {
 	Store   *store.Store      // nil: none
 	Limits  *ratelimit.Admin  // of the same Redis
 	Record  record.Evaluation // in that Redis, with choices
 	Results results.Reader    // nil: none
 }
 
-// Evaluation reads runs. It is for one goroutine.
-type Evaluation struct {
-	Source
+// RunReader reads the runs of an evaluation. It is for one goroutine.
+type RunReader struct {
+	Stores
 	ID    eval.ID
 	Asked *eval.Evaluation
 
@@ -49,8 +49,8 @@ type Evaluation struct {
 }
 
 // Open reads what an evaluation asks. The error is results.ErrNoEvaluation if the results store does not have it.
-func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
-	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
+func Open(ctx context.Context, id eval.ID, from Stores) (*RunReader, error) {
+	e := &RunReader{Stores: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
 	if from.Results == nil {
 		var err error
 		e.Asked, err = from.Store.Questions(ctx, id)
@@ -68,8 +68,8 @@ func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
 }
 
 // Run returns everything about a run; the error is ErrUnknown if there is no such run.
-func (e *Evaluation) Run(ctx context.Context, phase, index int) (*Run, error) {
-	f := &reading{Evaluation: e, id: eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}}
+func (e *RunReader) Run(ctx context.Context, phase, index int) (*Run, error) {
+	f := &reading{RunReader: e, id: eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}}
 	if e.Asked.Given != nil {
 		return f.given(ctx)
 	}

@@ -26,13 +26,13 @@ const MaxRepairs = 2
 type Asker struct {
 	on     *run.Session
 	tokens *tokens.Learnt
-	run    *run.Run
+	run    *run.Execution
 	calls  *call.Calls
 	chain  *fallback.Chain
 }
 
 // New returns an Asker for a run. It makes its calls with calls and takes fallback models from chain.
-func New(on *run.Session, learnt *tokens.Learnt, r *run.Run, calls *call.Calls, chain *fallback.Chain) *Asker {
+func New(on *run.Session, learnt *tokens.Learnt, r *run.Execution, calls *call.Calls, chain *fallback.Chain) *Asker {
 	return &Asker{on: on, tokens: learnt, run: r, calls: calls, chain: chain}
 }
 

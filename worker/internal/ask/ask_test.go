@@ -19,7 +19,7 @@ func TestSearchesAreBoundedUnderABudget(t *testing.T) {
 		worker := &run.Session{}
 		r := run.New(t.Context(), worker, "q")
 		r.Task = record.Task{Kind: eval.KindPairwise}
-		r.Evaluation = &evaluations.Evaluation{
+		r.Evaluation = &evaluations.Cached{
 			Asked: &eval.Evaluation{Grounding: eval.Required}, Record: record.Evaluation{Settings: record.Settings{Limits: limits}},
 		}
 		a := New(worker, nil, r, call.NewCaller(call.Config{Worker: worker}).Of(r, nil), nil)

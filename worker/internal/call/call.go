@@ -73,7 +73,7 @@ func (c *Caller) holders(id eval.ID) []string {
 // Calls makes the calls of one run while one worker has it. It is used by one goroutine.
 type Calls struct {
 	by       *Caller
-	run      *run.Run
+	run      *run.Execution
 	chain    *fallback.Chain
 	attempt  int             // see Attempt
 	restored bool            // a call was under a budget or daily quota
@@ -86,7 +86,7 @@ type Calls struct {
 }
 
 // Of returns a Calls for a run.
-func (c *Caller) Of(r *run.Run, chain *fallback.Chain) *Calls {
+func (c *Caller) Of(r *run.Execution, chain *fallback.Chain) *Calls {
 	return &Calls{by: c, run: r, chain: chain}
 }
 

@@ -24,8 +24,8 @@ import (
 // evaluation are larger than this, workers read them again for many pairs.
 const textCacheBytes = 64 << 20
 
-// Evaluation is everything a worker needs to process an evaluation's runs.
-type Evaluation struct {
+// Cached is everything a worker needs to process an evaluation's runs.
+type Cached struct {
 	Record record.Evaluation
 	Asked  *eval.Evaluation
 	Plans  []*plan.Plan
@@ -38,19 +38,19 @@ type Cache struct {
 	reading singleflight.Group // at most one read of each evaluation at a time
 
 	mu    sync.Mutex // guards all below; not held during I/O with Redis
-	known map[eval.ID]*Evaluation
+	known map[eval.ID]*Cached
 	texts map[string]string
 	bytes int
 }
 
 // New returns an empty cache that reads from a store.
 func New(s *store.Store) *Cache {
-	return &Cache{store: s, known: map[eval.ID]*Evaluation{}, texts: map[string]string{}}
+	return &Cache{store: s, known: map[eval.ID]*Cached{}, texts: map[string]string{}}
 }
 
 // Load returns an evaluation, from memory or from Redis. The error is store.ErrNoEvaluation if the evaluation was
 // deleted.
-func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
+func (c *Cache) Load(ctx context.Context, id eval.ID) (*Cached, error) {
 	if e := c.remembered(id); e != nil {
 		return e, nil
 	}
@@ -59,7 +59,7 @@ func (c *Cache) Load(ctx context.Context, id eval.ID) (*Evaluation, error) {
 
 // atRevision returns an evaluation whose revision was just read, as Load does. If the cached entry has another revision, at
 // reads the evaluation again.
-func (c *Cache) atRevision(ctx context.Context, id eval.ID, revision record.Revision) (*Evaluation, error) {
+func (c *Cache) atRevision(ctx context.Context, id eval.ID, revision record.Revision) (*Cached, error) {
 	if e := c.remembered(id); e != nil && e.Record.Revision == revision {
 		return e, nil
 	}
@@ -87,7 +87,7 @@ func (c *Cache) Look(ctx context.Context, ids ...eval.ID) (changed []eval.ID, er
 	return changed, nil
 }
 
-func (c *Cache) remembered(id eval.ID) *Evaluation {
+func (c *Cache) remembered(id eval.ID) *Cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[id]
@@ -95,20 +95,20 @@ func (c *Cache) remembered(id eval.ID) *Evaluation {
 
 // readOnce reads an evaluation once for all handlers that ask at the same time, as they do for an evaluation's first
 // tasks. A handler that saw a revision never shares a read that may have begun before it.
-func (c *Cache) readOnce(ctx context.Context, id eval.ID, seen record.Revision) (*Evaluation, error) {
+func (c *Cache) readOnce(ctx context.Context, id eval.ID, seen record.Revision) (*Cached, error) {
 	read, err, _ := c.reading.Do(string(id)+" "+string(seen), func() (any, error) { return c.read(ctx, id) })
 	if err != nil {
 		return nil, err
 	}
-	return read.(*Evaluation), nil
+	return read.(*Cached), nil
 }
 
-func (c *Cache) read(ctx context.Context, id eval.ID) (*Evaluation, error) {
+func (c *Cache) read(ctx context.Context, id eval.ID) (*Cached, error) {
 	r, asked, plans, err := enqueue.Read(ctx, c.store, id)
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Record: r, Asked: asked, Plans: plans, Read: time.Now()}
+	e := &Cached{Record: r, Asked: asked, Plans: plans, Read: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known[id] = e
@@ -189,7 +189,7 @@ func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Documen
 
 // Find loads the evaluation of a task, whose revision was read with the task's check, and finds
 // the task's place in its plan. It returns ErrNoRun when the evaluation has no such run.
-func (c *Cache) Find(ctx context.Context, t record.Task, revision record.Revision) (*Evaluation, plan.Run, error) {
+func (c *Cache) Find(ctx context.Context, t record.Task, revision record.Revision) (*Cached, plan.Run, error) {
 	e, err := c.atRevision(ctx, t.Evaluation, revision)
 	if err != nil {
 		return nil, plan.Run{}, err
@@ -204,7 +204,7 @@ func (c *Cache) Find(ctx context.Context, t record.Task, revision record.Revisio
 var ErrNoRun = errors.New("its evaluation has no such run")
 
 // has reports whether a task is one of the evaluation's runs.
-func (e *Evaluation) has(t record.Task) bool {
+func (e *Cached) has(t record.Task) bool {
 	return t.Phase < len(e.Plans) && !e.Plans[t.Phase].Open() && t.Index < e.Plans[t.Phase].Runs() &&
 		t.Kind == e.Record.Phases[t.Phase].Kind
 }

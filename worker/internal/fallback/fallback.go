@@ -30,12 +30,12 @@ const probeTime = time.Second
 type Chain struct {
 	on       *run.Session
 	refusals *Refusals
-	run      *run.Run
+	run      *run.Execution
 	tooLong  time.Duration // the last wait for a limit that the run declined
 }
 
 // New returns a run's chain.
-func New(on *run.Session, refusals *Refusals, r *run.Run) *Chain {
+func New(on *run.Session, refusals *Refusals, r *run.Execution) *Chain {
 	return &Chain{on: on, refusals: refusals, run: r}
 }
 

@@ -40,7 +40,7 @@ func (h *hand) recorded(outcome record.Run) {
 
 // LetGo reports what was done for the run. If the run was not recorded, why is the reason and delay says how long it
 // waits in its queue. LetGo reports nothing for a task that was dropped before anything began.
-func (r *Run) LetGo(why string, delay time.Duration) {
+func (r *Execution) LetGo(why string, delay time.Duration) {
 	h := r.hand
 	if h == nil || len(h.events)+len(h.calls) == 0 {
 		return
@@ -58,7 +58,7 @@ func (r *Run) LetGo(why string, delay time.Duration) {
 }
 
 // Emit completes an event and passes it to the observers.
-func (r *Run) Emit(e observe.Event) {
+func (r *Execution) Emit(e observe.Event) {
 	if r.unheard() {
 		return
 	}
@@ -70,7 +70,7 @@ func (r *Run) Emit(e observe.Event) {
 }
 
 // EmitQueueing reports that a call waits for admission.
-func (r *Run) EmitQueueing(target eval.Judge) {
+func (r *Execution) EmitQueueing(target eval.Judge) {
 	if r.unheard() {
 		return
 	}
@@ -80,7 +80,7 @@ func (r *Run) EmitQueueing(target eval.Judge) {
 }
 
 // EmitSlots emits an event about a lease with the number of calls in flight, from which it subtracts the ending ones.
-func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
+func (r *Execution) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
 	if r.unheard() {
 		return
 	}
@@ -90,7 +90,7 @@ func (r *Run) EmitSlots(e observe.Event, lease *ratelimit.Lease, ending int64) {
 }
 
 // EmitWait counts a wait of the run for its own model that could have gone to another model.
-func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
+func (r *Execution) EmitWait(target eval.Judge, wait time.Duration) {
 	r.Progress.Fallen.RateLimitWaits++
 	r.on.Observer.Wait(target)
 	r.SayWait(zerolog.InfoLevel, WaitBegins, target, wait, nil)
@@ -101,10 +101,10 @@ func (r *Run) EmitWait(target eval.Judge, wait time.Duration) {
 	}
 }
 
-func (r *Run) unheard() bool { return r.on.Observer.Event == nil && r.hand == nil }
+func (r *Execution) unheard() bool { return r.on.Observer.Event == nil && r.hand == nil }
 
 // completed returns an event with the fields that all events of the run have in common.
-func (r *Run) completed(e observe.Event) observe.Event {
+func (r *Execution) completed(e observe.Event) observe.Event {
 	e.Time = time.Now().UTC() // of this process, whose events are in order; Now differs a little from run to run
 	e.Evaluation, e.Worker = r.Task.Evaluation, r.on.ID
 	e.RunID = cmp.Or(e.RunID, r.Task.Shown())

@@ -16,7 +16,7 @@ import (
 // Record writes outcomes in one step, with the calls not stored yet. Outcomes of other runs than this one have Index,
 // Generation and Dimension set. Record continues even if the worker is stopping or fenced: paid answers are kept, and
 // the script records a run only once, from any worker.
-func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Run) error {
+func (r *Execution) Record(ctx context.Context, state eval.State, outcomes []record.Run) error {
 	encoded := make([]store.Outcome, len(outcomes))
 	calls := r.unsaved()
 	for i := range outcomes {
@@ -55,7 +55,7 @@ func (r *Run) Record(ctx context.Context, state eval.State, outcomes []record.Ru
 }
 
 // recorded does what follows from a recorded outcome, of the run itself or of a run that was asked together with it.
-func (r *Run) recorded(ctx context.Context, outcome record.Run, as store.Recorded) {
+func (r *Execution) recorded(ctx context.Context, outcome record.Run, as store.Recorded) {
 	e := observe.Event{Event: observe.EventSucceeded, ElapsedS: r.Elapsed().Seconds()}
 	if outcome.Index == r.Task.Index {
 		r.ended, r.cancelled = outcome, as.Cancelled
@@ -74,10 +74,10 @@ func (r *Run) recorded(ctx context.Context, outcome record.Run, as store.Recorde
 }
 
 // Ended returns the recorded outcome, or reports that the run was cancelled first.
-func (r *Run) Ended() (outcome record.Run, cancelled bool) { return r.ended, r.cancelled }
+func (r *Execution) Ended() (outcome record.Run, cancelled bool) { return r.ended, r.cancelled }
 
 // complete adds the fields that all outcomes of the run have in common.
-func (r *Run) complete(outcome *record.Run) {
+func (r *Execution) complete(outcome *record.Run) {
 	outcome.Phase, outcome.Kind, outcome.Queue, outcome.Name = r.Task.Phase, r.Task.Kind, r.Queue, r.Task.Name
 	outcome.Judge, outcome.Model = r.Judge.Name, r.Judge.Target()
 	outcome.Item, outcome.Trial = r.Evaluation.Asked.Items[r.Documents[0].Item].ID, r.Place.Trial
@@ -94,7 +94,7 @@ func (r *Run) complete(outcome *record.Run) {
 }
 
 // put records outcomes in one step, and returns the result for each.
-func (r *Run) put(ctx context.Context, encoded []store.Outcome) (done []store.Recorded, err error) {
+func (r *Execution) put(ctx context.Context, encoded []store.Outcome) (done []store.Recorded, err error) {
 	err = r.Persist(ctx, func(ctx context.Context) (err error) {
 		if len(encoded) > 1 {
 			done, err = r.on.Store.PutAll(ctx, encoded)
@@ -108,7 +108,7 @@ func (r *Run) put(ctx context.Context, encoded []store.Outcome) (done []store.Re
 }
 
 // Elapsed returns the time since the run's first call was asked for; 0 if none was.
-func (r *Run) Elapsed() time.Duration {
+func (r *Execution) Elapsed() time.Duration {
 	if r.Progress.Started.IsZero() {
 		return 0
 	}
@@ -120,7 +120,7 @@ const PauseTime = 5 * time.Second
 
 // PauseProvider stops new calls to the run's provider for its evaluation, in every process, and logs that the first
 // time. If it fails, the next run with the same failure tries again.
-func (r *Run) PauseProvider(ctx context.Context, why record.Pause) (paused bool) {
+func (r *Execution) PauseProvider(ctx context.Context, why record.Pause) (paused bool) {
 	ctx, release := r.on.Ledger.Lasting(ctx)
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, PauseTime)
@@ -142,6 +142,6 @@ func (r *Run) PauseProvider(ctx context.Context, why record.Pause) (paused bool)
 }
 
 // Steering returns an Enqueuer, with which to pause and stop the run's evaluation for all workers.
-func (r *Run) Steering() *enqueue.Enqueuer {
+func (r *Execution) Steering() *enqueue.Enqueuer {
 	return &enqueue.Enqueuer{Store: r.on.Store, Limits: r.on.Admin, Log: r.on.Log}
 }

@@ -72,11 +72,11 @@ func (s *Session) SayUnserved(target eval.Judge, consequence string) {
 	}
 }
 
-// Run is one pulled task on its way to its record. It is used by one goroutine.
-type Run struct {
+// Execution is one pulled task on its way to its record. It is used by one goroutine.
+type Execution struct {
 	Task       record.Task
 	Queue      string
-	Evaluation *evaluations.Evaluation
+	Evaluation *evaluations.Cached
 	Place      plan.Run
 	Judge      eval.Judge
 	Documents  []eval.Document
@@ -99,23 +99,23 @@ type Run struct {
 }
 
 // New returns the run of a task that was pulled from a queue. ctx is the task handler's.
-func New(ctx context.Context, on *Session, queue string) *Run {
-	return &Run{Queue: queue, on: on, pulse: pulse.Of(ctx)}
+func New(ctx context.Context, on *Session, queue string) *Execution {
+	return &Execution{Queue: queue, on: on, pulse: pulse.Of(ctx)}
 }
 
 // Calls notes that the run is about to make a call with a timeout. The handler counts as stuck pulse.Grace after the
 // timeout.
-func (r *Run) Calls(timeout time.Duration) { r.pulse.Expect(timeout + pulse.Grace) }
+func (r *Execution) Calls(timeout time.Duration) { r.pulse.Expect(timeout + pulse.Grace) }
 
 // Waits notes that the run is about to wait for room under a limit, which may take any time. Steps ends this.
-func (r *Run) Waits() { r.pulse.Waits() }
+func (r *Execution) Waits() { r.pulse.Waits() }
 
 // Steps notes that the run is about to take a step of bounded length.
-func (r *Run) Steps() { r.pulse.Expect(pulse.Step) }
+func (r *Execution) Steps() { r.pulse.Expect(pulse.Step) }
 
 // Take sets the run's task. From then on, the run's waits end when its evaluation is halted. Call it before the task is
 // checked, so that a pause after the check is noticed, and call leave when the run is over.
-func (r *Run) Take(task record.Task) (leave func()) {
+func (r *Execution) Take(task record.Task) (leave func()) {
 	r.Task = task
 	if r.on.Observer.Handled != nil {
 		r.hand = &hand{began: time.Now()}
@@ -125,11 +125,11 @@ func (r *Run) Take(task record.Task) (leave func()) {
 }
 
 // See records the time that Redis's clock shows.
-func (r *Run) See(shown time.Time) { r.clock.shown, r.clock.at = shown, time.Now() }
+func (r *Execution) See(shown time.Time) { r.clock.shown, r.clock.at = shown, time.Now() }
 
 // Now returns the time on Redis's clock, used for all times that another process reads, because the clocks of workers
 // differ. Before See it is this process's time.
-func (r *Run) Now() time.Time {
+func (r *Execution) Now() time.Time {
 	if r.clock.shown.IsZero() {
 		return time.Now()
 	}
@@ -138,7 +138,7 @@ func (r *Run) Now() time.Time {
 
 // Find sets the run's question and model from its evaluation, as of the given revision. The error is
 // evaluations.ErrNoRun if the evaluation has no such run.
-func (r *Run) Find(ctx context.Context, revision record.Revision) error {
+func (r *Execution) Find(ctx context.Context, revision record.Revision) error {
 	of, place, err := r.on.Evaluations.Find(ctx, r.Task, revision)
 	if err != nil {
 		return err
@@ -157,25 +157,25 @@ func (r *Run) Find(ctx context.Context, revision record.Revision) error {
 }
 
 // Plan returns the plan that the run is part of.
-func (r *Run) Plan() *plan.Plan { return r.Evaluation.Plans[r.Task.Phase] }
+func (r *Execution) Plan() *plan.Plan { return r.Evaluation.Plans[r.Task.Phase] }
 
 // Settings returns the settings of the run's evaluation.
-func (r *Run) Settings() *record.Settings { return &r.Evaluation.Record.Settings }
+func (r *Execution) Settings() *record.Settings { return &r.Evaluation.Record.Settings }
 
 // Scope returns the scope of a call that the run makes to target: the run's own model, a fallback model, or a model
 // that makes JSON of an answer.
-func (r *Run) Scope(target eval.Judge) ratelimit.Scope {
+func (r *Execution) Scope(target eval.Judge) ratelimit.Scope {
 	return r.Evaluation.Record.Call(r.Task.Kind, r.Place.Judge, target)
 }
 
 // Failures returns the number of failed calls of the current model. Answered calls, with a verdict or without, are not
 // failures.
-func (r *Run) Failures() int {
+func (r *Execution) Failures() int {
 	return r.Progress.Attempts - r.Progress.Answers - r.Progress.Fallen.Spent
 }
 
 // Move records the run's new stage in its worker's shares.
-func (r *Run) Move(to share.Stage) {
+func (r *Execution) Move(to share.Stage) {
 	if r.at != to {
 		r.on.Shares.Move(r.Queue, r.at, to)
 		r.at = to
@@ -183,13 +183,13 @@ func (r *Run) Move(to share.Stage) {
 }
 
 // Rest records that the run needs no slot now.
-func (r *Run) Rest() { r.Move(share.Resting) }
+func (r *Execution) Rest() { r.Move(share.Resting) }
 
 // Leave returns the run's share of its worker's slots.
-func (r *Run) Leave() { r.on.Shares.Leave(r.Queue, r.at) }
+func (r *Execution) Leave() { r.on.Shares.Leave(r.Queue, r.at) }
 
 // Log returns a logger with the run's fields. It is built on demand, because most runs log nothing.
-func (r *Run) Log() *zerolog.Logger {
+func (r *Execution) Log() *zerolog.Logger {
 	with := r.on.Log.With().Str("evaluation", string(r.Task.Evaluation)).Str("run_id", r.Task.Shown())
 	if r.Dimension != "" {
 		with = with.Str("agent", r.Judge.Name).Str("dimension", r.Dimension)

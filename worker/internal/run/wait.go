@@ -61,12 +61,12 @@ func CutOff() *GaveUp {
 
 // Waiting returns a context for a wait for a call to begin. It is a child of ctx that also ends when no call may begin
 // any more. Call release after the wait.
-func (r *Run) Waiting(ctx context.Context) (waiting context.Context, release func()) {
+func (r *Execution) Waiting(ctx context.Context) (waiting context.Context, release func()) {
 	return stop.Context(ctx, r.on.Stopping, r.halted)
 }
 
 // MayBegin returns why no call of the run may begin any more; nil if one may.
-func (r *Run) MayBegin() error {
+func (r *Execution) MayBegin() error {
 	if err := r.on.Stopping.Given(); err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func (r *Run) MayBegin() error {
 }
 
 // Halted reports whether the run's evaluation is not active, or its provider is paused for the evaluation.
-func (r *Run) Halted() bool { return r.halted.Given() != nil }
+func (r *Execution) Halted() bool { return r.halted.Given() != nil }
 
 // Pause waits for a short delay in place, and returns the run to its queue for a long one. The run holds no lease
 // meanwhile.
-func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error {
+func (r *Execution) Pause(ctx context.Context, delay time.Duration, why string) error {
 	if delay <= 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (r *Run) Pause(ctx context.Context, delay time.Duration, why string) error 
 }
 
 // HeldBack returns what is left of the wait that another worker saved for the run.
-func (r *Run) HeldBack() time.Duration {
+func (r *Execution) HeldBack() time.Duration {
 	if r.Progress.NotBefore.IsZero() {
 		return 0
 	}
@@ -119,7 +119,7 @@ const recordsAgain = time.Second
 // answer of its evaluation that this worker knows. Otherwise Redis has lost data, and the run returns to its queue
 // until the data is recorded again. memory names the memory of the limits under which the call begins; "": they have
 // not been asked yet.
-func (r *Run) Known(ctx context.Context, memory string) error {
+func (r *Execution) Known(ctx context.Context, memory string) error {
 	agrees, err := r.on.Ledger.Agrees(ctx, r.Task.Evaluation, r.Evaluation.Record.Created, memory)
 	if err != nil || agrees {
 		return err
@@ -128,7 +128,7 @@ func (r *Run) Known(ctx context.Context, memory string) error {
 }
 
 // GoBack saves what the next worker must know and returns the task to its queue.
-func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error {
+func (r *Execution) GoBack(ctx context.Context, delay time.Duration, why string) error {
 	r.Progress.NotBefore, r.Progress.Delay = r.Now().Add(delay), max(delay, time.Millisecond)
 	if err := r.Save(ctx); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *Run) GoBack(ctx context.Context, delay time.Duration, why string) error
 }
 
 // Save stores what the next worker must know of the run.
-func (r *Run) Save(ctx context.Context) error {
+func (r *Execution) Save(ctx context.Context) error {
 	var entry store.Entry
 	calls := r.unsaved()
 	err := r.Persist(ctx, func(ctx context.Context) (err error) {
@@ -153,7 +153,7 @@ func (r *Run) Save(ctx context.Context) error {
 
 // keepProgress keeps the progress that was to be saved, unless another pull of the run has the run now. Redis may have
 // lost the evaluation, which may be submitted again.
-func (r *Run) keepProgress(err error, entry store.Entry) {
+func (r *Execution) keepProgress(err error, entry store.Entry) {
 	switch {
 	case err == nil && r.Evaluation != nil:
 		r.on.Ledger.PutProgress(r.Task, r.Progress, r.Evaluation.Record.Created, entry.Memory)
@@ -163,7 +163,7 @@ func (r *Run) keepProgress(err error, entry store.Entry) {
 }
 
 // SaveJob saves the run like Save, right after a job was submitted.
-func (r *Run) SaveJob(ctx context.Context) error {
+func (r *Execution) SaveJob(ctx context.Context) error {
 	var entry store.Entry
 	calls := r.unsaved()
 	err := r.Persist(ctx, func(ctx context.Context) (err error) {
@@ -179,7 +179,7 @@ func (r *Run) SaveJob(ctx context.Context) error {
 
 // SaveCalls stores the calls of a run that is dropped if its evaluation still exists: otherwise their cost is not
 // needed.
-func (r *Run) SaveCalls(ctx context.Context) error {
+func (r *Execution) SaveCalls(ctx context.Context) error {
 	calls := r.unsaved()
 	if len(calls) == 0 {
 		return nil
@@ -193,13 +193,13 @@ func (r *Run) SaveCalls(ctx context.Context) error {
 }
 
 // unsaved returns the calls made so far that are not stored yet, by this run or by the ledger.
-func (r *Run) unsaved() []record.Call {
+func (r *Execution) unsaved() []record.Call {
 	r.calls = r.on.Ledger.Owed(r.calls)
 	return r.calls
 }
 
 // saved records that an entry contains the calls.
-func (r *Run) saved(calls []record.Call, entry store.Entry) {
+func (r *Execution) saved(calls []record.Call, entry store.Entry) {
 	if r.Evaluation != nil {
 		r.on.Ledger.PutCalls(r.Task.Evaluation, calls, r.Evaluation.Record.Created, entry)
 	}
@@ -208,10 +208,10 @@ func (r *Run) saved(calls []record.Call, entry store.Entry) {
 }
 
 // Unsaved returns the number of calls that are not stored yet.
-func (r *Run) Unsaved() int { return len(r.unsaved()) }
+func (r *Execution) Unsaved() int { return len(r.unsaved()) }
 
 // Persist makes a write that must not be lost: see ledger.Ledger.Persist.
-func (r *Run) Persist(ctx context.Context, write func(context.Context) error) error {
+func (r *Execution) Persist(ctx context.Context, write func(context.Context) error) error {
 	return r.on.Ledger.Persist(ctx, func(ctx context.Context) error {
 		r.Steps() // however often it is tried
 		return write(ctx)
@@ -219,14 +219,14 @@ func (r *Run) Persist(ctx context.Context, write func(context.Context) error) er
 }
 
 // Keep adds a call to record, and reports it to the observers.
-func (r *Run) Keep(call record.Call) {
+func (r *Execution) Keep(call record.Call) {
 	r.Add(call)
 	r.on.Observer.Call(call)
 	r.hand.call(call)
 }
 
 // Add adds a call to record. The ledger records it if the run does not.
-func (r *Run) Add(call record.Call) {
+func (r *Execution) Add(call record.Call) {
 	r.calls = append(r.calls, call)
 	r.on.Ledger.Owe(r.Task.Evaluation, call)
 }

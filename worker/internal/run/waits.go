@@ -66,7 +66,7 @@ func (w *Waits) say(what logged, wait time.Duration, now time.Time) (count int, 
 
 // SayWait logs a wait of the run for a call to target, unless a similar wait was logged within the last minute. detail
 // adds fields; nil: none.
-func (r *Run) SayWait(level zerolog.Level, message string, target eval.Judge, wait time.Duration, detail func(*zerolog.Event)) {
+func (r *Execution) SayWait(level zerolog.Level, message string, target eval.Judge, wait time.Duration, detail func(*zerolog.Event)) {
 	if level < r.on.Log.GetLevel() {
 		return
 	}
@@ -84,7 +84,7 @@ func (r *Run) SayWait(level zerolog.Level, message string, target eval.Judge, wa
 }
 
 // SayPutBack logs err if it returns the run to its queue to wait for a limit.
-func (r *Run) SayPutBack(target eval.Judge, err error) {
+func (r *Execution) SayPutBack(target eval.Judge, err error) {
 	var back *PutBack
 	if errors.As(err, &back) && strings.HasPrefix(back.Why, ForLimit) {
 		r.SayWait(zerolog.InfoLevel, WaitBegins, target, back.Delay, nil)

@@ -52,7 +52,7 @@ func (h *Handler) Keep(active map[eval.ID]bool) {
 // pull is one task from its pull until the worker lets go of it.
 type pull struct {
 	by       *Handler
-	run      *run.Run
+	run      *run.Execution
 	calls    *call.Calls
 	asker    *ask.Asker
 	handedOn bool // the open runs of its group were pushed
