@@ -63,16 +63,8 @@ func (s *draft) tableRows(path string, file *os.File, take func(at place, row an
 		s.refuse(place{file: path}, fix, "not a text: %s", what)
 		return
 	}
-	t, next := s.streamed(path, source)
-	seen := map[string]bool{}
-	for i, name := range t.header {
-		if name != "" && seen[name] {
-			s.refuse(place{file: path, line: 1}, "give each column a unique name", "column %d is called %q", i+1, name)
-			return
-		}
-		seen[name] = true
-	}
 
+	t, next := s.streamed(path, source, columns{unnamed: true})
 	t.each(func() {
 		next()
 		if !t.valid() {
@@ -81,7 +73,7 @@ func (s *draft) tableRows(path string, file *os.File, take func(at place, row an
 		values := make(map[string]any, len(t.header))
 		for i, name := range t.header {
 			switch {
-			case name == "": // the row numbers that programs write
+			case name == "":
 			case t.row[i] == "":
 				values[name] = nil
 			default:

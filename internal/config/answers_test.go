@@ -288,7 +288,7 @@ func TestBadAnswers(t *testing.T) {
 		"not a text":          {"a.jsonl", alpaca + "\n" + `{"instruction":"Why?","output":{"a":1},"generator":"y"}`, "a.jsonl:2: output: the value is not text; want text"},
 		"broken JSON":         {"a.jsonl", alpaca + "\n" + `{"instruction":`, "a.jsonl:2: not a JSON object: the line ends within it"},
 		"a row of a table":    {"a.csv", "item,model,output\nq,x,A\nq,y\n", "a.csv:3:1: not a row of CSV: wrong number of fields"},
-		"two columns":         {"a.csv", "item,model,output,model\nq,x,A,y\n", `a.csv:1: column 4 is called "model"; give each column a unique name`},
+		"two columns":         {"a.csv", "item,model,output,model\nq,x,A,y\n", `a.csv:1:19: model: a second column has this name; give each column a unique name`},
 		"no known fields":     {"a.jsonl", `{"alpha":1,"beta":2}`, "a.jsonl:1: no known kind of answers; its first row has alpha, beta; name its fields in an evaluation file"},
 		"a list cut short":    {"a.json", `{"eval":{"task":"t","model":"m"},"samples":[{"id":1},` + "\n" + `{"id":`, "a.json:2:7: not one JSON object: the line ends within it"},
 		"a row of a list":     {"a.json", `{"eval":{"task":"t","model":"m"},"samples":[` + "\n" + `{"id":1,"input":"?","output":{"choices":[]}}]}`, "a.json:2: samples[0].output.completion or output.choices[0].message.content: the field is missing"},

@@ -175,16 +175,15 @@ func (a *answerFiles) file(at place, path string) {
 	shape, err := a.shapeOf(path)
 	switch {
 	case err != nil && s.refuseParquet(path, err):
-		return
 	case err != nil:
 		s.refuse(at, "", "%s: %v", path, err)
-		return
+	case shape == nil && s.refuseHeader(path):
 	case shape == nil:
 		s.refuse(place{file: path, line: 1}, "name its fields in an evaluation file, for example documents: {answers: "+
 			filepath.Base(path)+", item: id, candidate: model, text: output}", "no known kind of answers%s", fieldsSeen(path))
-		return
+	default:
+		a.readAs(path, shape)
 	}
-	a.readAs(path, shape)
 }
 
 // shapeOf returns the shape by which a file is read; nil: it shows none.

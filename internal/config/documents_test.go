@@ -220,8 +220,8 @@ func TestListedPairs(t *testing.T) {
 	}
 	for csv, want := range map[string]string{
 		"item,a,b\n":                     "pairs.csv:1: the column candidate_a is missing; want the columns item,candidate_a,candidate_b",
-		"":                               "pairs.csv:1: the column item is missing; want the columns item,candidate_a,candidate_b",
-		"item,candidate_a,candidate_b\n": "pairs.csv: no pairs are listed",
+		"":                               "pairs.csv: the file has no header; write the names of the columns into the first line: item,candidate_a,candidate_b",
+		"item,candidate_a,candidate_b\n": "pairs.csv:1: there are no rows below the header",
 	} {
 		_, got := problemsOf(t, with(answers, "eval.yaml", head+"pairwise: {pairs: {file: pairs.csv}}\n", "pairs.csv", csv), Options{})
 		if got != want {

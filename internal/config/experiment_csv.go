@@ -1,13 +1,12 @@
 package config
 
-import (
-	"slices"
-
-	"github.com/evalfleet/evalfleet/eval/foreign/prompto"
-)
+import "github.com/evalfleet/evalfleet/eval/foreign/prompto"
 
 // maxCSV bounds a CSV file, which is read whole.
 const maxCSV = 256 << 20
+
+// experimentColumns are those with a meaning. All others are kept as they are.
+var experimentColumns = columns{known: []string{"id", "api", "model_name", "prompt"}}
 
 // readCSV reads a file of rows below a header. A row is a JSON line whose keys are the columns
 // in their order; the columns parameters-NAME become parameters. Empty cells are left out. A
@@ -18,34 +17,14 @@ func (x *experiment) readCSV(path string) {
 		return
 	}
 	columns := columnsOf(path, text)
-	rows := x.newTable(path, text, nil)
-	if rows.rows == nil {
-		return
-	}
-	x.checkHeader(path, rows.header)
+	rows := x.newTable(path, text, experimentColumns)
 	rows.each(func() { x.whole(func() { x.addRow(rows, columns) }) })
-}
-
-// checkHeader requires a name for each column, and refuses repeated names.
-func (x *experiment) checkHeader(path string, header []string) {
-	if len(header) == 0 {
-		x.refuse(place{file: path}, "write the columns' names into the first line: id,api,model_name,prompt", "the file has no header")
-	}
-	for i, name := range header {
-		at := place{file: path, line: 1, path: name}
-		switch {
-		case name == "":
-			x.refuse(at, "", "column %d has no name", i+1)
-		case slices.Contains(header[:i], name):
-			x.refuse(at, "rename one of them", "a second column is called %s", printable(name))
-		}
-	}
 }
 
 // columnsOf scans a file for the types of its columns.
 func columnsOf(path string, text []byte) []prompto.Column {
 	silent := &draft{} // errors are reported when the rows are read
-	rows := silent.newTable(path, text, nil)
+	rows := silent.newTable(path, text, experimentColumns)
 	columns := make([]prompto.Column, len(rows.header))
 	for i, name := range rows.header {
 		columns[i] = prompto.NewColumn(name)

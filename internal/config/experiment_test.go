@@ -219,13 +219,13 @@ func TestExperimentCSV(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":             {"", "x.csv: the file has no header; write the columns' names into the first line: id,api,model_name,prompt"},
-		"no rows":             {"prompt,api,model_name\n", `x.csv: the file has no prompts; write one JSON object per line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
+		"nothing":             {"", "x.csv: the file has no header; write the names of the columns into the first line: id,api,model_name,prompt"},
+		"no rows":             {"prompt,api,model_name\n", "x.csv:1: there are no rows below the header"},
 		"an api misspelt":     {"prompt,api,model_name\n\n\"?\",tset,m\n", "x.csv:3:5: api: unknown provider tset; did you mean test?"},
 		"a prompt is missing": {"prompt,api\n,test\n", "x.csv:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
 		"a cell too many":     {"prompt,api,model_name\n?,test,m,x\n", "x.csv:2:1: not a row of CSV: wrong number of fields"},
 		"no CSV":              {"prompt,\"api\"s,model_name\n?,test,m\n", "x.csv:1:12: not a row of CSV: extraneous or missing \" in quoted-field"},
-		"a column twice":      {"prompt,prompt,,api,model_name\n", "x.csv:1: prompt: a second column is called prompt; rename one of them\nx.csv:1: column 3 has no name"},
+		"a column twice":      {"prompt,prompt,,api,model_name\n", "x.csv:1:8: prompt: a second column has this name; give each column a unique name\nx.csv:1:15: column 3 has no name; give each column a unique name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"io"
 	"path/filepath"
@@ -89,17 +88,19 @@ func kindOfContent(head []byte) FileKind {
 
 // headerOf returns the columns of a CSV file that begins with text. The path may be empty.
 func headerOf(path string, head []byte) []string {
+	return (&draft{}).headerOf(path, head).header // its problems are reported when the rows are read
+}
+
+// headerOf reads the header of a table of answers from the beginning of its file.
+func (s *draft) headerOf(path string, head []byte) *table {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
-	rows := csv.NewReader(bytes.NewReader(line))
-	rows.Comma = separator(path, line)
-	header, err := rows.Read()
-	if err != nil {
-		return nil
-	}
-	for i, name := range header {
-		header[i] = strings.TrimSpace(name)
-	}
-	return header
+	return s.newTable(path, line, columns{unnamed: true})
+}
+
+// refuseHeader reports the problems of the header of a file, and whether there are any.
+func (s *draft) refuseHeader(path string) bool {
+	head, err := headOf(path)
+	return err == nil && len(head) > 0 && isTable(path) && s.headerOf(path, head).rows == nil
 }
 
 // kindOfList returns the kind of a list by its first element. A list whose first element shows

@@ -34,7 +34,7 @@ func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Or
 		return nil
 	}
 	before := len(s.problems)
-	list := pairList{table: s.newTable(path, text, pairColumns), set: set, order: order, seen: map[[2]int]int{}}
+	list := pairList{table: s.newTable(path, text, columns{need: pairColumns, unnamed: true}), set: set, order: order, seen: map[[2]int]int{}}
 	list.each(list.addRow)
 	if len(s.problems) == before && len(list.pairs) == 0 {
 		s.refuse(place{file: path}, "", "no pairs are listed")

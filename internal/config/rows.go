@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -66,7 +65,7 @@ func (s *draft) object(take func(int, judgments.Row) error) func(at place, line 
 }
 
 // streamed returns a table that is read row by row. Call next before each row, and valid after it.
-func (s *draft) streamed(path string, source *bufio.Reader) (t *table, next func()) {
+func (s *draft) streamed(path string, source *bufio.Reader, want columns) (t *table, next func()) {
 	if head, _ := source.Peek(len(byteOrderMark)); bytes.Equal(head, byteOrderMark) {
 		_, _ = source.Discard(len(byteOrderMark))
 	}
@@ -75,7 +74,7 @@ func (s *draft) streamed(path string, source *bufio.Reader) (t *table, next func
 	whole.next()
 	rows := csv.NewReader(whole)
 	rows.Comma = separator(path, head)
-	return s.tableOf(path, rows, nil), whole.next
+	return s.tableOf(path, rows, want), whole.next
 }
 
 // valid refuses a row of a table that is not UTF-8.
@@ -92,15 +91,7 @@ func (t *table) valid() bool {
 
 // cellRows reads the rows of a table, whose cells become JSON texts. It holds one row at a time.
 func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgments.Row) error) {
-	t, next := s.streamed(path, source)
-	if t.rows == nil || !s.uniqueHeader(path, t.header) {
-		return
-	}
-
-	names := make([]string, len(t.header))
-	for i, name := range t.header {
-		names[i] = strings.ReplaceAll(strings.ToLower(name), " ", "_")
-	}
+	t, next := s.streamed(path, source, columns{folded: true})
 	row := judgments.Row{}
 	t.each(func() {
 		next()
@@ -108,26 +99,11 @@ func (s *draft) cellRows(path string, source *bufio.Reader, take func(int, judgm
 			return
 		}
 		for i, cell := range t.row {
-			row[names[i]] = appendJSON(row[names[i]][:0], cell)
+			row[t.header[i]] = appendJSON(row[t.header[i]][:0], cell)
 		}
 		line, _ := t.rows.FieldPos(0)
 		s.refuseRow(place{file: path, line: line}, take(line, row))
 	})
-}
-
-// uniqueHeader refuses columns without a name, and names that occur twice.
-func (s *draft) uniqueHeader(path string, header []string) bool {
-	if len(header) == 0 {
-		s.refuse(place{file: path}, "write the names of the columns into the first line", "the first line cannot be read")
-		return false
-	}
-	for i, name := range header {
-		if name == "" || slices.Contains(header[:i], name) {
-			s.refuse(place{file: path, line: 1}, "give each column a unique name", "column %d is called %s", i+1, printable(name))
-			return false
-		}
-	}
-	return true
 }
 
 // appendJSON appends a text as JSON. Most cells need no escape.

@@ -19,6 +19,9 @@ const annotatorColumn = "annotator"
 
 var winnerColumns = []string{"winner", "winner_doc_id"}
 
+// voteColumns are the columns of a file of votes that are no annotators.
+var voteColumns = columns{need: pairColumns, known: slices.Concat(winnerColumns, []string{annotatorColumn})}
+
 // unnamed is the annotator of the verdicts in a file that names none.
 const unnamed = "people"
 
@@ -49,7 +52,7 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	if ext := filepath.Ext(path); ext == ".jsonl" || ext == ".parquet" {
 		list.readLines(y, v, path)
 	} else if text, ok := s.readText(path, maxVotes); ok {
-		list.readTable(s.newTable(path, text, pairColumns))
+		list.readTable(s.newTable(path, text, voteColumns))
 	}
 
 	if len(s.problems) > before {
@@ -71,15 +74,7 @@ func (l *voteList) readTable(t *table) {
 	if t.rows == nil {
 		return
 	}
-	seen := map[string]bool{}
-	for i, name := range t.header {
-		if name == "" || seen[name] {
-			l.refuse(place{file: t.path, line: 1}, "give each column a unique name", "column %d is called %q", i+1, name)
-			return
-		}
-		seen[name] = true
-	}
-	if len(t.header) == len(pairColumns) || seen[annotatorColumn] && l.winnerOf(t.header) == "" {
+	if len(t.header) == len(pairColumns) || slices.Contains(t.header, annotatorColumn) && l.winnerOf(t.header) == "" {
 		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column with verdicts")
 		return
 	}
@@ -97,6 +92,13 @@ func (l *voteList) readLines(y *yamlFile, v value, path string) {
 
 	l.jsonLines(path, file, func(at place, values map[string]any) {
 		names := slices.Sorted(maps.Keys(values))
+		for _, name := range names {
+			at.path = printable(name)
+			if l.refuseCase(at, name, names, voteColumns.known) {
+				return
+			}
+		}
+
 		words := map[string]string{}
 		for _, name := range l.used(names) {
 			switch value := values[name].(type) {

@@ -98,16 +98,17 @@ func TestVotesProblems(t *testing.T) {
 		"no column":       {"v.csv", "item,candidate_a\nq1,x\n", "v.csv:1: the column candidate_b is missing; want the columns item,candidate_a,candidate_b"},
 		"no verdicts":     {"v.csv", "item,candidate_a,candidate_b\nq1,x,y\n", "v.csv:1: there is no column with verdicts; add a column winner, or one for each annotator"},
 		"annotator alone": {"v.csv", "item,candidate_a,candidate_b,annotator\nq1,x,y,anna\n", "v.csv:1: there is no column with verdicts; add a column winner, or one for each annotator"},
-		"column twice":    {"v.csv", "item,candidate_a,candidate_b,anna,anna\nq1,x,y,1,2\n", `v.csv:1: column 5 is called "anna"; give each column a unique name`},
-		"column unnamed":  {"v.csv", "item,candidate_a,candidate_b,\nq1,x,y,1\n", `v.csv:1: column 4 is called ""; give each column a unique name`},
-		"no rows":         {"v.csv", "item,candidate_a,candidate_b,anna\n", "v.csv: it contains no votes"},
+		"column twice":    {"v.csv", "item,candidate_a,candidate_b,anna,anna\nq1,x,y,1,2\n", `v.csv:1:35: anna: a second column has this name; give each column a unique name`},
+		"column unnamed":  {"v.csv", "item,candidate_a,candidate_b,\nq1,x,y,1\n", `v.csv:1:30: column 4 has no name; give each column a unique name`},
+		"no rows":         {"v.csv", "item,candidate_a,candidate_b,anna\n", "v.csv:1: there are no rows below the header"},
 		"nothing said":    {"v.csv", "item,candidate_a,candidate_b,anna\nq1,x,y,\n", "v.csv: it contains no votes"},
 		"no file":         {"w.csv", "", "v.csv: no such file"},
-		"lines": {"v.jsonl", "{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":true}\n{\"item\":\"q1\",\"candidat_a\":\"x\",\"candidate_b\":\"y\",\"winner\":1}\n[]\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"z\"}\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":\"w\"}", strings.Join([]string{
+		"lines": {"v.jsonl", "{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":true}\n{\"item\":\"q1\",\"candidat_a\":\"x\",\"candidate_b\":\"y\",\"winner\":1}\n[]\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"z\"}\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":\"w\"}\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"Winner\":\"x\"}", strings.Join([]string{
 			`v.jsonl:1: winner: the value is neither; want text or a number`,
 			`v.jsonl:2: candidate_a: the field is missing; did you mean candidat_a?`,
 			`v.jsonl:3: not a JSON object: got array; write one JSON object per line`,
 			`v.jsonl:5: winner: "w" is neither candidate of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
+			`v.jsonl:6: Winner: unknown column; rename it winner`,
 		}, "\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
