@@ -416,8 +416,8 @@ func TestTablesAreReadByRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"endless.csv": "bytes: is a quote missing?", "latin.csv": "latin.csv:3: output: not UTF-8; save the file as UTF-8",
-		"wide.csv": "wide.csv:2: output: not UTF-8",
+		"endless.csv": "bytes: is a quote missing?", "latin.csv": "latin.csv:3:5: output: not UTF-8; save the file as UTF-8",
+		"wide.csv": "wide.csv:2:5: output: not UTF-8",
 	} {
 		_, err := InputAt(filepath.Join(dir, name)).Load([]string{"simulator:careful"}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -68,6 +68,7 @@ func TestHeadersOfTables(t *testing.T) {
 			"space around names":  {strings.ReplaceAll(reader.header, ",", " , ") + " \n" + reader.row + "\n", ""},
 			"CRLF":                {reader.header + "\r\n" + reader.row + "\r\n", ""},
 			"carriage returns":    {reader.header + "\r" + reader.row + "\r", "its lines end with carriage returns alone; save the file with line feeds (LF or CRLF)"},
+			"another encoding":    {"caf\xe9," + reader.header + "\n1," + reader.row + "\n", "not UTF-8"},
 			"a column twice":      {reader.header + "," + first + "\n" + reader.row + ",z\n", twice},
 			"twice but for space": {reader.header + "," + first + " \n" + reader.row + ",z\n", twice},
 			"no name":             {reader.header + ",\n" + reader.row + ",z\n", unnamed},

@@ -81,8 +81,12 @@ func (s *draft) streamed(path string, source *bufio.Reader, want columns) (t *ta
 func (t *table) valid() bool {
 	for i, cell := range t.row {
 		if !utf8.ValidString(cell) {
-			line, _ := t.rows.FieldPos(0)
-			t.refuse(place{file: t.path, line: line, path: t.header[i]}, "save the file as UTF-8", "not UTF-8")
+			line, column := t.rows.FieldPos(i)
+			at := place{file: t.path, line: line, column: column}
+			if len(t.header) > 0 { // it has been read
+				at.path = t.header[i]
+			}
+			t.refuse(at, "save the file as UTF-8", "not UTF-8")
 			return false
 		}
 	}

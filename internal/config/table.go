@@ -36,6 +36,11 @@ func (s *draft) tableOf(path string, rows *csv.Reader, want columns) *table {
 		return t
 	}
 
+	t.row = header
+	if err == nil && !t.valid() {
+		t.rows = nil
+		return t
+	}
 	for i, cell := range header {
 		name := want.name(cell)
 		t.header = append(t.header, name)
