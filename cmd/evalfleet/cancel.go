@@ -1,13 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/cli/terminal"
-	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 )
 
@@ -22,19 +19,12 @@ func cancelCommand(p *process) *cli.Command {
 		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask for confirmation"}},
 		Action: func(c *cli.Context) error {
 			return p.steer(c, func(t *fleet.Target) (string, error) {
-				if c.Bool(forceFlag) {
-					return t.Cancel(c.Context)
+				if !c.Bool(forceFlag) {
+					question := fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name)
+					if _, err := p.confirm(c.Context, t.Screen, question, "nothing was cancelled"); err != nil {
+						return "", err
+					}
 				}
-
-				question := fmt.Sprintf("Cancel %s? Its unfinished runs are cancelled; this cannot be undone.", t.Name)
-				yes, asked, err := terminal.Confirm(c.Context, p.stdin, t.Screen, question)
-				switch {
-				case err != nil:
-					return "", failure.With(failure.Interrupted, errors.New("interrupted: nothing was cancelled"))
-				case asked && !yes:
-					return "", usageError("nothing was cancelled")
-				}
-
 				return t.Cancel(c.Context)
 			})
 		},

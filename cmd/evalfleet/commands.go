@@ -14,7 +14,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/check"
-	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
@@ -45,16 +44,9 @@ func (p *process) grantCommands(c *cli.Context, asked *request) error {
 	}
 
 	list := "\n  " + strings.Join(slices.Compact(wanted), "\n  ")
-	yes, person, err := terminal.Confirm(
-		c.Context, p.stdin, p.stderr, "checks run commands on this machine, once for each text:"+list+"\nRun them?",
-	)
-	switch {
-	case err != nil:
-		return failure.With(failure.Interrupted, errors.New("interrupted: no command was run"))
-	case yes:
-		return nil
-	case person:
-		return usageError("nothing was run")
+	question := "checks run commands on this machine, once for each text:" + list + "\nRun them?"
+	if asked, err := p.confirm(c.Context, p.stderr, question, "no command was run"); asked {
+		return err
 	}
 	return usageError("checks of an evaluation file run commands on this machine only with --%s:%s", allowCommandsFlag, list)
 }

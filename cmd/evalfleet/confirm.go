@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,14 +61,21 @@ func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) e
 		return nil
 	}
 
-	yes, _, err := terminal.Confirm(c.Context, p.stdin, p.stderr, "Start it?")
+	_, err = p.confirm(c.Context, p.stderr, "Start it?", "no calls were made")
+	return err
+}
+
+// confirm asks a question on the terminal. The error says that the user declined or interrupted, and that nothing, such
+// as "no calls were made", is done. Without a terminal asked is false, and the caller decides.
+func (p *process) confirm(ctx context.Context, console io.Writer, question, nothing string) (asked bool, err error) {
+	yes, asked, err := terminal.Confirm(ctx, p.stdin, console, question)
 	switch {
 	case err != nil:
-		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
-	case !yes:
-		return usageError("nothing was called")
+		return asked, failure.With(failure.Interrupted, errors.New("interrupted: "+nothing))
+	case asked && !yes:
+		return asked, usageError("%s", nothing)
 	}
-	return nil
+	return asked, nil
 }
 
 // isExpensive reports whether an evaluation costs more than a bound in nano-USD, or its price is unknown and it makes

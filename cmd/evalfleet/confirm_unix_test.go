@@ -36,7 +36,7 @@ func TestRunAsksBeforeItSpends(t *testing.T) {
 		last        string
 		calls       int
 	}{
-		{"no", "n\n", exitUsage, "evalfleet: nothing was called", 0},
+		{"no", "n\n", exitUsage, "evalfleet: no calls were made", 0},
 		{"Ctrl-C", "\x03", exitInterrupted, "evalfleet: interrupted: no calls were made", 0},
 		{"yes", "y\n", exitOK, "", 6},
 	} {

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/cli/terminal"
-	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -41,7 +37,7 @@ func deleteCommand(p *process) *cli.Command {
 			return p.steer(c, func(t *fleet.Target) (string, error) {
 				waiting, err := t.Uncollected(c.Context)
 				if err == nil && waiting > 0 && !c.Bool(forceFlag) {
-					err = mayLose(c.Context, t, p.stdin, waiting)
+					err = p.mayLose(c.Context, t, waiting)
 				}
 				if err != nil {
 					return "", err
@@ -54,16 +50,11 @@ func deleteCommand(p *process) *cli.Command {
 }
 
 // mayLose returns an error unless the user confirms that results that were not collected may be deleted.
-func mayLose(ctx context.Context, t *fleet.Target, stdin io.Reader, waiting int64) error {
+func (p *process) mayLose(ctx context.Context, t *fleet.Target, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.ID)
-	yes, asked, err := terminal.Confirm(ctx, stdin, t.Screen, what+" and would be lost. Delete anyway?")
-	switch {
-	case err != nil:
-		return failure.With(failure.Interrupted, errors.New("interrupted: nothing was deleted"))
-	case !asked:
+	asked, err := p.confirm(ctx, t.Screen, what+" and would be lost. Delete anyway?", "nothing was deleted")
+	if !asked {
 		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.ID, forceFlag)
-	case !yes:
-		return usageError("nothing was deleted")
 	}
-	return nil
+	return err
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
-	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -72,16 +69,9 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	if len(open) == 0 {
 		return nil
 	}
-	yes, asked, err := terminal.Confirm(
-		c.Context, p.stdin, p.stderr, "the evaluation file defines where keys are sent:"+wanted+"\nSend them there?",
-	)
-	switch {
-	case err != nil:
-		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
-	case yes:
-		return nil
-	case asked:
-		return usageError("nothing was called")
+	question := "the evaluation file defines where keys are sent:" + wanted + "\nSend them there?"
+	if asked, err := p.confirm(c.Context, p.stderr, question, "no calls were made"); asked {
+		return err
 	}
 
 	flags := ""

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/collect"
 	"github.com/evalfleet/evalfleet/internal/config"
-	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/fleet"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
@@ -155,14 +153,9 @@ func (p *process) adopt(c *cli.Context, dir string, saved *outdir.Resumption, fl
 		"%s was not written by one of your runs, and its addresses differ from your configuration:%s\n",
 		filepath.Join(dir, outdir.ResumeFile), differ,
 	)
-	yes, asked, err := terminal.Confirm(c.Context, p.stdin, out, what+"Call these addresses?")
-	switch {
-	case err != nil:
-		return failure.With(failure.Interrupted, errors.New("interrupted: no calls were made"))
-	case yes:
-		return nil
-	case asked:
-		return usageError("no calls were made; set the addresses in a file for --%s", configFlag)
+	nothing := "no calls were made; set the addresses in a file for --" + configFlag
+	if asked, err := p.confirm(c.Context, out, what+"Call these addresses?", nothing); asked {
+		return err
 	}
 	return usageError("%sset them in a file for --%s, or resume on a terminal, which asks for confirmation", what, configFlag)
 }

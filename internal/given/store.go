@@ -3,7 +3,6 @@ package given
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -158,19 +157,4 @@ func (w *writer) scored(s score, said judgments.Score) *record.Run {
 	run.Kind, run.Index, run.Trial = eval.KindSingle, int(s.index), int(s.trial)
 	run.Scores = []record.Score{{Criterion: criterion, Score: s.value, Reason: said.Reason}}
 	return run
-}
-
-// Describe returns what was read, in one line for each file.
-func (v *Verdicts) Describe() (lines []string) {
-	for _, file := range v.Evaluation.Given.Files {
-		line := fmt.Sprintf("%s: %s, %d rows, %d verdicts", file.Name, file.Format, file.Rows, file.Verdicts)
-		for _, one := range file.Skipped {
-			line += fmt.Sprintf("; %d skipped: %s", one.Count, one.What)
-		}
-		for _, one := range file.Read {
-			line += fmt.Sprintf("; %d %s", one.Count, one.What)
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
