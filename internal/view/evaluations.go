@@ -206,13 +206,10 @@ func (l *Looks) InFolder(
 func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 	e := Evaluation{
 		ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting,
-		Paused: at.Paused,
+		Paused: at.Paused, Result: r.Result,
 	}
 	if e.Status == record.StatusPaused && record.HasEnded(at.Status, at.Stopped) {
 		e.Status = StatusStopped
-	}
-	if r.Result != nil {
-		e.Result = ResultOf(*r.Result)
 	}
 	for i, phase := range r.Phases {
 		of := Phase{Kind: phase.Kind, Runs: phase.Runs}

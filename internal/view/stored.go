@@ -22,7 +22,7 @@ type storedNumbers struct {
 	stopped  *results.Stop
 
 	statistics *results.Statistics
-	result     *Result // from Looks.Rank
+	result     *record.Result // from Looks.Rank
 }
 
 // MostRanked is the maximum number of runs of an evaluation that is ranked to say who leads: many more take a minute.
@@ -114,7 +114,7 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 
 	if done := e.done(); l.Rank != nil && e.Result == nil && done > 0 && done <= MostRanked {
 		if result, err := l.Rank(ctx, reader, e.ID); err == nil {
-			numbers.result = ResultOf(result)
+			numbers.result = &result
 		} else { // the numbers are right without a ranking
 			l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot rank what is recorded so far")
 		}

@@ -57,26 +57,11 @@ type Evaluation struct {
 	// Stopped says why the fleet has stopped the evaluation, if the results can be read; nil: it was not stopped.
 	Stopped *results.Stop `json:"stopped,omitempty"`
 	// Result says who won, or who leads so far. nil: nothing is ranked yet, or it is not known here.
-	Result *Result `json:"result,omitempty"`
+	Result *record.Result `json:"result,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the limit that most calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`
 	Queues  []Queue  `json:"queues,omitempty"`
 	Workers *int     `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
-}
-
-// Result describes who won.
-type Result struct {
-	At       time.Time `json:"at"`
-	Headline string    `json:"headline"` // a sentence or two
-	// Elsewhere means that the results are where `enqueue --wait` or `collect` stored them, not with a controller.
-	Elsewhere bool `json:"elsewhere,omitempty"`
-	// Reliance says whether its judges can be relied on; absent if no judge compared two texts.
-	Reliance *record.Reliance `json:"reliance,omitempty"`
-}
-
-// ResultOf converts the result in an evaluation's record or report.
-func ResultOf(r record.Result) *Result {
-	return &Result{At: r.At, Headline: r.Headline, Elsewhere: r.Elsewhere, Reliance: r.Reliance}
 }
 
 // Phase describes the progress of a phase, in runs.

@@ -270,7 +270,7 @@ func (s *Server) addResult(ctx context.Context, e *Evaluation, reader results.Re
 		s.cfg.Log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("cannot rank the results for the page")
 		return
 	}
-	e.Result = view.ResultOf(result)
+	e.Result = &result
 	e.showResult()
 }
 
