@@ -143,6 +143,14 @@ func (p Price) Cost(used Usage, searches int) int64 {
 		times(written, pico(or(r.CacheWrite, r.Input))), times(used.Output, pico(r.Output)), p.searched(searches)))
 }
 
+// Saved returns how much less a call with this usage cost because of the provider's prompt cache, in nano-USD. It is
+// negative if what the call wrote to the cache cost more than what it read saved.
+func (p Price) Saved(used Usage) int64 {
+	uncached := used
+	uncached.Cached, uncached.Written = 0, 0
+	return p.Cost(uncached, 0) - p.Cost(used, 0)
+}
+
 // searched returns what n searches of one call cost, in pico-USD.
 func (p Price) searched(n int) int64 {
 	if p.SearchOnce {

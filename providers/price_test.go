@@ -46,6 +46,27 @@ func TestPrice(t *testing.T) {
 	}
 }
 
+// Reading 1,000 tokens saves 0.9 of their price, and writing as many costs a quarter more.
+func TestWhatACacheSaves(t *testing.T) {
+	t.Parallel()
+	read, write := 0.1, 1.25
+	kept := Price{Rates: Rates{Input: 1, Output: 5, CachedInput: &read, CacheWrite: &write}, Search: 10}
+	for _, tt := range []struct {
+		name string
+		used Usage
+		want int64
+	}{
+		{"nothing", Usage{Input: 3000, Output: 70}, 0},
+		{"read", Usage{Input: 3000, Cached: 1000, Output: 70}, 900_000},
+		{"written", Usage{Input: 3000, Written: 1000}, -250_000},
+		{"both", Usage{Input: 3000, Cached: 1000, Written: 1000}, 650_000},
+	} {
+		if got := kept.Saved(tt.used); got != tt.want {
+			t.Errorf("%s: saved %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 // Flex is half of the list price: https://developers.openai.com/api/docs/guides/flex-processing.
 func TestPriceInATier(t *testing.T) {
 	t.Parallel()

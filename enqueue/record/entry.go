@@ -139,6 +139,15 @@ type Call struct {
 	Cached bool   `json:"cached,omitempty"`
 }
 
+// Saved returns what the provider's prompt cache saved of the call's cost, in USD; below 0, it cost more than it saved.
+// known is false without a price and the usage by which the cost was computed.
+func (c *Call) Saved() (usd float64, known bool) {
+	if c.Price == nil || !c.Usage.Reported || c.Usage.CostUSD == nil {
+		return 0, false
+	}
+	return float64(c.Price.Saved(c.Usage)) / ratelimit.Dollar, true
+}
+
 // Job is a call that runs at the provider while no process waits for it. Any worker may poll it.
 // Its times are on Redis's clock; in records of earlier releases, Ends and the times of Call are on
 // the clock of a worker.

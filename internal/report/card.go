@@ -121,6 +121,9 @@ func (r *Report) cardCost(out *lines.Writer) {
 		cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u),
 		lines.Plain,
 	)
+	if words := r.PromptCache(); words != "" {
+		out.Entry("Cache", words, lines.Plain)
+	}
 }
 
 // cardTable returns the top of the ranking, or the answers or panel means if the evaluation asks for nothing else. ok

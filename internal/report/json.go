@@ -287,7 +287,10 @@ func (r *Report) addUse(out *reportJSON) {
 }
 
 func usageOf(u results.Usage) usageJSON {
-	return usageJSON{u.Calls, u.FromCache, u.Input, u.Output, u.Cached, u.Reasoning, u.Unreported, number(u.CostUSD), u.Unpriced}
+	return usageJSON{
+		u.Calls, u.FromCache, u.Input, u.Output, u.Cached, u.Written, u.Reasoning, u.Unreported,
+		number(u.CostUSD), number(u.SavedUSD), u.Unpriced,
+	}
 }
 
 // someTime returns nil, written as null, for an unknown (zero) time.

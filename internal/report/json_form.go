@@ -294,9 +294,11 @@ type (
 		Input      int64  `json:"input_tokens"`
 		Output     int64  `json:"output_tokens"`
 		Cached     int64  `json:"cached_tokens"`
+		Written    int64  `json:"cache_write_tokens"`
 		Reasoning  int64  `json:"reasoning_tokens"`
 		Unreported int    `json:"unreported"`
 		CostUSD    number `json:"cost_usd"`
+		SavedUSD   number `json:"saved_usd"`
 		Unpriced   int    `json:"unpriced"`
 	}
 	waitJSON struct {

@@ -287,6 +287,9 @@ func (r *Report) totals() []string {
 		"Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u),
 		"Cost    " + cost(u) + costGap(u) + r.atPrices(),
 	}
+	if words := r.PromptCache(); words != "" {
+		lines = append(lines, "Cache   "+words)
+	}
 
 	if len(r.Calls) > 1 && u.CostUSD > 0 { // otherwise the sum says that the cost is unknown
 		for _, c := range r.Calls {

@@ -99,7 +99,7 @@ func TestExportOfAnswers(t *testing.T) {
 		RunID: "z1", ID: "0.0", Status: "succeeded", Provider: "openai", Model: "gpt-5-mini", AnsweredBy: "openai:gpt-5-mini",
 		FileA: "prompts/standard.txt", FileB: "in/a.md", Answer: &one, Finish: "stop", Path: want[0].path, Attempts: 1,
 		Started: &started, Ended: &ended,
-		manifestUsage: manifestUsage{Calls: 1, Input: &input, Output: &output, Cached: &none, Reasoning: &none, CostUSD: &cost},
+		manifestUsage: manifestUsage{Calls: 1, Input: &input, Output: &output, Cached: &none, Written: &none, Reasoning: &none, CostUSD: &cost},
 	}
 	if diff := cmp.Diff(first, got[0], cmp.AllowUnexported(response{})); diff != "" {
 		t.Errorf("first line (-want +got):\n%s", diff)

@@ -16,8 +16,8 @@ const (
 
 	callFields = "phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, " +
 		"bound_by, status, class, error, may_be_billed, request_id, " +
-		"input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish, " +
-		"grounding, reasoning, worker, key, cached, dropped"
+		"input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_usd, saved_usd, most_usd, price, text, " +
+		"finish, grounding, reasoning, worker, key, cached, dropped"
 
 	pairFields = "doc_id_1, doc_id_2, model, trial, winner_doc_id, reason, timestamp, " +
 		"item, order_, judge, answered_by, candidate_1, candidate_2"
@@ -319,9 +319,12 @@ func scoreOf(r *record.Run) (score *float64, argument string) {
 
 // callArgs returns the arguments of addCall and putCall.
 func callArgs(id eval.ID, c *record.Call) ([]any, error) {
-	var input, output, cached, reasoning any // NULL: not reported
+	var input, output, cached, written, reasoning, saved any // NULL: not reported
 	if u := c.Usage; u.Reported {
-		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
+		input, output, cached, written, reasoning = u.Input, u.Output, u.Cached, u.Written, u.Reasoning
+	}
+	if usd, known := c.Saved(); known {
+		saved = usd
 	}
 	price, err := optionalJSON(c.Price)
 	if err != nil {
@@ -342,8 +345,8 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	return []any{
 		string(id), c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
-		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
-		grounding, c.Reasoning, c.Worker, c.Key, c.Cached, dropped,
+		c.MaybeBill, c.RequestID, input, output, cached, written, reasoning, c.Usage.CostUSD, saved, c.MostUSD, price, c.Text,
+		c.Finish, grounding, c.Reasoning, c.Worker, c.Key, c.Cached, dropped,
 	}, nil
 }
 

@@ -71,7 +71,10 @@ func testSpent(t *testing.T, url string) {
 	usd := func(f float64) *float64 { return &f }
 	price := &providers.Price{Rates: providers.Rates{Input: 0.25, CachedInput: usd(0.025), Output: 2}}
 	calls := []record.Call{
-		call(1, 0, 0, 1, func(c *record.Call) { c.Usage.CostUSD, c.Price = usd(0.1), price }),
+		call(1, 0, 0, 1, func(c *record.Call) {
+			c.Usage.CostUSD, c.Price = usd(0.1), price
+			c.Usage.Reported, c.Usage.Input, c.Usage.Cached, c.Usage.Written = true, 900, 500, 100
+		}),
 		call(1, 0, 0, 2, func(c *record.Call) { c.Usage.CostUSD = usd(0.000000201) }),
 		call(1, 0, 0, 3, func(c *record.Call) { c.Class, c.MaybeBill, c.MostUSD = "timeout", true, usd(0.2) }),
 		call(1, 0, 0, 4, func(c *record.Call) { c.Class = "rate_limited" }),

@@ -380,6 +380,9 @@ func testCalls(t *testing.T, url string) {
 	repair := call(1, 1, 0, 3, func(c *record.Call) {
 		c.Stage = "repair"
 		c.Usage.Reported, c.Usage.Input, c.Usage.Output, c.Usage.Cached, c.Usage.Reasoning = true, 10, 5, 3, 2
+		cost, read, write := 0.001, 0.1, 1.25
+		c.Usage.Written, c.Usage.CostUSD = 4, &cost
+		c.Price = &providers.Price{Rates: providers.Rates{Input: 1, CachedInput: &read, CacheWrite: &write}}
 	})
 	retried := verdict(1)
 	retried.Calls = append(retried.Calls, refused, repair)
@@ -392,7 +395,8 @@ func testCalls(t *testing.T, url string) {
 	want := []CallTotal{
 		{
 			Model: "openai:gpt-5-mini", Stage: "repair", Errors: map[string]int{},
-			Usage: Usage{Calls: 1, Input: 10, Output: 5, Cached: 3, Reasoning: 2, Unpriced: 1},
+			// Three tokens cost 0.9 less, and four cost 0.25 more.
+			Usage: Usage{Calls: 1, Input: 10, Output: 5, Cached: 3, Written: 4, Reasoning: 2, CostUSD: 0.001, SavedUSD: 1.7e-6},
 		},
 		{
 			Model: "openai:gpt-5-mini", Stage: "verdict", Errors: map[string]int{"timeout": 1, "rate_limited": 1},
@@ -409,7 +413,7 @@ func testCalls(t *testing.T, url string) {
 	}
 	wantUsed := map[int]Usage{
 		0: {Calls: 1, Input: 900, Output: 40, CostUSD: 0.25},
-		1: {Calls: 3, Input: 910, Output: 45, Cached: 3, Reasoning: 2, CostUSD: 0.25, Unpriced: 1},
+		1: {Calls: 3, Input: 910, Output: 45, Cached: 3, Written: 4, Reasoning: 2, CostUSD: 0.251, SavedUSD: 1.7e-6},
 		2: {Calls: 1, Unreported: 1, Unpriced: 1},
 		5: {},
 	}

@@ -106,10 +106,13 @@ func (m *maker) call(r *record.Run) record.Call {
 			c.Started = time.Time{}
 		}
 		if cost := m.Float64() / 10; m.IntN(2) == 0 {
+			read, write := 0.1, 1.25
 			c.Usage.CostUSD = &cost
+			c.Price = &providers.Price{Rates: providers.Rates{Input: 1, CachedInput: &read, CacheWrite: &write}}
 		}
 		if u := &c.Usage; m.IntN(2) == 0 {
 			u.Reported, u.Input, u.Output, u.Cached, u.Reasoning = true, m.Int64N(900), m.Int64N(90), m.Int64N(9), m.Int64N(90)
+			u.Written = m.Int64N(9)
 		}
 	})
 }
@@ -143,10 +146,11 @@ func kept(t *testing.T, db Store, id eval.ID, since []time.Time) sums {
 	}
 	for _, c := range totals {
 		key := fmt.Sprintf("%q %s", c.Model, c.Stage)
-		cost := c.CostUSD
-		c.CostUSD = 0
+		cost, saved := c.CostUSD, c.SavedUSD
+		c.CostUSD, c.SavedUSD = 0, 0
 		all.add(key, c.Usage)
 		all.add(key+" costs", fmt.Sprintf("%.12f", cost))
+		all.add(key+" saves", fmt.Sprintf("%.12f", saved))
 		for _, class := range slices.Sorted(maps.Keys(c.Errors)) {
 			all.add(key+" "+class, c.Errors[class])
 		}
@@ -202,14 +206,15 @@ FROM runs WHERE evaluation = ? AND (state = 'failed' OR state = 'succeeded' AND 
 		all.add("statistics", s)
 		return err
 	})
-	each("SELECT c.model, c.stage, "+usageColumns+", sum(CAST(round(coalesce(cost_usd, 0) * 1e12) AS BIGINT)) FROM calls c WHERE c.evaluation = ? GROUP BY c.model, c.stage", nil, func(row scanner) error {
+	each("SELECT c.model, c.stage, "+usageColumns+", sum(CAST(round(coalesce(cost_usd, 0) * 1e12) AS BIGINT)), sum(CAST(round(coalesce(saved_usd, 0) * 1e12) AS BIGINT)) FROM calls c WHERE c.evaluation = ? GROUP BY c.model, c.stage", nil, func(row scanner) error {
 		var model, stage string
 		var u Usage
-		var pico int64
-		err := row.Scan(append(append([]any{&model, &stage}, u.fields()...), &pico)...)
-		u.CostUSD = 0
+		var pico, saved int64
+		err := row.Scan(append(append([]any{&model, &stage}, u.fields()...), &pico, &saved)...)
+		u.CostUSD, u.SavedUSD = 0, 0
 		all.add(fmt.Sprintf("%q %s", model, stage), u)
 		all.add(fmt.Sprintf("%q %s costs", model, stage), fmt.Sprintf("%.12f", float64(pico)/1e12))
+		all.add(fmt.Sprintf("%q %s saves", model, stage), fmt.Sprintf("%.12f", float64(saved)/1e12))
 		return err
 	})
 	each(`SELECT model, stage, class, count(*) FILTER (WHERE NOT cached) FROM calls

@@ -66,10 +66,12 @@ type manifestUsage struct {
 	Input         *int64   `json:"input_tokens"`
 	Output        *int64   `json:"output_tokens"`
 	Cached        *int64   `json:"cached_tokens"`
+	Written       *int64   `json:"cache_write_tokens"`
 	Reasoning     *int64   `json:"reasoning_tokens"`
 	WithoutTokens int      `json:"calls_without_tokens,omitempty"`
 	CostUSD       *float64 `json:"cost_usd"`
 	CostAtLeast   *float64 `json:"cost_usd_at_least,omitempty"`
+	SavedUSD      float64  `json:"saved_usd,omitempty"` // by prompt caches; below 0: they cost more than they saved
 }
 
 type manifestRun struct {
@@ -232,9 +234,9 @@ func runOf(r RunRow) manifestRun {
 }
 
 func usageOf(u Usage) manifestUsage {
-	out := manifestUsage{Calls: u.Calls, FromCache: u.FromCache, WithoutTokens: u.Unreported}
+	out := manifestUsage{Calls: u.Calls, FromCache: u.FromCache, WithoutTokens: u.Unreported, SavedUSD: u.SavedUSD}
 	if u.Unreported == 0 || u.Input+u.Output > 0 {
-		out.Input, out.Output, out.Cached, out.Reasoning = &u.Input, &u.Output, &u.Cached, &u.Reasoning
+		out.Input, out.Output, out.Cached, out.Written, out.Reasoning = &u.Input, &u.Output, &u.Cached, &u.Written, &u.Reasoning
 	}
 	switch {
 	case u.Unpriced == 0:

@@ -280,7 +280,7 @@ func testReadersDoNotMigrate(t *testing.T, url string) {
 	if err == nil {
 		_ = reader.Close()
 	}
-	wantError(t, err, "it has version 8", "reads version 10", "evalfleet migrate ")
+	wantError(t, err, "it has version 9", "reads version 11", "evalfleet migrate ")
 	if !errors.Is(err, ErrUnfit) {
 		t.Errorf("got %v, want ErrUnfit", err)
 	}

@@ -226,10 +226,12 @@ type Usage struct {
 	FromCache  int   // reused answers, for which no call was made
 	Input      int64 // tokens of the calls that reported them; so are the following
 	Output     int64
-	Cached     int64
+	Cached     int64 // read from the provider's prompt cache
+	Written    int64 // written to it
 	Reasoning  int64
 	Unreported int     // calls, possibly charged, without token counts
 	CostUSD    float64 // of the calls that reported a cost
+	SavedUSD   float64 // by prompt caches, of the calls whose cost was computed; below 0: they cost more than they saved
 	Unpriced   int     // calls, possibly charged, without a cost
 }
 

@@ -13,13 +13,15 @@ import (
 // possibly charged if it was answered or says so. A reused answer used nothing.
 const usageColumns = `count(*) FILTER (WHERE NOT c.cached), count(*) FILTER (WHERE c.cached),
   coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0),
-  coalesce(sum(c.cached_tokens), 0), coalesce(sum(c.reasoning_tokens), 0),
+  coalesce(sum(c.cached_tokens), 0), coalesce(sum(c.cache_write_tokens), 0), coalesce(sum(c.reasoning_tokens), 0),
   count(*) FILTER (WHERE c.input_tokens IS NULL AND (c.class = '' OR c.may_be_billed)),
-  coalesce(sum(c.cost_usd), 0.0),
+  coalesce(sum(c.cost_usd), 0.0), coalesce(sum(c.saved_usd), 0.0),
   count(*) FILTER (WHERE c.cost_usd IS NULL AND (c.class = '' OR c.may_be_billed))`
 
 func (u *Usage) fields() []any {
-	return []any{&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
+	return []any{
+		&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Written, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.SavedUSD, &u.Unpriced,
+	}
 }
 
 // The queries below read runs in the order of the key and look up the rest. So nothing is sorted

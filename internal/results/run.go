@@ -105,11 +105,12 @@ func (r *reader) Answered(ctx context.Context, key string) (record.Call, bool, e
 
 func scanCall(row scanner, c *record.Call) error {
 	var asked, started, ended stamp
-	var input, output, cached, reasoning sql.NullInt64
+	var input, output, cached, written, reasoning sql.NullInt64
+	var saved sql.NullFloat64 // of Price and Usage
 	var price, grounding, dropped sql.NullString
 	err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
 		&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
-		&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish,
+		&input, &output, &cached, &written, &reasoning, &c.Usage.CostUSD, &saved, &c.MostUSD, &price, &c.Text, &c.Finish,
 		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached, &dropped)
 	if err == nil && price.Valid {
 		err = json.Unmarshal([]byte(price.String), &c.Price)
@@ -123,6 +124,6 @@ func scanCall(row scanner, c *record.Call) error {
 	c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
 	c.Usage.Reported = input.Valid
 	c.Usage.Input, c.Usage.Output = input.Int64, output.Int64
-	c.Usage.Cached, c.Usage.Reasoning = cached.Int64, reasoning.Int64
+	c.Usage.Cached, c.Usage.Written, c.Usage.Reasoning = cached.Int64, written.Int64, reasoning.Int64
 	return err
 }

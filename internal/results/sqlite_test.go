@@ -50,9 +50,9 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 9")
+				run(t, path, "PRAGMA user_version = 10")
 			},
-			want: []string{"version 9", "this program knows 8", "newer evalfleet"},
+			want: []string{"version 10", "this program knows 9", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
@@ -250,7 +250,7 @@ func TestDurability(t *testing.T) {
 	}
 	want := map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "busy_timeout": fmt.Sprint(busyTimeout.Milliseconds()),
-		"application_id": "1702259814", "user_version": "8",
+		"application_id": "1702259814", "user_version": "9",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

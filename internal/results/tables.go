@@ -358,6 +358,8 @@ var callTable = table.Table[record.Call]{
 	table.Known("output_tokens", "likewise", tokensOf(func(c record.Call) int64 { return c.Usage.Output })),
 	table.Known("cached_tokens", "likewise: input tokens that the provider read from its cache",
 		tokensOf(func(c record.Call) int64 { return c.Usage.Cached })),
+	table.Known("cache_write_tokens", "likewise: input tokens that the provider wrote to its cache",
+		tokensOf(func(c record.Call) int64 { return c.Usage.Written })),
 	table.Known("reasoning_tokens", "likewise: output tokens spent on reasoning",
 		tokensOf(func(c record.Call) int64 { return c.Usage.Reasoning })),
 	table.Number("cost_usd", "missing where it is unknown", func(c record.Call) float64 {
@@ -366,6 +368,13 @@ var callTable = table.Table[record.Call]{
 		}
 		return *c.Usage.CostUSD
 	}),
+	table.Number("saved_usd", "what the provider's cache saved of the cost; below 0 where writing to it cost more, missing where unknown",
+		func(c record.Call) float64 {
+			if usd, known := c.Saved(); known {
+				return usd
+			}
+			return math.NaN()
+		}),
 	table.Number("wait_s", "seconds from `asked_at` to `started_at`", func(c record.Call) float64 { return seconds(c.Asked, c.Started) }),
 	table.Number("latency_s", "seconds from `started_at` to `ended_at`", func(c record.Call) float64 { return seconds(c.Started, c.Ended) }),
 	table.Text("finish", "why the answer ended", func(c record.Call) string { return c.Finish }),

@@ -17,8 +17,8 @@ const (
 	runTotalSums = "runs, rate_limit_waits, rate_limit_fallbacks, context_fallbacks, waited"
 
 	callTotalKey  = "model, stage, class, bound_by"
-	callTotalSums = "calls, from_cache, input_tokens, output_tokens, cached_tokens, reasoning_tokens, unreported, " +
-		"cost_pico_usd, unpriced, waited_ms"
+	callTotalSums = "calls, from_cache, input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, " +
+		"unreported, cost_pico_usd, saved_pico_usd, unpriced, waited_ms"
 )
 
 var (
@@ -39,16 +39,19 @@ type runMinute struct {
 
 type callTotal struct{ model, stage, class, boundBy string }
 
+// callSums are the values of callTotalSums.
+type callSums [12]int64
+
 // totals are a transaction's changes to the sums over runs and calls. They are stored with the
 // rows, so that readers do not have to scan millions of them.
 type totals struct {
 	runs    map[runTotal][5]int64
 	minutes map[runMinute]int64
-	calls   map[callTotal][10]int64
+	calls   map[callTotal]callSums
 }
 
 func newTotals() *totals {
-	return &totals{map[runTotal][5]int64{}, map[runMinute]int64{}, map[callTotal][10]int64{}}
+	return &totals{map[runTotal][5]int64{}, map[runMinute]int64{}, map[callTotal]callSums{}}
 }
 
 // run adds (by is 1) or subtracts (by is -1) a row of runs.
@@ -69,21 +72,24 @@ func (t *totals) run(r *record.Run, by int64) {
 func (t *totals) call(c *record.Call, by int64) {
 	key := callTotal{c.Model, c.Stage, string(c.Class), c.BoundBy}
 	charged := c.Class == "" || c.MaybeBill
-	var cost, waited int64
+	var cost, saved, waited int64
 	if c.Usage.CostUSD != nil {
 		cost = picoUSD(*c.Usage.CostUSD)
+	}
+	if usd, known := c.Saved(); known {
+		saved = picoUSD(usd)
 	}
 	if !c.Cached && !c.Asked.IsZero() && !c.Started.IsZero() {
 		waited = c.Started.Truncate(time.Millisecond).Sub(c.Asked.Truncate(time.Millisecond)).Milliseconds()
 	}
-	var used [4]int64
+	var used [5]int64
 	if u := c.Usage; u.Reported {
-		used = [4]int64{u.Input, u.Output, u.Cached, u.Reasoning}
+		used = [5]int64{u.Input, u.Output, u.Cached, u.Written, u.Reasoning}
 	}
 	sums := t.calls[key]
 	for i, n := range []int64{
-		int64(one(!c.Cached)), int64(one(c.Cached)), used[0], used[1], used[2], used[3],
-		int64(one(charged && !c.Usage.Reported)), cost, int64(one(charged && c.Usage.CostUSD == nil)), waited,
+		int64(one(!c.Cached)), int64(one(c.Cached)), used[0], used[1], used[2], used[3], used[4],
+		int64(one(charged && !c.Usage.Reported)), cost, saved, int64(one(charged && c.Usage.CostUSD == nil)), waited,
 	} {
 		sums[i] += by * n
 	}
@@ -117,9 +123,9 @@ func (t *totals) put(a *appender) {
 		}
 	}
 	for k, n := range t.calls {
-		if n != ([10]int64{}) {
+		if n != (callSums{}) {
 			a.add(addCallTotal, a.evaluation, k.model, k.stage, k.class, k.boundBy,
-				n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9])
+				n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11])
 		}
 	}
 }
@@ -155,7 +161,8 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 		return row.Scan(append([]any{&g.model, &g.stage, &g.class}, g.used.fields()...)...)
 	}, `
 SELECT model, stage, class, sum(calls), sum(from_cache), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
-  sum(reasoning_tokens), sum(unreported), CAST(sum(cost_pico_usd) AS DOUBLE PRECISION) / 1e12, sum(unpriced)
+  sum(cache_write_tokens), sum(reasoning_tokens), sum(unreported), CAST(sum(cost_pico_usd) AS DOUBLE PRECISION) / 1e12,
+  CAST(sum(saved_pico_usd) AS DOUBLE PRECISION) / 1e12, sum(unpriced)
 FROM call_totals WHERE evaluation = ? AND calls + from_cache > 0
 GROUP BY model, stage, class ORDER BY model, stage, class`, string(id))
 	var sums []CallTotal

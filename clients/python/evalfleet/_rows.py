@@ -143,10 +143,14 @@ class Call:
     output_tokens: int | None = None
     # likewise: input tokens that the provider read from its cache
     cached_tokens: int | None = None
+    # likewise: input tokens that the provider wrote to its cache
+    cache_write_tokens: int | None = None
     # likewise: output tokens spent on reasoning
     reasoning_tokens: int | None = None
     # missing where it is unknown
     cost_usd: float | None = None
+    # what the provider's cache saved of the cost; below 0 where writing to it cost more, missing where unknown
+    saved_usd: float | None = None
     # seconds from `asked_at` to `started_at`
     wait_s: float | None = None
     # seconds from `started_at` to `ended_at`

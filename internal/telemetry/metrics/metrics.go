@@ -51,11 +51,13 @@ type Worker struct {
 	inFlight *prometheus.GaugeVec
 	tokens   *prometheus.CounterVec
 	cost     *prometheus.CounterVec
-	reserved *prometheus.CounterVec
-	waits    *prometheus.HistogramVec
-	limited  *prometheus.CounterVec
-	retries  *prometheus.CounterVec
-	runs     *prometheus.CounterVec
+	// By the prompt caches of providers.
+	cacheSaved, cacheExtra *prometheus.CounterVec
+	reserved               *prometheus.CounterVec
+	waits                  *prometheus.HistogramVec
+	limited                *prometheus.CounterVec
+	retries                *prometheus.CounterVec
+	runs                   *prometheus.CounterVec
 
 	// The counts of record.Tally, and fallbacks for any other reason.
 	rateLimitWaits, rateLimitFallbacks, contextFallbacks, errorFallbacks *prometheus.CounterVec
@@ -81,11 +83,16 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evalfleet_calls_in_flight",
 			Help: "Calls that hold a lease."}, []string{"provider", "model"}),
 		tokens: ofModel("evalfleet_tokens_total",
-			"Tokens that providers reported. input includes cached, output includes reasoning.", "token_type"),
+			"Tokens that providers reported. input includes cached, which was read from prompt caches, and cache_write; output "+
+				"includes reasoning.", "token_type"),
 		reserved: ofModel("evalfleet_tokens_reserved_total",
 			"Tokens reserved from limits, input or output, for calls whose tokens providers reported.", "token_type"),
 		cost: ofModel("evalfleet_cost_usd_total",
 			"Cost of calls in US dollars: as the provider reported it, else computed from its price if known."),
+		cacheSaved: ofModel("evalfleet_prompt_cache_saved_usd_total",
+			"US dollars by which providers' prompt caches made calls cheaper, at known prices."),
+		cacheExtra: ofModel("evalfleet_prompt_cache_extra_usd_total",
+			"US dollars by which calls were dearer because they wrote to providers' prompt caches, at known prices."),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_limit_wait_seconds",
 			Help:    "How long calls that had to wait waited before they started, by the last limit that they waited for.",
 			Buckets: waitSeconds}, []string{"limit"}),
@@ -110,7 +117,7 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	capacity := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evalfleet_worker_slots",
 		Help: "Calls that this process may have in flight."})
 	capacity.Set(float64(slots))
-	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.reserved, m.cost, m.waits, m.limited, m.retries, m.runs,
+	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.reserved, m.cost, m.cacheSaved, m.cacheExtra, m.waits, m.limited, m.retries, m.runs,
 		m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks, build, capacity, vitals{probe},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -196,7 +203,7 @@ func (m *Worker) Call(c record.Call) {
 
 	if c.Usage.Reported {
 		for kind, n := range map[string]int64{
-			"input": c.Usage.Input, "cached": c.Usage.Cached, "output": c.Usage.Output, "reasoning": c.Usage.Reasoning,
+			"input": c.Usage.Input, "cached": c.Usage.Cached, "cache_write": c.Usage.Written, "output": c.Usage.Output, "reasoning": c.Usage.Reasoning,
 		} {
 			m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
 		}
@@ -204,6 +211,10 @@ func (m *Worker) Call(c record.Call) {
 
 	if c.Usage.CostUSD != nil {
 		m.cost.WithLabelValues(provider, model).Add(*c.Usage.CostUSD)
+	}
+	if usd, known := c.Saved(); known { // a count cannot fall
+		m.cacheSaved.WithLabelValues(provider, model).Add(max(0, usd))
+		m.cacheExtra.WithLabelValues(provider, model).Add(max(0, -usd))
 	}
 }
 

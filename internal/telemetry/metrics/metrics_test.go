@@ -63,8 +63,9 @@ evalfleet_calls_total{class="rate_limited",MODEL} 1
 # HELP evalfleet_calls_in_flight Calls that hold a lease.
 # TYPE evalfleet_calls_in_flight gauge
 evalfleet_calls_in_flight{MODEL} 1
-# HELP evalfleet_tokens_total Tokens that providers reported. input includes cached, output includes reasoning.
+# HELP evalfleet_tokens_total Tokens that providers reported. input includes cached, which was read from prompt caches, and cache_write; output includes reasoning.
 # TYPE evalfleet_tokens_total counter
+evalfleet_tokens_total{MODEL,token_type="cache_write"} 0
 evalfleet_tokens_total{MODEL,token_type="cached"} 40
 evalfleet_tokens_total{MODEL,token_type="input"} 101
 evalfleet_tokens_total{MODEL,token_type="output"} 20
