@@ -26,6 +26,10 @@ type Capabilities struct {
 	Efforts []string `json:"efforts,omitempty"`
 	// Sampling says when a temperature may be sent. If it may not, it is named in Result.Dropped.
 	Sampling Sampling `json:"sampling,omitempty"`
+	// PromptCache is how the provider is told which beginnings of prompts to cache.
+	PromptCache PromptCache `json:"prompt_cache,omitempty"`
+	// CacheMinimum is how many tokens a beginning must have to be cached; 0: not known.
+	CacheMinimum int `json:"cache_minimum,omitempty"`
 	// Background: a call is a job that runs at the provider without a connection, for up to hours, and that has to
 	// search: deep research.
 	Background bool `json:"background,omitempty"`
@@ -108,6 +112,17 @@ func (c Capabilities) TakesNoReasoning() bool {
 func (c Capabilities) TakesTemperatureAt(effort string) bool {
 	return c.TakesTemperature(effort != "none" && (effort != "" || c.Sampling != SamplingWithoutEffort))
 }
+
+// PromptCache is a way of telling a provider what to cache.
+type PromptCache string
+
+// The ways. Google caches what repeats without being told.
+const (
+	PromptCacheUntold      PromptCache = ""            // nothing is sent
+	PromptCacheMarks       PromptCache = "marks"       // cache_control, at the end of a beginning to keep (Anthropic)
+	PromptCacheKey         PromptCache = "key"         // prompt_cache_key, by which OpenAI chooses one of its caches
+	PromptCacheBreakpoints PromptCache = "breakpoints" // also prompt_cache_breakpoint, since gpt-5.6, which charges for writing
+)
 
 // JSON is a way of asking for structured output.
 type JSON string

@@ -52,6 +52,11 @@ type Request struct {
 	// Complete asks for the continuation of the one message's text instead of an answer to it. Only the chat
 	// completions dialect has such a call; others answer.
 	Complete bool
+	// Prefixes are beginnings of Messages that other requests may have, too, the shortest first. nil: the caller does not
+	// know any, and the provider caches as it likes. Empty, but not nil: the provider need cache nothing.
+	Prefixes []Prefix
+	// CacheKey is the same for requests with a common beginning, which should go to the same prompt cache; empty: none.
+	CacheKey string
 	Extra    map[string]any // further fields of the dialect's body, passed through
 	// Ready is called when the request has its connection, directly before its first byte is written. On HTTP/2 it is
 	// called several times, also from several goroutines at once, and for the last time before the first part of the
@@ -110,6 +115,41 @@ type Message struct {
 	Role    Role   `json:"role"`
 	Content string `json:"content"`
 }
+
+// Prefix is a beginning of a Request's messages. It ends in a message, after Offset bytes of its content.
+type Prefix struct {
+	Message, Offset int
+	// Keep: the provider should keep the beginning in its prompt cache. Dialects say so in the way of
+	// Capabilities.PromptCache.
+	Keep bool
+}
+
+// Part is a part of a message's content.
+type Part struct {
+	Text string
+	Keep bool // a Prefix to keep ends with it
+}
+
+// Parts divides the content of the request's i-th message where a Prefix to keep ends. No part is empty unless the
+// message is.
+func (r *Request) Parts(i int) []Part {
+	content := r.Messages[i].Content
+	var parts []Part
+	from := 0
+	for _, p := range r.Prefixes {
+		if p.Keep && p.Message == i && p.Offset > from && p.Offset <= len(content) {
+			parts = append(parts, Part{content[from:p.Offset], true})
+			from = p.Offset
+		}
+	}
+	if from < len(content) || parts == nil {
+		parts = append(parts, Part{Text: content[from:]})
+	}
+	return parts
+}
+
+// Keeps reports whether a Prefix to keep ends in the request's i-th message.
+func (r *Request) Keeps(i int) bool { return r.Parts(i)[0].Keep }
 
 // Role is the author of a Message.
 type Role string

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
+	"github.com/evalfleet/evalfleet/worker/internal/prefixes"
 	"github.com/evalfleet/evalfleet/worker/internal/pulse"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 	"github.com/evalfleet/evalfleet/worker/internal/share"
@@ -69,7 +70,7 @@ func newSession(cfg Config, id string, of *life) *session {
 		Worker: s.worker, Quarantine: s.quarantine,
 		Caller: call.NewCaller(call.Config{
 			Worker: s.worker, Slots: cfg.Slots, MaxAnswer: cfg.MaxAnswer, Limits: cfg.Limits, Holder: ratelimit.WorkerHolder(id),
-			Tokens: s.tokens, Cache: of.cache, Asides: s.asides, Troubles: s.troubles,
+			Tokens: s.tokens, Prefixes: prefixes.New(), Cache: of.cache, Asides: s.asides, Troubles: s.troubles,
 		}),
 	}
 	s.gate = gate.New(cfg.Client, gate.Config{

@@ -44,6 +44,15 @@ func TestTheMessagesDialectSendsWhatAnthropicsSDKSends(t *testing.T) {
 			sdk:  func(p *anthropic.MessageNewParams) { p.System = []anthropic.TextBlockParam{{Text: system}} },
 			ours: providers.Request{Messages: conversation()},
 		},
+		"a beginning to keep": {
+			sdk: func(p *anthropic.MessageNewParams) {
+				first := anthropic.NewTextBlock(prompt[:5])
+				first.OfText.CacheControl = anthropic.NewCacheControlEphemeralParam()
+				p.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(first, anthropic.NewTextBlock(prompt[5:]))}
+			},
+			ours:  repeating(),
+			known: providers.Capabilities{PromptCache: providers.PromptCacheMarks},
+		},
 		"a repair": {
 			sdk: func(p *anthropic.MessageNewParams) {
 				p.Messages = append(p.Messages,

@@ -62,6 +62,22 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			},
 			ours: providers.Request{Messages: conversation()},
 		},
+		"a beginning to keep": {
+			sdk: func(p *openai.ChatCompletionNewParams) {
+				p.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
+					{OfText: &openai.ChatCompletionContentPartTextParam{
+						Text: prompt[:5], PromptCacheBreakpoint: openai.ChatCompletionContentPartTextPromptCacheBreakpointParam{Mode: "explicit"},
+					}},
+					openai.TextContentPart(prompt[5:]),
+				})}
+				p.PromptCacheKey = openai.String("k")
+				p.PromptCacheOptions.Mode = "explicit"
+			},
+			ours: repeating(),
+			config: chat.Config{Config: transport.Config{
+				Capabilities: known(providers.Capabilities{PromptCache: providers.PromptCacheBreakpoints}),
+			}},
+		},
 		"a repair": {
 			sdk: func(p *openai.ChatCompletionNewParams) {
 				p.Messages = append(p.Messages, openai.AssistantMessage("a?"), openai.UserMessage("JSON, please."))

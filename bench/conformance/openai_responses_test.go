@@ -66,6 +66,21 @@ func TestTheResponsesDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			sdk:  func(p *responses.ResponseNewParams) { p.Instructions = openai.String(system) },
 			ours: providers.Request{Messages: conversation()},
 		},
+		"a beginning to keep": {
+			sdk: func(p *responses.ResponseNewParams) {
+				p.Input.OfInputItemList = responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(
+					responses.ResponseInputMessageContentListParam{
+						{OfInputText: &responses.ResponseInputTextParam{
+							Text: prompt[:5], PromptCacheBreakpoint: responses.ResponseInputTextPromptCacheBreakpointParam{Mode: "explicit"},
+						}},
+						responses.ResponseInputContentParamOfInputText(prompt[5:]),
+					}, responses.EasyInputMessageRoleUser)}
+				p.PromptCacheKey = openai.String("k")
+				p.PromptCacheOptions.Mode = "explicit"
+			},
+			ours:  repeating(),
+			known: providers.Capabilities{PromptCache: providers.PromptCacheBreakpoints},
+		},
 		"a repair": {
 			sdk: func(p *responses.ResponseNewParams) {
 				p.Input.OfInputItemList = append(p.Input.OfInputItemList,

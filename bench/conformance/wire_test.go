@@ -201,6 +201,11 @@ func conversation() []providers.Message {
 	return append([]providers.Message{{Role: providers.System, Content: system}}, user()...)
 }
 
+// repeating is a request of which the provider should keep the first five bytes.
+func repeating() providers.Request {
+	return providers.Request{Messages: user(), CacheKey: "k", Prefixes: []providers.Prefix{{Offset: 5, Keep: true}}}
+}
+
 // repair is a talk in which an answer was not what was asked.
 func repair() []providers.Message {
 	return append(user(),

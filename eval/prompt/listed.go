@@ -19,6 +19,11 @@ const anyObject = "\n\nAnswer with one JSON object and nothing before or after i
 // them have a common prefix for the providers' caches.
 func Listed(instructions, input eval.Document, texts map[string]string, inJSON bool) (Prompt, error) {
 	var content string
+	var repeats []Position
+	if end := len(texts[instructions.Hash]); end > 0 {
+		repeats = []Position{{0, end}}
+	}
+
 	for _, file := range []eval.Document{instructions, input} {
 		text, ok := texts[file.Hash]
 		if !ok {
@@ -30,12 +35,12 @@ func Listed(instructions, input eval.Document, texts map[string]string, inJSON b
 		content += text
 	}
 	if !inJSON {
-		return Prompt{Messages: []eval.Message{{Role: "user", Content: content}}}, nil
+		return Prompt{Messages: []eval.Message{{Role: "user", Content: content}}, Repeats: repeats}, nil
 	}
 	return Prompt{
-		Messages: []eval.Message{{Role: "user", Content: content + anyObject}},
-		Schema:   json.RawMessage(`{"type":"object"}`), SchemaName: "answer", Open: true,
-		form: form{at: position{offset: len(content)}, instructions: texts[instructions.Hash]},
+		Messages: []eval.Message{{Role: "user", Content: content + anyObject}}, Repeats: repeats,
+		Schema: json.RawMessage(`{"type":"object"}`), SchemaName: "answer", Open: true,
+		form: form{at: Position{Offset: len(content)}, instructions: texts[instructions.Hash]},
 	}, nil
 }
 

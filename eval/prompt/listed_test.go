@@ -38,6 +38,9 @@ func TestListedRunsAreSentAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := prompt.Prompt{Messages: []eval.Message{{Role: "user", Content: test.want}}}
+			if end := len(test.instructions); end > 0 {
+				want.Repeats = []prompt.Position{{Offset: end}}
+			}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(prompt.Prompt{})); diff != "" {
 				t.Errorf("prompt (-want +got):\n%s", diff)
 			}

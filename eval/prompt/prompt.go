@@ -19,6 +19,10 @@ import (
 // Prompt is the question of one run.
 type Prompt struct {
 	Messages []eval.Message // an optional system message, then a user message
+	// Repeats are the ends of beginnings of Messages that other prompts of the evaluation may have, too, the shortest
+	// first: what all have, what those about one item have, and what those with the same first document have. If the
+	// template puts the answer format first, and it differs, these prompts have less in common.
+	Repeats []Position
 	// Schema is the JSON schema of the answer, in the strict form that structured output needs: every property is
 	// required, and no others are allowed. The messages contain it too, on the line that begins with "JSON schema: ",
 	// for models without structured output.
@@ -117,8 +121,11 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	answer.search = e.Grounded(kind)
 	values["answer_format"] = answer.text()
 
-	messages, at := template.render(values)
-	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer: answer, at: at}}, nil
+	r := template.render(values)
+	return Prompt{
+		Messages: r.messages, Repeats: r.repeats(len(blocks[0])), Schema: answer.schema, SchemaName: answer.name,
+		form: form{answer: answer, at: r.format},
+	}, nil
 }
 
 // Repair returns the messages that follow the prompt after an invalid answer: the answer itself, and a turn that says

@@ -11,7 +11,7 @@ import (
 // messages, because a prompt lives as long as its call.
 type form struct {
 	answer answerFormat
-	at     position // of the answer format's text
+	at     Position // of the answer format's text
 	// instructions is the text of a listed run's instructions.
 	instructions string
 }
@@ -23,12 +23,12 @@ func (p Prompt) Prose() []eval.Message {
 		return nil
 	}
 	messages := slices.Clone(p.Messages)
-	of := &messages[p.form.at.message]
+	of := &messages[p.form.at.Message]
 	if p.Open {
-		of.Content = of.Content[:p.form.at.offset]
+		of.Content = of.Content[:p.form.at.Offset]
 		return messages
 	}
-	before, asked := of.Content[:p.form.at.offset], of.Content[p.form.at.offset:]
+	before, asked := of.Content[:p.form.at.Offset], of.Content[p.form.at.Offset:]
 	of.Content = before + p.form.answer.prose() + asked[len(p.form.answer.text()):]
 	return messages
 }

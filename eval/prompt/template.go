@@ -210,26 +210,51 @@ func (t *template) trim() {
 	}
 }
 
-// render fills in the values and omits an empty system message. at is the position of the answer format.
-func (t template) render(values map[string]string) (messages []eval.Message, at position) {
-	if system, offset := fill(t.system, values); system != "" {
-		messages = append(messages, eval.Message{Role: "system", Content: system})
-		at = position{0, offset}
-	}
-	user, offset := fill(t.user, values)
-	if offset >= 0 {
-		at = position{len(messages), offset}
-	}
-	return append(messages, eval.Message{Role: "user", Content: user}), at
+// rendered are the messages of a filled template.
+type rendered struct {
+	messages  []eval.Message // the system message, unless it is empty, and the user message
+	format    Position       // of the answer format
+	varies    Position       // where the first value begins that differs between items, documents or dimensions
+	documents Position       // where the documents begin
 }
 
-// position is an offset in the content of a message.
-type position struct{ message, offset int }
+// render fills in the values and omits an empty system message.
+func (t template) render(values map[string]string) rendered {
+	var r rendered
+	system, at := fill(t.system, values)
+	if system != "" {
+		r.messages = append(r.messages, eval.Message{Role: "system", Content: system})
+		r.format = Position{0, at.format}
+	}
+	inSystem := at.varies >= 0
+	r.varies = Position{0, at.varies}
+
+	user, at := fill(t.user, values)
+	if at.format >= 0 {
+		r.format = Position{len(r.messages), at.format}
+	}
+	r.documents = Position{len(r.messages), at.documents}
+	if !inSystem {
+		r.varies = Position{len(r.messages), at.varies}
+	}
+	r.messages = append(r.messages, eval.Message{Role: "user", Content: user})
+	return r
+}
+
+// Position is an offset in the content of a message.
+type Position struct{ Message, Offset int }
+
+// offsets are those of pieces in a text; -1 if the text has no such piece.
+type offsets struct{ format, varies, documents int }
+
+// isBlock reports whether the value of a placeholder is on lines of its own.
+func isBlock(name string) bool {
+	return name == "documents" || name == "question" || name == "reference" || name == "answer_format" || fieldOf(name) != ""
+}
 
 // fill concatenates the pieces with their values. Blocks begin and end on their own lines, even if a template puts
-// them within one. Tags and the schema are found by line. format is the offset of the answer format; -1 if it is not
-// among the pieces.
-func fill(pieces []piece, values map[string]string) (text string, format int) {
+// them within one. Tags and the schema are found by line.
+func fill(pieces []piece, values map[string]string) (text string, at offsets) {
 	length := 0
 	for _, p := range pieces {
 		length += len(p.literal) + len(values[p.name]) + len("\n")
@@ -237,10 +262,10 @@ func fill(pieces []piece, values map[string]string) (text string, format int) {
 	var out strings.Builder
 	out.Grow(length)
 	afterBlock := false
-	format = -1
+	at = offsets{-1, -1, -1}
 	for _, p := range pieces {
 		next := p.literal + values[p.name]
-		isBlock := p.name == "documents" || p.name == "question" || p.name == "reference" || p.name == "answer_format" || fieldOf(p.name) != ""
+		isBlock := isBlock(p.name)
 		if next == "" {
 			continue
 		}
@@ -249,12 +274,19 @@ func fill(pieces []piece, values map[string]string) (text string, format int) {
 		}
 		out.WriteString(next)
 		afterBlock = isBlock
-		if p.name == "answer_format" {
-			format = out.Len() - len(values[p.name])
+		begins := out.Len() - len(values[p.name])
+		switch p.name {
+		case "answer_format":
+			at.format = begins
+		case "documents":
+			at.documents = begins
+		}
+		if at.varies < 0 && (isBlock || p.name == "dimensions") {
+			at.varies = begins
 		}
 	}
 
-	return out.String(), format
+	return out.String(), at
 }
 
 // unknown returns an error that suggests what an unknown placeholder may have been meant to be.

@@ -184,7 +184,10 @@ func (y *yamlFile) models(v value) []catalog.Rule {
 			"sampling":       func(v value) { rule.Sampling = y.oneOf(v, catalog.SamplingWords) },
 			"context_window": func(v value) { rule.ContextWindow = tokens(v) },
 			"max_output":     func(v value) { rule.MaxOutput = tokens(v) },
+			"prompt_cache":   func(v value) { rule.PromptCache = y.oneOf(v, catalog.PromptCacheWords) },
+			"cache_minimum":  func(v value) { rule.CacheMinimum = tokens(v) },
 		})
+
 		rules = append(rules, rule)
 	})
 	slices.SortStableFunc(rules, func(a, b catalog.Rule) int { return cmp.Compare(len(b.Models[0]), len(a.Models[0])) })

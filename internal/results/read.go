@@ -334,7 +334,8 @@ func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Calls: u.Calls + v.Calls, FromCache: u.FromCache + v.FromCache, Input: u.Input + v.Input, Output: u.Output + v.Output,
-		Cached: u.Cached + v.Cached, Written: u.Written + v.Written, Reasoning: u.Reasoning + v.Reasoning, Unreported: u.Unreported + v.Unreported,
+		Cached: u.Cached + v.Cached, Written: u.Written + v.Written, Reasoning: u.Reasoning + v.Reasoning,
+		Unreported: u.Unreported + v.Unreported,
 		CostUSD: u.CostUSD + v.CostUSD, SavedUSD: u.SavedUSD + v.SavedUSD, Unpriced: u.Unpriced + v.Unpriced,
 	}
 }

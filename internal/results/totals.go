@@ -82,6 +82,7 @@ func (t *totals) call(c *record.Call, by int64) {
 	if !c.Cached && !c.Asked.IsZero() && !c.Started.IsZero() {
 		waited = c.Started.Truncate(time.Millisecond).Sub(c.Asked.Truncate(time.Millisecond)).Milliseconds()
 	}
+
 	var used [5]int64
 	if u := c.Usage; u.Reported {
 		used = [5]int64{u.Input, u.Output, u.Cached, u.Written, u.Reasoning}

@@ -34,6 +34,8 @@ type Facts struct {
 	Sampling       string   `yaml:"sampling" json:"sampling,omitempty"`   // one of SamplingWords
 	ContextWindow  int      `yaml:"context_window" json:"context_window,omitempty"`
 	MaxOutput      int      `yaml:"max_output" json:"max_output,omitempty"`
+	PromptCache    string   `yaml:"prompt_cache" json:"prompt_cache,omitempty"` // one of PromptCacheWords
+	CacheMinimum   int      `yaml:"cache_minimum" json:"cache_minimum,omitempty"`
 }
 
 // Words for the values that are empty in providers.Capabilities.
@@ -41,6 +43,7 @@ const (
 	jsonAuto       = "auto"
 	samplingAlways = "always"
 	NoSearch       = "none"
+	noPromptCache  = "none"
 )
 
 // The words of Facts.
@@ -53,6 +56,9 @@ var (
 	SamplingWords = []string{
 		samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning),
 		string(providers.SamplingWithoutEffort),
+	}
+	PromptCacheWords = []string{
+		noPromptCache, string(providers.PromptCacheMarks), string(providers.PromptCacheKey), string(providers.PromptCacheBreakpoints),
 	}
 )
 
@@ -210,6 +216,8 @@ func (f Facts) or(others Facts) Facts {
 		Sampling:       cmp.Or(f.Sampling, others.Sampling),
 		ContextWindow:  cmp.Or(f.ContextWindow, others.ContextWindow),
 		MaxOutput:      cmp.Or(f.MaxOutput, others.MaxOutput),
+		PromptCache:    cmp.Or(f.PromptCache, others.PromptCache),
+		CacheMinimum:   cmp.Or(f.CacheMinimum, others.CacheMinimum),
 	}
 }
 
@@ -230,5 +238,7 @@ func (f Facts) capabilities() providers.Capabilities {
 		Sampling:       providers.Sampling(unless(f.Sampling, samplingAlways)),
 		ContextWindow:  f.ContextWindow,
 		MaxOutput:      f.MaxOutput,
+		PromptCache:    providers.PromptCache(unless(f.PromptCache, noPromptCache)),
+		CacheMinimum:   f.CacheMinimum,
 	}
 }

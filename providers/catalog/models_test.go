@@ -141,7 +141,7 @@ func (r Rule) validate() error {
 			return fmt.Errorf("unknown dialect %s", dialect)
 		}
 	}
-	for word, words := range map[string][]string{r.JSON: JSONWords, r.Reasoning: ReasoningWords, r.Sampling: SamplingWords} {
+	for word, words := range map[string][]string{r.JSON: JSONWords, r.Reasoning: ReasoningWords, r.Sampling: SamplingWords, r.PromptCache: PromptCacheWords} {
 		if word != "" && !slices.Contains(words, word) {
 			return fmt.Errorf("%q is none of %q", word, words)
 		}
@@ -271,8 +271,44 @@ func TestCapabilities(t *testing.T) {
 			Sampling: providers.SamplingWithoutReasoning, ContextWindow: 1050000, MaxOutput: 5,
 		}},
 	} {
-		if diff := gocmp.Diff(test.want, test.entry.Capabilities(test.model)); diff != "" {
+		got := test.entry.Capabilities(test.model)
+		got.PromptCache, got.CacheMinimum = "", 0 // see TestPromptCachesOfModels
+		if diff := gocmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s:%s (-want +got):\n%s", test.entry.Name, test.model, diff)
+		}
+	}
+}
+
+// Each row is what the sources of models.yaml say.
+func TestPromptCachesOfModels(t *testing.T) {
+	t.Parallel()
+	silent := Entry{Name: "gateway", Dialect: Messages, BaseURL: "https://gateway.example", Models: []Rule{
+		{Models: []string{"claude"}, Facts: Facts{PromptCache: "none"}},
+	}}
+	azure := BuiltIn()["azure-openai"]
+	for _, test := range []struct {
+		entry   Entry
+		model   string
+		way     providers.PromptCache
+		minimum int
+	}{
+		{BuiltIn()["openai"], "gpt-6.2-sol", providers.PromptCacheBreakpoints, 1024},
+		{BuiltIn()["openai-chat"], "gpt-5.6-terra", providers.PromptCacheBreakpoints, 1024},
+		{BuiltIn()["openai"], "gpt-5-mini", providers.PromptCacheKey, 1024},
+		{BuiltIn()["openai"], "gpt-4.1-2025-04-14", providers.PromptCacheKey, 1024},
+		{BuiltIn()["openai"], "gpt-4-turbo", providers.PromptCacheUntold, 0},
+		{azure, "gpt-5-mini", providers.PromptCacheUntold, 0},
+		{BuiltIn()["anthropic"], "claude-sonnet-4-5", providers.PromptCacheMarks, 1024},
+		{BuiltIn()["anthropic"], "claude-haiku-4-5", providers.PromptCacheMarks, 4096},
+		{BuiltIn()["anthropic"], "claude-opus-5", providers.PromptCacheMarks, 512},
+		{BuiltIn()["anthropic"], "claude-opus-5-5", providers.PromptCacheMarks, 4096},
+		{BuiltIn()["google"], "gemini-2.5-pro", providers.PromptCacheUntold, 0}, // caches without being told
+		{silent, "claude-opus-5", providers.PromptCacheUntold, 512},
+	} {
+		got := test.entry.Capabilities(test.model)
+		if got.PromptCache != test.way || got.CacheMinimum != test.minimum {
+			t.Errorf("%s:%s is told by %q from %d tokens on, want %q from %d", test.entry.Name, test.model,
+				got.PromptCache, got.CacheMinimum, test.way, test.minimum)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (f Flavour) encode(
 	maps.Copy(body, req.Extra)
 	delete(body, "stream") // the answer is read as one JSON object
 	body["model"] = req.Model
-	body["messages"] = req.Messages
+	addMessages(body, req, caps)
 	if req.MaxOutputTokens > 0 {
 		body[f.MaxTokensField] = req.MaxOutputTokens
 	}
@@ -43,6 +43,23 @@ func (f Flavour) encode(
 		f.addSearch(body, caps.Search)
 	}
 	return body, dropped
+}
+
+// addMessages adds the messages, and what the provider should cache of them. Extra may ask for caching in another way,
+// which then holds.
+func addMessages(body map[string]any, req *providers.Request, caps providers.Capabilities) {
+	providers.AddCaching(body, req, caps)
+	if !req.Breaks(caps) {
+		body["messages"] = req.Messages
+		return
+	}
+	messages := make([]any, len(req.Messages))
+	for i, m := range req.Messages {
+		if messages[i] = m; req.Keeps(i) {
+			messages[i] = map[string]any{"role": m.Role, "content": providers.BreakingParts(req, i, "text")}
+		}
+	}
+	body["messages"] = messages
 }
 
 // continues turns a body into a request to continue a text, for which the bound on the output has its older name.

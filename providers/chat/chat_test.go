@@ -50,6 +50,16 @@ func TestRequestOnTheWire(t *testing.T) {
 	const schema = `"response_format":{"json_schema":{"name":"verdict","schema":{"type":"object"},"strict":true},"type":"json_schema"}`
 	keyless := request()
 	keyless.Key = ""
+	kept := request()
+	kept.CacheKey, kept.Prefixes = "k", []providers.Prefix{{Message: 1, Offset: 5, Keep: true}}
+	caches := func(way providers.PromptCache) Config {
+		return Config{Config: transport.Config{Capabilities: func(string) providers.Capabilities { return providers.Capabilities{PromptCache: way} }}}
+	}
+	told := request()
+	told.CacheKey, told.Prefixes = kept.CacheKey, kept.Prefixes
+	told.Extra = map[string]any{"prompt_cache_key": "own", "prompt_cache_options": map[string]any{"mode": "implicit"}}
+	none := request()
+	none.Prefixes = []providers.Prefix{}
 	for _, test := range []struct {
 		name                string
 		config              Config
@@ -57,6 +67,22 @@ func TestRequestOnTheWire(t *testing.T) {
 		body, authorization string
 	}{
 		{"plain, without a key", Config{}, keyless, `{` + messages + `"model":"m1"}`, ""},
+		{"an unknown endpoint is told nothing about caches", Config{}, kept, `{` + messages + `"model":"m1"}`, "Bearer sk-secret-key"},
+		{"a key", caches(providers.PromptCacheKey), kept, `{` + messages + `"model":"m1","prompt_cache_key":"k"}`, "Bearer sk-secret-key"},
+		{
+			"a breakpoint", caches(providers.PromptCacheBreakpoints), kept,
+			`{"messages":[{"role":"system","content":"judge"},{"content":[{"prompt_cache_breakpoint":{"mode":"explicit"},"text":"a or ","type":"text"},` +
+				`{"text":"b?","type":"text"}],"role":"user"}],"model":"m1","prompt_cache_key":"k","prompt_cache_options":{"mode":"explicit"}}`, "Bearer sk-secret-key",
+		},
+		{
+			"nothing to keep, so nothing is written", caches(providers.PromptCacheBreakpoints), none,
+			`{` + messages + `"model":"m1","prompt_cache_options":{"mode":"explicit"}}`, "Bearer sk-secret-key",
+		},
+		{
+			"what the user says about caches", caches(providers.PromptCacheBreakpoints), told,
+			`{` + messages + `"model":"m1","prompt_cache_key":"own","prompt_cache_options":{"mode":"implicit"}}`, "Bearer sk-secret-key",
+		},
+		{"nothing is known to repeat", caches(providers.PromptCacheBreakpoints), request(), `{` + messages + `"model":"m1"}`, "Bearer sk-secret-key"},
 		{
 			"everything", Config{}, full,
 			`{"max_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low",` + schema + `,"seed":7,"temperature":0}`, "Bearer sk-secret-key",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -89,11 +90,10 @@ func (t *turn) add(answer *transport.Answer) error {
 func (t *turn) paused() bool { return t.last.StopReason == "pause_turn" }
 
 // resume returns the request body that makes the model continue after a pause: the same body with the model's output so
-// far.
-func (t *turn) resume(body object, req *providers.Request) object {
-	_, turns := split(req.Messages)
+// far behind the turns that were asked.
+func (t *turn) resume(body object, asked []any) object {
 	body = maps.Clone(body)
-	body["messages"] = append(turns, object{"role": "assistant", "content": t.content})
+	body["messages"] = append(slices.Clip(asked), object{"role": "assistant", "content": t.content})
 	if id := t.last.Container.ID; id != "" {
 		body["container"] = id // newer searches run their filters in it
 	}

@@ -26,11 +26,7 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	delete(body, providers.MaxToolCalls) // the tool contains it
 	body["model"] = req.Model
 	body["max_tokens"] = maxTokens(req, caps)
-	system, turns := split(req.Messages)
-	if system != "" {
-		body["system"] = system
-	}
-	body["messages"] = turns
+	addMessages(body, req, caps)
 	if req.Search {
 		search := object{"type": caps.Search, "name": searchTool}
 		if n, told := req.ToldSearches(); told {
@@ -68,18 +64,48 @@ func maxTokens(req *providers.Request, caps providers.Capabilities) int {
 	return cmp.Or(req.MaxOutputTokens, caps.MaxOutput, defaultMaxTokens)
 }
 
-// split separates the text of system messages from the turns.
-func split(messages []providers.Message) (system string, turns []any) {
+// addMessages separates the system messages from the turns. What the provider should cache ends with a marked block.
+// Extra may ask for caching in another way, which then holds.
+func addMessages(body object, req *providers.Request, caps providers.Capabilities) {
+	_, told := req.Extra["cache_control"]
+	marks := caps.PromptCache == providers.PromptCacheMarks && !told
+	turns := []any{}
 	var said []string
-	turns = []any{}
-	for _, m := range messages {
-		if m.Role == providers.System {
+	var system []object
+	marked := false
+	for i, m := range req.Messages {
+		keeps := marks && req.Keeps(i)
+		switch {
+		case m.Role == providers.System:
 			said = append(said, m.Content)
-		} else {
+			marked = marked || keeps
+			system = append(system, blocks(req, i)...)
+		case keeps:
+			turns = append(turns, object{"role": m.Role, "content": blocks(req, i)})
+		default:
 			turns = append(turns, m)
 		}
 	}
-	return strings.Join(said, "\n\n"), turns
+
+	switch {
+	case marked:
+		body["system"] = system
+	case len(said) > 0:
+		body["system"] = strings.Join(said, "\n\n")
+	}
+	body["messages"] = turns
+}
+
+// blocks returns the blocks of a message, of which some are marked.
+func blocks(req *providers.Request, i int) (all []object) {
+	for _, part := range req.Parts(i) {
+		block := object{"type": "text", "text": part.Text}
+		if part.Keep {
+			block["cache_control"] = object{"type": "ephemeral"}
+		}
+		all = append(all, block)
+	}
+	return all
 }
 
 // budgets maps efforts to tokens of thinking, for models that take a number.

@@ -1,7 +1,7 @@
 // Package messages speaks Anthropic's messages dialect, that of Claude.
 //
 // It streams nothing. A turn that Anthropic pauses is continued within the same call, with a separate request for each
-// part. Images, prompt caching and tools other than Anthropic's own search are deliberately absent: evalfleet asks for
+// part. Images and tools other than Anthropic's own search are deliberately absent: evalfleet asks for
 // one text.
 package messages
 
@@ -48,6 +48,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	}
 	x.Header.Set("Anthropic-Version", version)
 	body, dropped := compose(x.Request, x.Capabilities, x.Format)
+	asked, _ := body["messages"].([]any)
 	var t turn
 	for {
 		if err := t.part(ctx, x, body); err != nil {
@@ -60,7 +61,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		if !t.paused() || t.parts > mostPauses {
 			break
 		}
-		body = t.resume(body, x.Request)
+		body = t.resume(body, asked)
 	}
 
 	result, err := t.result()

@@ -71,6 +71,29 @@ func TestRequestOnTheWire(t *testing.T) {
 		dropped []string
 	}{
 		{"plain", providers.Capabilities{}, request(), start + `,` + system + `}`, nil},
+		{
+			"what the provider should keep ends with a mark", providers.Capabilities{PromptCache: providers.PromptCacheMarks},
+			with(func(r *providers.Request) {
+				r.Prefixes = []providers.Prefix{{Offset: 5, Keep: true}, {Message: 1, Offset: 1}, {Message: 1, Offset: 5, Keep: true}}
+			}),
+			`{"max_tokens":4096,"messages":[{"content":[{"cache_control":{"type":"ephemeral"},"text":"a or ","type":"text"},{"text":"b?","type":"text"}],"role":"user"}],` +
+				`"model":"claude-sonnet-4-6","system":[{"cache_control":{"type":"ephemeral"},"text":"judge","type":"text"}]}`, nil,
+		},
+		{
+			"a request that says itself what to cache", providers.Capabilities{PromptCache: providers.PromptCacheMarks},
+			with(func(r *providers.Request) {
+				r.Prefixes = []providers.Prefix{{Message: 1, Offset: 5, Keep: true}}
+				r.Extra = map[string]any{"cache_control": map[string]any{"type": "ephemeral"}}
+			}),
+			`{"cache_control":{"type":"ephemeral"},"max_tokens":4096,` + messages + `,` + system + `}`, nil,
+		},
+		{
+			"an endpoint without marks", providers.Capabilities{},
+			with(func(r *providers.Request) {
+				r.Prefixes, r.CacheKey = []providers.Prefix{{Message: 1, Offset: 5, Keep: true}}, "k"
+			}),
+			start + `,` + system + `}`, nil,
+		},
 		{"the model's own bound", budget, request(), `{"max_tokens":64000,` + messages + `,` + system + `}`, nil},
 		{
 			"several turns, and none of the system",

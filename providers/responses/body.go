@@ -29,7 +29,7 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 	if w.background {
 		body["background"] = true
 	}
-	addMessages(body, req.Messages)
+	addMessages(body, req, caps)
 	if req.MaxOutputTokens > 0 {
 		body["max_output_tokens"] = req.MaxOutputTokens
 	}
@@ -61,20 +61,34 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 }
 
 // addMessages converts the system messages at the beginning of the request to instructions; later ones keep their
-// place.
-func addMessages(body map[string]any, messages []providers.Message) {
-	instructions := ""
-	for len(messages) > 0 && messages[0].Role == providers.System {
+// place. It also adds what the provider should cache, which cannot end within instructions. Extra may ask for caching in
+// another way, which then holds.
+func addMessages(body map[string]any, req *providers.Request, caps providers.Capabilities) {
+	instructions, first := "", 0
+	for first < len(req.Messages) && req.Messages[first].Role == providers.System {
 		if instructions != "" {
 			instructions += "\n\n"
 		}
-		instructions += messages[0].Content
-		messages = messages[1:]
+		instructions += req.Messages[first].Content
+		first++
 	}
 	if instructions != "" {
 		body["instructions"] = instructions
 	}
-	body["input"] = append([]providers.Message{}, messages...) // an empty list, not null
+
+	providers.AddCaching(body, req, caps)
+	breaks := req.Breaks(caps)
+	input := []any{} // an empty list, not null
+	for i, m := range req.Messages {
+		switch {
+		case i < first:
+		case breaks && req.Keeps(i) && m.Role != providers.Assistant:
+			input = append(input, map[string]any{"role": m.Role, "content": providers.BreakingParts(req, i, "input_text")})
+		default:
+			input = append(input, m)
+		}
+	}
+	body["input"] = input
 }
 
 func (w way) addFormat(body map[string]any, schema *providers.Schema, caps providers.Capabilities) {

@@ -64,6 +64,21 @@ func TestRequestOnTheWire(t *testing.T) {
 	}{
 		{"plain", providers.Capabilities{}, func(*providers.Request) {}, `{` + input + `,"model":"m1",` + tail, nil},
 		{
+			"a key and a breakpoint, none within instructions", providers.Capabilities{PromptCache: providers.PromptCacheBreakpoints},
+			func(r *providers.Request) {
+				r.Messages = []providers.Message{{Role: providers.System, Content: "judge"}, {Role: providers.User, Content: "a or b?"}}
+				r.CacheKey, r.Prefixes = "k", []providers.Prefix{{Offset: 5, Keep: true}, {Message: 1, Offset: 5, Keep: true}}
+			},
+			`{"input":[{"content":[{"prompt_cache_breakpoint":{"mode":"explicit"},"text":"a or ","type":"input_text"},{"text":"b?","type":"input_text"}],"role":"user"}],` +
+				`"instructions":"judge","model":"m1","prompt_cache_key":"k","prompt_cache_options":{"mode":"explicit"},` + tail, nil,
+		},
+		{
+			"a key", providers.Capabilities{PromptCache: providers.PromptCacheKey},
+			func(r *providers.Request) {
+				r.CacheKey, r.Prefixes = "k", []providers.Prefix{{Offset: 5, Keep: true}}
+			}, `{` + input + `,"model":"m1","prompt_cache_key":"k",` + tail, nil,
+		},
+		{
 			"system messages that begin it are instructions, one later stays", providers.Capabilities{},
 			func(r *providers.Request) {
 				r.Messages = []providers.Message{

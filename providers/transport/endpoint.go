@@ -35,6 +35,7 @@ type Endpoint struct {
 	capabilities providers.CapabilitiesOf
 	formats      formats
 	systemless   systemless
+	cacheless    cacheless
 }
 
 // Open checks the configuration; it opens no connection. keyHeader is the
@@ -67,6 +68,7 @@ type Exchange struct {
 func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
 	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model}
 	x.Request = e.systemless.folded(model, req)
+	x.Capabilities.PromptCache = e.cacheless.of(model, x.Capabilities.PromptCache)
 	if err := x.Capabilities.Check(req); err != nil {
 		return nil, err
 	}
@@ -97,10 +99,11 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 }
 
 // Learn learns from the error of a call and returns the error for the caller. If the endpoint refuses system messages,
-// or the way to ask for the schema, providers.ErrAgain is in the chain of that error. The model is asked in another way
-// from then on.
+// what is said about prompt caches, or the way to ask for the schema, providers.ErrAgain is in the chain of that error.
+// The model is asked in another way from then on.
 func (x *Exchange) Learn(err error) error {
 	err = x.endpoint.systemless.learn(x.model, x.Request, err)
+	err = x.endpoint.cacheless.learn(x.model, x.Capabilities.PromptCache, err)
 	return x.endpoint.formats.learn(x.model, x.Capabilities.JSON, x.Format, err)
 }
 

@@ -28,6 +28,9 @@ func (s *systemless) folded(model string, req *providers.Request) *providers.Req
 	}
 	own := *req
 	own.Messages = fold(req.Messages)
+	if req.Prefixes != nil { // their places have changed
+		own.Prefixes = []providers.Prefix{}
+	}
 	return &own
 }
 

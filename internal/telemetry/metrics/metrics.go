@@ -117,7 +117,8 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	capacity := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evalfleet_worker_slots",
 		Help: "Calls that this process may have in flight."})
 	capacity.Set(float64(slots))
-	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.reserved, m.cost, m.cacheSaved, m.cacheExtra, m.waits, m.limited, m.retries, m.runs,
+	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.reserved, m.cost, m.cacheSaved,
+		m.cacheExtra, m.waits, m.limited, m.retries, m.runs,
 		m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks, build, capacity, vitals{probe},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -203,7 +204,8 @@ func (m *Worker) Call(c record.Call) {
 
 	if c.Usage.Reported {
 		for kind, n := range map[string]int64{
-			"input": c.Usage.Input, "cached": c.Usage.Cached, "cache_write": c.Usage.Written, "output": c.Usage.Output, "reasoning": c.Usage.Reasoning,
+			"input": c.Usage.Input, "cached": c.Usage.Cached, "cache_write": c.Usage.Written,
+			"output": c.Usage.Output, "reasoning": c.Usage.Reasoning,
 		} {
 			m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
 		}

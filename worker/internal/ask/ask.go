@@ -124,6 +124,9 @@ func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
 		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: a.mustReason(target),
 		BoundSearches: a.run.Settings().Budget() > 0, // a budget reserves the cost of the bound
 	}
+	if q.Written == nil { // else the prompts are not known to repeat anything
+		request.Prefixes = prefixes(q.Repeats)
+	}
 	if asked.JSONOf(a.run.Task.Kind) != eval.JSONFalse && q.Schema != nil {
 		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open, Enforced: q.enforced}
 	}
@@ -166,6 +169,15 @@ func asFloat(value any) (float64, bool) {
 		return float64(n), true
 	}
 	return 0, false
+}
+
+// prefixes returns a request's Prefixes; never nil.
+func prefixes(repeats []prompt.Position) []providers.Prefix {
+	all := make([]providers.Prefix, len(repeats))
+	for i, end := range repeats {
+		all[i] = providers.Prefix{Message: end.Message, Offset: end.Offset}
+	}
+	return all
 }
 
 func messages(built []eval.Message) []providers.Message {

@@ -41,13 +41,14 @@ func (a *Asker) firstOfTwo(ctx context.Context, s call.Step, q *question) (call.
 	}
 	if a.run.Progress.AnswerBy != s.Target.Target() {
 		s.Stage, s.Request.Schema, s.Request.Messages = call.StageGrounded, nil, messages(q.Prose())
+		s.Request.Prefixes = prefixes(nil) // a search, which costs more, comes between
 		if err := a.inProse(ctx, s); err != nil {
 			return call.Step{}, err
 		}
 	}
 	return call.Step{Target: writer, Stage: call.StageJSON, Request: &providers.Request{
 		Key: endpoint.Key, Model: writer.Model, Messages: messages(q.Jsonify(a.run.Progress.Answer)), Schema: schema,
-		Temperature: jsonify.Temperature, MaxOutputTokens: jsonify.MaxOutputTokens,
+		Prefixes: prefixes(nil), Temperature: jsonify.Temperature, MaxOutputTokens: jsonify.MaxOutputTokens,
 	}}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/fallback"
+	"github.com/evalfleet/evalfleet/worker/internal/prefixes"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 	"github.com/evalfleet/evalfleet/worker/internal/share"
 	"github.com/evalfleet/evalfleet/worker/internal/tokens"
@@ -42,6 +43,7 @@ type Config struct {
 	Limits    []ratelimit.Limit // of the worker's own configuration
 	Holder    string            // that the limiter knows Limits by
 	Tokens    *tokens.Learnt
+	Prefixes  *prefixes.Seen
 	Cache     *Cache
 	Asides    *Asides
 	Troubles  *trouble.Troubles
@@ -143,7 +145,11 @@ func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result
 	c.run.Calls(timeout)
 	limited, cancel := lease.Context(ctx)
 	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
+	prefixes := c.prefixes(s)
 	result, err := c.provider(s.Target).Call(limited, s.Request)
+	if err == nil {
+		prefixes.Answered(result.Usage)
+	}
 	err = failureOf(limited, err)
 	if c.noteTrouble(ctx, s, lease, err); !c.found.Own {
 		err = c.doubted(s, err)

@@ -28,6 +28,7 @@ func (c *Caller) Keep(active map[eval.ID]bool) {
 		}
 		return true
 	})
+	c.Prefixes.Keep(active)
 }
 
 // NoteDropped notes fields that a model of an evaluation does not support, and reports whether

@@ -174,18 +174,22 @@ const bytesPerToken = 4
 
 // Expect returns how many input tokens a request probably has, by the average of the model's settled calls.
 func (t *Learnt) Expect(model string, request *providers.Request) int64 {
-	size := float64(sizeOf(request))
+	return int64(float64(sizeOf(request)) * t.PerByte(model))
+}
+
+// PerByte returns how many input tokens a byte of a request to the model has, on the average of its settled calls.
+func (t *Learnt) PerByte(model string) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.of[model]
 	if s == nil || len(s.perByte) == 0 {
-		return int64(size / bytesPerToken)
+		return 1.0 / bytesPerToken
 	}
 	sum := 0.0
 	for _, perByte := range s.perByte {
 		sum += perByte
 	}
-	return int64(size * sum / float64(len(s.perByte)))
+	return sum / float64(len(s.perByte))
 }
 
 // Bound returns tokens that a request cannot exceed, if known: input without searches, output bounded by the request.
