@@ -290,9 +290,10 @@ func (c *collector) judge(name string) (int32, error) {
 
 // score keeps a score.
 func (c *collector) score(f *ofFile, r judgments.Read) error {
-	if r.Score.Skipped != "" {
+	if r.Score.Skipped != "" { // the judge gave none
 		f.skipped[r.Score.Skipped]++
-		return nil
+		f.failed++
+		r.Score.Value = math.NaN()
 	}
 	judge, err := c.judge(r.Score.Judge)
 	if err != nil {

@@ -178,15 +178,16 @@ func (c *collector) ordered() bool {
 }
 
 const (
-	// oneColumn is the share of rows by which candidates may be more often in one column than in the other.
-	oneColumn = 0.5
-	// byChance is the probability below which this is not by chance.
+	// oneColumn is the share of its rows by which a candidate may be more often in one column than in the other.
+	oneColumn = 0.2
+	// byChance is the probability below which no candidate is so often in one column by chance.
 	byChance = 0.05
 )
 
-// column returns the candidate that keeps most to one column of the files of battles. It returns nil if candidates are
+// column returns the candidate that keeps most to one column of the files of battles. It returns nil if every candidate is
 // about as often in the first column as in the second, so that a preference for a place is none for a candidate, or if
-// chance explains that they are not (chi-squared test), or if the user says that the order was random.
+// chance explains that one is not (binomial tests, corrected for their number by Bonferroni), or if the user says that the
+// order was random.
 func (c *collector) column(e *eval.Evaluation) *eval.GivenColumn {
 	if c.options.Order == OrderRandom {
 		return nil
@@ -202,24 +203,19 @@ func (c *collector) column(e *eval.Evaluation) *eval.GivenColumn {
 		rows[b]++
 	}
 
-	uneven, all, squares := 0.0, 0.0, 0.0
-	most, column := 0.0, eval.GivenColumn{}
+	least, column := byChance, (*eval.GivenColumn)(nil)
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		n, by := float64(rows[name]), math.Abs(float64(2*first[name]-rows[name]))
-		uneven, all, squares = uneven+by, all+n, squares+by*by/n
-		if column.Candidate == "" || by > most {
-			most, column = by, eval.GivenColumn{Candidate: name, First: first[name], Rows: rows[name]}
+		n, k := rows[name], first[name]
+		if by := math.Abs(float64(2*k - n)); by < oneColumn*float64(n) {
+			continue
+		}
+		even := distuv.Binomial{N: float64(n), P: 0.5}
+		chance := 2 * even.CDF(float64(min(k, n-k))) * float64(len(rows)-1) // the columns of the last follow from the others
+		if chance < least || column != nil && chance == least && n > column.Rows {
+			least, column = chance, &eval.GivenColumn{Candidate: name, First: k, Rows: n}
 		}
 	}
-
-	if len(rows) < 2 || uneven < oneColumn*all {
-		return nil
-	}
-	freedom := float64(len(rows) - 1) // what is too often in one column is too often in the other
-	if chance := (distuv.ChiSquared{K: freedom}).Survival(squares * freedom / (freedom + 1)); chance > byChance {
-		return nil
-	}
-	return &column
+	return column
 }
 
 // sortPairs brings the documents of each verdict into the order of their IDs, because no order is known.
@@ -353,6 +349,9 @@ func (c *collector) scale(e *eval.Evaluation) {
 	order := make([]int32, len(c.scores))
 	for i, s := range c.scores {
 		order[i] = int32(i)
+		if math.IsNaN(s.value) {
+			continue
+		}
 		scale.Min, scale.Max = min(scale.Min, int(math.Floor(s.value))), max(scale.Max, int(math.Ceil(s.value)))
 	}
 	slices.SortFunc(order, func(a, b int32) int {

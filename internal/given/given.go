@@ -68,7 +68,7 @@ type verdict struct {
 type score struct {
 	file                          int16
 	document, judge, index, trial int32
-	value                         float64
+	value                         float64 // NaN: the judge gave none
 }
 
 const (

@@ -312,16 +312,23 @@ func TestTrustInScores(t *testing.T) {
 		want              report.Level
 		why               string
 	}{
-		"agree":           {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
-		"agree partly":    {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
-		"contradict":      {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
-		"one judge":       {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
-		"three questions": {1, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Unknown, "4 scores were given, not at least 5"},
+		"agree":              {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
+		"agree partly":       {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
+		"contradict":         {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
+		"one judge":          {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
+		"two questions":      {2, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "candidates have scores on 2 items"},
+		"on other questions": {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[q%2 == c] }, report.Unknown, "has no scores on items"},
+		"on one of 20":       {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[c == 0 || q == 0] }, report.Unknown, "has scores on only 1 of 20 items"},
+		"a third not given":  {2, 30, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: -1}[c == 0 || q%3 > 0] }, report.Unsound, "“m1” lacks 33 % of its scores"},
+		"few, by one judge":  {1, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Unknown, "4 scores were given, not at least 5"},
 	} {
 		var lines []string
 		for judge := range tt.judges {
 			for q := range tt.questions {
 				for candidate := range 2 {
+					if tt.score(judge, q, candidate) == nil {
+						continue
+					}
 					lines = append(lines, fmt.Sprintf(`{"question_id":%d,"model":"m%d","score":%v,"judge":["j%d","single"],"turn":1}`,
 						q, candidate, tt.score(judge, q, candidate), judge))
 				}
@@ -395,6 +402,7 @@ func TestCandidatesThatKeepToAColumn(t *testing.T) {
 		"always":               {rows, "", func(int) bool { return false }, true},
 		"nearly always":        {rows, "", func(row int) bool { return row%10 == 0 }, true},
 		"said to be unknown":   {rows, OrderUnknown, func(int) bool { return false }, true},
+		"mostly":               {rows, "", func(row int) bool { return row%4 == 0 }, true},
 		"in both columns":      {rows, "", func(row int) bool { return row%2 == 0 }, false},
 		"said to be random":    {rows, OrderRandom, func(int) bool { return false }, false},
 		"said to be the order": {rows, OrderShown, func(int) bool { return false }, false},
@@ -417,11 +425,31 @@ func TestCandidatesThatKeepToAColumn(t *testing.T) {
 		}
 	}
 
+	// Others that are in both columns do not hide one that is not.
+	among := []string{"item,model_a,model_b,winner"}
+	for row := range rows {
+		among = append(among, fmt.Sprintf("%d,new,m%d,model_a", row, row%8))
+		for k := range 4 {
+			among = append(among, fmt.Sprintf("%d,m%d,m%d,model_b", row, 2*k+row%2, 2*k+(row+1)%2))
+		}
+	}
+	if v, err := Read([]string{file(t, "a.csv", among...)}, Options{}); err != nil || v.Evaluation.Given.Column == nil ||
+		v.Evaluation.Given.Column.Candidate != "new" {
+		t.Errorf("among others: %+v, %v", v, err)
+	}
+
 	lines := []string{"item,model_a,model_b,winner"}
 	for row := range rows {
 		lines = append(lines, fmt.Sprintf("%d,x,y,model_a", row))
 	}
 	r := reported(t, Options{}, report.Options{Draws: 20}, file(t, "a.csv", lines...))
+	gate, err := report.ParseRequirement("x >= y @ 0.9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := gate.Check(r); err != nil || got.Met || !strings.Contains(got.Got, "too little is known") {
+		t.Errorf("a gate on the two: %+v, %v", got, err)
+	}
 	if trust := r.Reliance(); trust.Level != report.Unknown || !strings.Contains(trust.String(), "“x” is in the first column of 40 of its 40 rows") {
 		t.Errorf("trust is %s, %q", trust.Level, trust)
 	}

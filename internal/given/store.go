@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -82,7 +83,7 @@ func (w *writer) row(path string, format judgments.Format, row judgments.Row) er
 	if err != nil {
 		return changed(path)
 	}
-	if r.Score != nil && r.Score.Skipped == "" {
+	if r.Score != nil {
 		if w.score == len(w.scores) {
 			return changed(path)
 		}
@@ -155,6 +156,10 @@ func (w *writer) run(v verdict, said judgments.Verdict) *record.Run {
 func (w *writer) scored(s score, said judgments.Score) *record.Run {
 	run := w.begun(s.judge, said.At, s.document)
 	run.Kind, run.Index, run.Trial = eval.KindSingle, int(s.index), int(s.trial)
+	if math.IsNaN(s.value) {
+		run.State, run.Class, run.Error, run.AnsweredBy = eval.StateFailed.String(), providers.Malformed, said.Skipped, ""
+		return run
+	}
 	run.Scores = []record.Score{{Criterion: criterion, Score: s.value, Reason: said.Reason}}
 	return run
 }

@@ -187,6 +187,8 @@ func TestReliance(t *testing.T) {
 			{Model: "b", Positions: asked},
 		}
 	}
+	tied := swaps(92, 8, 0)
+	tied[1].Positions = rank.Counts{Ties: 110}
 	moderately := agreement(.72, .49, .34, 100)
 	none := math.NaN()
 	for _, tt := range []struct {
@@ -215,7 +217,9 @@ func TestReliance(t *testing.T) {
 		{"one pair that follows the order", swaps(0, 1, 0)[:1], nil, nil, 1, Unknown, "0 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 1 pair has a verdict, not at least 5."},
 		{"just enough pairs", swaps(5, 0, 0), agreement(1, 1, none, 5), nil, 5, Caution, ""},
 		{"one pair more", swaps(6, 0, 0), agreement(1, 1, none, 6), nil, 6, Sound, ""},
-		{"all weak", swaps(50, 30, 20), agreement(.6, .1, 0, 9), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
+		{"few pairs in common", swaps(92, 8, 0), agreement(1, 1, .9, 6), nil, 100, Caution, ""},
+		{"agree on ties", tied, agreement(.95, 0, -.1, 100), nil, 100, Caution, ""},
+		{"all weak", swaps(50, 30, 20), agreement(.6, .1, 0, 29), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
 	} {
 		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people, Pairs: tt.pairs}
 		r.Evaluation.Finished = time.Now()
@@ -250,12 +254,12 @@ func TestLikelierThanTheFirst(t *testing.T) {
 		", but “c2” is more probably the best (58 %, not 11 %)": ranked(.11, .58, .31),
 		"": ranked(.41, .4, .19),
 	} {
-		if got := likelier(of); got != want {
+		if got := (Group{Ranked: of}).likelier(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	for _, of := range [][]Ranked{ranked(.362, .363, .275), ranked(math.NaN(), math.NaN())} {
-		if got := likelier(of); got != "" {
+		if got := (Group{Ranked: of}).likelier(); got != "" {
 			t.Errorf("%v: got %q, want nothing", of, got)
 		}
 	}

@@ -36,6 +36,8 @@ const (
 	fewest = 5
 	// leastDone is the share of runs below which an evaluation has hardly begun.
 	leastDone = 0.2
+	// leastCommon is the share of pairs with verdicts of several judges below which their agreement says little of all.
+	leastCommon = 0.2
 	// chanceCycles is the share of circular triples in random verdicts (Kendall and Babington Smith 1940).
 	chanceCycles = 0.25
 	// overdispersed is the dispersion above which a model does not explain the verdicts (McCullagh and Nelder 1989,
@@ -72,6 +74,8 @@ func (t *Reliance) weighPairs(r *Report) {
 		why = fmt.Sprintf("%s a winner, not at least %d", wording.Either(decided, "verdict names", "verdicts name"), fewest)
 	case r.Intervals != nil && r.Intervals.By == ByItem && r.Intervals.Clusters < fewItems:
 		level, why = Caution, "all verdicts are on "+r.Intervals.units()
+	case r.separate():
+		level, why = Caution, "nothing says which verdicts are on the same question"
 	case len(r.Groups) > 1:
 		level, why = Caution, wording.Counted(len(r.Groups), "group")+" of candidates were never compared with each other"
 	}
@@ -152,7 +156,7 @@ func (t *Reliance) weighPeople(r *Report) {
 		return
 	}
 	t.People, t.PeopleKappa = same.mean(), kappa.mean()
-	level, why := gradeOf(t.PeopleKappa, low.mean(), even.mean(), lowest.mean())
+	level, why := gradeOf(t.PeopleKappa, low.mean(), r.tied(), even.mean(), lowest.mean())
 	t.add("people", t.PeopleKappa, level, t.peopleWords()+why)
 }
 
@@ -185,14 +189,23 @@ func (t *Reliance) weighAgreement(r *Report) {
 		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("%s have %s in common", r.raters(), wording.Counted(units, "pair")))
 		return
 	}
-	level, why := gradeOf(t.Kappa, low, r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
+	if few := leastCommon * float64(r.Pairs); float64(units) < few {
+		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("%s have only %s of %s pairs in common", r.raters(), wording.Count(units), wording.Count(r.Pairs)))
+		return
+	}
+	level, why := gradeOf(t.Kappa, low, r.tied(), r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
 	t.add("agreement", t.Kappa, level, t.agreeWords()+why)
 }
 
 // gradeOf returns the level of an agreement, and what is wrong with it, by kappa with its lower limit. If kappa is low
 // because verdicts are nearly all alike, or does not vary because all agree, it takes even, the value of
-// rank.Agreement.Even, instead.
-func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
+// rank.Agreement.Even, instead. It does not where most verdicts are ties: to agree on these says nothing about who is
+// better.
+func gradeOf(kappa, low, tied, even, evenLow float64) (Level, string) {
+	switch alike := allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even); {
+	case tied >= mostly && (alike || math.IsNaN(kappa)):
+		return Caution, ", mostly on ties"
+	}
 	if math.IsNaN(kappa) || math.IsNaN(low) || allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even) {
 		kappa, low = even, evenLow
 	}
@@ -205,6 +218,15 @@ func gradeOf(kappa, low, even, evenLow float64) (Level, string) {
 		return Caution, ", which may be chance"
 	}
 	return Sound, ""
+}
+
+// tied returns the share of judges' verdicts that are ties.
+func (r *Report) tied() float64 {
+	ties, all := 0, 0
+	for _, j := range r.Judges {
+		ties, all = ties+j.Positions.Ties, all+j.Positions.Total()
+	}
+	return share(ties, all)
 }
 
 // evenLow returns the lower limit of rank.Agreement.Even over a number of groups of verdicts that may depend on each
@@ -323,7 +345,7 @@ func (t *Reliance) weighCycles(r *Report) {
 	share := r.Cycles.Share()
 	switch over := share > r.Expected.High; {
 	case r.Cycles.Triples == 0:
-	case r.Cycles.Circular == r.Cycles.Triples && r.Pairs >= fewest:
+	case r.Cycles.Circular == r.Cycles.Triples && r.Pairs >= fewest && (r.Cycles.Triples > 1 || r.contradicted()):
 		t.add("cycles", share, Unsound, wording.Either(r.Cycles.Triples, "triple of candidates is", "triples of candidates are all")+
 			" circular: no order explains the verdicts")
 	case share >= chanceCycles && (over || math.IsNaN(r.Expected.High)):
@@ -336,6 +358,16 @@ func (t *Reliance) weighCycles(r *Report) {
 	}
 }
 
+// contradicted reports whether the verdicts contradict their fit by more than chance, as far as there are enough to tell.
+func (r *Report) contradicted() bool {
+	f := r.Fit
+	if f == nil || !f.Dense || f.DegreesOfFreedom < 1 {
+		return true
+	}
+	freedom, trials := float64(f.DegreesOfFreedom), float64(max(1, r.Evaluation.Plan.Pairwise.Trials))
+	return distuv.ChiSquared{K: freedom}.Survival(f.Deviance/trials) < unlikely
+}
+
 // weighFit compares the deviance with its degrees of freedom, if there are enough verdicts for that. Trials of one
 // question may all say the same, which multiplies the deviance by their number at most.
 func (t *Reliance) weighFit(r *Report) {
@@ -344,9 +376,9 @@ func (t *Reliance) weighFit(r *Report) {
 		return
 	}
 	freedom, trials := float64(f.DegreesOfFreedom), float64(max(1, r.Evaluation.Plan.Pairwise.Trials))
-	dispersion, chance := f.Deviance/freedom/trials, distuv.ChiSquared{K: freedom}.Survival(f.Deviance/trials)
+	dispersion := f.Deviance / freedom / trials
 	level := Sound
-	if dispersion > overdispersed && chance < unlikely {
+	if dispersion > overdispersed && r.contradicted() {
 		level = Caution
 	}
 	t.add("fit", dispersion, level, "one strength per candidate does not explain the verdicts")

@@ -11,14 +11,43 @@ import (
 // Analysis", chapter 11).
 const tentative = 0.667
 
-// weighScores weighs how much was scored, where scores rank candidates.
+// weighScores weighs how much was scored, and whether candidates were scored on the same items.
 func (t *Reliance) weighScores(r *Report) {
 	level, why := Sound, ""
-	if r.Scored < fewest {
+	switch name, fewestItems, shared := r.scoredItems(); {
+	case r.Scored < fewest:
 		level = Unknown
 		why = fmt.Sprintf("%s given, not at least %d", wording.Either(r.Scored, "score was", "scores were"), fewest)
+	case shared == 0:
+		level, why = Unknown, called(name)+" has no scores on items on which the first candidate has some"
+	case fewestItems < fewItems && shared < fewItems && len(r.Items) > fewItems:
+		level, why = Unknown, fmt.Sprintf("%s has scores on only %s of %d", called(name), wording.Count(fewestItems), len(r.Items))+" items"
+	case fewestItems < fewItems:
+		level, why = Caution, "candidates have scores on "+wording.Counted(fewestItems, "item")
 	}
 	t.add("scores", float64(r.Scored), level, why)
+}
+
+// scoredItems returns the candidate with scores on the fewest of the items on which the first candidate has scores, on how
+// many items it has any, and on how many of the first's.
+func (r *Report) scoredItems() (name string, of, shared int) {
+	ranked := r.Groups[0].Ranked
+	if len(r.Items) == 0 { // all documents belong to one item
+		return ranked[0].Name, 1, 1
+	}
+	shared = len(r.Items) + 1
+	for _, c := range ranked {
+		own, both := 0, 0
+		for _, item := range r.Items {
+			scored := item.Results[c.Candidate].N > 0
+			own += one(scored)
+			both += one(scored && item.Results[ranked[0].Candidate].N > 0)
+		}
+		if both < shared || both == shared && own < of {
+			name, of, shared = c.Name, own, both
+		}
+	}
+	return name, of, shared
 }
 
 // weighScoreAgreement weighs the agreement of judges on the criterion on which they agree least.
@@ -63,15 +92,25 @@ func alphaGrade(a *Agreement) (Level, string) {
 	return Sound, ""
 }
 
-// weighFailed weighs the scores that are missing because runs failed.
+// weighFailed weighs the scores that are missing because runs failed, for the candidate that suffers most.
 func (t *Reliance) weighFailed(r *Report) {
-	planned, _, failed, _ := r.runs()
-	lacks, level := share(failed, planned), Sound
+	level, why, most := Sound, "", 0.0
+	for _, group := range r.Groups {
+		for _, c := range group.Ranked {
+			scored := c.Overall.N / max(1, len(r.Criteria))
+			lacks := share(r.unscored[c.Name], r.unscored[c.Name]+scored)
+			if lacks <= most {
+				continue
+			}
+			most, why = lacks, fmt.Sprintf("%s lacks %s %% of its scores", called(c.Name), outOfHundred(lacks))
+		}
+	}
+
 	switch {
-	case lacks > muchMissing:
+	case most > muchMissing:
 		level = Unsound
-	case lacks > littleMissing:
+	case most > littleMissing:
 		level = Caution
 	}
-	t.add("missing", lacks, level, outOfHundred(lacks)+" % of scores are missing")
+	t.add("missing", most, level, why)
 }

@@ -110,6 +110,11 @@ func (r *Report) givenNotes() []string {
 	}
 	var notes []string
 	given := r.Evaluation.Plan.Given
+	if given.Separate && r.Verdicts > 0 {
+		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
+			"of all others. If several are on one question, intervals are too narrow.")
+	}
+
 	if n := given.Pooled; n > 0 {
 		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is "+
 			"not estimated for each of them.",
@@ -122,11 +127,6 @@ func (r *Report) givenNotes() []string {
 	case !r.ordered():
 		notes = append(notes, orderUnknown)
 	}
-	if given.Separate && r.Verdicts > 0 {
-		notes = append(notes, "The files do not say which verdicts are on the same question, so each counts as independent "+
-			"of all others. If several are on one question, intervals are too narrow.")
-	}
-
 	for _, file := range given.Files {
 		for _, one := range file.Skipped {
 			notes = append(notes, fmt.Sprintf("%s: %s skipped: %s.", harmless.Line(file.Name), wording.Count(one.Count), harmless.Line(one.What)))

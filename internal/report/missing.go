@@ -59,6 +59,14 @@ type lacking struct {
 // read.
 func (b *builder) addMissing(row results.RunRow) {
 	judge, known := b.judge[row.Judge]
+	if row.Kind == eval.KindSingle && known && len(row.Documents) == 1 {
+		if d, ok := b.document[row.Documents[0]]; ok {
+			if b.report.unscored == nil {
+				b.report.unscored = map[string]int{}
+			}
+			b.report.unscored[b.report.Evaluation.Plan.Documents[d].Candidate]++
+		}
+	}
 	if row.Kind != eval.KindPairwise || !known || len(row.Documents) != 2 {
 		return
 	}

@@ -383,9 +383,9 @@ func (r *Report) leaders() string {
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():
-		return r.Groups[0].leadersOfMany(leaders[0], "is first"+likelier(ranked))
+		return r.Groups[0].leadersOfMany(leaders[0], "is first"+r.Groups[0].likelier())
 	default:
-		first, rivals := leaders[0]+" is first"+likelier(ranked), firstToo(ranked[1:])
+		first, rivals := leaders[0]+" is first"+r.Groups[0].likelier(), firstToo(ranked[1:])
 		if len(rivals) == 0 {
 			return first + ", but its lead is not certain."
 		}
@@ -394,10 +394,14 @@ func (r *Report) leaders() string {
 }
 
 // likelier names the candidate that is more probably the best than the first one, whose strength is known less well, as a
-// part of a sentence. It is empty if the first is the most probable one, or is shown with the same probability.
-func likelier(ranked []Ranked) string {
-	first := ranked[0]
-	most := slices.MaxFunc(ranked, func(x, y Ranked) int { return cmp.Compare(x.Best, y.Best) }) // NaN is the least
+// part of a sentence. It is empty if the first is the most probable one, or is shown with the same probability, and where a
+// prior holds the strengths: it makes a candidate that never lost less probable than one that lost to many.
+func (g Group) likelier() string {
+	if g.Separable || g.Regularised {
+		return ""
+	}
+	first := g.Ranked[0]
+	most := slices.MaxFunc(g.Ranked, func(x, y Ranked) int { return cmp.Compare(x.Best, y.Best) }) // NaN is the least
 	if !(most.Best > first.Best) || probability(most.Best) == probability(first.Best) {
 		return ""
 	}

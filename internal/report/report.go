@@ -125,9 +125,10 @@ type Report struct {
 	elo        []documentElo
 	documents  []documentResult // in the order of the plan
 	candidates []string
-	tallies    []*rank.Tally // of each judge
-	unfitted   error         // why there are win rates but no abilities
-	exhausted  bool          // every pair of documents is compared, and is a cluster of its own
+	tallies    []*rank.Tally  // of each judge
+	unfitted   error          // why there are win rates but no abilities
+	unscored   map[string]int // failed runs that would have scored a document, by candidate
+	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
 }
 
 // Intervals says how the limits of abilities and ranks were computed.

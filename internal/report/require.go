@@ -137,6 +137,8 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 		checked.Met, checked.Got = sure >= q.bound, fmt.Sprintf("%s is better with confidence %.3f", called(better), sure)
 		if math.IsNaN(sure) {
 			checked.Got = "unknown: the verdicts do not tell"
+		} else if doubt := r.doubt(); doubt != "" && checked.Met {
+			checked.Met, checked.Got = false, "unknown: "+doubt
 		}
 		return checked, nil
 	}
