@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -268,13 +267,6 @@ func (r *rule) pauses() marginRate {
 	}
 	n, b := float64(scaled(r.Max, r.Window.Length, r.Period)), float64(r.burst)
 	return marginRate{Stretch: max(1, n/max(1, n-b+1)), Gain: (b - 1) / max(1, n-b+1)}
-}
-
-// shift returns for how long the rate pauses when its margin changes from was to is, in µs.
-func (p marginRate) shift(was, is Margin) int64 {
-	pause := max(0, was.Total()-is.Total()) + max(0, is.Path-was.Path)
-	rise := max(0, is.Total()-was.Total())
-	return int64(math.Ceil(float64(pause.Microseconds())*p.Stretch + float64(rise.Microseconds())*p.Gain + p.Step))
 }
 
 // settled returns a limit with the margin of its provider as its jitter, and whether the limit's jitter is Measured.

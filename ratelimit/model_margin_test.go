@@ -1,5 +1,7 @@
 package ratelimit
 
+import "math"
+
 // marginSeen is the margin of a provider, and the greatest wanted since a time.
 type marginSeen struct {
 	send, path         int64
@@ -43,4 +45,11 @@ func (a *account) empty(now, arrival int64) {
 		a.arrival = arrival
 		a.idle = now + ceilDiv(arrival-now, second)*second + hour
 	}
+}
+
+// shift returns for how long the rate pauses when its margin changes from was to is, in µs.
+func (p marginRate) shift(was, is Margin) int64 {
+	pause := max(0, was.Total()-is.Total()) + max(0, is.Path-was.Path)
+	rise := max(0, is.Total()-was.Total())
+	return int64(math.Ceil(float64(pause.Microseconds())*p.Stretch + float64(rise.Microseconds())*p.Gain + p.Step))
 }
