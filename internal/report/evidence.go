@@ -190,7 +190,8 @@ func (t *Reliance) weighAgreement(r *Report) {
 		return
 	}
 	if few := leastCommon * float64(r.Pairs); float64(units) < few {
-		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("%s have only %s of %s pairs in common", r.raters(), wording.Count(units), wording.Count(r.Pairs)))
+		t.add("agreement", t.Kappa, Caution,
+			fmt.Sprintf("%s have only %s of %s pairs in common", r.raters(), wording.Count(units), wording.Count(r.Pairs)))
 		return
 	}
 	level, why := gradeOf(t.Kappa, low, r.tied(), r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
