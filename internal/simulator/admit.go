@@ -18,6 +18,7 @@ type call struct {
 	spends    spending  // actual usage
 	admitted  time.Time // by all limits
 	told      []limitState
+	fresh     []entry // what its answer leaves in a cache
 }
 
 // draw returns the call's random number in [0, 1) for one purpose.
@@ -144,6 +145,9 @@ func (s *Simulator) leave(c *call, ended outcome) {
 
 // end does what leave does, for callers that have the lock.
 func (s *Simulator) end(now time.Time, c *call, ended outcome) {
+	if ended == answered {
+		s.caches.keep(c, now)
+	}
 	for _, scope := range s.scopes(c.req) {
 		scope.leave(now, c, ended)
 	}

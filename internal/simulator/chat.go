@@ -27,7 +27,8 @@ type chatRequest struct {
 			Schema json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
 	} `json:"response_format"`
-	ServiceTier     string `json:"service_tier"`
+	ServiceTier string `json:"service_tier"`
+	openaiCaching
 	ReasoningEffort string `json:"reasoning_effort"`
 	Reasoning       *struct {
 		Effort  string `json:"effort"`
@@ -59,6 +60,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens, 0),
 		json:   strings.HasPrefix(asked.ResponseFormat.Type, "json"),
 		reason: asked.reasons(),
+		routed: true, cacheKey: asked.PromptCacheKey, unasked: asked.PromptCacheOptions.Mode == "explicit",
 		shown:  asked.Reasoning == nil || !asked.Reasoning.Exclude,
 		search: asked.WebSearchOptions != nil,
 	}
@@ -66,7 +68,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 		req.search = req.search || tool.Type == "openrouter:web_search"
 	}
 	for _, m := range asked.Messages {
-		req.messages = append(req.messages, message{m.Role, string(m.Content)})
+		req.say(m.Role, m.Content)
 	}
 	switch {
 	case asked.Model == "":
@@ -115,8 +117,8 @@ func (chat) answer(c *call) any {
 		"completion_tokens": c.spends.output,
 		"total_tokens":      c.spends.input + c.spends.output,
 	}
-	if c.plan.cached > 0 {
-		usage["prompt_tokens_details"] = map[string]int{"cached_tokens": c.plan.cached}
+	if c.plan.cached > 0 || c.plan.written > 0 {
+		usage["prompt_tokens_details"] = c.cacheDetails()
 	}
 	if c.plan.reasoning > 0 {
 		usage["completion_tokens_details"] = map[string]int{"reasoning_tokens": c.plan.reasoning}

@@ -95,13 +95,15 @@ type Behaviour struct {
 	// SearchWithJSON says how search and JSON go together; empty: as in the dialect. Gemini before
 	// 3 refuses the combination, all others allow it.
 	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`
-	Pauses         int            `json:"pauses,omitempty"`          // pauses during a search, if the dialect has that
-	ContextWindow  int            `json:"context_window,omitempty"`  // tokens of input and output; 0: unlimited
-	CachedShare    float64        `json:"cached_share,omitempty"`    // share of a prompt's tokens that is cached
-	OmitEntries    int            `json:"omit_entries,omitempty"`    // number of last scores left out
-	CorruptEntries int            `json:"corrupt_entries,omitempty"` // number of first scores replaced by a word
-	AnswerBytes    int            `json:"answer_bytes,omitempty"`    // pad the text to so many; its tokens stay
-	Trickle        Span           `json:"trickle,omitzero"`          // from the first byte of an answer to its last
+	Pauses         int            `json:"pauses,omitempty"`         // pauses during a search, if the dialect has that
+	ContextWindow  int            `json:"context_window,omitempty"` // tokens of input and output; 0: unlimited
+	CachedShare    float64        `json:"cached_share,omitempty"`   // share of a prompt's tokens that is cached
+	// PromptCache simulates the vendor's prompt cache; nil: only CachedShare does.
+	PromptCache    *PromptCache `json:"prompt_cache,omitempty"`
+	OmitEntries    int          `json:"omit_entries,omitempty"`    // number of last scores left out
+	CorruptEntries int          `json:"corrupt_entries,omitempty"` // number of first scores replaced by a word
+	AnswerBytes    int          `json:"answer_bytes,omitempty"`    // pad the text to so many; its tokens stay
+	Trickle        Span         `json:"trickle,omitzero"`          // from the first byte of an answer to its last
 
 	// The Throttle fields cause answers of 429 although no limit is exceeded, as if other clients
 	// of the account had reached one.
@@ -235,6 +237,9 @@ func (b Behaviour) validate(where string) error {
 		problems = append(problems, fmt.Errorf("%ssearch_with_json: %q: want allowed, refused or ignored", where, b.SearchWithJSON))
 	}
 
+	if p := b.PromptCache; p != nil && (p.Life.Min <= 0 || p.Minimum < 0 || !slices.Contains(manners, p.Manner)) {
+		problems = append(problems, fmt.Errorf("%sprompt_cache: want life above 0, minimum 0 or more, and a manner of %q", where, manners))
+	}
 	if b.FailAs != "" && !slices.Contains(failures, b.FailAs) {
 		problems = append(problems, fmt.Errorf("%sfail_as: %q: want one of %v", where, b.FailAs, failures))
 	}

@@ -161,6 +161,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 		"filter_rate":            {FilterRate: 2},
 		"lose_rate":              {LoseRate: 2},
 		"cached_share":           {CachedShare: 2},
+		"prompt_cache":           {PromptCache: &PromptCache{Manner: "often"}},
 		"pauses: -1":             {Pauses: -1},
 		"context_window: -1":     {ContextWindow: -1},
 		"answer_bytes: -1":       {AnswerBytes: -1},

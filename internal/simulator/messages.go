@@ -61,6 +61,9 @@ type contentBlock struct {
 	Text      string `json:"text"`
 	Thinking  string `json:"thinking"`
 	Signature string `json:"signature"`
+	// The marks of Anthropic and OpenAI.
+	CacheControl json.RawMessage `json:"cache_control"`
+	Breakpoint   json.RawMessage `json:"prompt_cache_breakpoint"`
 }
 
 // UnmarshalJSON reads a plain text or a list of blocks.
@@ -73,14 +76,20 @@ func (b *contentBlocks) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]contentBlock)(b))
 }
 
-func (b contentBlocks) text() string {
-	var said []string
+// texts returns the text of all blocks, on separate lines. What follows a mark is on the same line.
+func (b contentBlocks) texts() (t texts) {
+	separate := ""
 	for _, block := range b {
-		if block.Type == "text" {
-			said = append(said, block.Text)
+		if block.Type != "" && !strings.HasSuffix(block.Type, "text") {
+			continue
+		}
+		t.said += separate + block.Text
+		separate = "\n"
+		if block.CacheControl != nil || block.Breakpoint != nil {
+			t.marks, separate = append(t.marks, len(t.said)), ""
 		}
 	}
-	return strings.Join(said, "\n")
+	return t
 }
 
 func (b contentBlocks) have(kind string) bool {
@@ -102,13 +111,15 @@ func (messages) parse(r *http.Request, body []byte) (*request, error) {
 		reason:   asked.Thinking.Type == "enabled" || asked.Thinking.Type == "adaptive",
 		shown:    asked.Thinking.Display != "omitted",
 		pausable: true,
-		messages: turns(string(asked.System)),
+	}
+	if asked.System.said != "" {
+		req.say("system", asked.System)
 	}
 	if asked.MaxTokens != nil {
 		req.bound = *asked.MaxTokens
 	}
 	for _, turn := range asked.Messages {
-		req.messages = append(req.messages, message{turn.Role, turn.Content.text()})
+		req.say(turn.Role, turn.Content.texts())
 		if turn.Content.have("server_tool_use") {
 			req.paused++
 		}

@@ -19,6 +19,7 @@ type plan struct {
 	found     *finding // nil: no search
 	cached    int      // tokens of the prompt that were read from a cache
 	cachedNow int      // tokens of the prompt that were written to a cache
+	written   int      // of these, the ones that OpenAI charges for
 }
 
 // fate is the kind of outcome.
@@ -84,6 +85,9 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 		p.cached = share
 	} else {
 		p.cachedNow = share
+	}
+	if b.PromptCache != nil {
+		c.cache(s.caches, &p)
 	}
 
 	p.reason(c)

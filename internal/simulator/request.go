@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 )
 
 // maxRequestBytes is the maximum length of a request.
@@ -31,6 +30,10 @@ type request struct {
 	window   int    // requested context window, in tokens of input and output; 0: the model's own
 	pausable bool   // a search may end a turn, to be continued
 	paused   int    // turns of this conversation that ended with such a pause
+	marks    []place
+	routed   bool   // calls are spread over several caches
+	cacheKey string // which cache to use, in OpenAI's dialects
+	unasked  bool   // nothing but what is marked is to be cached
 	// background makes the call run without its client; see job.
 	background bool
 	responses  *responsesRequest // the original request, in that dialect
@@ -70,18 +73,25 @@ func (r *request) inputTokens() (n int) {
 }
 
 // texts is the text of a string or of a list of blocks, of which some have a text.
-type texts string
+type texts struct {
+	said  string
+	marks []int // where it is marked for a cache
+}
 
-// UnmarshalJSON reads either form. The texts of several blocks are on separate lines.
+// UnmarshalJSON reads either form.
 func (t *texts) UnmarshalJSON(raw []byte) error {
-	var blocks []struct{ Text string }
+	var blocks []contentBlock
 	if json.Unmarshal(raw, &blocks) != nil {
-		return json.Unmarshal(raw, (*string)(t))
+		return json.Unmarshal(raw, &t.said)
 	}
-	said := make([]string, len(blocks))
-	for i, block := range blocks {
-		said[i] = block.Text
-	}
-	*t = texts(strings.Join(said, "\n"))
+	*t = contentBlocks(blocks).texts()
 	return nil
+}
+
+// say appends a message.
+func (r *request) say(role string, t texts) {
+	for _, mark := range t.marks {
+		r.marks = append(r.marks, place{len(r.messages), mark})
+	}
+	r.messages = append(r.messages, message{role, t.said})
 }

@@ -24,22 +24,22 @@ type responsesRequest struct {
 	Tools           []struct {
 		Type string `json:"type"`
 	} `json:"tools"`
-	Include              []string        `json:"include"`
-	Background           bool            `json:"background"`
-	Store                *bool           `json:"store"`
-	Stream               bool            `json:"stream"`
-	Temperature          *float64        `json:"temperature"`
-	TopP                 *float64        `json:"top_p"`
-	ToolChoice           json.RawMessage `json:"tool_choice"`
-	Truncation           string          `json:"truncation"`
-	MaxToolCalls         *int            `json:"max_tool_calls"`
-	ParallelToolCalls    *bool           `json:"parallel_tool_calls"`
-	Metadata             json.RawMessage `json:"metadata"`
-	ServiceTier          string          `json:"service_tier"`
-	SafetyIdentifier     string          `json:"safety_identifier"`
-	PromptCacheKey       string          `json:"prompt_cache_key"`
-	PromptCacheRetention string          `json:"prompt_cache_retention"`
-	User                 string          `json:"user"`
+	Include           []string        `json:"include"`
+	Background        bool            `json:"background"`
+	Store             *bool           `json:"store"`
+	Stream            bool            `json:"stream"`
+	Temperature       *float64        `json:"temperature"`
+	TopP              *float64        `json:"top_p"`
+	ToolChoice        json.RawMessage `json:"tool_choice"`
+	Truncation        string          `json:"truncation"`
+	MaxToolCalls      *int            `json:"max_tool_calls"`
+	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
+	Metadata          json.RawMessage `json:"metadata"`
+	ServiceTier       string          `json:"service_tier"`
+	SafetyIdentifier  string          `json:"safety_identifier"`
+	openaiCaching
+	PromptCacheRetention string `json:"prompt_cache_retention"`
+	User                 string `json:"user"`
 }
 
 type responseReasoning struct {
@@ -60,13 +60,18 @@ type responseText struct {
 
 // inputItems is a list of messages. In JSON, it may also be a plain text of the user. Items without
 // a role are ignored.
-type inputItems []message
+type inputItems []inputItem
+
+type inputItem struct {
+	role string
+	texts
+}
 
 // UnmarshalJSON reads a plain text or a list of items.
 func (i *inputItems) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		*i = inputItems{{"user", text}}
+		*i = inputItems{{"user", texts{said: text}}}
 		return nil
 	}
 	var items []struct {
@@ -78,7 +83,7 @@ func (i *inputItems) UnmarshalJSON(raw []byte) error {
 	}
 	for _, item := range items {
 		if item.Role != "" {
-			*i = append(*i, message{item.Role, string(item.Content)})
+			*i = append(*i, inputItem{item.Role, item.Content})
 		}
 	}
 	return nil
@@ -96,8 +101,14 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 		reason:     asked.reasons(),
 		shown:      asked.Reasoning.Summary != nil,
 		background: asked.Background,
-		messages:   append(turns(asked.Instructions), asked.Input...),
+		messages:   turns(asked.Instructions),
 		responses:  asked,
+		routed:     true,
+		cacheKey:   asked.PromptCacheKey,
+		unasked:    asked.PromptCacheOptions.Mode == "explicit",
+	}
+	for _, item := range asked.Input {
+		req.say(item.role, item.texts)
 	}
 
 	if asked.MaxOutputTokens != nil {
@@ -123,7 +134,7 @@ func (r *responsesRequest) reasons() bool {
 // problem returns why the dialect refuses the request; nil: it does not.
 func (r *responsesRequest) problem() error {
 	format := r.Text.Format
-	aboutJSON := func(m message) bool { return strings.Contains(strings.ToLower(m.Content), "json") }
+	aboutJSON := func(i inputItem) bool { return strings.Contains(strings.ToLower(i.said), "json") }
 	switch {
 	case r.Model == "":
 		return complain("Missing required parameter: 'model'.")
@@ -239,7 +250,7 @@ func (responses) object(c *call, status string) map[string]any {
 		object["output"] = c.output(status)
 		object["usage"] = map[string]any{
 			"input_tokens":          c.spends.input,
-			"input_tokens_details":  map[string]int{"cached_tokens": c.plan.cached},
+			"input_tokens_details":  c.cacheDetails(),
 			"output_tokens":         c.spends.output,
 			"output_tokens_details": map[string]int{"reasoning_tokens": c.plan.reasoning},
 			"total_tokens":          c.spends.input + c.spends.output,

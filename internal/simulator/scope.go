@@ -27,6 +27,7 @@ type counts struct {
 	used                                                spending      // by calls that have ended
 	other                                               int64         // admitted requests of another client
 	submitted, polled                                   int64         // background jobs, and polls of them
+	cached, cacheWritten                                int64         // tokens of answered calls
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.
@@ -106,6 +107,8 @@ func (s *scope) leave(now time.Time, c *call, ended outcome) {
 	switch ended {
 	case answered:
 		s.counts.answered++
+		s.counts.cached += int64(c.plan.cached)
+		s.counts.cacheWritten += int64(c.plan.cachedNow)
 	case failed:
 		s.counts.failed++
 	case cut:

@@ -38,6 +38,7 @@ type Simulator struct {
 	keys     KeyCounts
 	lastKey  lastKey
 	jobs     jobs
+	caches   caches
 }
 
 // New returns an endpoint with a valid Config (see Config.Validate). In addition to the dialects,
@@ -53,6 +54,7 @@ func New(config Config) *Simulator {
 		tiers:    map[string]*scope{},
 		arrivals: arrivals{keep: config.KeepArrivals},
 		jobs:     jobs{byID: map[string]*job{}},
+		caches:   caches{used: map[uint64]time.Time{}, routes: map[uint64]*route{}},
 	}
 
 	for name, capacity := range config.Tiers {

@@ -34,6 +34,9 @@ type Counts struct {
 	// InputTokens and OutputTokens are the usage of calls that have ended.
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
+	// CachedTokens were read from prompt caches by answered calls, and CacheWriteTokens written to them.
+	CachedTokens     int64 `json:"cached_tokens,omitempty"`
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
 	// RejectedBy counts by the name of the limit, by "in flight" for MaxInFlight, or by
 	// "throttled".
 	RejectedBy    map[string]int64 `json:"rejected_by,omitempty"`
@@ -98,9 +101,11 @@ func (s *scope) snapshot(now time.Time) Counts {
 		InputTokens:     int64(s.counts.used.input),
 		OutputTokens:    int64(s.counts.used.output),
 		OtherRequests:   s.counts.other,
-		Submitted:       s.counts.submitted,
-		Polled:          s.counts.polled,
-		RejectedBy:      maps.Clone(s.counts.rejectedBy),
+
+		CachedTokens: s.counts.cached, CacheWriteTokens: s.counts.cacheWritten,
+		Submitted:  s.counts.submitted,
+		Polled:     s.counts.polled,
+		RejectedBy: maps.Clone(s.counts.rejectedBy),
 	}
 	for _, l := range s.limits {
 		c.Limits = append(c.Limits, LimitCounts{Limit: l.name(), Busiest: l.busiest.most, Charged: l.charged})
