@@ -336,6 +336,6 @@ func (u Usage) Plus(v Usage) Usage {
 		Calls: u.Calls + v.Calls, FromCache: u.FromCache + v.FromCache, Input: u.Input + v.Input, Output: u.Output + v.Output,
 		Cached: u.Cached + v.Cached, Written: u.Written + v.Written, Reasoning: u.Reasoning + v.Reasoning,
 		Unreported: u.Unreported + v.Unreported,
-		CostUSD: u.CostUSD + v.CostUSD, SavedUSD: u.SavedUSD + v.SavedUSD, Unpriced: u.Unpriced + v.Unpriced,
+		CostUSD:    u.CostUSD + v.CostUSD, SavedUSD: u.SavedUSD + v.SavedUSD, Unpriced: u.Unpriced + v.Unpriced,
 	}
 }
