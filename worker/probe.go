@@ -23,7 +23,7 @@ type Probe struct {
 // Vitals describes the health of a worker.
 type Vitals struct {
 	Ready      bool // it is known to the fleet, Redis answers, and it takes runs
-	RedisAway  bool // Redis did not answer the last command
+	RedisAway  bool // Redis did not answer the last command, or has not answered yet
 	Outages    int  // how often Redis stopped answering
 	LeasesLost int  // leases that ended before their calls did
 	// Sessions counts the worker IDs that this process has had. Each after the first means that the process could not
@@ -42,6 +42,7 @@ func (p *Probe) Vitals() Vitals {
 	defer p.mu.Unlock()
 	v := Vitals{Sessions: p.sessions, Outages: p.past.Outages, LeasesLost: p.past.Lost}
 	if p.limiter == nil {
+		v.RedisAway = p.sessions == 0
 		return v
 	}
 	health := p.limiter.Health()

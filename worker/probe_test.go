@@ -26,8 +26,8 @@ func probe(t *testing.T) bool {
 	cfg := b.brief()
 	var told atomic.Int64
 	cfg.Probe, cfg.Observer.Call = &Probe{}, func(record.Call) { told.Add(1) }
-	if v := cfg.Probe.Vitals(); !reflect.DeepEqual(v, Vitals{}) {
-		t.Errorf("before the run: got %+v, want nothing", v)
+	if v := cfg.Probe.Vitals(); !reflect.DeepEqual(v, Vitals{RedisAway: true}) {
+		t.Errorf("before the run: got %+v, want that Redis has not answered", v)
 	}
 
 	until := func(what string, holds func(Vitals) bool) {

@@ -38,7 +38,7 @@ func collectCommand(p *process) *cli.Command {
 			if c.Bool(openFlag) && id == "" {
 				return usageError("--%s needs the ID of an evaluation: evalfleet collect ID --%s", openFlag, openFlag)
 			}
-			d, err := p.openConnection(c, 0, false)
+			d, err := p.openConnection(c, false)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/redisx/dial"
+	"github.com/evalfleet/evalfleet/internal/redisx/outage"
 )
 
 // Variables that hold passwords. They have no flags: other users of a machine see
@@ -52,13 +53,20 @@ func roleOf(c *cli.Context) dial.Role {
 	return dial.Controller
 }
 
-// connect opens the Redis of a fleet and checks that it can be used in a role. lease is as in dial.Address.Open. stays
-// is true for commands that stay connected, with a lease or not: connect warns them about unsuitable settings of the
-// Redis.
-func connect(
-	ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool,
-	log zerolog.Logger,
-) (*store.Store, error) {
+// startTime is how long a service waits for a Redis that has not started yet.
+const startTime = time.Minute
+
+// opened is a fleet's Redis that nothing has connected to yet.
+type opened struct {
+	*store.Store
+	address *dial.Address
+	role    dial.Role
+	within  time.Duration // bounds await
+	log     zerolog.Logger
+}
+
+// open opens the Redis of a fleet for use in a role. lease is as in dial.Address.Open.
+func open(at dial.Settings, namespace string, role dial.Role, lease time.Duration, log zerolog.Logger) (*opened, error) {
 	address, err := dial.Parse(at)
 	if err != nil {
 		return nil, usageError("--%s %s: %w", redisFlag, dial.Redact(at.URL), err)
@@ -66,12 +74,17 @@ func connect(
 	if err := dial.CheckNamespace(namespace); err != nil {
 		return nil, usageError("--%s: %w", namespaceFlag, err)
 	}
+	return &opened{
+		Store: store.New(address.Open(namespace, lease), namespace), address: address, role: role, within: startTime, log: log,
+	}, nil
+}
 
-	client := address.Open(namespace, lease)
-	unwise, err := dial.Examine(ctx, client, namespace, role)
+// examine checks that the Redis can be used in its role. stays is true for commands that stay connected, with a lease or
+// not: examine warns them about unsuitable settings of the Redis.
+func (o *opened) examine(ctx context.Context, stays bool) error {
+	unwise, err := dial.Examine(ctx, o.Client(), o.Keys().Namespace, o.role)
 	if err != nil {
-		_ = client.Close()
-		return nil, failure.With(failure.Unavailable, fmt.Errorf("redis at %s: %w", address, err))
+		return failure.With(failure.Unavailable, fmt.Errorf("redis at %s: %w", o.address, err))
 	}
 
 	for _, what := range unwise {
@@ -79,7 +92,46 @@ func connect(
 		if stays {
 			level = zerolog.WarnLevel
 		}
-		log.WithLevel(level).Str("redis", address.String()).Msg(what)
+		o.log.WithLevel(level).Str("redis", o.address.String()).Msg(what)
 	}
-	return store.New(client, namespace), nil
+	return nil
+}
+
+// await does what examine does, for a service. Services start together with Redis, so it first waits until Redis has
+// started.
+func (o *opened) await(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, o.within)
+	defer cancel()
+	waits := outage.Spell{Log: o.log, Fails: fmt.Sprintf("waiting up to %s for Redis", o.within), Works: "Redis answers"}
+	for {
+		err := o.examine(ctx, true)
+		if err != nil && !dial.Starting(err) {
+			return err
+		}
+		waits.Note(ctx, err)
+		if err == nil || outage.Pause(bounded, outage.AwayFor) != nil {
+			return err
+		}
+	}
+}
+
+// unanswered says that a service was stopped in await.
+func (o *opened) unanswered() string {
+	return fmt.Sprintf("stopped before Redis at %s answered", o.address)
+}
+
+// connect opens the Redis of a fleet, and checks that it can be used now. lease, role and stays are as in open and examine.
+func connect(
+	ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool,
+	log zerolog.Logger,
+) (*store.Store, error) {
+	o, err := open(at, namespace, role, lease, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.examine(ctx, stays); err != nil {
+		_ = o.Client().Close()
+		return nil, err
+	}
+	return o.Store, nil
 }

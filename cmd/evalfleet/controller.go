@@ -59,7 +59,11 @@ func controllerCommand(p *process) *cli.Command {
 
 // control runs a controller and its servers until the context ends.
 func (p *process) control(c *cli.Context) error {
-	d, err := p.openConnection(c, 0, true)
+	at, err := p.namedRedis(c)
+	if err != nil {
+		return err
+	}
+	d, redis, err := p.unconnected(c, at, 0)
 	if err != nil {
 		return err
 	}
@@ -94,6 +98,13 @@ func (p *process) control(c *cli.Context) error {
 		}
 		defer served.Close()
 		told = "metrics and " + scalePath + " on " + served.Address()
+	}
+
+	switch err := redis.await(c.Context); {
+	case err != nil && c.Err() != nil:
+		return p.stopped(c.Context, redis.unanswered())
+	case err != nil:
+		return err
 	}
 
 	fmt.Fprintf(d.Screen, "serving the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)

@@ -104,7 +104,7 @@ func (p *process) enqueuePrompts(c *cli.Context, s *config.Submission, on failOn
 }
 
 func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn, to target) (answers []string, err error) {
-	d, err := p.openConnection(c, 0, true)
+	d, err := p.openConnection(c, true)
 	if err != nil {
 		return nil, err
 	}
@@ -198,32 +198,49 @@ func (p *process) concludeIn(
 	return answers, err
 }
 
-// openConnection connects to the fleet's Redis, for commands that collect results or only read; lease and stays are as in
-// connect.
-func (p *process) openConnection(c *cli.Context, lease time.Duration, stays bool) (*fleet.Connection, error) {
-	if c.String(redisFlag) == "" {
-		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
-	}
-	at, err := p.fleetRedis(c)
+// openConnection connects to the fleet's Redis, for commands that collect results or only read; stays is as in examine.
+func (p *process) openConnection(c *cli.Context, stays bool) (*fleet.Connection, error) {
+	at, err := p.namedRedis(c)
 	if err != nil {
 		return nil, err
 	}
-	return p.connection(c, at, lease, stays)
+	return p.connection(c, at, stays)
+}
+
+// namedRedis returns where the fleet's Redis is, for commands that need one.
+func (p *process) namedRedis(c *cli.Context) (dial.Settings, error) {
+	if c.String(redisFlag) == "" {
+		return dial.Settings{}, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
+	}
+	return p.fleetRedis(c)
 }
 
 // connection connects to the Redis at an address, for the results stores that the command line allows.
-func (p *process) connection(c *cli.Context, at dial.Settings, lease time.Duration, stays bool) (*fleet.Connection, error) {
-	out, log, err := p.output(c)
+func (p *process) connection(c *cli.Context, at dial.Settings, stays bool) (*fleet.Connection, error) {
+	d, redis, err := p.unconnected(c, at, 0)
 	if err != nil {
 		return nil, err
+	}
+	if err := redis.examine(c.Context, stays); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// unconnected returns what connection does, but does not connect to Redis yet. lease is as in open.
+func (p *process) unconnected(c *cli.Context, at dial.Settings, lease time.Duration) (*fleet.Connection, *opened, error) {
+	out, log, err := p.output(c)
+	if err != nil {
+		return nil, nil, err
 	}
 	allowed, err := p.allowedStores(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	evaluations, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), lease, stays, log)
+	redis, err := open(at, c.String(namespaceFlag), roleOf(c), lease, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &fleet.Connection{Store: evaluations, Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log}, nil
+	return &fleet.Connection{Store: redis.Store, Dir: c.String(outDirFlag), Allowed: allowed, Screen: out, Log: log}, redis, nil
 }

@@ -308,7 +308,7 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 	if c.String(redisFlag) == "" {
 		return nil, "", "", usageError("%s is not a folder; to report on an evaluation by its id, set its Redis with --%s", argument, redisFlag)
 	}
-	d, err := p.openConnection(c, 0, false)
+	d, err := p.openConnection(c, false)
 	if err != nil {
 		return nil, "", "", err
 	}

@@ -29,7 +29,7 @@ func (p *process) source(c *cli.Context, argument string) (*fleet.Source, error)
 	}
 	if s.Dir == "" {
 		s.Only = eval.ID(argument)
-		s.Redis, err = p.openConnection(c, 0, false)
+		s.Redis, err = p.openConnection(c, false)
 		return s, err
 	}
 	s.StoreIn = p.folder(c, s.Dir)

@@ -61,7 +61,7 @@ func (p *process) target(c *cli.Context) (*fleet.Target, error) {
 		return nil, err
 	}
 
-	d, err := p.connection(c, at, 0, false)
+	d, err := p.connection(c, at, false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testing/redistest"
 )
 
 // In a JSON log, the lines about the progress of a run have numbers that a program reads, and the first has the folder.
@@ -88,8 +90,12 @@ func TestStandardErrorHasOneFormat(t *testing.T) {
 			}
 		})
 	}
-	code, _, stderr := evalfleet(t, nil, "worker", "--redis", "redis://127.0.0.1:1/0")
+	locked := redistest.NewTCP(t)
+	if err := locked.Client().ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := evalfleet(t, nil, "worker", "--redis", locked.URL(), "--metrics-addr", "off")
 	if code != int(exitUnreachable) || !json.Valid([]byte(stderr)) || !strings.Contains(stderr, `"level":"error"`) {
-		t.Errorf("a worker without its Redis ended with %d and\n%swant %d and one object", code, stderr, exitUnreachable)
+		t.Errorf("a worker whose Redis refuses it ended with %d and\n%swant %d and one object", code, stderr, exitUnreachable)
 	}
 }

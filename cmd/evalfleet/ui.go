@@ -118,7 +118,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if dir != "" {
 		return of, p.showFolder(c, of, dir)
 	}
-	d, err := p.openConnection(c, 0, false)
+	d, err := p.openConnection(c, false)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,11 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := p.openConnection(c, fleet.Lease, true)
+	at, err := p.namedRedis(c)
+	if err != nil {
+		return err
+	}
+	d, redis, err := p.unconnected(c, at, fleet.Lease)
 	if err != nil {
 		return err
 	}
@@ -68,6 +72,18 @@ func (p *process) work(c *cli.Context) (err error) {
 			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.Screen, inFlight, grace) },
 		},
 	}
+	outputs, err := how.open(c.Context, &settings, p.env, callable, d.Log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, outputs.Close()) }()
+
+	switch err := redis.await(c.Context); {
+	case err != nil && c.Err() != nil:
+		return p.stopped(c.Context, redis.unanswered())
+	case err != nil:
+		return err
+	}
 	if url := c.String(cacheFlag); url != "" {
 		cache, err := results.OpenReadOnly(c.Context, url)
 		if err != nil {
@@ -76,11 +92,6 @@ func (p *process) work(c *cli.Context) (err error) {
 		defer cache.Close()
 		settings.Cache = cache
 	}
-	open, err := how.open(c.Context, &settings, p.env, callable, d.Log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, open.Close()) }()
 	names := slices.Sorted(maps.Keys(callable.ByName))
 	fmt.Fprintf(d.Screen, "serving %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
 	if len(callable.Keyless) > 0 {

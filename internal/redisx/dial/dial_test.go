@@ -265,6 +265,9 @@ func TestExamineOneServer(t *testing.T) {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v\nwant in it %q", err, tt.want)
 			}
+			if want := tt.want == "is unreachable: "; Starting(err) != want {
+				t.Errorf("%v: may this Redis be starting? got %t, want %t", err, !want, want)
+			}
 		})
 	}
 	if _, err := ask(t, as("other"), "team-b"); err != nil {
@@ -276,6 +279,43 @@ func TestExamineOneServer(t *testing.T) {
 	}
 	if unwise, err := ask(t, Settings{URL: redistest.NewTCP(t, "--appendonly", "yes").URL()}, "ef"); err != nil || len(unwise) > 0 {
 		t.Errorf("of a good server: %q, %v", unwise, err)
+	}
+}
+
+// A Redis that reads its file back refuses all commands for a while, and has not started yet.
+func TestExamineWhileRedisLoads(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	// Loading takes 25 s, unless it is hurried.
+	server := redistest.NewTCP(t, "--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024")
+	client := server.Client()
+	pipe := client.Pipeline()
+	for i := range 2500 {
+		pipe.Set(t.Context(), fmt.Sprintf("weight-%d", i), strings.Repeat("x", 100), 0)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	loading := make(chan string, 1)
+	go func() {
+		defer close(loading)
+		for err := error(startingError{}); Starting(err); {
+			if _, err = ask(t, Settings{URL: server.URL()}, "ef"); redis.IsLoadingError(err) {
+				loading <- err.Error()
+				if err := client.ConfigSet(t.Context(), "key-load-delay", "0").Err(); err != nil {
+					t.Errorf("hurry the server: %v", err)
+				}
+				return
+			}
+		}
+	}()
+	server.Start()
+	if said := <-loading; !strings.HasPrefix(said, "loads its data: LOADING") {
+		t.Errorf("%q, want that it loads its data", said)
 	}
 }
 
@@ -320,7 +360,7 @@ func TestExamineCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ask(t, Settings{URL: c.URL("")}, "ef")
-	if err == nil || !strings.Contains(err.Error(), "the Cluster is incomplete") {
+	if err == nil || !strings.Contains(err.Error(), "the Cluster is incomplete") || !Starting(err) {
 		t.Errorf("one that lacks a slot: %v", err)
 	}
 }

@@ -99,11 +99,11 @@ func whole(ctx context.Context, node *redis.Client) error {
 	}
 	state, slots := field(told, "cluster_state"), field(told, "cluster_slots_ok")
 	if state != "ok" || slots != "16384" {
-		return fmt.Errorf(
+		return startingError{fmt.Errorf(
 			"the Cluster is incomplete: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` "+
 				"says which master is missing",
 			state, slots,
-		)
+		)}
 	}
 	return nil
 }

@@ -14,6 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// startingError is an error that passes once Redis has started.
+type startingError struct{ error }
+
+func (e startingError) Unwrap() error { return e.error }
+
+// Starting reports whether err, of Examine, may mean that Redis has not started yet: nothing answers at its address, it
+// loads its data, or its Cluster is incomplete. Other errors stay until someone changes a setting.
+func Starting(err error) bool { return errors.As(err, new(startingError)) }
+
 // explain adds advice to the failures that people meet first.
 func explain(err error) error {
 	var (
@@ -64,9 +73,13 @@ func explain(err error) error {
 				"try again; if this is a proxy such as twemproxy, connect to Redis itself",
 			err,
 		)
+	case redis.IsLoadingError(err):
+		return startingError{fmt.Errorf("loads its data: %w; try again when it has", err)}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT),
-		errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err)
+		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, context.DeadlineExceeded):
+		return startingError{fmt.Errorf(
+			"is unreachable: %w; start it, or set another with --redis (`evalfleet run` without --redis starts its own)", err,
+		)}
 	}
 
 	return err

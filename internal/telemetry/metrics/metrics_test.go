@@ -151,14 +151,14 @@ evalfleet_worker_session_restarts_total 0
 	}
 }
 
-// A worker that does not run is alive and not ready.
+// A worker that Redis has not answered yet is alive and not ready.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	m := NewWorker(&worker.Probe{}, 1, "")
 	if got := get(t, m, HealthPath, http.StatusOK); got != "ok\n" {
 		t.Errorf("got %q, want ok", got)
 	}
-	if got := get(t, m, ReadyPath, http.StatusServiceUnavailable); got != "starting or stopping\n" {
+	if got := get(t, m, ReadyPath, http.StatusServiceUnavailable); got != ErrRedisAway.Error()+"\n" {
 		t.Errorf("got %q, want why not", got)
 	}
 	get(t, m, "/", http.StatusNotFound)
