@@ -269,13 +269,14 @@ priorityClassName: {{ . }}
 {{- end -}}
 
 {{/* Liveness asks the process alone: were Redis asked, its absence would restart the
-     fleet, which drops every call in flight and mends nothing. */}}
+     fleet, which drops every call in flight and mends nothing. Readiness is asked often,
+     because a pod is first ready at such a moment, and is lost after half a minute. */}}
 {{- define "evalfleet.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: metrics}
-  periodSeconds: 2
+  periodSeconds: 1
   timeoutSeconds: 6
-  failureThreshold: 60
+  failureThreshold: 120
 livenessProbe:
   httpGet: {path: /healthz, port: metrics}
   periodSeconds: 15
@@ -283,8 +284,9 @@ livenessProbe:
   failureThreshold: 4
 readinessProbe:
   httpGet: {path: /readyz, port: metrics}
-  periodSeconds: 10
+  periodSeconds: 2
   timeoutSeconds: 6
+  failureThreshold: 15
 {{- end -}}
 
 {{- define "evalfleet.podAnnotations" -}}
