@@ -123,7 +123,15 @@ containers: redis ## start docker-compose.yml in a Docker engine, let faults str
 	@sh tools/scripts/ensure.sh docker
 	go mod download
 	go test -C deploy/check -c -o $(CURDIR)/bin/containers.test ./containers
-	cd deploy/check/containers && sh $(CURDIR)/tools/scripts/engine.sh $(CURDIR)/bin/containers.test -test.v -test.timeout 3h $(if $(IMAGE),-image $(IMAGE)) $(if $(FAULTS),-faults '$(FAULTS)')
+	cd deploy/check/containers && sh $(CURDIR)/tools/scripts/engine.sh $(CURDIR)/bin/containers.test -test.v -test.run '^TestContainers$$' -test.timeout 3h $(if $(IMAGE),-image $(IMAGE)) $(if $(FAULTS),-faults '$(FAULTS)')
+
+# A cluster that is given has its images from a registry, and needs no engine.
+.PHONY: cluster
+cluster: ## install the chart in the cluster of KUBECONFIG, with the image IMAGE=registry/name:tag, or in a node that is set up for it; let faults strike, and count at the simulator (about 20 minutes)
+	@[ -n "$$KUBECONFIG" ] || sh tools/scripts/ensure.sh redis docker node
+	go mod download
+	go test -C deploy/check -c -o $(CURDIR)/bin/containers.test ./containers
+	cd deploy/check/containers && $(if $(KUBECONFIG),,sh $(CURDIR)/tools/scripts/engine.sh) sh $(CURDIR)/tools/scripts/node.sh $(CURDIR)/bin/containers.test -test.v -test.run '^TestCluster$$' -test.timeout 3h $(if $(IMAGE),-image $(IMAGE)) $(if $(FAULTS),-faults '$(FAULTS)')
 
 .PHONY: schemas
 schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from internal/config/schema.yaml, and those of the API and of estimates

@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: ensure.sh redis|postgres|prometheus|pandas|python|docker ...
+# usage: ensure.sh redis|postgres|prometheus|pandas|python|docker|node ...
 #
 # Makes sure that the servers named, pandas for a Python, or what make test-python uses are installed; tests start private ones. As root
 # on Debian or Ubuntu, and on macOS with Homebrew, it installs the system's packages.
@@ -25,7 +25,8 @@ found() { # found NAME: is every program of this server here?
   pandas) python3 -c 'import pandas' 2>/dev/null || /usr/bin/python3 -c 'import pandas' 2>/dev/null ;;
   python) /usr/bin/python3 -c 'import pytest, mypy, pandas, ensurepip' 2>/dev/null || python3 -c 'import pytest, mypy, pandas, ensurepip' 2>/dev/null ;;
   docker) docker info >/dev/null 2>&1 || { command -v docker && command -v dockerd && command -v ip && command -v busybox; } >/dev/null ;;
-  *) echo "usage: $0 redis|postgres|prometheus|pandas|python|docker ..." >&2; exit 2 ;;
+  node) { command -v etcd && command -v containerd && command -v dnsmasq && command -v conntrack && command -v openssl && [ -x /usr/lib/cni/bridge ]; } >/dev/null ;;
+  *) echo "usage: $0 redis|postgres|prometheus|pandas|python|docker|node ..." >&2; exit 2 ;;
   esac
 }
 
@@ -37,9 +38,9 @@ postgres_off_path() {
   return 1
 }
 
-debian() { case $1 in redis) echo redis-server ;; postgres) echo postgresql ;; prometheus) echo prometheus ;; pandas) echo python3-pandas ;; python) echo python3-pytest python3-venv python3-pandas mypy ;; docker) echo docker.io iproute2 iptables busybox-static ;; esac; }
-formula() { case $1 in redis) echo redis ;; postgres) echo postgresql@17 ;; prometheus) echo prometheus ;; pandas) echo python-pandas ;; python) echo pytest mypy python-pandas ;; docker) echo docker colima ;; esac; }
-needed() { case $1 in redis) echo "redis-server 7.0 or newer" ;; postgres) echo "PostgreSQL 14 or newer" ;; prometheus) echo "Prometheus 2.40 or newer" ;; pandas) echo "pandas for Python 3" ;; python) echo "pytest, mypy and pandas for Python 3" ;; docker) echo "a Docker engine that answers, or dockerd" ;; esac; }
+debian() { case $1 in redis) echo redis-server ;; postgres) echo postgresql ;; prometheus) echo prometheus ;; pandas) echo python3-pandas ;; python) echo python3-pytest python3-venv python3-pandas mypy ;; docker) echo docker.io iproute2 iptables busybox-static ;; node) echo etcd-server containerd dnsmasq-base conntrack openssl containernetworking-plugins ;; esac; }
+formula() { case $1 in redis) echo redis ;; postgres) echo postgresql@17 ;; prometheus) echo prometheus ;; pandas) echo python-pandas ;; python) echo pytest mypy python-pandas ;; docker) echo docker colima ;; node) echo kubernetes-cli ;; esac; }
+needed() { case $1 in redis) echo "redis-server 7.0 or newer" ;; postgres) echo "PostgreSQL 14 or newer" ;; prometheus) echo "Prometheus 2.40 or newer" ;; pandas) echo "pandas for Python 3" ;; python) echo "pytest, mypy and pandas for Python 3" ;; docker) echo "a Docker engine that answers, or dockerd" ;; node) echo "the name of a cluster in KUBECONFIG, or Linux" ;; esac; }
 
 missing=""
 for name in "$@"; do
