@@ -91,16 +91,16 @@ func TestRankRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"rank wants one FILE, got 0":                  {},
-		`a.csv:2: winner: "z" is neither candidate`:   {path},
-		"this is a folder, not a file":                {dir},
-		"no such file":                                {filepath.Join(dir, "none.jsonl")},
-		`--kind: got "csv", want battles, arena`:      {path, "--kind", "csv"},
+		"rank wants one FILE, got 0":                          {},
+		`a.csv:2: winner: "z" is neither candidate`:           {path},
+		"this is a folder, not a file":                        {dir},
+		"no such file":                                        {filepath.Join(dir, "none.jsonl")},
+		`--kind: got "csv", want battles, arena`:              {path, "--kind", "csv"},
 		`--order: got "first", want shown, random or unknown`: {path, "--order", "first"},
-		`--winners: got "x", want positions or names`: {path, "--winners", "x"},
-		`--ties: got "x", want davidson or half`:      {path, "--ties", "x"},
-		"--junit needs at least one --require":        {path, "--junit", "x.xml"},
-		`model: no name; write the model's name`:      {path, "--kind", "arena-hard"},
+		`--winners: got "x", want positions or names`:         {path, "--winners", "x"},
+		`--ties: got "x", want davidson or half`:              {path, "--ties", "x"},
+		"--junit needs at least one --require":                {path, "--junit", "x.xml"},
+		`model: no name; write the model's name`:              {path, "--kind", "arena-hard"},
 	} {
 		code, stdout, stderr := evalfleet(t, nil, append([]string{"rank", "--out-dir", out}, args...)...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, want) {
