@@ -354,10 +354,12 @@ func (c *collector) scale(e *eval.Evaluation) {
 		}
 		scale.Min, scale.Max = min(scale.Min, int(math.Floor(s.value))), max(scale.Max, int(math.Ceil(s.value)))
 	}
+
 	slices.SortFunc(order, func(a, b int32) int {
 		s, t := c.scores[a], c.scores[b]
 		return cmp.Or(cmp.Compare(s.document, t.document), cmp.Compare(c.shownAs[s.judge], c.shownAs[t.judge]), cmp.Compare(a, b))
 	})
+
 	most := int32(0)
 	for k, i := range order {
 		s := &c.scores[i]
