@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/lines"
@@ -275,5 +276,26 @@ func TestWinsOfTwo(t *testing.T) {
 	r.Groups[0].Ranked = append(r.Groups[0].Ranked, Ranked{Name: "third"})
 	if got := r.winsOfTwo(); got != "" {
 		t.Errorf("of three candidates: got %q", got)
+	}
+}
+
+// Of many candidates, one is called the best if it is the only contender, but ahead of every other only if its bounds of
+// ranks say so, too.
+func TestBestOfMany(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[int]string{
+		11: "“c1” is the best of the 25 candidates, at 95 % confidence.",
+		1:  "“c1” is ahead of every other candidate at 95 % confidence.",
+	} {
+		group := Group{Tiers: []Tier{{Candidates: 25}}, Contenders: &Contenders{Positions: []int{0}}}
+		for k := range 25 {
+			group.Ranked = append(group.Ranked, Ranked{Name: fmt.Sprint("c", k+1), Standing: rank.Standing{Rank: k + 1}, RankHigh: 25})
+		}
+		group.Ranked[0].RankHigh = bound
+		r := &Report{Verdicts: 1000, Groups: []Group{group}}
+		r.Evaluation.Plan, r.Evaluation.Finished = &eval.Evaluation{Pairwise: &eval.Pairwise{}}, time.Now()
+		if got := r.Headline(); got != want {
+			t.Errorf("rank of the first up to %d: got %q, want %q", bound, got, want)
+		}
 	}
 }

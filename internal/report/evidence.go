@@ -281,6 +281,8 @@ func (t *Reliance) weighJudges(r *Report) {
 		level, why = Caution, "there is one judge and no vote of people to compare it with"
 	case len(models) == 1 && alone:
 		level, why = Caution, "all judges are the same model"
+	case r.likened != "":
+		level, why = Caution, r.likened
 	}
 
 	for _, j := range r.Judges {

@@ -380,6 +380,8 @@ func (r *Report) leaders() string {
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
 	case doubt != "":
 		return leaders[0] + " is first; " + doubt + "."
+	case r.ahead() && best.RankHigh > 1:
+		return fmt.Sprintf("%s is the best of the %s candidates, at 95 %% confidence.", leaders[0], wording.Count(len(ranked)))
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	case r.Groups[0].tiered():

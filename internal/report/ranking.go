@@ -155,7 +155,7 @@ func (b *builder) compareRaters() {
 	for _, j := range r.Judges {
 		judges = append(judges, j.Name)
 	}
-	r.Agreement = b.agreement(0, judges)
+	r.Agreement, r.likened = b.agreement(0, judges), b.likened()
 	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf)
 	if r.Panel != nil {
 		var dimensions []string

@@ -128,6 +128,7 @@ type Report struct {
 	tallies    []*rank.Tally  // of each judge
 	unfitted   error          // why there are win rates but no abilities
 	unscored   map[string]int // failed runs that would have scored a document, by candidate
+	likened    string         // judges that are probably one, in words; empty: none
 	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
 }
 

@@ -48,6 +48,17 @@ func TestTrustOfEvaluations(t *testing.T) {
 		{"three judges that follow the order", world{candidates: 5, items: 6, spread: 3, judges: []simulated{follower, follower, follower}}, Unsound, "order"},
 		{"one judge that follows the order", world{candidates: 5, items: 20, spread: 3, judges: []simulated{follower}}, Unsound, "order"},
 		{"two judges at random", world{candidates: 6, items: 40, spread: 3, judges: []simulated{coin, coin}}, Unsound, "agreement"},
+		{"a judge under two names", world{candidates: 5, items: 20, spread: 3, judges: []simulated{{2, .6, ""}, {2, .6, ""}}, change: func(m *memory) {
+			said := map[string]results.PairwiseRow{}
+			for k, row := range m.pairwise {
+				key := fmt.Sprint(row.Document1, row.Document2, row.Trial)
+				if first, ok := said[key]; ok {
+					m.pairwise[k].Winner = first.Winner
+				} else {
+					said[key] = row
+				}
+			}
+		}}, Caution, "judges"},
 		{"judges that often follow the order", world{candidates: 5, items: 20, spread: 3, judges: []simulated{{3, 2.5, ""}, {3, 2.5, ""}}}, Caution, "order"},
 		{"judges that agree fairly", world{candidates: 5, items: 40, spread: 2, judges: []simulated{{1.2, 0, ""}, {1.2, 0, ""}}}, Caution, "agreement"},
 		{"a judge at random among four good ones", world{candidates: 5, items: 20, spread: 3, judges: append(three, good, simulated{reads: -.3})}, Caution, "judges"},
