@@ -150,6 +150,9 @@ func TestLongNamesStayApart(t *testing.T) {
 	const long = "openrouter:some-vendor-with-a-long-name/model-with-a-longer-name-than-any-table-"
 	judges := []string{long + "low", long + "high"}
 	r := built(t, tournament([]string{long + "first", long + "second", "other"}, []string{"q1", "q2", "q3", "q4"}, judges, []float64{0, .3}, 3), Options{})
+	if heads := r.itemMap().Candidates; len(heads) != 3 || heads[0] == heads[1] || heads[0] == heads[2] || heads[1] == heads[2] {
+		t.Errorf("heads of narrow columns are %q", heads)
+	}
 	texts := forms(t, r)
 	for _, width := range []int{60, 80, 140} {
 		texts[fmt.Sprint("text of ", width)] = textOf(t, r, TextOptions{Width: width})

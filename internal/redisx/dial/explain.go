@@ -70,7 +70,8 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf(
 			"closes the connection: %w; if this port uses TLS, write rediss:// instead of redis://; if Redis is restarting, "+
-				"try again; if this is a proxy such as twemproxy, connect to Redis itself",
+				"try again; if it requires a client certificate, set --redis-cert and --redis-key; if this is a proxy such as twemproxy, "+
+				"connect to Redis itself",
 			err,
 		)
 	case redis.IsLoadingError(err):
