@@ -1,10 +1,8 @@
 package responses
 
 import (
-	"errors"
 	"maps"
 	"regexp"
-	"sync"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
@@ -129,35 +127,11 @@ func object(body map[string]any, name string) map[string]any {
 	return own
 }
 
-// bare remembers the models from which some evidence cannot be requested. Summaries of reasoning are for organisations
-// that OpenAI has verified, not every model can be told to search, and not every endpoint lists sources. The models
-// reason and search all the same.
-type bare struct {
-	mu     sync.Mutex
-	models map[string]bool
-}
-
-func (b *bare) is(model string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.models[model]
-}
-
 var aboutEvidence = regexp.MustCompile(`(?i)reasoning[. ]summar|tool[_ ]choice|max_tool_calls|'include'|\(include\b|action\.sources`)
 
-// learn learns from the failure of a call that was not bare. If the failure is about evidence, learn makes it a
-// providers.ErrAgain and returns true, because the next call will be bare.
-func (b *bare) learn(model string, err error) bool {
-	var failed *providers.Error
-	if !errors.As(err, &failed) || failed.Class != providers.BadRequest || !aboutEvidence.MatchString(failed.Message) {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.models == nil {
-		b.models = map[string]bool{}
-	}
-	b.models[model] = true
-	failed.Err = providers.ErrAgain
-	return true
+// refusesEvidence reports whether an endpoint refused a request because of fields that only request evidence. Summaries
+// of reasoning are for organisations that OpenAI has verified, not every model can be told to search, and not every
+// endpoint lists sources. The models reason and search all the same.
+func refusesEvidence(failed *providers.Error) bool {
+	return failed.Class == providers.BadRequest && aboutEvidence.MatchString(failed.Message)
 }

@@ -8,6 +8,7 @@ package responses
 
 import (
 	"context"
+	"errors"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -23,7 +24,7 @@ type Config = transport.Config
 // providers.Background and is safe for concurrent use.
 type Provider struct {
 	endpoint *transport.Endpoint
-	bare     bare
+	bare     transport.Refusals // models that are not asked for evidence
 }
 
 // New checks the configuration; it opens no connection.
@@ -63,12 +64,14 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 func (p *Provider) create(
 	ctx context.Context, req *providers.Request, x *transport.Exchange, background bool,
 ) (answer *transport.Answer, dropped []string, err error) {
-	w := way{background: background, bare: p.bare.is(req.Model), format: x.Format}
+	w := way{background: background, bare: p.bare.Has(req.Model), format: x.Format}
 	body, dropped := w.encode(x.Request, x.Capabilities)
 	answer, err = x.Post(ctx, "responses", body)
 	if err != nil {
-		if !w.bare && (req.Search || req.Reason) && p.bare.learn(req.Model, err) {
-			return nil, nil, err
+		if !w.bare && (req.Search || req.Reason) {
+			if err := p.bare.Learn(req.Model, err, refusesEvidence); errors.Is(err, providers.ErrAgain) {
+				return nil, nil, err
+			}
 		}
 		return nil, nil, x.Learn(err)
 	}

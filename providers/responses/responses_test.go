@@ -333,7 +333,7 @@ func TestOtherBadRequestsTeachNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if provider.bare.is("m1") || x.Format != providers.JSONSchema {
+	if provider.bare.Has("m1") || x.Format != providers.JSONSchema {
 		t.Error("something was learnt")
 	}
 }

@@ -1,29 +1,20 @@
 package transport
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// systemless remembers the models of an endpoint that accept no system messages: chat templates such as Gemma's refuse
-// them. The zero value knows none. It is safe for concurrent use.
-type systemless struct {
-	mu     sync.Mutex
-	models map[string]bool
-}
+// systemless has the models of an endpoint that accept no system messages: chat templates such as Gemma's refuse them.
+type systemless struct{ Refusals }
 
 // folded returns req in the form that the model accepts: with its system messages in front of the user's turn, if the
 // model has refused them before.
 func (s *systemless) folded(model string, req *providers.Request) *providers.Request {
-	s.mu.Lock()
-	refused := s.models[model]
-	s.mu.Unlock()
-	if !refused || !hasSystem(req) {
+	if !s.Has(model) || !hasSystem(req) {
 		return req
 	}
 	own := *req
@@ -34,21 +25,9 @@ func (s *systemless) folded(model string, req *providers.Request) *providers.Req
 	return &own
 }
 
-// learn learns from err, the failure of a call that was sent as req. If the model refuses system messages and req has
-// one, providers.ErrAgain is in the chain of the returned error.
+// learn learns from err, the failure of a call that was sent as req; see Refusals.Learn.
 func (s *systemless) learn(model string, sent *providers.Request, err error) error {
-	var failed *providers.Error
-	if !errors.As(err, &failed) || !hasSystem(sent) || !refusesSystem(failed) {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.models == nil {
-		s.models = map[string]bool{}
-	}
-	s.models[model] = true
-	failed.Err = providers.ErrAgain
-	return failed
+	return s.Learn(model, err, func(failed *providers.Error) bool { return hasSystem(sent) && refusesSystem(failed) })
 }
 
 func hasSystem(req *providers.Request) bool {
