@@ -177,26 +177,19 @@ func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
 	part.critical[ofCandidate] = quantile(level / float64(len(candidates)-1))
-	part.criticalOf = map[int]float64{}
-	for i, left := range part.leftOf {
-		tests := 0
-		for _, j := range candidates {
-			if i != j && u.fit.strong[i] == u.fit.strong[j] {
-				tests++
-			}
-		}
-		part.criticalOf[i] = quantile(level * left / float64(max(tests, 1)))
-	}
-
-	tests := 0.0
+	tests, of := 0.0, map[int]float64{} // by candidate
 	for a, i := range candidates {
 		for _, j := range candidates[a+1:] {
 			if u.fit.strong[i] == u.fit.strong[j] {
-				tests++
+				tests, of[i], of[j] = tests+1, of[i]+1, of[j]+1
 			}
 		}
 	}
 
+	part.criticalOf = map[int]float64{}
+	for i, left := range part.leftOf {
+		part.criticalOf[i] = quantile(level * left / max(of[i], 1))
+	}
 	claimed, share := 0.0, part.left
 	if part.separated == nil {
 		share = tests / part.pairs

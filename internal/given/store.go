@@ -138,7 +138,7 @@ func (w *writer) run(v verdict, said judgments.Verdict) *record.Run {
 	run.Kind, run.Phase, run.Index, run.Trial, run.Reason = eval.KindPairwise, one(len(w.scores) > 0), int(v.index), int(v.trial), said.Reason
 	switch v.outcome {
 	case judgments.None:
-		run.State, run.Class, run.Error, run.AnsweredBy = eval.StateFailed.String(), providers.Malformed, said.Skipped, ""
+		fail(run, said.Skipped)
 	case judgments.First:
 		run.Winner = w.Evaluation.Documents[v.first].ID
 	case judgments.Second:
@@ -152,12 +152,17 @@ func (w *writer) run(v verdict, said judgments.Verdict) *record.Run {
 	return run
 }
 
+// fail makes a run one whose judge gave no answer.
+func fail(run *record.Run, why string) {
+	run.State, run.Class, run.Error, run.AnsweredBy = eval.StateFailed.String(), providers.Malformed, why, ""
+}
+
 // scored returns the run of a score.
 func (w *writer) scored(s score, said judgments.Score) *record.Run {
 	run := w.begun(s.judge, said.At, s.document)
 	run.Kind, run.Index, run.Trial = eval.KindSingle, int(s.index), int(s.trial)
 	if math.IsNaN(s.value) {
-		run.State, run.Class, run.Error, run.AnsweredBy = eval.StateFailed.String(), providers.Malformed, said.Skipped, ""
+		fail(run, said.Skipped)
 		return run
 	}
 	run.Scores = []record.Score{{Criterion: criterion, Score: s.value, Reason: said.Reason}}

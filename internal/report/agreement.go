@@ -85,14 +85,20 @@ func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
 }
 
 // agreement compares raters by all their verdicts on pairs, as rank.Agreement.AddShares does; first is the position of
-// the first of them. It returns nil if no pair was judged by two of them.
-func (b *builder) agreement(first int, raters []string) *Agreement {
+// the first of them. It also calls each, unless it is nil, with their verdicts on each pair. It returns nil if no pair was
+// judged by two of them.
+func (b *builder) agreement(first int, raters []string, each func([]rank.Shares)) *Agreement {
 	if b.report.separate() { // nothing says that two of them judged the same texts
 		return nil
 	}
 	a := rank.NewClusteredAgreement(len(raters))
 	cluster := b.clusters()
-	b.verdicts.units(first, len(raters), func(document, _ int, said []rank.Shares) { a.AddShares(cluster(document), said) })
+	b.verdicts.units(first, len(raters), func(document, _ int, said []rank.Shares) {
+		a.AddShares(cluster(document), said)
+		if each != nil {
+			each(said)
+		}
+	})
 	return agreed("", raters, a)
 }
 

@@ -361,27 +361,32 @@ func (t *Reliance) weighCycles(r *Report) {
 	}
 }
 
-// contradicted reports whether the verdicts contradict their fit by more than chance, as far as there are enough to tell.
-func (r *Report) contradicted() bool {
+// misfit returns the deviance for each degree of freedom, and the probability of one so large by chance. Trials of one
+// question may all say the same, which multiplies the deviance by their number at most. known is false if there are too
+// few verdicts to tell.
+func (r *Report) misfit() (dispersion, chance float64, known bool) {
 	f := r.Fit
 	if f == nil || !f.Dense || f.DegreesOfFreedom < 1 {
-		return true
+		return 0, 1, false
 	}
 	freedom, trials := float64(f.DegreesOfFreedom), float64(max(1, r.Evaluation.Plan.Pairwise.Trials))
-	return distuv.ChiSquared{K: freedom}.Survival(f.Deviance/trials) < unlikely
+	return f.Deviance / freedom / trials, distuv.ChiSquared{K: freedom}.Survival(f.Deviance / trials), true
 }
 
-// weighFit compares the deviance with its degrees of freedom, if there are enough verdicts for that. Trials of one
-// question may all say the same, which multiplies the deviance by their number at most.
+// contradicted reports whether the verdicts contradict their fit by more than chance, or are too few to tell.
+func (r *Report) contradicted() bool {
+	_, chance, known := r.misfit()
+	return !known || chance < unlikely
+}
+
+// weighFit weighs whether one strength for each candidate explains the verdicts, if there are enough of them.
 func (t *Reliance) weighFit(r *Report) {
-	f := r.Fit
-	if f == nil || !f.Dense || f.DegreesOfFreedom < 1 {
+	dispersion, chance, known := r.misfit()
+	if !known {
 		return
 	}
-	freedom, trials := float64(f.DegreesOfFreedom), float64(max(1, r.Evaluation.Plan.Pairwise.Trials))
-	dispersion := f.Deviance / freedom / trials
 	level := Sound
-	if dispersion > overdispersed && r.contradicted() {
+	if dispersion > overdispersed && chance < unlikely {
 		level = Caution
 	}
 	t.add("fit", dispersion, level, "one strength per candidate does not explain the verdicts")

@@ -15,57 +15,65 @@ const (
 	leastMixed = 3
 )
 
-// likeness counts on how many pairs two judges gave verdicts, on how many the same ones, and on how many of these both
-// gave different verdicts in different orders or trials.
+// likeness counts the pairs on which two judges gave the same verdicts, and those of them on which both gave different
+// verdicts in different orders or trials.
 type likeness struct {
-	pairs, same, mixed int
+	one, other   int // positions of the judges
+	pairs, mixed int
 }
 
-// add adds the verdicts of both on a pair.
-func (l *likeness) add(one, other rank.Shares) {
-	if !one.Known() || !other.Known() {
-		return
+// add adds the verdicts of all judges on a pair, and reports whether those of the two are the same or one has none.
+func (l *likeness) add(said []rank.Shares) bool {
+	one, other := said[l.one], said[l.other]
+	switch {
+	case !one.Known() || !other.Known():
+		return true
+	case one != other:
+		return false
 	}
 	l.pairs++
-	if one != other {
-		return
-	}
-	l.same++
 	if max(one[0], one[1], one[2]) < 1 {
 		l.mixed++
 	}
+	return true
 }
 
-// copied reports whether the two are probably one judge under two names: they agree on every pair, also on those where a
-// judge contradicts itself, which happens at random.
-func (l *likeness) copied() bool {
-	return l.same == l.pairs && l.mixed >= leastMixed && 2*l.mixed <= l.pairs
+// copied reports whether the two, which agree on every pair, are probably one judge under two names: they agree also
+// where a judge contradicts itself, which happens at random.
+func (l *likeness) copied() bool { return l.mixed >= leastMixed && 2*l.mixed <= l.pairs }
+
+// alike are the pairs of judges that have given the same verdicts so far.
+type alike []likeness
+
+func alikeOf(judges int) (all alike) {
+	if judges > mostLikened {
+		return nil
+	}
+	for other := range judges {
+		for one := range other {
+			all = append(all, likeness{one: one, other: other})
+		}
+	}
+	return all
 }
 
-// likened returns two judges that are probably one, in words; empty if there are none.
-func (b *builder) likened() string {
-	judges := b.report.Judges
-	if n := len(judges); n < 2 || n > mostLikened || b.report.separate() {
-		return ""
-	}
-	all := map[[2]int]*likeness{}
-	for i := range judges {
-		for j := range i {
-			all[[2]int{j, i}] = &likeness{}
+// add adds the verdicts of all judges on a pair of texts.
+func (a *alike) add(said []rank.Shares) {
+	same := (*a)[:0]
+	for _, l := range *a {
+		if l.add(said) {
+			same = append(same, l)
 		}
 	}
-	b.verdicts.units(0, len(judges), func(_, _ int, said []rank.Shares) {
-		for two, l := range all {
-			l.add(said[two[0]], said[two[1]])
-		}
-	})
+	*a = same
+}
 
-	for i := range judges {
-		for j := range i {
-			if l := all[[2]int{j, i}]; l.copied() {
-				return fmt.Sprintf("%s and %s gave the same verdicts on all %s, also on the %s on which each contradicts itself",
-					called(judges[j].Name), called(judges[i].Name), wording.Counted(l.pairs, "pair"), wording.Count(l.mixed))
-			}
+// words names two judges that are probably one; empty if there are none.
+func (a alike) words(judges []Judge) string {
+	for _, l := range a {
+		if l.copied() {
+			return fmt.Sprintf("%s and %s gave the same verdicts on all %s, also on the %s on which each contradicts itself",
+				called(judges[l.one].Name), called(judges[l.other].Name), wording.Counted(l.pairs, "pair"), wording.Count(l.mixed))
 		}
 	}
 	return ""

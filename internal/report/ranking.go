@@ -155,7 +155,9 @@ func (b *builder) compareRaters() {
 	for _, j := range r.Judges {
 		judges = append(judges, j.Name)
 	}
-	r.Agreement, r.likened = b.agreement(0, judges), b.likened()
+	same := alikeOf(len(judges))
+	r.Agreement = b.agreement(0, judges, same.add)
+	r.likened = same.words(r.Judges)
 	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf)
 	if r.Panel != nil {
 		var dimensions []string

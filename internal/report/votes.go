@@ -237,12 +237,12 @@ func (b *builder) compareWithPeople() {
 	for _, j := range b.report.Judges {
 		judges = append(judges, j.Name)
 	}
-	people.Agreement = b.agreement(len(judges), names)
+	people.Agreement = b.agreement(len(judges), names, nil)
 	if len(judges) == 0 {
 		b.verdicts.units(0, len(names), func(_, _ int, said []rank.Shares) { people.count(said) })
 		return
 	}
-	people.Everyone = b.agreement(0, append(judges, names...))
+	people.Everyone = b.agreement(0, append(judges, names...), nil)
 	tables, kappas := make([]rank.Confusion, len(judges)), make([]*rank.ClusteredAgreement, len(judges))
 	cluster := b.clusters()
 	for k := range kappas {
