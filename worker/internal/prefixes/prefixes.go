@@ -140,8 +140,9 @@ type Call struct {
 // Begin sets what a request asks its provider to keep, and notes the beginnings of its messages.
 func (s *Seen) Begin(of Of, request *providers.Request, terms Terms, now time.Time) *Call {
 	request.CacheKey = ""
-	if len(request.Prefixes) == 0 || terms.Way == providers.PromptCacheUntold {
-		return nil
+	if _, saves := terms.even(); len(request.Prefixes) == 0 || terms.Way == providers.PromptCacheUntold ||
+		terms.Way == providers.PromptCacheMarks && !saves {
+		return nil // nothing would be kept
 	}
 	digests, lengths := measure(request)
 	s.mu.Lock()
@@ -181,15 +182,21 @@ func (s *Seen) Begin(of Of, request *providers.Request, terms Terms, now time.Ti
 // pays reports whether writing the beginnings of a level costs less than reading them again saves. Of the runs that are
 // left, there must be two for each beginning that would have to be written.
 func (t Terms) pays(l *level, begun int) bool {
+	even, saves := t.even()
+	return saves && l.share() >= even+margin && t.Runs-begun >= 2*len(l.used)
+}
+
+// even returns the share of calls that must read what calls write for the cost to be the same. saves is false if reading
+// saves nothing, or the prices are not known.
+func (t Terms) even() (share float64, saves bool) {
 	if t.Price == nil || t.Price.CachedInput == nil || t.Price.CacheWrite == nil {
-		return false
+		return 0, false
 	}
 	input, read, write := t.Price.Input, *t.Price.CachedInput, *t.Price.CacheWrite
 	if read >= input {
-		return false
+		return 0, false
 	}
-	even := max(0, (write-input)/(write-read))
-	return l.share() >= even+margin && t.Runs-begun >= 2*len(l.used)
+	return max(0, (write-input)/(write-read)), true
 }
 
 // Answered notes that the call was answered, so that the next one like it can read what it wrote.
