@@ -26,7 +26,7 @@ type Capabilities struct {
 	Efforts []string `json:"efforts,omitempty"`
 	// Sampling says when a temperature may be sent. If it may not, it is named in Result.Dropped.
 	Sampling Sampling `json:"sampling,omitempty"`
-	// PromptCache is how the provider is told which beginnings of prompts to cache.
+	// PromptCache names the request fields that say which prefixes of prompts the provider caches.
 	PromptCache PromptCache `json:"prompt_cache,omitempty"`
 	// CacheMinimum is how many tokens a beginning must have to be cached; 0: not known.
 	CacheMinimum int `json:"cache_minimum,omitempty"`

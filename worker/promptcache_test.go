@@ -19,7 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// vendor is a provider with a prompt cache, and how it is told what to keep.
+// vendor is a provider with a prompt cache, and the request fields that control it.
 type vendor struct {
 	name   string
 	manner simulator.Manner
@@ -47,7 +47,7 @@ const least = 256
 type bill struct{ input, cached, written, money float64 }
 
 // cacheBills runs an evaluation of all pairs within items, in both orders, with a judge of each vendor. It returns what
-// the vendors charged, by their own counts, at Anthropic's factors. told is whether they are told what to keep.
+// the vendors charged, by their own counts, at Anthropic's factors. told says whether requests have the fields that control caches.
 func cacheBills(t *testing.T, items, documents int, told bool) map[string]bill {
 	t.Helper()
 	b := setup(t, nil)
@@ -123,7 +123,7 @@ func cacheBills(t *testing.T, items, documents int, told bool) map[string]bill {
 	return bills
 }
 
-// Where documents come back, vendors charge less once they are told what to keep.
+// If prompts share documents, the fields that control caches make an evaluation cheaper.
 func TestPromptCachesSaveMoney(t *testing.T) {
 	t.Parallel()
 	cacheBillsFall(t, 1, 11)

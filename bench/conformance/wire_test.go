@@ -201,7 +201,7 @@ func conversation() []providers.Message {
 	return append([]providers.Message{{Role: providers.System, Content: system}}, user()...)
 }
 
-// repeating is a request of which the provider should keep the first five bytes.
+// repeating returns a request whose first five bytes are to be cached.
 func repeating() providers.Request {
 	return providers.Request{Messages: user(), CacheKey: "k", Prefixes: []providers.Prefix{{Offset: 5, Keep: true}}}
 }

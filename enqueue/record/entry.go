@@ -140,7 +140,7 @@ type Call struct {
 }
 
 // Saved returns what the provider's prompt cache saved of the call's cost, in USD; below 0, it cost more than it saved.
-// known is false without a price and the usage by which the cost was computed.
+// It returns known as false unless the cost was computed from a price and reported usage.
 func (c *Call) Saved() (usd float64, known bool) {
 	if c.Price == nil || !c.Usage.Reported || c.Usage.CostUSD == nil {
 		return 0, false

@@ -373,7 +373,7 @@ func (r *Report) itemSection() (section, bool) {
 	return s, true
 }
 
-// tallName is how many columns of a name fit the heads of narrow columns, in which names stand upright.
+// tallName bounds names in vertical column heads, in columns of a terminal.
 const tallName = 20
 
 type itemMap struct {

@@ -40,7 +40,7 @@ const (
 // evaluation cannot be submitted now.
 type Submit func(context.Context, Received) (Receipt, error)
 
-// Received is a received evaluation, with the options from the query.
+// Received holds the files of an evaluation that was uploaded, with the options from the query.
 type Received struct {
 	Folder string // holds the received files
 	File   string // evaluation file, folder of documents or file of answers, relative to Folder

@@ -96,7 +96,7 @@ func addMessages(body object, req *providers.Request, caps providers.Capabilitie
 	body["messages"] = turns
 }
 
-// blocks returns the blocks of a message, of which some are marked.
+// blocks returns a message as text blocks. Those at the end of a prefix to cache have a cache_control.
 func blocks(req *providers.Request, i int) (all []object) {
 	for _, part := range req.Parts(i) {
 		block := object{"type": "text", "text": part.Text}
