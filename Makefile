@@ -131,6 +131,7 @@ cluster: ## install the chart in the cluster of KUBECONFIG, with the image IMAGE
 	@[ -n "$$KUBECONFIG" ] || sh tools/scripts/ensure.sh redis docker node
 	go mod download
 	go test -C deploy/check -c -o $(CURDIR)/bin/containers.test ./containers
+	sh tools/scripts/node.sh
 	cd deploy/check/containers && $(if $(KUBECONFIG),,sh $(CURDIR)/tools/scripts/engine.sh) sh $(CURDIR)/tools/scripts/node.sh $(CURDIR)/bin/containers.test -test.v -test.run '^TestCluster$$' -test.timeout 3h $(if $(IMAGE),-image $(IMAGE)) $(if $(FAULTS),-faults '$(FAULTS)')
 
 .PHONY: schemas

@@ -1,7 +1,8 @@
 #!/bin/sh
-# usage: node.sh COMMAND ...
+# usage: node.sh [COMMAND ...]
 #
-# Runs a command with kubectl, helm and the cluster of KUBECONFIG.
+# Runs a command with kubectl, helm and the cluster of KUBECONFIG. Without a command it only builds what is missing for
+# that, which needs the Go module proxy: inside engine.sh's network there is none.
 #
 # Where KUBECONFIG is not set, root on Linux gets a node, control plane and all, for as long as the command runs. It is
 # in a network namespace with nothing outside of it, so that no address, rule or port touches this machine's. It has no
@@ -28,7 +29,8 @@ if ! suits "$(helm version --template '{{.Version}}' 2>/dev/null)"; then
 fi
 
 if [ -n "${KUBECONFIG:-}" ]; then
-	exec "$@"
+	[ $# = 0 ] || exec "$@"
+	exit
 fi
 if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
 	echo "name a cluster in KUBECONFIG, or run this as root on Linux" >&2
@@ -98,6 +100,7 @@ if [ ! -x "$kubernetes" ]; then
 	)
 	rm -rf "$from"
 fi
+[ $# != 0 ] || exit 0
 
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/evalfleet-node.XXXXXX")
 space=${dir##*/}
