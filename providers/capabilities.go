@@ -33,6 +33,8 @@ type Capabilities struct {
 	// Background: a call is a job that runs at the provider without a connection, for up to hours, and that has to
 	// search: deep research.
 	Background bool `json:"background,omitempty"`
+	// Batch: the endpoint answers calls of the model in batches, and its provider implements Batches.
+	Batch bool `json:"batch,omitempty"`
 	// ContextWindow and MaxOutput are tokens; 0: not known.
 	ContextWindow int `json:"context_window,omitempty"`
 	MaxOutput     int `json:"max_output,omitempty"`
