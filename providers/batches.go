@@ -54,6 +54,9 @@ const (
 	MostBatchID   = 40 // characters of a BatchRequest's ID; some providers must also hold the batch's name in theirs
 )
 
+// LimitEnqueuedTokens is the kind of a limit on the tokens in batches that have not ended.
+const LimitEnqueuedTokens LimitKind = "enqueued_tokens"
+
 // TierBatch is the service tier of the answers of batches.
 const TierBatch = "batch"
 

@@ -15,6 +15,8 @@ type Price struct {
 	// Tiers are the factors on the prices of tokens in service tiers other than the standard
 	// one. The cost in a tier without a factor is unknown.
 	Tiers map[string]float64 `json:"tiers,omitempty"`
+	// TiersCached are the factors on the price of cached input where that has its own.
+	TiersCached map[string]float64 `json:"tiers_cached,omitempty"`
 }
 
 // Rates are the prices of tokens.
@@ -85,36 +87,43 @@ func StandardTier(name string) bool {
 	return false
 }
 
-// In returns the price of a call that was served in the given tier; false: unknown.
+// In returns the price of a call that was served in the given tier, such as TierBatch; false: unknown.
 func (p Price) In(tier string) (Price, bool) {
-	if StandardTier(tier) {
+	if StandardTier(tier) || p.free() {
 		return p, true
 	}
 	factor, ok := p.Tiers[tier]
 	if !ok {
 		return Price{}, false
 	}
-	return p.times(factor), true
+	ofCached, ok := p.TiersCached[tier]
+	if !ok {
+		ofCached = factor
+	}
+	return p.times(factor, ofCached), true
 }
 
-// times returns the price with the rates of tokens multiplied by factor; searches cost the same.
-func (p Price) times(factor float64) Price {
-	p.Rates, p.Tiers = p.Rates.times(factor), nil
+// free reports whether tokens cost nothing, in whatever tier.
+func (p Price) free() bool { return p.Rates == Rates{} && p.Long == nil }
+
+// times returns the price with the rates of tokens multiplied by factors; searches cost the same.
+func (p Price) times(factor, ofCached float64) Price {
+	p.Rates, p.Tiers, p.TiersCached = p.Rates.times(factor, ofCached), nil, nil
 	if p.Long != nil {
-		p.Long = &LongRates{p.Long.Above, p.Long.times(factor)}
+		p.Long = &LongRates{p.Long.Above, p.Long.times(factor, ofCached)}
 	}
 	return p
 }
 
-func (r Rates) times(factor float64) Rates {
-	scaled := func(rate *float64) *float64 {
+func (r Rates) times(factor, ofCached float64) Rates {
+	scaled := func(rate *float64, factor float64) *float64 {
 		if rate == nil {
 			return nil
 		}
 		product := *rate * factor
 		return &product
 	}
-	return Rates{r.Input * factor, r.Output * factor, scaled(r.CachedInput), scaled(r.CacheWrite)}
+	return Rates{r.Input * factor, r.Output * factor, scaled(r.CachedInput, ofCached), scaled(r.CacheWrite, factor)}
 }
 
 // Bound returns the most that a call with so many tokens and searches can cost, in nano-USD, in any tier whose price is
@@ -125,7 +134,7 @@ func (p Price) Bound(input, output int64, searches int) int64 {
 		dearest = max(dearest, factor)
 	}
 	if dearest > 1 {
-		p = p.times(dearest)
+		p = p.times(dearest, dearest)
 	}
 	r := p.of(input)
 	dearestInput := max(r.Input, or(r.CachedInput, 0), or(r.CacheWrite, 0))

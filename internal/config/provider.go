@@ -62,6 +62,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 		"api_key_env": func(v value) { e.KeyEnv = y.environmentName(v) },
 		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}) },
 		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords) },
+		"batch":       func(v value) { has := y.boolean(v); e.Batch = &has },
 		"models":      func(v value) { e.Models = y.models(v) },
 	}
 	private := keys{
@@ -186,6 +187,7 @@ func (y *yamlFile) models(v value) []catalog.Rule {
 			"max_output":     func(v value) { rule.MaxOutput = tokens(v) },
 			"prompt_cache":   func(v value) { rule.PromptCache = y.oneOf(v, catalog.PromptCacheWords) },
 			"cache_minimum":  func(v value) { rule.CacheMinimum = tokens(v) },
+			"batch":          func(v value) { taken := y.boolean(v); rule.Batch = &taken },
 		})
 
 		rules = append(rules, rule)

@@ -19,6 +19,7 @@ type call struct {
 	admitted  time.Time // by all limits
 	told      []limitState
 	fresh     []entry // what its answer leaves in a cache
+	batched   bool    // it is a task of a batch
 }
 
 // draw returns the call's random number in [0, 1) for one purpose.
@@ -74,26 +75,15 @@ func (r *refusal) problem(hint time.Duration) problem {
 // admit counts the arrival and takes the request under all limits, or under none; it then returns
 // the limit that refused. text is what the model answers.
 func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refusal) {
-	prompt := req.hash()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now() // inside the lock, so that time never goes back for a window
-	c := &call{req: req, behaviour: b, prompt: prompt}
+	c := &call{req: req, behaviour: b}
 	model := s.models[req.model]
 	if model == nil {
 		return c, &refusal{unknown: req.model}
 	}
-	times := model.prompts[prompt]
-	if times == nil {
-		times = &promptCount{}
-		model.prompts[prompt] = times
-	}
-
-	times.arrived++
-	c.luck = fmt.Sprint(s.config.Seed, prompt, times.taken)
-	c.taken = times.taken + 1
-	c.plan = s.plan(c, text)
-	c.spends = spending{input: req.inputTokens() + c.plan.found.tokens(), output: c.plan.output}
+	times := s.meet(c, model, text)
 	scopes := s.scopes(req)
 	var refused *refusal
 	for _, scope := range scopes {
@@ -102,7 +92,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 	}
 
 	if refused == nil {
-		refused = s.throttle(now, b, model, prompt)
+		refused = s.throttle(now, b, model, c.prompt)
 	}
 	for _, scope := range scopes {
 		if refused != nil {
@@ -134,6 +124,22 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 		c.told = tightest(scopes, now)
 	}
 	return c, refused
+}
+
+// meet counts the arrival of a call's prompt at its model, and plans its answer.
+func (s *Simulator) meet(c *call, model *scope, text string) *promptCount {
+	c.prompt = c.req.hash()
+	times := model.prompts[c.prompt]
+	if times == nil {
+		times = &promptCount{}
+		model.prompts[c.prompt] = times
+	}
+	times.arrived++
+	c.luck = fmt.Sprint(s.config.Seed, c.prompt, times.taken)
+	c.taken = times.taken + 1
+	c.plan = s.plan(c, text)
+	c.spends = spending{input: c.req.inputTokens() + c.plan.found.tokens(), output: c.plan.output}
+	return times
 }
 
 // leave ends a call that was taken.

@@ -54,6 +54,8 @@ type Limits struct {
 	// OtherTokens, half of them output.
 	OtherRequests Rate `json:"other_requests,omitzero"`
 	OtherTokens   int  `json:"other_tokens,omitempty"`
+	// EnqueuedTokens bounds the input tokens in batches that have not ended. A batch over it is refused. 0: no bound.
+	EnqueuedTokens int `json:"enqueued_tokens,omitempty"`
 }
 
 // Charge says how many output tokens a request is charged, and when.
@@ -89,7 +91,7 @@ type Behaviour struct {
 	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as at a bound
 	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers without a search, if offered
 	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
-	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that are lost
+	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs and batches that are lost
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // refuse JSON schemas with 400
 	WithoutSystem  bool    `json:"without_system,omitempty"`  // refuse system messages with 400
 	// SearchWithJSON says how search and JSON go together; empty: as in the dialect. Gemini before
@@ -104,6 +106,10 @@ type Behaviour struct {
 	CorruptEntries int          `json:"corrupt_entries,omitempty"` // number of first scores replaced by a word
 	AnswerBytes    int          `json:"answer_bytes,omitempty"`    // pad the text to so many; its tokens stay
 	Trickle        Span         `json:"trickle,omitzero"`          // from the first byte of an answer to its last
+	BatchTime      Span         `json:"batch_time,omitzero"`       // until a batch ends
+	// BatchWindow is after how long a batch ends at the latest; the lower end counts. 0: 24 hours.
+	BatchWindow     Span    `json:"batch_window,omitzero"`
+	BatchExpireRate float64 `json:"batch_expire_rate,omitempty"` // share of a batch's requests that expire
 
 	// The Throttle fields cause answers of 429 although no limit is exceeded, as if other clients
 	// of the account had reached one.
@@ -182,6 +188,9 @@ func (l Limits) validate(where string) error {
 	if l.OtherTokens < 0 {
 		problems = append(problems, fmt.Errorf("%sother_tokens: %d: want 0 or more", where, l.OtherTokens))
 	}
+	if l.EnqueuedTokens < 0 {
+		problems = append(problems, fmt.Errorf("%senqueued_tokens: %d: want 0 or more", where, l.EnqueuedTokens))
+	}
 	switch l.Charge {
 	case "", Actual, Reserve, Settle:
 	default:
@@ -200,6 +209,7 @@ func (b Behaviour) validate(where string) error {
 		{"fail_rate", b.FailRate}, {"hang_rate", b.HangRate}, {"cut_rate", b.CutRate}, {"malformed_rate", b.MalformedRate},
 		{"throttle_rate", b.ThrottleRate}, {"refuse_rate", b.RefuseRate}, {"filter_rate", b.FilterRate}, {"truncate_rate", b.TruncateRate},
 		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate}, {"cached_share", b.CachedShare}, {"lose_rate", b.LoseRate},
+		{"batch_expire_rate", b.BatchExpireRate},
 	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))
@@ -209,7 +219,8 @@ func (b Behaviour) validate(where string) error {
 	for _, span := range []struct {
 		name  string
 		value Span
-	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}, {"trickle", b.Trickle}} {
+	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}, {"trickle", b.Trickle},
+		{"batch_time", b.BatchTime}, {"batch_window", b.BatchWindow}} {
 		if span.value.Min < 0 || span.value.Max < span.value.Min {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}

@@ -16,6 +16,9 @@ type scope struct {
 	changed     time.Time
 	counts      counts
 	prompts     map[uint64]*promptCount // of a model; nil for the endpoint
+
+	mostEnqueued int // tokens in batches; 0: no bound
+	batched      BatchCounts
 }
 
 type counts struct {
@@ -28,6 +31,7 @@ type counts struct {
 	other                                               int64         // admitted requests of another client
 	submitted, polled                                   int64         // background jobs, and polls of them
 	cached, cacheWritten                                int64         // tokens of answered calls
+	charged                                             int64         // nano-USD
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.
@@ -40,6 +44,8 @@ func newScope(limits Limits, now time.Time) *scope {
 		charge:      limits.Charge,
 		other:       newOtherClient(limits, now),
 		counts:      counts{rejectedBy: map[string]int64{}},
+
+		mostEnqueued: limits.EnqueuedTokens,
 	}
 }
 
@@ -99,6 +105,9 @@ func (s *scope) leave(now time.Time, c *call, ended outcome) {
 	s.use(now, -1)
 	s.counts.used.input += c.spends.input
 	s.counts.used.output += c.spends.output
+	if ended != failed {
+		s.counts.charged += c.charge()
+	}
 	if s.charge == Settle {
 		for _, l := range s.limits {
 			l.settle(now, c.admitted, s.charges(c), c.spends)
@@ -134,6 +143,7 @@ func (s *scope) sinceChange(now time.Time) time.Duration {
 func (s *scope) reset(now time.Time) {
 	s.counts = counts{maxInFlight: s.inUse, rejectedBy: map[string]int64{}}
 	s.changed = now
+	s.batched = BatchCounts{Enqueued: s.batched.Enqueued, MostEnqueued: s.batched.Enqueued}
 	for _, l := range s.limits {
 		l.busiest.forget()
 		l.charged, l.since = 0, now

@@ -38,6 +38,7 @@ type Simulator struct {
 	keys     KeyCounts
 	lastKey  lastKey
 	jobs     jobs
+	batches  batches
 	caches   caches
 }
 
@@ -54,6 +55,7 @@ func New(config Config) *Simulator {
 		tiers:    map[string]*scope{},
 		arrivals: arrivals{keep: config.KeepArrivals},
 		jobs:     jobs{byID: map[string]*job{}},
+		batches:  batches{files: map[string]*file{}},
 		caches:   caches{used: map[uint64]time.Time{}, routes: map[uint64]*route{}},
 	}
 
@@ -71,6 +73,7 @@ func New(config Config) *Simulator {
 	s.speak("POST /v1/responses", responses{})
 	s.mux.HandleFunc("GET /v1/responses/{id}", s.poll)
 	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.cancel)
+	s.serveFiles()
 	s.speak("POST /v1/messages", messages{})
 	s.speak("POST /api/chat", ollama{})
 	s.speak("POST /v1beta/models/{call}", generate{})

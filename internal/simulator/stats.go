@@ -46,6 +46,28 @@ type Counts struct {
 	Submitted int64         `json:"submitted,omitempty"`
 	Polled    int64         `json:"polled,omitempty"`
 	Limits    []LimitCounts `json:"limits,omitempty"`
+	// ChargedUSD is what calls and batches cost: 1 USD per million input tokens and 4 per million output tokens, half of
+	// that in a batch. Failures cost nothing.
+	ChargedUSD float64     `json:"charged_usd"`
+	Batches    BatchCounts `json:"batches,omitzero"`
+}
+
+// BatchCounts are the counts of batches. Their requests are in no other count but those of prompts and tokens, and in
+// ChargedUSD.
+type BatchCounts struct {
+	Submitted      int64 `json:"submitted"` // batches that were accepted
+	Refused        int64 `json:"refused"`   // batches over a limit, or of invalid requests
+	Ended          int64 `json:"ended"`     // of those accepted
+	CancelRequests int64 `json:"cancel_requests"`
+	Polled         int64 `json:"polled"`   // requests about a batch
+	Requests       int64 `json:"requests"` // of the batches that were accepted
+	Answered       int64 `json:"answered"`
+	Failed         int64 `json:"failed"`
+	Expired        int64 `json:"expired"`
+	Cancelled      int64 `json:"cancelled"`
+	// Enqueued is the number of input tokens in batches that have not ended, and MostEnqueued its maximum.
+	Enqueued     int `json:"enqueued_tokens"`
+	MostEnqueued int `json:"most_enqueued_tokens"`
 }
 
 // LimitCounts are the counts of one rate. The rates are in the order requests, tokens,
@@ -64,9 +86,10 @@ func (s *Simulator) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	s.settleBatches(now)
 	stats := Stats{At: now, All: s.all.snapshot(now), Models: map[string]Counts{}, Keys: s.keys}
 	for name, model := range s.models {
-		if model.counts.arrived == 0 && model.inUse == 0 {
+		if model.counts.arrived == 0 && model.inUse == 0 && model.batched == (BatchCounts{}) {
 			continue
 		}
 		c := model.snapshot(now)
@@ -106,6 +129,8 @@ func (s *scope) snapshot(now time.Time) Counts {
 		Submitted:  s.counts.submitted,
 		Polled:     s.counts.polled,
 		RejectedBy: maps.Clone(s.counts.rejectedBy),
+		ChargedUSD: float64(s.counts.charged) / nano,
+		Batches:    s.batched,
 	}
 	for _, l := range s.limits {
 		c.Limits = append(c.Limits, LimitCounts{Limit: l.name(), Busiest: l.busiest.most, Charged: l.charged})

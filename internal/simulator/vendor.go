@@ -257,4 +257,16 @@ func (c *call) addManners(body, choice, said, usage map[string]any) {
 
 // dollars returns the cost of a call: 1 USD per million input tokens, and 4 per million output
 // tokens.
-func (c *call) dollars() float64 { return float64(c.spends.input+4*c.spends.output) / 1e6 }
+func (c *call) dollars() float64 { return float64(c.charge()) / nano }
+
+// nano is the number of nano-USD in a dollar.
+const nano = 1e9
+
+// charge returns the cost of a call in nano-USD. In a batch, it is half.
+func (c *call) charge() int64 {
+	cost := int64(c.spends.input+4*c.spends.output) * 1000
+	if c.batched {
+		return cost / 2
+	}
+	return cost
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
+	"github.com/evalfleet/evalfleet/providers/filebatch"
 	"github.com/evalfleet/evalfleet/providers/generate"
 	"github.com/evalfleet/evalfleet/providers/messages"
 	"github.com/evalfleet/evalfleet/providers/ollama"
@@ -37,6 +38,7 @@ type Entry struct {
 	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, for models for which Models states no other
 	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by address
+	Batch   *bool  `json:"batch,omitempty"`       // as Facts.Batch, for models for which Models states no other; nil: by address
 	Models  []Rule `json:"models,omitempty"`      // facts about models from the user; they override the built-in ones
 	// Headers are added to every request, by name.
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
@@ -68,6 +70,22 @@ func (e Entry) ChargesReserved() bool {
 		return e.Charges == Reserved
 	}
 	return slices.ContainsFunc(reserving, e.CalledAt)
+}
+
+// batching lists the hosts that have batch endpoints, by the dialect that they are for.
+var batching = map[string][]string{
+	Chat:      {"api.openai.com", "api.groq.com", mistral},
+	Responses: {"api.openai.com"},
+	Messages:  {"api.anthropic.com"},
+	Generate:  {"generativelanguage.googleapis.com"},
+}
+
+// mistral is the host whose batch endpoints have a form of their own.
+const mistral = "api.mistral.ai"
+
+// hasBatches reports whether the entry's address is known to have batch endpoints. The simulator has them.
+func (e Entry) hasBatches() bool {
+	return e.Dialect == Simulator || slices.ContainsFunc(batching[e.Dialect], e.CalledAt)
 }
 
 // CalledAt reports whether the entry's address is the given host, or in the given domain, in lower case.
@@ -164,7 +182,8 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 // Open returns the entry's provider; it opens no connection. The entry must have an address: for a Simulator in this
 // process, the caller sets it. Share httpClient among all providers.
 //
-// Providers of the dialect Responses also implement providers.Background.
+// Providers of the dialect Responses also implement providers.Background, and those of all dialects but Ollama
+// providers.Batches. Capabilities.Batch says whether the entry's address has batches.
 func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	at := transport.Config{
@@ -172,7 +191,11 @@ func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Prov
 	}
 	switch e.Dialect {
 	case Chat, Simulator:
-		return chat.New(chat.Config{Config: at, Flavour: differs.chat})
+		vendor := filebatch.OpenAI
+		if e.CalledAt(mistral) {
+			vendor = filebatch.Mistral
+		}
+		return chat.New(chat.Config{Config: at, Flavour: differs.chat, Batches: vendor})
 	case Responses:
 		return responses.New(at)
 	case Messages:

@@ -36,6 +36,7 @@ type Facts struct {
 	MaxOutput      int      `yaml:"max_output" json:"max_output,omitempty"`
 	PromptCache    string   `yaml:"prompt_cache" json:"prompt_cache,omitempty"` // one of PromptCacheWords
 	CacheMinimum   int      `yaml:"cache_minimum" json:"cache_minimum,omitempty"`
+	Batch          *bool    `yaml:"batch" json:"batch,omitempty"`
 }
 
 // Words for the values that are empty in providers.Capabilities.
@@ -131,7 +132,7 @@ func WindowByHand(provider, model string) int {
 // states it for the model. The entry's own rules come first, then those of models.yaml and of models_generated.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
-	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known()} {
+	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON, Batch: e.Batch}}}, known()} {
 		begins := strings.HasPrefix
 		if whose == 2 {
 			begins = isVersion
@@ -144,6 +145,10 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 	}
 	capabilities := facts.capabilities()
 	capabilities.Background = e.researches(model)
+	if facts.Batch == nil {
+		capabilities.Batch = e.hasBatches()
+	}
+	capabilities.Batch = capabilities.Batch && !capabilities.Background
 	return capabilities
 }
 
@@ -218,6 +223,7 @@ func (f Facts) or(others Facts) Facts {
 		MaxOutput:      cmp.Or(f.MaxOutput, others.MaxOutput),
 		PromptCache:    cmp.Or(f.PromptCache, others.PromptCache),
 		CacheMinimum:   cmp.Or(f.CacheMinimum, others.CacheMinimum),
+		Batch:          cmp.Or(f.Batch, others.Batch),
 	}
 }
 
@@ -240,5 +246,6 @@ func (f Facts) capabilities() providers.Capabilities {
 		MaxOutput:      f.MaxOutput,
 		PromptCache:    providers.PromptCache(unless(f.PromptCache, noPromptCache)),
 		CacheMinimum:   f.CacheMinimum,
+		Batch:          f.Batch != nil && *f.Batch,
 	}
 }

@@ -42,6 +42,7 @@ type tierRow struct {
 	Providers []string           `json:"providers"`
 	Source    string             `json:"source"` // of Sources
 	Factors   map[string]float64 `json:"factors"`
+	Cached    map[string]float64 `json:"cached"` // factors on cached input where that has its own
 }
 
 // priceRow holds the prices of Models, and of their dated versions, at Providers.
@@ -95,7 +96,7 @@ func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 			price := row.Price
 			for _, row := range priced().Tiers {
 				if slices.Contains(row.Providers, name) {
-					price.Tiers = row.Factors
+					price.Tiers, price.TiersCached = row.Factors, row.Cached
 				}
 			}
 			return price, true

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // The file is data: what no decoder sees is checked here.
@@ -23,12 +25,15 @@ func TestPricesFile(t *testing.T) {
 	used := map[string]bool{"openai-search": true}
 	for name, source := range table.Sources {
 		day("source "+name, source.On)
-		if !strings.HasPrefix(source.At, "https://") || source.On > table.AsOf {
-			t.Errorf("source %s is %+v, want an address and a day up to %s", name, source, table.AsOf)
+		if !strings.HasPrefix(source.At, "https://") {
+			t.Errorf("source %s is %+v, want an address", name, source)
 		}
 	}
 	for i, row := range table.Prices {
 		used[row.Source] = true
+		if on := table.Sources[row.Source].On; on > table.AsOf {
+			t.Errorf("the prices of %v are those of %s, want a day up to %s", row.Models, on, table.AsOf)
+		}
 		if row.On != "" {
 			day("row "+strings.Join(row.Models, ", "), row.On)
 		}
@@ -143,6 +148,21 @@ func TestPriceOfAModel(t *testing.T) {
 		if price, ok := BuiltIn()[name].Price("careful", november); !ok || price.Bound(1000, 1000, 10) != 0 {
 			t.Errorf("%s, which calls no provider, costs %+v, known: %t; want nothing", name, price, ok)
 		}
+	}
+	for model, want := range map[string]struct{ input, cached float64 }{
+		"openai:gpt-5.5": {0.5, 0.5}, "openai-chat:gpt-5.5": {0.5, 0.5}, "anthropic:claude-opus-5": {0.5, 0.5}, "google:gemini-2.5-pro": {0.5, 1},
+		"simulator:careful": {},
+	} {
+		name, model, _ := strings.Cut(model, ":")
+		standard, _ := BuiltIn()[name].Price(model, november)
+		batch, ok := standard.In(providers.TierBatch)
+		if !ok || batch.Input != standard.Input*want.input || batch.Output != standard.Output*want.input ||
+			standard.CachedInput != nil && *batch.CachedInput != *standard.CachedInput*want.cached {
+			t.Errorf("%s:%s costs %+v in a batch, known: %t; %+v otherwise", name, model, batch, ok, standard)
+		}
+	}
+	if _, ok := (providers.Price{Rates: providers.Rates{Input: 1}}).In(providers.TierBatch); ok {
+		t.Error("a price without a factor for batches has one in a batch")
 	}
 	if price, _ := openai.Price("gpt-5-mini", november); price.Tiers["flex"] != 0.5 {
 		t.Errorf("gpt-5-mini costs %+v, want a factor for flex", price)

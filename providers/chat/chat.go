@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/filebatch"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	transport.Config
 	// Flavour is how the endpoint's requests differ from others'.
 	Flavour Flavour
+	// Batches is the vendor whose batch endpoints it has, if Capabilities.Batch says that it has them.
+	Batches filebatch.Vendor
 }
 
 // Flavour is how the requests of endpoints of this dialect differ. The zero value is what most servers accept.
@@ -57,9 +60,10 @@ const (
 	SearchTool  SearchStyle = "tool" // a tool of that type: "tools": [{"type": "openrouter:web_search"}]
 )
 
-// Provider calls one endpoint in the chat dialect. It is safe for concurrent
+// Provider calls one endpoint in the chat dialect. It implements providers.Batches and is safe for concurrent
 // use.
 type Provider struct {
+	batches
 	endpoint *transport.Endpoint
 	flavour  Flavour
 	bounds   bounds
@@ -75,7 +79,25 @@ func New(config Config) (*Provider, error) {
 		return nil, err
 	}
 	config.Flavour.MaxTokensField = cmp.Or(config.Flavour.MaxTokensField, maxTokens)
-	return &Provider{endpoint: endpoint, flavour: config.Flavour}, nil
+	p := &Provider{endpoint: endpoint, flavour: config.Flavour}
+	p.batches = batches{Endpoint: endpoint, Answers: "/v1/chat/completions", Body: p.inBatch, Read: decode, Vendor: config.Batches}
+	return p, nil
+}
+
+type batches = filebatch.Batches
+
+// inBatch returns the body of a request in a batch.
+func (p *Provider) inBatch(req *providers.Request) (map[string]any, error) {
+	if req.Complete {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: "a text to be continued cannot be in a batch"}
+	}
+	x, err := p.endpoint.Begin(req, req.Model)
+	if err != nil {
+		return nil, err
+	}
+	body, _ := p.flavour.encode(x.Request, x.Capabilities, x.Format)
+	p.bounds.rename(req.Model, body)
+	return body, nil
 }
 
 func (f Flavour) validate() error {

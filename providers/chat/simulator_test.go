@@ -71,6 +71,9 @@ func TestConformance(t *testing.T) {
 		t.Run(string(dialect.Vendor), func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, dialect)
+			if dialect.Vendor == simulator.OpenAI {
+				providertest.RunBatches(t, dialect)
+			}
 		})
 	}
 }

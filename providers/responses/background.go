@@ -57,7 +57,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 
 	r, err := decode(answer)
 	if err != nil {
-		return nil, false, unbilled(err)
+		return nil, false, transport.Unbilled(err)
 	}
 	switch r.Status {
 	case statusQueued, statusInProgress:
@@ -67,7 +67,7 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 	result, err = r.result(answer)
 	switch {
 	case err != nil && !r.ended():
-		return nil, false, unbilled(err)
+		return nil, false, transport.Unbilled(err)
 	case err != nil:
 		return nil, true, err
 	}
@@ -99,14 +99,5 @@ func (p *Provider) job(ctx context.Context, method, key, responseID, verb string
 		return nil, &providers.Error{Class: providers.BadRequest, Message: errNoID.Error(), Err: errNoID}
 	}
 	answer, err := p.endpoint.Ask(ctx, method, "responses/"+url.PathEscape(responseID)+verb, key)
-	return answer, unbilled(err)
-}
-
-// unbilled corrects the error of a request about a job: only the job itself is charged.
-func unbilled(err error) error {
-	var failed *providers.Error
-	if errors.As(err, &failed) {
-		failed.MayBeBilled = false
-	}
-	return err
+	return answer, transport.Unbilled(err)
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/filebatch"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -21,8 +22,9 @@ import (
 type Config = transport.Config
 
 // Provider calls one endpoint in the responses dialect. It implements
-// providers.Background and is safe for concurrent use.
+// providers.Background and providers.Batches, and is safe for concurrent use.
 type Provider struct {
+	batches
 	endpoint *transport.Endpoint
 	bare     transport.Refusals // models that are not asked for evidence
 }
@@ -33,7 +35,38 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{endpoint: endpoint}, nil
+	p := &Provider{endpoint: endpoint}
+	p.batches = batches{Endpoint: endpoint, Answers: "/v1/responses", Body: p.inBatch, Read: plain}
+	return p, nil
+}
+
+type batches = filebatch.Batches
+
+// inBatch returns the body of a request in a batch.
+func (p *Provider) inBatch(req *providers.Request) (map[string]any, error) {
+	x, err := p.endpoint.Begin(req, req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if x.Capabilities.Background {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: req.Model + " runs in the background and cannot be in a batch"}
+	}
+	body, _ := p.way(req, x, false).encode(x.Request, x.Capabilities)
+	return body, nil
+}
+
+// plain reads the answer to a plain call.
+func plain(answer *transport.Answer) (*providers.Result, error) {
+	r, err := decode(answer)
+	if err != nil {
+		return nil, err
+	}
+	return r.result(answer)
+}
+
+// way returns how to send a request now.
+func (p *Provider) way(req *providers.Request, x *transport.Exchange, background bool) way {
+	return way{background: background, bare: p.bare.Has(req.Model), format: x.Format}
 }
 
 // Call makes one attempt; see providers.Provider. The provider stores nothing of it. A refusal in a good answer is a
@@ -49,11 +82,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, err
 	}
-	r, err := decode(answer)
-	if err != nil {
-		return nil, err
-	}
-	result, err := r.result(answer)
+	result, err := plain(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +93,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 func (p *Provider) create(
 	ctx context.Context, req *providers.Request, x *transport.Exchange, background bool,
 ) (answer *transport.Answer, dropped []string, err error) {
-	w := way{background: background, bare: p.bare.Has(req.Model), format: x.Format}
+	w := p.way(req, x, background)
 	body, dropped := w.encode(x.Request, x.Capabilities)
 	answer, err = x.Post(ctx, "responses", body)
 	if err != nil {

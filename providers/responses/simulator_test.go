@@ -27,6 +27,9 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, dialect)
 			providertest.RunBackground(t, dialect)
+			if dialect.Vendor == simulator.OpenAI {
+				providertest.RunBatches(t, dialect)
+			}
 		})
 	}
 }

@@ -62,6 +62,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.QuotaBilling
 	case f.daily():
 		return providers.QuotaDaily
+	case enqueued.MatchString(f.message): // OpenAI, of a batch
+		return providers.RateLimited
 	case allocated.MatchString(f.message): // DashScope's tokens per minute, with the code of an empty account
 		return providers.RateLimited
 	case f.unpaid(): // not by "check your plan and billing", which Google says about a quota per minute

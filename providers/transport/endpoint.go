@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -117,9 +119,34 @@ func (x *Exchange) Finish(result *providers.Result, dropped []string) *providers
 
 // Ask makes a request without a body, about an object at the endpoint.
 func (e *Endpoint) Ask(ctx context.Context, method, path, key string) (*Answer, error) {
-	header, err := Header(&providers.Request{Key: key}, e.keyHeader)
+	return e.Send(ctx, Post{Method: method, Path: path, Key: key})
+}
+
+// Send makes a request that is no call of a model; see Client.Do. It adds the header of the key.
+func (e *Endpoint) Send(ctx context.Context, p Post) (*Answer, error) {
+	p, err := e.authorized(p)
 	if err != nil {
 		return nil, err
 	}
-	return e.client.Do(ctx, Post{Method: method, Path: path, Header: header, Key: key})
+	return e.client.Do(ctx, p)
+}
+
+// Stream is Send for an answer that is read while it arrives; see Client.Stream.
+func (e *Endpoint) Stream(ctx context.Context, p Post, read func(body io.Reader, answer *Answer) error) error {
+	p, err := e.authorized(p)
+	if err != nil {
+		return err
+	}
+	return e.client.Stream(ctx, p, read)
+}
+
+// authorized adds the header of the key.
+func (e *Endpoint) authorized(p Post) (Post, error) {
+	header, err := Header(&providers.Request{Key: p.Key}, e.keyHeader)
+	if err != nil {
+		return Post{}, err
+	}
+	maps.Copy(header, p.Header)
+	p.Header = header
+	return p, nil
 }

@@ -141,6 +141,7 @@ var namedLimits = []struct {
 	kind  providers.LimitKind
 	words *regexp.Regexp
 }{
+	{providers.LimitEnqueuedTokens, enqueued},
 	{providers.LimitConcurrency, regexp.MustCompile(`(?i)concurren|parallel requests`)},
 	{providers.LimitInputTokens, regexp.MustCompile(`(?i)input[ _]?tokens?`)},
 	{providers.LimitOutputTokens, regexp.MustCompile(`(?i)output[ _]?tokens?`)},
@@ -153,3 +154,6 @@ var namedLimits = []struct {
 		regexp.MustCompile(`(?i)(?:requests?|queries)[ _]?(?:per|rate)|call (?:rate|volume)|_requests\b|models?-per-(?:day|min)|\bRP[SMHD]\b`),
 	},
 }
+
+// enqueued matches the words about the limit of tokens in batches.
+var enqueued = regexp.MustCompile(`(?i)enqueued[ _-]?tokens?`)

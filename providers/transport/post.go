@@ -28,9 +28,11 @@ const MaxErrorBytes = 64 << 10
 type Post struct {
 	Method string       // "POST" when empty
 	Path   string       // below the base URL; characters that cannot be part of the path are escaped
+	Query  url.Values   // added to that of the base URL
 	Header http.Header  // the dialect's own, with the key in it
 	Key    string       // removed from everything that the other side sends
-	Body   []byte       // JSON; empty: none is sent
+	Body   []byte       // empty: none is sent
+	Type   string       // of the body, "application/json" when empty
 	Ready  func() error // as in providers.Request
 	// Connected is as in providers.Request.
 	Connected func(took time.Duration)
@@ -56,9 +58,47 @@ type Answer struct {
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	out := newSending(ctx, p)
 	defer out.end(nil)
-	req, err := http.NewRequestWithContext(out, cmp.Or(p.Method, http.MethodPost), c.base.JoinPath(p.Path).String(), out)
+	resp, answer, err := c.send(ctx, out, p)
 	if err != nil {
-		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL is invalid", Err: err}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var tooLong bool
+	answer.Body, tooLong, err = answer.readAll(ctx, resp.Body, answer.most)
+	switch {
+	case err != nil:
+		return nil, answer.Interrupted(ctx, err)
+	case tooLong:
+		return nil, answer.Fits(len(answer.Body) + 1)
+	}
+	return answer, nil
+}
+
+// Stream makes exactly one attempt, as Do does, and passes the body of a good answer to read while it arrives; Body of
+// that answer is empty. It returns the error of read.
+func (c *Client) Stream(ctx context.Context, p Post, read func(body io.Reader, answer *Answer) error) error {
+	out := newSending(ctx, p)
+	defer out.end(nil)
+	resp, answer, err := c.send(ctx, out, p)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return read(resp.Body, answer)
+}
+
+// send sends a request and returns the response to it, which has a status of success. The caller reads its body and
+// closes it.
+func (c *Client) send(ctx context.Context, out *sending, p Post) (*http.Response, *Answer, error) {
+	target := c.base.JoinPath(p.Path)
+	if len(p.Query) > 0 {
+		query := target.Query()
+		maps.Copy(query, p.Query)
+		target.RawQuery = query.Encode()
+	}
+	req, err := http.NewRequestWithContext(out, cmp.Or(p.Method, http.MethodPost), target.String(), out)
+	if err != nil {
+		return nil, nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL is invalid", Err: err}
 	}
 	if req.ContentLength = int64(len(p.Body)); len(p.Body) == 0 {
 		req.Body = http.NoBody
@@ -69,7 +109,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		req.Header[name] = values
 	}
 	if len(p.Body) > 0 {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cmp.Or(p.Type, "application/json"))
 	}
 	req.Header.Set("Accept", "application/json")
 	maps.Copy(req.Header, c.header)
@@ -84,42 +124,43 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		if cause := unsent(failed.Err); cause != nil {
 			failed.Err = fmt.Errorf("%w: %w", cause, failed.Err)
 		}
-		return nil, failed
+		return nil, nil, failed
 	}
-	defer resp.Body.Close()
-	reading := providers.ReadingOf(ctx)
 	answer := &Answer{
 		Header:    keep(resp.Header),
 		RequestID: struck.strike(requestID(resp.Header)),
 		status:    resp.StatusCode,
-		most:      reading.Most,
+		most:      providers.ReadingOf(ctx).Most,
 		struck:    struck,
 		sent:      sent(resp.Header),
 	}
-	ok := resp.StatusCode/100 == 2
-	limit := MaxErrorBytes
-	if ok {
-		limit = reading.Most
+	if resp.StatusCode/100 == 2 {
+		return resp, answer, nil
 	}
-	answer.Body, err = read(ctx, resp.Body, limit+1, reading.Room)
-	tooLong := len(answer.Body) > limit
-	answer.Body = answer.Body[:min(len(answer.Body), limit)]
-	if struck.in(answer.Body) {
-		answer.Body = []byte(struck.strike(string(answer.Body)))
-	}
+
+	defer resp.Body.Close()
+	answer.Body, _, err = answer.readAll(ctx, resp.Body, MaxErrorBytes)
 	switch {
-	case err != nil && (ok || ctx.Err() != nil):
-		failed := interrupted(ctx, err, true, struck)
-		failed.RequestID, failed.Limits = answer.RequestID, answer.Limits()
-		return nil, failed
+	case err != nil && ctx.Err() != nil:
+		return nil, nil, answer.Interrupted(ctx, err)
 	case resp.StatusCode/100 == 3:
-		return nil, answer.fail(providers.BadRequest, "", "the endpoint redirects"+target(resp)+"; redirects are refused, correct base_url")
-	case !ok:
-		return nil, answer.Failure()
-	case tooLong:
-		return nil, answer.Fits(len(answer.Body) + 1)
+		return nil, nil, answer.fail(providers.BadRequest, "", "the endpoint redirects"+location(resp)+"; redirects are refused, correct base_url")
 	}
-	return answer, nil
+	return nil, nil, answer.Failure()
+}
+
+// readAll reads a body, at most limit bytes of it, and removes the secrets from it.
+func (a *Answer) readAll(ctx context.Context, body io.Reader, limit int) (whole []byte, tooLong bool, err error) {
+	whole, err = read(ctx, body, limit+1, providers.ReadingOf(ctx).Room)
+	tooLong = len(whole) > limit
+	return a.struck.strikeBytes(whole[:min(len(whole), limit)]), tooLong, err
+}
+
+// Interrupted returns the error of an answer that was not read to its end because of err.
+func (a *Answer) Interrupted(ctx context.Context, err error) *providers.Error {
+	failed := interrupted(ctx, err, true, a.struck)
+	failed.RequestID, failed.Limits = a.RequestID, a.Limits()
+	return failed
 }
 
 // read reads at most limit bytes. It asks for room before it reads more than a small
@@ -271,8 +312,8 @@ func unsent(err error) error {
 	return nil
 }
 
-// target returns where a redirect leads, without its query.
-func target(resp *http.Response) string {
+// location returns where a redirect leads, without its query.
+func location(resp *http.Response) string {
 	to, err := resp.Location()
 	if err != nil {
 		return ""

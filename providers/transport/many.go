@@ -1,0 +1,225 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// envelope is how many bytes may be around an answer in a body that has many.
+const envelope = 64 << 10
+
+// errPage is the cause of the error for a web page where many answers were expected.
+var errPage = errors.New("a web page instead of answers")
+
+// Part returns one of the answers in a body that has many. status and requestID are its own; 0 and empty: not told.
+func (a *Answer) Part(status int, requestID string, body []byte) *Answer {
+	return &Answer{
+		Body: body, RequestID: cmp.Or(a.struck.strike(requestID), a.RequestID), status: cmp.Or(status, a.status), most: a.most, struck: a.struck,
+	}
+}
+
+// InBatch reads a part that answers one request of a batch, by the dialect's reader.
+func (a *Answer) InBatch(read func(*Answer) (*providers.Result, error)) (*providers.Result, error) {
+	if a.status >= 400 {
+		return nil, a.Failure()
+	}
+	if err := a.Fits(len(a.Body)); err != nil {
+		return nil, err
+	}
+	result, err := read(a)
+	if err != nil {
+		var failed *providers.Error
+		if errors.As(err, &failed) && failed.Used.Reported {
+			failed.Used.Tier = providers.TierBatch
+		}
+		return nil, err
+	}
+	result.Usage.Tier = providers.TierBatch
+	result.JSON = JSONText(&providers.Request{Schema: &providers.Schema{}}, result.Text)
+	return result, nil
+}
+
+// TextIn returns the text of a field of an object, of which only the beginning may be there; empty: it is not.
+func TextIn(object []byte, field string) string {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	depth, name := 0, true // whether the next text is a field's name
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return ""
+		}
+		switch said := token.(type) {
+		case json.Delim:
+			if said == '{' || said == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			name = depth == 1
+		case string:
+			if depth == 1 && name && said == field {
+				value, _ := decoder.Token()
+				text, _ := value.(string)
+				return text
+			}
+			name = depth == 1 && !name
+		default:
+			name = depth == 1
+		}
+	}
+}
+
+// Strays counts answers in a batch that do not say to which request they belong.
+type Strays struct {
+	count int
+	first string
+}
+
+// Add counts one; err says what is wrong with it.
+func (s *Strays) Add(err error) {
+	if s.count++; s.count == 1 {
+		s.first = err.Error()
+	}
+}
+
+// Err returns the error of class Malformed for them; nil: there were none.
+func (s *Strays) Err(answer *Answer) error {
+	if s.count == 0 {
+		return nil
+	}
+	return Unbilled(answer.Fail(providers.Malformed, fmt.Sprintf("%d answers of the batch name no request; the first: %s", s.count, s.first)))
+}
+
+// Lines calls each with every line of the body that is not empty, without the secrets. One is in memory at a time. If a
+// line is longer than an answer may be, whole is false, and the line is its beginning. A body that ends within a line was
+// interrupted. Lines returns the error of each as it is.
+func (a *Answer) Lines(ctx context.Context, body io.Reader, each func(line []byte, whole bool) error) error {
+	s := a.scan(ctx, body)
+	for first := true; ; first = false {
+		end, err := s.readLine()
+		line := bytes.TrimSpace(s.kept)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return s.failed(err)
+		case first && bytes.HasPrefix(line, []byte("<")):
+			return a.Malformed(errPage)
+		case !end && len(line) > 0 && (s.over || !json.Valid(line)):
+			return a.Interrupted(ctx, io.ErrUnexpectedEOF)
+		}
+		if len(line) > 0 {
+			if err := each(a.struck.strikeBytes(line), !s.over); err != nil {
+				return err
+			}
+		}
+		if !end {
+			return nil
+		}
+	}
+}
+
+// Elements is Lines for the elements of a JSON array, of which the body follows the opening bracket.
+func (a *Answer) Elements(ctx context.Context, body io.Reader, each func(element []byte, whole bool) error) error {
+	s := a.scan(ctx, body)
+	for {
+		last, err := s.readElement()
+		if err != nil {
+			return s.failed(err)
+		}
+		if element := bytes.TrimSpace(s.kept); len(element) > 0 {
+			if err := each(a.struck.strikeBytes(element), !s.over); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// scanner reads a body with many answers. It keeps the current one, up to a bound.
+type scanner struct {
+	ctx    context.Context
+	answer *Answer
+	in     *bufio.Reader
+	kept   []byte
+	over   bool // there was more than is kept
+	roomy  bool // there is memory for a long answer
+}
+
+func (a *Answer) scan(ctx context.Context, body io.Reader) *scanner {
+	return &scanner{ctx: ctx, answer: a, in: bufio.NewReader(body)}
+}
+
+// keep adds to the current answer, up to the bound.
+func (s *scanner) keep(more []byte) error {
+	most := cmp.Or(s.answer.most, providers.DefaultAnswer) + envelope
+	if fits := most - len(s.kept); len(more) > fits {
+		more, s.over = more[:max(fits, 0)], true
+	}
+	if !s.roomy && len(s.kept)+len(more) > providers.SmallAnswer {
+		if err := providers.ReadingOf(s.ctx).Room(s.ctx); err != nil {
+			return err
+		}
+		s.roomy = true
+	}
+	s.kept = append(s.kept, more...)
+	return nil
+}
+
+func (s *scanner) readLine() (ended bool, err error) {
+	s.kept, s.over = s.kept[:0], false
+	for {
+		piece, err := s.in.ReadSlice('\n')
+		if full := s.keep(piece); full != nil {
+			return false, full
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err == nil, err
+		}
+	}
+}
+
+// readElement reads up to the comma after the element, or to the end of its array.
+func (s *scanner) readElement() (last bool, err error) {
+	s.kept, s.over = s.kept[:0], false
+	depth, quoted, escaped := 0, false, false
+	var one [1]byte
+	for {
+		if one[0], err = s.in.ReadByte(); err != nil {
+			return false, err
+		}
+		switch c := one[0]; {
+		case escaped:
+			escaped = false
+		case quoted:
+			quoted, escaped = c != '"', c == '\\'
+		case c == '"':
+			quoted = true
+		case c == '{', c == '[':
+			depth++
+		case depth == 0 && (c == ',' || c == ']'):
+			return c == ']', nil
+		case c == '}', c == ']':
+			depth--
+		}
+		if err := s.keep(one[:]); err != nil {
+			return false, err
+		}
+	}
+}
+
+// failed returns the error of a body that was not read to its end.
+func (s *scanner) failed(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return s.answer.Interrupted(s.ctx, err)
+}
