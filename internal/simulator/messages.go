@@ -239,7 +239,7 @@ func (messages) answer(c *call) any {
 		"output_tokens":               c.spends.output,
 		"cache_creation":              map[string]int{"ephemeral_5m_input_tokens": c.plan.cachedNow, "ephemeral_1h_input_tokens": 0},
 		"server_tool_use":             map[string]int{"web_search_requests": searches, "web_fetch_requests": 0},
-		"service_tier":                "standard",
+		"service_tier":                c.tier(),
 		"inference_geo":               "global",
 	}
 
@@ -261,6 +261,14 @@ func (messages) answer(c *call) any {
 		"stop_details":  details,
 		"usage":         usage,
 	}
+}
+
+// tier returns the service tier in which a call was answered.
+func (c *call) tier() string {
+	if c.batched {
+		return "batch"
+	}
+	return "standard"
 }
 
 // blocks returns the thoughts, the search and the text of an answer. A text with citations is in

@@ -75,6 +75,7 @@ func New(config Config) *Simulator {
 	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.cancel)
 	s.serveFiles()
 	s.speak("POST /v1/messages", messages{})
+	s.serveMessageBatches()
 	s.speak("POST /api/chat", ollama{})
 	s.speak("POST /v1beta/models/{call}", generate{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {

@@ -225,14 +225,7 @@ func (b Batches) PollBatch(ctx context.Context, key, id string) (providers.Batch
 // ended, or is unknown, counts as cancelled.
 func (b Batches) CancelBatch(ctx context.Context, key, id string) error {
 	_, _, err := b.get(ctx, http.MethodPost, key, id, "/cancel")
-	var failed *providers.Error
-	if errors.As(err, &failed) && failed.Status/100 == 4 {
-		state, asked := b.PollBatch(ctx, key, id)
-		if asked == nil && state.Ended || asked != nil && providers.ClassOf(asked) == providers.Lost {
-			return nil
-		}
-	}
-	return err
+	return transport.Ended(err, func() (providers.BatchState, error) { return b.PollBatch(ctx, key, id) })
 }
 
 // get makes a request about a batch. None is billed.

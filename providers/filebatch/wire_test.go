@@ -146,12 +146,13 @@ func TestPagesOfBatches(t *testing.T) {
 	}
 	s := &site{answers: map[string]string{
 		"GET /v1/batches?limit=100":           page(true, one("x", "other", 1_000_100), `{"id":"y","created_at":1000090,"metadata":null}`),
-		"GET /v1/batches?after=y&limit=100":   page(true, one("z", "wanted", 999_900)), // the clocks differ
-		"GET /v1/batches?after=z&limit=100":   page(true, one("old", "older", 10)),
+		"GET /v1/batches?after=y&limit=100":   page(true, one("o", "older", 10), one("z", "wanted", 999_900)), // the clocks differ
+		"GET /v1/batches?after=z&limit=100":   page(true, one("l", "late", 999_950)),                          // in another order
+		"GET /v1/batches?after=l&limit=100":   page(true, one("old", "oldest", 9)),
 		"GET /v1/batches?after=old&limit=100": `<html>`,
 	}}
 	b := s.open(t, OpenAI)
-	for name, want := range map[string]string{"wanted": "z", "other": "x", "absent": ""} {
+	for name, want := range map[string]string{"wanted": "z", "other": "x", "late": "l", "absent": ""} {
 		if id, err := b.FindBatch(t.Context(), "", name, since, 2); id != want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", name, id, err, want)
 		}

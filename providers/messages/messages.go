@@ -24,7 +24,7 @@ const mostPauses = 8
 // type of a tool, "web_search_20250305".
 type Config = transport.Config
 
-// Provider calls one endpoint in the messages dialect. It is safe for concurrent
+// Provider calls one endpoint in the messages dialect. It implements providers.Batches and is safe for concurrent
 // use.
 type Provider struct{ endpoint *transport.Endpoint }
 

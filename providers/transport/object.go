@@ -29,3 +29,16 @@ func AboutObject(err error) error {
 	}
 	return Unbilled(err)
 }
+
+// Ended returns the error of a request to cancel a batch. If the provider refused it, the batch is polled once: one that
+// has ended, or is unknown, counts as cancelled.
+func Ended(err error, poll func() (providers.BatchState, error)) error {
+	var failed *providers.Error
+	if errors.As(err, &failed) && failed.Status/100 == 4 {
+		state, unknown := poll()
+		if unknown == nil && state.Ended || unknown != nil && providers.ClassOf(unknown) == providers.Lost {
+			return nil
+		}
+	}
+	return err
+}
