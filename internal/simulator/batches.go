@@ -44,7 +44,9 @@ type task struct {
 	call  *call
 	wrong error // the request is invalid
 	fate  taskFate
-	times *promptCount // of its prompt; nil: the request is invalid
+	// unnamed: the client gave no ID.
+	unnamed bool
+	times   *promptCount // of its prompt; nil: the request is invalid
 }
 
 // taskFate is what became of a task.
@@ -72,6 +74,8 @@ type ask struct {
 	id    string
 	req   *request
 	wrong error
+	// unnamed: the client gave no ID.
+	unnamed bool
 }
 
 // openBatch accepts a batch, or returns the limit that refuses it. late says that the vendor finds that out only after it
@@ -106,7 +110,7 @@ func (s *Simulator) openBatch(prefix string, asks []ask, late bool) (*batch, *re
 			s.all.batched.Refused++
 			known.batched.Refused++
 			refused := &refusal{
-				limit: "enqueued tokens", counted: allTokens, message: fmt.Sprintf(
+				limit: "enqueued tokens", counted: inBatches, message: fmt.Sprintf(
 					"Enqueued token limit reached for %s in organization org-simulated. Limit: %d enqueued tokens. Please try again once some "+
 						"in_progress batches have been completed.", model, most),
 			}
@@ -119,7 +123,7 @@ func (s *Simulator) openBatch(prefix string, asks []ask, late bool) (*batch, *re
 	}
 
 	for i, a := range asks {
-		t := &task{id: a.id, call: &call{req: a.req, behaviour: b.behaviour, batched: true}, wrong: a.wrong}
+		t := &task{id: a.id, call: &call{req: a.req, behaviour: b.behaviour, batched: true}, wrong: a.wrong, unnamed: a.unnamed}
 		if a.wrong == nil {
 			t.times = s.meet(t.call, known, texts[i])
 		}

@@ -263,7 +263,7 @@ func tasksOf(r *http.Request, d dialect, endpoint string, content []byte) ([]ask
 		if len(asks) > 0 && req.model != asks[0].req.model {
 			return nil, &batchProblem{"mismatched_model", "The provided model does not match that of the first line.", number}
 		}
-		asks = append(asks, ask{line.ID, req, err})
+		asks = append(asks, ask{id: line.ID, req: req, wrong: err})
 	}
 
 	switch {

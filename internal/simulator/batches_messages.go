@@ -79,7 +79,7 @@ func (s *Simulator) createOfMessages(w http.ResponseWriter, r *http.Request) {
 		}
 		seen[each.ID] = true
 		req, err := messages{}.parse(r, each.Params)
-		asks = append(asks, ask{each.ID, req, err})
+		asks = append(asks, ask{id: each.ID, req: req, wrong: err})
 	}
 	if wrong != "" {
 		refuse(messages{}, w, problem{failure: BadRequest, message: wrong})

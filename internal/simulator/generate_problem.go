@@ -114,6 +114,8 @@ func (p problem) quotaID() string {
 		return "GenerateRequests" + per + "PerProjectPerModel"
 	case allTokens, inputTokens:
 		return "GenerateContentInputTokensPerModel" + per
+	case inBatches:
+		return "BatchEnqueuedTokensPerProjectPerModel"
 	case outputTokens:
 		return "GenerateContentOutputTokensPerModel" + per
 	}

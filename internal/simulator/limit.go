@@ -15,6 +15,7 @@ const (
 	inputTokens  quantity = "input_tokens"
 	outputTokens quantity = "output_tokens"
 	callsAtOnce  quantity = "concurrency" // not counted by rates
+	inBatches    quantity = "enqueued_tokens"
 )
 
 // quantities lists those that rates count.

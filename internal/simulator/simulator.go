@@ -77,7 +77,7 @@ func New(config Config) *Simulator {
 	s.speak("POST /v1/messages", messages{})
 	s.serveMessageBatches()
 	s.speak("POST /api/chat", ollama{})
-	s.speak("POST /v1beta/models/{call}", generate{})
+	s.serveGenerateBatches()
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
 	})

@@ -6,6 +6,7 @@ package filebatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,7 +199,8 @@ func (b Batches) FindBatch(ctx context.Context, key, name string, since time.Tim
 			}
 		}
 		full := list.HasMore || b.Vendor == Mistral && len(batches) == pageSize
-		if !full || len(batches) == 0 || slices.MaxFunc(batches, byAge).CreatedAt < oldest {
+		older := slices.IsSortedFunc(batches, newestFirst) && len(batches) > 0 && batches[0].CreatedAt < oldest
+		if !full || len(batches) == 0 || older {
 			return "", nil
 		}
 		if b.Vendor == Mistral {
@@ -210,7 +212,8 @@ func (b Batches) FindBatch(ctx context.Context, key, name string, since time.Tim
 	return "", &providers.Error{Class: providers.Malformed, Message: fmt.Sprintf("more than %d batches since %s", mostPages*pageSize, since)}
 }
 
-func byAge(a, b batch) int { return int(a.CreatedAt - b.CreatedAt) }
+// newestFirst is the order of lists, as far as is known. In another order, all pages are read.
+func newestFirst(a, b batch) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) }
 
 // PollBatch asks once; see providers.Batches.
 func (b Batches) PollBatch(ctx context.Context, key, id string) (providers.BatchState, error) {

@@ -146,8 +146,8 @@ func TestPagesOfBatches(t *testing.T) {
 	}
 	s := &site{answers: map[string]string{
 		"GET /v1/batches?limit=100":           page(true, one("x", "other", 1_000_100), `{"id":"y","created_at":1000090,"metadata":null}`),
-		"GET /v1/batches?after=y&limit=100":   page(true, one("o", "older", 10), one("z", "wanted", 999_900)), // the clocks differ
-		"GET /v1/batches?after=z&limit=100":   page(true, one("l", "late", 999_950)),                          // in another order
+		"GET /v1/batches?after=y&limit=100":   page(true, one("z", "wanted", 999_900), one("o", "older", 10)), // the clocks differ
+		"GET /v1/batches?after=o&limit=100":   page(true, one("l", "late", 999_950)),                          // in another order
 		"GET /v1/batches?after=l&limit=100":   page(true, one("old", "oldest", 9)),
 		"GET /v1/batches?after=old&limit=100": `<html>`,
 	}}

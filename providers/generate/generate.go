@@ -20,7 +20,7 @@ import (
 // Capabilities.Search is the name of a tool, "googleSearch".
 type Config = transport.Config
 
-// Provider calls one endpoint in the generateContent dialect. It is safe for
+// Provider calls one endpoint in the generateContent dialect. It implements providers.Batches and is safe for
 // concurrent use.
 type Provider struct{ endpoint *transport.Endpoint }
 
@@ -42,7 +42,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		return nil, err
 	}
 	body, dropped := encode(x.Request, x.Capabilities, x.Format)
-	answer, err := x.Post(ctx, path(model), body)
+	answer, err := x.Post(ctx, path(model, "generateContent"), body)
 	if err != nil {
 		return nil, x.Learn(err)
 	}
@@ -53,7 +53,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	return x.Finish(result, dropped), nil
 }
 
-// path returns the path of a model's endpoint. The name is escaped, so that it cannot lead elsewhere.
-func path(model string) string {
-	return "v1beta/models/" + url.PathEscape(model) + ":generateContent"
+// path returns the path of a model's method. The name is escaped, so that it cannot lead elsewhere.
+func path(model, method string) string {
+	return "v1beta/models/" + url.PathEscape(model) + ":" + method
 }

@@ -10,7 +10,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	providertest.Run(t, providertest.Dialect{
+	dialect := providertest.Dialect{
 		New: func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
 			return New(Config{BaseURL: url, HTTPClient: client, Capabilities: caps})
 		},
@@ -18,5 +18,7 @@ func TestConformance(t *testing.T) {
 		KeyHeader:     "X-Goog-Api-Key",
 		Extra:         map[string]any{"cachedContent": providertest.Mark, "contents": "none", "systemInstruction": "none"},
 		WithoutLimits: true, // Google's answers say nothing of them
-	})
+	}
+	providertest.Run(t, dialect)
+	providertest.RunBatches(t, dialect)
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
@@ -47,34 +49,19 @@ func (a *Answer) InBatch(read func(*Answer) (*providers.Result, error)) (*provid
 	return result, nil
 }
 
-// TextIn returns the text of a field of an object, of which only the beginning may be there; empty: it is not.
-func TextIn(object []byte, field string) string {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	depth, name := 0, true // whether the next text is a field's name
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return ""
+// TextIn returns the text of a field of an object, or of an object in it, of which only the beginning may be there;
+// empty: it is not.
+func TextIn(object []byte, field ...string) (text string) {
+	whole := errors.New("found")
+	a := &Answer{most: len(object)}
+	_ = a.Walk(context.Background(), bytes.NewReader(object), func(path string, token json.Token) error {
+		if path != strings.Join(field, ".") {
+			return nil
 		}
-		switch said := token.(type) {
-		case json.Delim:
-			if said == '{' || said == '[' {
-				depth++
-			} else {
-				depth--
-			}
-			name = depth == 1
-		case string:
-			if depth == 1 && name && said == field {
-				value, _ := decoder.Token()
-				text, _ := value.(string)
-				return text
-			}
-			name = depth == 1 && !name
-		default:
-			name = depth == 1
-		}
-	}
+		text, _ = token.(string)
+		return whole
+	}, nil) // what is missing is not found
+	return text
 }
 
 // Strays counts answers in a batch that do not say to which request they belong.
@@ -123,6 +110,106 @@ func (a *Answer) Lines(ctx context.Context, body io.Reader, each func(line []byt
 			return nil
 		}
 	}
+}
+
+// Walk reads one JSON value and calls visit with the path of each object's and array's beginning and end and of each
+// other value, such as "items.name": arrays have no step of their own. No value is in memory longer than visit. It returns
+// the error of visit as it is; with ErrElements, it passes the elements of the array that has just begun to each, as
+// Elements does, and reads no further.
+func (a *Answer) Walk(
+	ctx context.Context, body io.Reader, visit func(path string, token json.Token) error, each func(element []byte, whole bool) error,
+) error {
+	in := &patient{ctx: ctx, in: body, most: cmp.Or(a.most, providers.DefaultAnswer) + envelope}
+	decoder := json.NewDecoder(in)
+	var path []string     // names of fields
+	var open []json.Delim // of the objects and arrays around the next token
+	named := false        // the value of a field is next
+	for {
+		in.since = 0
+		token, err := decoder.Token()
+		if err != nil {
+			return a.brokenOff(ctx, in, err)
+		}
+		inObject := len(open) > 0 && open[len(open)-1] == '{'
+		delimiter, _ := token.(json.Delim)
+		begins := delimiter == '{' || delimiter == '['
+		switch {
+		case inObject && !named && delimiter != '}':
+			path, named = append(path, token.(string)), true // the decoder admits nothing else
+			continue
+		case begins && len(open) == mostDepth:
+			return a.Malformed(fmt.Errorf("more than %d values within each other", mostDepth))
+		case begins:
+			open, named = append(open, delimiter), false
+		case delimiter != 0:
+			open = open[:len(open)-1]
+		}
+
+		err = visit(strings.Join(path, "."), token)
+		switch {
+		case errors.Is(err, ErrElements):
+			in.since = math.MinInt // Elements has a bound of its own
+			return a.Elements(ctx, io.MultiReader(decoder.Buffered(), in), each)
+		case err != nil:
+			return err
+		case begins:
+			continue
+		case len(open) == 0:
+			return nil
+		}
+		if named = false; open[len(open)-1] == '{' {
+			path = path[:len(path)-1]
+		}
+	}
+}
+
+// mostDepth is how many values may be within each other.
+const mostDepth = 100
+
+// brokenOff returns the error of a value that Walk cannot read to its end.
+func (a *Answer) brokenOff(ctx context.Context, in *patient, err error) error {
+	switch {
+	case in.err != nil:
+		return a.Interrupted(ctx, in.err)
+	case errors.Is(err, errPatience):
+		return a.Fits(in.most)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return a.Interrupted(ctx, io.ErrUnexpectedEOF)
+	}
+	return a.Malformed(err)
+}
+
+// ErrElements is what visit returns to have Walk read the elements of an array.
+var ErrElements = errors.New("read the elements")
+
+// errPatience is the error of a patient reader.
+var errPatience = errors.New("more than allowed at once")
+
+// patient is a reader that fails if too much is read before since is set to 0 again.
+type patient struct {
+	ctx         context.Context
+	in          io.Reader
+	since, most int
+	roomy       bool
+	err         error
+}
+
+// Read reads, and asks for room for a long value.
+func (p *patient) Read(into []byte) (int, error) {
+	if p.since > p.most {
+		return 0, errPatience
+	}
+	if p.since > providers.SmallAnswer && !p.roomy {
+		if p.err = providers.ReadingOf(p.ctx).Room(p.ctx); p.err != nil {
+			return 0, p.err
+		}
+		p.roomy = true
+	}
+	n, err := p.in.Read(into)
+	if p.since += n; err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+	}
+	return n, err
 }
 
 // Elements is Lines for the elements of a JSON array, of which the body follows the opening bracket.

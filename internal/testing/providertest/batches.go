@@ -183,7 +183,7 @@ func batchAsCalls(t *testing.T, d Dialect) {
 
 func failuresInBatch(t *testing.T, d Dialect) {
 	for _, failure := range []simulator.Failure{
-		simulator.RateLimited, simulator.Overloaded, simulator.ServerError, simulator.ContextLength, simulator.Refused, simulator.Garbage,
+		simulator.RateLimited, simulator.Overloaded, simulator.ServerError, simulator.ContextLength, simulator.Garbage,
 	} {
 		if slices.Contains(d.Unknown, failure) {
 			continue
