@@ -55,9 +55,14 @@ func (s *site) open(t *testing.T, vendor Vendor) Batches {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
+	return s.at(t, server.URL, vendor)
+}
+
+func (s *site) at(t *testing.T, address string, vendor Vendor) Batches {
+	t.Helper()
 	client := transport.NewClient(transport.Connections{Slots: 2})
 	t.Cleanup(client.CloseIdleConnections)
-	endpoint, err := transport.Open(transport.Config{BaseURL: server.URL + "/v1", HTTPClient: client}, "")
+	endpoint, err := transport.Open(transport.Config{BaseURL: address + "/v1", HTTPClient: client}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,4 +310,35 @@ func outcomes(ctx context.Context, b Batches) (got []string, err error) {
 	})
 	slices.Sort(got)
 	return got, err
+}
+
+// TestAnswersAreReadWhileTheyArrive: the second one is sent when the first was read.
+func TestAnswersAreReadWhileTheyArrive(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/batches/b" {
+			_, _ = io.WriteString(w, `{"id":"b","status":"completed","output_file_id":"out"}`)
+			return
+		}
+		for _, id := range []string{"a", "b"} {
+			_, _ = fmt.Fprintf(w, `{"custom_id":%q,"response":{"status_code":200,"body":{"text":"yes"}}}`+"\n", id)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-read:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	b := (&site{}).at(t, server.URL, OpenAI)
+	n := 0
+	err := b.BatchAnswers(t.Context(), "", "b", func(string, *providers.Result, error) error {
+		n++
+		read <- struct{}{}
+		return nil
+	})
+	if n != 2 || err != nil {
+		t.Errorf("got %d answers, %v", n, err)
+	}
 }
