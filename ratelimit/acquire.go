@@ -45,7 +45,8 @@ type Request struct {
 	// works for longer than LatestEnd exceeds the limits by these calls.
 	Hold bool
 	// Input and Output are the tokens that limits of tokens reserve for the
-	// call: what the provider will charge for it, or an upper bound.
+	// call: what the provider will charge for it, or an upper bound. EnqueuedTokens
+	// count the Input of a batch.
 	Input, Output int64
 	// Cost is the most that the call may cost, in nano-USD, which budgets reserve
 	// for it.
@@ -71,7 +72,7 @@ func (r Request) longest(cooldown bool) time.Duration {
 }
 
 // Refusal is the error of a call that would have to wait longer than its
-// MaxWait, or that a budget leaves no room for. It is an answer, not a failure.
+// MaxWait, that a budget leaves no room for, or that is larger than its limit. It is an answer, not a failure.
 type Refusal struct {
 	Wait     time.Duration // until the call could start, exactly
 	Limit    string        // ID of the limit
@@ -80,11 +81,19 @@ type Refusal struct {
 	// Exhausted: the limit is a budget with too little left for the call, and no call in flight could free more. Only a
 	// higher budget admits the call.
 	Exhausted bool
+	// TooLarge: the call is a batch of more input tokens than the limit, of EnqueuedTokens, allows at all. Only a smaller
+	// batch, or a higher limit, is admitted.
+	TooLarge       bool
+	Tokens, Allows int64 // if TooLarge: the batch's, and the limit's
 }
 
 func (r *Refusal) Error() string {
 	if r.Exhausted {
 		return fmt.Sprintf("limit %s leaves no room for the call", r.Limit)
+	}
+	if r.TooLarge {
+		return fmt.Sprintf("a batch of %s input tokens is larger than limit %s, which allows %s: make the batch smaller, or raise the limit",
+			Amount(r.Tokens), r.Limit, Amount(r.Allows))
 	}
 	return fmt.Sprintf("limit %s admits the call in %s", r.Limit, r.Wait.Round(time.Millisecond))
 }

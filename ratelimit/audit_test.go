@@ -19,11 +19,11 @@ type flight struct {
 	id        string
 	worker    *mate
 	rules     []*rule
-	start, at int64    // at: when it was granted
-	until     int64    // when its lease ends unless renewed
-	counts    int64    // µs that it may run although its worker is gone
-	sure      bool     // Redis was told of it, and has not been flushed since
-	reserved  int64    // of budgets
+	start, at int64 // at: when it was granted
+	until     int64 // when its lease ends unless renewed
+	counts    int64 // µs that it may run although its worker is gone
+	sure      bool  // Redis was told of it, and has not been flushed since
+	reserved  Used
 	forgotten bool     // by a budget
 	epoch     string   // in which Redis knew it last
 	over      []string // quotas whose day it started on was over before the clock was set
@@ -101,6 +101,8 @@ func (a *audit) admitted(f *flight, now int64) error {
 		switch {
 		case r.way == byLeases:
 			err = a.concurrency(r, now)
+		case r.way == byWeight:
+			err = a.enqueued(r, now)
 		case r.way == byWindow:
 			err = a.window(r, f)
 		case r.way == byRate && r.Kind == Requests:
@@ -137,6 +139,20 @@ func (a *audit) concurrency(r *rule, now int64) error {
 	}
 	if n > r.Max {
 		return fmt.Errorf("%s: %d calls in flight, want at most %d", r.id, n, r.Max)
+	}
+	return nil
+}
+
+// enqueued: the tokens of the batches in flight are within the limit.
+func (a *audit) enqueued(r *rule, now int64) error {
+	sum := int64(0)
+	for _, f := range a.flights {
+		if includes(f.rules, r.id) && f.inFlight(now) {
+			sum += f.reserved.Input
+		}
+	}
+	if sum > r.Max {
+		return fmt.Errorf("%s: %d tokens enqueued, want at most %d", r.id, sum, r.Max)
 	}
 	return nil
 }
@@ -197,10 +213,10 @@ func (a *audit) budget(r *rule, f *flight) error {
 	sum := a.spent[r.id]
 	for _, o := range a.flights {
 		if includes(o.rules, r.id) && o.sure && !o.forgotten && !o.unused {
-			sum += min(o.used.Cost, o.reserved)
+			sum += min(o.used.Cost, o.reserved.Cost)
 		}
 	}
-	if f.reserved > 0 && sum > r.Max {
+	if f.reserved.Cost > 0 && sum > r.Max {
 		return fmt.Errorf("%s: %d spent and reserved, want at most %d", r.id, sum, r.Max)
 	}
 	return nil

@@ -43,18 +43,18 @@ func (a *Admin) AssertBackground(ctx context.Context, call string, of Background
 	}
 	keys := []string{a.keys.ledger(backgroundCalls), a.keys.background()}
 	var sets, moneys []string
-	var budgets []any
+	var endings, budgets []any
 	for _, limit := range of.Limits {
 		r := newRule(a.keys, limit.ID(), limit)
 		if r.leased() {
-			sets = append(sets, r.state)
+			sets, endings = append(sets, r.state), append(endings, r.ending(Used{Input: of.Input}))
 		}
 		if r.way == byBudget {
 			moneys, budgets = append(moneys, r.money), append(budgets, len(sets))
 		}
 	}
 	keys = append(append(keys, sets...), moneys...)
-	args := append([]any{call, latestEnd.Microseconds(), text, len(sets), of.Cost}, budgets...)
+	args := append([]any{call, latestEnd.Microseconds(), text, len(sets), of.Cost}, append(endings, budgets...)...)
 	if err := assertScript.Run(ctx, a.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("assert background call %s: %w", call, err)
 	}
@@ -76,9 +76,10 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	}
 	known := e.Known()
 	keys := []string{l.keys.ledger(l.cfg.Worker), l.keys.ledger(backgroundCalls), l.keys.background()}
+	var endings []any
 	for _, r := range e.rules {
 		if r.leased() {
-			keys = append(keys, r.state)
+			keys, endings = append(keys, r.state), append(endings, r.ending(e.reserved))
 		}
 	}
 
@@ -86,7 +87,8 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	if err != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, err)
 	}
-	done, err := backgroundScript.Run(ctx, l.client, keys, e.id, call, latestEnd.Microseconds(), text).Int()
+	args := append([]any{e.id, call, latestEnd.Microseconds(), text}, endings...)
+	done, err := backgroundScript.Run(ctx, l.client, keys, args...).Int()
 	if err != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, err)
 	}

@@ -39,7 +39,7 @@ func (h *history) allOrNone(s *sentBatch, o outcome) error {
 			checks = append(checks, check{c.ID, "ledger", admitted, pipe.ZScore(ctx, h.keys.ledger(s.by.name), c.ID)})
 			for _, r := range g.queue.rules {
 				if r.leased() {
-					checks = append(checks, check{c.ID, r.id, admitted, pipe.ZScore(ctx, r.state, c.ID)})
+					checks = append(checks, check{c.ID, r.id, admitted, pipe.ZScore(ctx, r.state, c.ID+r.ending(c.reserves()))})
 				}
 			}
 		}
@@ -115,6 +115,8 @@ func (h *history) remembers() ([]string, error) {
 		case byLeases:
 			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
 			hashes[id] = pipe.HGetAll(ctx, h.keys.cut(id))
+		case byWeight:
+			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
 		case byBudget:
 			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
 			hashes[id] = pipe.HGetAll(ctx, r.money)
@@ -162,6 +164,10 @@ func (h *history) remembers() ([]string, error) {
 			}
 			if fields := hashes[id].Val(); len(fields) > 0 {
 				fact("cut of %s to %s at %s, %s answered", id, fields["max"], fields["cut"], fields["answered"])
+			}
+		case byWeight:
+			for _, z := range leases[id].Val() {
+				fact("lease of %s %s %d", id, z.Member, int64(z.Score))
 			}
 		case byRate:
 			var arrival int64
@@ -263,6 +269,10 @@ func (h *history) modelRemembers() []string {
 			}
 			if a.cutTo > 0 {
 				fact("cut of %s to %d at %d, %d answered", id, a.cutTo, a.cutAt, a.answered)
+			}
+		case byWeight:
+			for member, end := range a.leases.ends {
+				fact("lease of %s %s %d", id, member, end)
 			}
 		case byRate:
 			fact("rate %s %d", id, max(m.now, m.remembered(r, a.arrival)))

@@ -61,20 +61,22 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 
 // Cool starts a cooldown, as Limiter.Cool does, for all calls of the limit under which the provider refused this call.
 // kind is the kind of limit that the provider named; "" if it named none. Without a limit of that kind in force, the
-// cooldown covers the call's model. If the provider named no limit, and the call asks for a service tier other than the
-// standard one, it covers that tier of the model, whose capacity is refused apart. wait is the provider's own hint; 0:
-// it gave none. Call Cool before the lease ends, so that no other call takes its place first.
+// cooldown covers the call's model. The refusal of a batch holds back only batches of its model. If the provider named
+// no limit, and the call asks for a service tier other than the standard one, it covers that tier of the model, whose
+// capacity is refused apart. wait is the provider's own hint; 0: it gave none. Call Cool before the lease ends, so that
+// no other call takes its place first.
 //
 // After a wait of up to 5 s, calls under a rate resume at its pace without a probe. They need a probe if a call was
 // refused shortly after the last such resumption.
 func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
-	if kind == "" {
+	batch := e.call.Tier == TierBatch
+	if kind == "" || batch {
 		scope.Tier = e.call.Tier
 	}
 	var found *rule
 	for _, r := range e.rules {
-		if kind == "" || r.Kind != kind || r.Provider == "" && r.Group == "" {
+		if kind == "" || batch || r.Kind != kind || r.Provider == "" && r.Group == "" {
 			continue
 		}
 		if found == nil || r.Model != "" {

@@ -145,7 +145,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, le
 		if e.counts > 0 {
 			counts = max(0, e.latestEnd.sub(began))
 		}
-		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
+		renewed.add(e.id, counts, e.rules, e.reserved)
 	}
 	renewed.addUses(uses)
 	keys = append(append(keys, renewed.sets...), renewed.counts...)
@@ -183,9 +183,9 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, doubtful bool, le
 // endAgain ends a lease again if it was released while a script that renewed it was on its way: the script may have
 // arrived later, and budgets then reserve for the lease again. The caller holds the Limiter's lock.
 func (l *Limiter) endAgain(e *Lease) {
-	r := &release{id: e.id, rules: e.rules, keep: e.release.keep, written: make(chan struct{})}
+	r := &release{id: e.id, rules: e.rules, keep: e.release.keep, reserved: e.reserved, written: make(chan struct{})}
 	if r.keep == 0 {
-		r.reserved, r.more = Used{Cost: e.reserved.Cost}, Used{Cost: -e.reserved.Cost}
+		r.more = Used{Cost: -e.reserved.Cost}
 	}
 	l.mail.releases = append(l.mail.releases, r)
 	l.wakePump()
@@ -248,13 +248,13 @@ func (r *renewalArgs) addUses(uses []useNow) {
 	}
 }
 
-// add adds a lease that ends after counts unless it is renewed (0: after the limiter's lease time) and that reserves
-// cost (nano-USD) in its budgets.
-func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost int64) {
+// add adds a lease that ends after counts unless it is renewed (0: after the limiter's lease time), with what it
+// reserves.
+func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, reserved Used) {
 	var sets, moneys, quotas []any
 	for _, rule := range rules {
 		if rule.leased() {
-			sets = append(sets, indexIn(&r.sets, rule.state))
+			sets = append(sets, indexIn(&r.sets, rule.state), rule.ending(reserved))
 		}
 		switch rule.way {
 		case byBudget:
@@ -263,8 +263,8 @@ func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost i
 			quotas = append(quotas, indexIn(&r.counts, rule.state))
 		}
 	}
-	r.leases = append(append(r.leases, id, counts.Microseconds(), len(sets)), sets...)
-	r.leases = append(append(append(r.leases, len(moneys)/2), moneys...), cost)
+	r.leases = append(append(r.leases, id, counts.Microseconds(), len(sets)/2), sets...)
+	r.leases = append(append(append(r.leases, len(moneys)/2), moneys...), reserved.Cost)
 	r.leases = append(append(r.leases, len(quotas)), quotas...)
 }
 

@@ -52,6 +52,7 @@ type history struct {
 	flushed    int64 // when Redis began to remember
 	run        string
 	steps      int
+	batches    bool // some calls are batches
 }
 
 // dice are the bytes of a step, and after them what they seed.
@@ -103,8 +104,14 @@ func (h *history) someLimits(holder string) []Limit {
 			limits = append(limits, l)
 		}
 	}
+	kinds := 9
+	if h.batches {
+		kinds = 12
+	}
 	for range 1 + h.n(3) {
-		switch h.n(9) {
+		switch h.n(kinds) {
+		case 9, 10, 11:
+			add(Limit{Scope: scope, Kind: EnqueuedTokens, Max: pick[int64](h.dice, 40, 500, 1000, 6000)})
 		case 8:
 			add(Limit{Scope: scope, Kind: Cost, Max: pick[int64](h.dice, 300, 2000, 9000)})
 		case 0, 1:
@@ -174,9 +181,10 @@ func (h *history) close() (err error) {
 	return err
 }
 
-// play does a history and returns where the scripts and the model differ.
-func play(s *stage, data []byte) (h *history, err error) {
+// play does a history, with batches or without, and returns where the scripts and the model differ.
+func play(s *stage, data []byte, batches bool) (h *history, err error) {
 	h, err = newHistory(s)
+	h.batches = batches
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err != nil {
 		return h, err

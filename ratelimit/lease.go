@@ -225,7 +225,7 @@ func (l *Limiter) counts(r *release, now time.Time) bool {
 		switch rule.way {
 		case byLeases:
 			return !l.roomy(rule, now)
-		case byBudget, byWindow:
+		case byBudget, byWindow, byWeight:
 			return true
 		}
 		return rule.Kind != Requests && r.more != Used{}

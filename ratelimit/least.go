@@ -7,13 +7,13 @@ import (
 
 // LeastTime returns the shortest time that an unused limit needs between the starts of the first and the last of calls.
 // The first starts at now; tokens is the total of all calls. LeastTime returns 0 for calls that may start at once, for
-// concurrency limits and for budgets, and at most the longest time.Duration.
+// limits on calls in flight or on batches and for budgets, and at most the longest time.Duration.
 //
 // Requests begin with the burst; then one starts in each interval to which the limit's window and jitter trim the rate.
 // Tokens, of which all calls use equally many, fill a window at once, and again whenever it has passed; from a bucket
 // they come at its rate. A quota resets at midnight in its zone.
 func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
-	if l.Kind == Concurrency || l.Kind == Cost || calls < 1 || l.Max < 1 {
+	if l.Kind == Concurrency || l.Kind == Cost || l.Kind == EnqueuedTokens || calls < 1 || l.Max < 1 {
 		return 0
 	}
 

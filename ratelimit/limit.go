@@ -17,7 +17,15 @@ const (
 	InputTokens  Kind = "input_tokens"  // their input alone
 	OutputTokens Kind = "output_tokens" // their output alone
 	Cost         Kind = "cost"          // money, in nano-USD, of all calls together: a budget
+	// EnqueuedTokens counts the input tokens of batches that have not ended: see TierBatch. A batch gives all of its
+	// tokens back when it ends, whatever it used. One of more tokens than Max is refused: see Refusal.TooLarge.
+	EnqueuedTokens Kind = "enqueued_tokens"
 )
+
+// TierBatch is the Scope.Tier of a batch: many requests that a provider answers together, later and for less. Providers
+// count batches apart from other calls. So a batch is under budgets, closures and EnqueuedTokens only, and no other call
+// is under EnqueuedTokens.
+const TierBatch = "batch"
 
 // tokens reports whether a limit of the kind counts tokens.
 func (k Kind) tokens() bool { return k == Tokens || k == InputTokens || k == OutputTokens }
@@ -30,8 +38,8 @@ type Scope struct {
 	Model      string `json:"model,omitempty"`
 	Group      string `json:"group,omitempty"`
 	Evaluation string `json:"evaluation,omitempty"`
-	// Tier is the service tier that a call asks for, such as flex; empty: the standard one. Limits
-	// apply to all tiers. A refusal for want of a tier's capacity holds back the calls of that tier.
+	// Tier is the service tier that a call asks for, such as flex; empty: the standard one. Limits apply to all tiers
+	// but TierBatch. A refusal for want of a tier's capacity holds back the calls of that tier.
 	Tier string `json:"tier,omitempty"`
 }
 
@@ -49,7 +57,7 @@ func (s Scope) Matches(call Scope) bool {
 type Limit struct {
 	Scope
 	Kind Kind `json:"kind"`
-	// Max is the bound: calls in flight for Concurrency, nano-USD for Cost, else
+	// Max is the bound: calls in flight for Concurrency, nano-USD for Cost, tokens for EnqueuedTokens, else
 	// calls or tokens per Period or day. At least 1.
 	Max int64 `json:"max"`
 	// Period is the period of a rate. A fractional rate has a longer Period (0.2 per second is 1 per 5 s).
@@ -73,6 +81,23 @@ type Limit struct {
 	// Adaptive, for Concurrency, makes Max a cap. The limit is cut below it when the provider refuses calls, and grows
 	// again; see Settlement.
 	Adaptive bool `json:"adaptive,omitempty"`
+}
+
+// Matches reports whether the limit applies to a call. All fields of call must be known.
+func (l Limit) Matches(call Scope) bool {
+	if !l.Scope.Matches(call) {
+		return false
+	}
+	batch := call.Tier == TierBatch
+	switch l.Kind {
+	case EnqueuedTokens:
+		return batch
+	case Concurrency:
+		return !batch || l.Max == 0 // a closure
+	case Requests, Tokens, InputTokens, OutputTokens:
+		return !batch
+	}
+	return true
 }
 
 // Shape is how a provider counts a rate.
@@ -109,7 +134,7 @@ func (l Limit) ID() string {
 	}
 	id += string(l.Kind)
 	switch {
-	case l.Kind == Concurrency || l.Kind == Cost:
+	case l.Kind == Concurrency || l.Kind == Cost || l.Kind == EnqueuedTokens:
 	case l.Resets != "":
 		id += "/day"
 	default:
@@ -139,6 +164,8 @@ func (l Limit) String() string {
 		return fmt.Sprintf("%s: %s in flight", where, Amount(l.Max))
 	case l.Kind == Cost:
 		return fmt.Sprintf("%s: budget of %s", where, Dollars(l.Max))
+	case l.Kind == EnqueuedTokens:
+		return fmt.Sprintf("%s: %s tokens enqueued in batches", where, Amount(l.Max))
 	case l.Resets != "":
 		return fmt.Sprintf("%s: %s %s per day (%s)", where, Amount(l.Max), what, l.Resets)
 	}

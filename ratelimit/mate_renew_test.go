@@ -24,13 +24,13 @@ func (h *history) renewsIn(w *mate, granted string) error {
 	var told renewalArgs
 	var renewals []renewal
 	for _, f := range flights {
-		r := renewal{id: f.id, cost: f.reserved}
+		r := renewal{id: f.id, cost: f.reserved.Cost}
 		if f.counts > 0 {
 			r.counts = max(0, f.latestEnd(now)-now)
 		}
 		for _, rule := range f.rules {
 			if rule.leased() {
-				r.limits = append(r.limits, rule.id)
+				r.limits = append(r.limits, leasedBy{rule.id, rule.ending(f.reserved)})
 			}
 			if rule.way == byBudget {
 				r.budgets = append(r.budgets, rule.id)
@@ -39,7 +39,7 @@ func (h *history) renewsIn(w *mate, granted string) error {
 				r.quotas = append(r.quotas, rule.id)
 			}
 		}
-		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
+		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, f.reserved)
 		renewals = append(renewals, r)
 	}
 	uses, byID := w.cfg.Notes.tell(time.UnixMicro(now)), map[string]useNow{}

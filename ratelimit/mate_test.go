@@ -65,17 +65,19 @@ func (h *history) goesOn(w *mate) error {
 	f := pick(h.dice, w.flights...)
 	ends := pick(h.dice, time.Second, time.Minute, 3*time.Hour).Microseconds()
 	keys := []string{h.keys.ledger(w.name), h.keys.ledger(backgroundCalls), h.keys.background()}
-	var limits []string
+	args := []any{f.id, "of " + f.id, ends, "{}"}
+	var limits []leasedBy
 	for _, r := range f.rules {
 		if r.leased() {
-			keys, limits = append(keys, r.state), append(limits, r.id)
+			keys, limits = append(keys, r.state), append(limits, leasedBy{r.id, r.ending(f.reserved)})
+			args = append(args, r.ending(f.reserved))
 		}
 	}
 	lease, call := f.id, "of "+f.id
 	h.note("%s hands %s over for %d", w.name, lease, ends)
 	for range 1 + h.n(2) {
 		want := h.model.handOver(w.name, lease, call, ends, limits)
-		got, err := h.stage.run(backgroundScript, keys, lease, call, ends, "{}").Int64()
+		got, err := h.stage.run(backgroundScript, keys, args...).Int64()
 		if err != nil {
 			return err
 		}
@@ -115,6 +117,9 @@ func (h *history) batch(w *mate) error {
 	b.end(h.releases(w))
 	for range h.n(4) {
 		scope := pick(h.dice, historyScopes...)
+		if h.batches && h.once(2) {
+			scope.Tier = TierBatch
+		}
 		rules, _ := w.rules.match(scope)
 		var calls []*call
 		for range 1 + h.n(5) {
@@ -389,7 +394,7 @@ func (h *history) use(s *sentBatch, o outcome) error {
 				continue
 			}
 			f := &flight{
-				id: c.ID, worker: s.by, rules: g.queue.rules, used: c.reserves(), reserved: c.Cost,
+				id: c.ID, worker: s.by, rules: g.queue.rules, used: c.reserves(), reserved: c.reserves(),
 				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true, epoch: h.model.epoch,
 			}
 			f.until = f.start + h.model.lease*4/5

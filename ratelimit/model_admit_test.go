@@ -39,6 +39,9 @@ type limitSeen struct {
 	ended      int64 // slots given up and not taken again
 	beganWith  int64 // leases when the script began, of a limit that adapts; -1: not counted
 
+	// Of weights.
+	weight int64 // of the leases that have not ended, once counted
+
 	// Of a rate.
 	looked  bool
 	arrival int64 // written down when it changed
@@ -189,11 +192,21 @@ func (a *admission) ask(g *groupSeen, c *call) {
 	}
 
 	for _, l := range g.limits {
-		if l.way == byLeases {
+		switch l.way {
+		case byLeases:
 			a.countFree(l)
+		case byWeight:
+			a.weigh(l)
 		}
 	}
 	for _, l := range g.limits {
+		if l.way == byWeight {
+			if again := a.waitForRoom(l, g, l.units(c.reserves())); again > 0 {
+				l.refused = true
+				g.refuse(l.rule, again, 0)
+				return
+			}
+		}
 		if l.way != byLeases || l.mine > 0 || a.mayKeep(l, g) {
 			continue
 		}
@@ -267,12 +280,17 @@ func (a *admission) take(g *groupSeen, c *call, start int64, startBy *limitSeen)
 			if c.counts() > 0 {
 				counts = a.now + start + c.counts().Microseconds()
 			}
-			l.leases.put(c.ID, counts)
+			l.leases.put(c.ID+l.ending(c.reserves()), counts)
 			l.leases.last(a.now, max(a.lease+horizon.Microseconds(), counts-a.now))
 		}
 		switch l.way {
 		case byBudget:
 			l.spend(a.now, units)
+		case byWeight:
+			l.weight += units
+			if l.others > 0 {
+				l.ahead, l.tail = l.others, true
+			}
 		case byLeases:
 			l.free, l.mine, l.ended = l.free-1, l.mine-1, l.ended-1
 			l.tail = l.tail || l.tookTurn
@@ -362,7 +380,7 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 		l.account.arrival = l.arrival
 		l.idle = a.now + ceilDiv(max(0, l.arrival-a.now), second)*second + hour
 	}
-	full := l.counted && l.free == 0
+	full := l.way == byLeases && l.counted && l.free == 0
 	waits = l.refused || l.waits || l.stays && l.queued && (l.others > 0 || full)
 	switch {
 	case waits && !l.queued:
@@ -390,6 +408,12 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 	case byBudget:
 		if l.ended > 0 || left {
 			a.call(l, 0)
+		}
+	case byWeight:
+		if l.ended > 0 || l.tail || left {
+			a.call(l, 0)
+		} else if l.shortens > 0 {
+			a.call(l, l.shortens)
 		}
 	case byLeases:
 		a.countFree(l)

@@ -10,7 +10,7 @@ import (
 // units is what a call costs under the limit.
 func (r *rule) units(u Used) int64 {
 	switch r.Kind {
-	case InputTokens:
+	case InputTokens, EnqueuedTokens:
 		return u.Input
 	case OutputTokens:
 		return u.Output
@@ -173,6 +173,30 @@ func (a *admission) countFree(l *limitSeen) {
 		l.mine, l.tookTurn = part, true
 	}
 	l.mine = min(l.free, l.mine)
+}
+
+// weigh sums the weights of the leases that have not ended.
+func (a *admission) weigh(l *limitSeen) {
+	if l.counted {
+		return
+	}
+	l.counted = true
+	maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end <= a.now })
+	for member := range l.leases.ends {
+		l.weight += weightOf(member)
+	}
+}
+
+// waitForRoom returns how long a call of so many units waits for batches to end; 0: not at all. Small calls do not pass
+// one that has waited long, here or elsewhere.
+func (a *admission) waitForRoom(l *limitSeen, g *groupSeen, units int64) int64 {
+	switch {
+	case l.weight+units > l.Max:
+		return l.leases.firstEnds(a.now)
+	case l.waits && l.aged && !g.aged || l.ahead > 0 && l.frontWaits(a.now) > longWait:
+		return patience.Microseconds()
+	}
+	return 0
 }
 
 func ceilDiv(a, b int64) int64 { return -floorDiv(-a, b) }

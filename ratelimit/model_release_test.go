@@ -30,13 +30,14 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 			if l.way == byBudget && a.recounted(l, r) {
 				continue
 			}
+			member := r.id + l.ending(r.reserved)
 			if keep > 0 {
-				l.leases.cut(r.id, a.now+keep)
+				l.leases.cut(member, a.now+keep)
 				if l.shortens == 0 || keep < l.shortens {
 					l.shortens = keep
 				}
-			} else if _, has := l.leases.ends[r.id]; has {
-				delete(l.leases.ends, r.id)
+			} else if _, has := l.leases.ends[member]; has {
+				delete(l.leases.ends, member)
 				l.ended++
 				settles = l.way == byBudget
 				// Who tells it may know the call, too, and an end that crossed a renewal may come again.

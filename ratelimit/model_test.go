@@ -362,13 +362,16 @@ func (m *model) forget(worker string, itself bool, limits []string) bool {
 // lease that a worker renews.
 type renewal struct {
 	id     string
-	counts int64    // µs until it ends by itself; 0: when it is not renewed
-	limits []string // that keep a set of leases
+	counts int64      // µs until it ends by itself; 0: when it is not renewed
+	limits []leasedBy // that keep a set of leases
 	// The budgets among them, and what is reserved of each.
 	budgets []string
 	cost    int64
 	quotas  []string
 }
+
+// leasedBy is a limit that keeps a set of leases, and with what a lease's name ends there.
+type leasedBy struct{ id, ending string }
 
 func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]useNow) (inForce string, lost []int64) {
 	relearns := epoch != unknownEpoch && m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
@@ -376,8 +379,8 @@ func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]
 	ledger := m.heldBy(worker)
 	for i, r := range renewals {
 		known := ledger.ends[r.id] > m.now
-		for _, id := range r.limits {
-			known = known && m.account(id).leases.ends[r.id] > m.now
+		for _, l := range r.limits {
+			known = known && m.account(l.id).leases.ends[r.id+l.ending] > m.now
 		}
 		ended := slices.ContainsFunc(r.budgets, func(id string) bool {
 			end, has := m.account(id).leases.ends[r.id]
@@ -399,9 +402,9 @@ func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]
 		}
 		ledger.put(r.id, m.now+m.lease)
 		ledger.last(m.now, m.lease)
-		for _, id := range r.limits {
-			l := &m.account(id).leases
-			l.put(r.id, max(l.ends[r.id], m.now+max(m.lease, r.counts)))
+		for _, of := range r.limits {
+			l, member := &m.account(of.id).leases, r.id+of.ending
+			l.put(member, max(l.ends[member], m.now+max(m.lease, r.counts)))
 			l.last(m.now, max(m.lease, r.counts))
 		}
 	}
@@ -416,8 +419,8 @@ func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]
 	}
 	// The sets of leases that were lost live on, too.
 	for _, r := range renewals {
-		for _, id := range r.limits {
-			m.account(id).leases.last(m.now, m.lease)
+		for _, l := range r.limits {
+			m.account(l.id).leases.last(m.now, m.lease)
 		}
 	}
 	ledger.last(m.now, m.lease)
@@ -425,7 +428,7 @@ func (m *model) renew(worker, epoch string, renewals []renewal, told map[string]
 }
 
 // handOver makes a worker's lease that of a background call.
-func (m *model) handOver(worker, id, call string, ends int64, limits []string) bool {
+func (m *model) handOver(worker, id, call string, ends int64, limits []leasedBy) bool {
 	own, background := m.heldBy(worker), m.heldBy(backgroundCalls)
 	if _, again := background.ends[call]; again {
 		return true
@@ -437,9 +440,9 @@ func (m *model) handOver(worker, id, call string, ends int64, limits []string) b
 	background.put(call, m.now+ends)
 	background.last(m.now, ends)
 	for _, limit := range limits {
-		l := &m.account(limit).leases
-		delete(l.ends, id)
-		l.put(call, m.now+ends)
+		l := &m.account(limit.id).leases
+		delete(l.ends, id+limit.ending)
+		l.put(call+limit.ending, m.now+ends)
 		l.last(m.now, ends)
 	}
 	return true

@@ -85,7 +85,7 @@ func scaled(n int64, part, whole time.Duration) int64 {
 // does, and adapts if any does. An account has one zone: if quotas name several, the first by name is used.
 func tightest(limits []Limit) Limit {
 	best := limits[0]
-	if best.Kind == Concurrency || best.Kind == Cost || best.Resets != "" {
+	if best.Kind == Concurrency || best.Kind == Cost || best.Kind == EnqueuedTokens || best.Resets != "" {
 		for _, l := range limits[1:] {
 			best.Max, best.Resets = min(best.Max, l.Max), min(best.Resets, l.Resets)
 			best.Adaptive = best.Adaptive || l.Adaptive

@@ -162,6 +162,10 @@ func (p *pump) place(c *call) {
 	if p.registry != nil {
 		rules, set = p.registry.match(c.Call)
 	}
+	if r := tooSmall(rules, c); r != nil {
+		p.limiter.decide(c, answer{err: &Refusal{Limit: r.id, TooLarge: true, Tokens: c.Input, Allows: r.Max}})
+		return
+	}
 	cooldowns := cooldownsOf(c.Call)
 	set += strings.Join(cooldowns, " ")
 	g := p.queues[set]
@@ -184,6 +188,17 @@ func (p *pump) place(c *call) {
 	}
 	g.add(c)
 	g.gather()
+}
+
+// tooSmall returns a limit that would never have room for a call; nil: there is none. A rate or a window makes a debt for
+// a call that is larger than itself, but a provider refuses such a batch.
+func tooSmall(rules []*rule, c *call) *rule {
+	for _, r := range rules {
+		if r.way == byWeight && c.Input > r.Max {
+			return r
+		}
+	}
+	return nil
 }
 
 // readAgain is how often the registry is read while calls wait for the registration of a holder: the message that

@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,6 +36,7 @@ const (
 	byWindow way = "window" // units in slots of a sliding window
 	byQuota  way = "quota"  // units until a reset
 	byBudget way = "budget" // money, reserved by a set of leases and spent
+	byWeight way = "weight" // a set of leases, each with a number of units
 	// Not limits, but calls wait for them too.
 	byMemory       way = "memory"       // until Redis knows every lease again
 	byCooldown     way = "cooldown"     // a scope that is held back
@@ -41,7 +44,25 @@ const (
 )
 
 // leased reports whether the limit keeps a set of the leases under it.
-func (r *rule) leased() bool { return r.way == byLeases || r.way == byBudget }
+func (r *rule) leased() bool { return r.way == byLeases || r.way == byBudget || r.way == byWeight }
+
+// ending returns what the name of a lease ends with in the limit's set: its weight, in units, if the limit keeps it. A
+// lease and its weight are one member of the set, so neither is ever there without the other.
+func (r *rule) ending(reserved Used) string {
+	if r.way != byWeight {
+		return ""
+	}
+	return weightMark + strconv.FormatInt(reserved.Input, 10)
+}
+
+// weightMark separates a lease from its weight in a set.
+const weightMark = " "
+
+// weightOf returns the weight of a member of a set.
+func weightOf(member string) int64 {
+	weight, _ := strconv.ParseInt(member[strings.LastIndex(member, weightMark)+1:], 10, 64)
+	return weight
+}
 
 // windowSlots is how many slots a window has. A slot that is only partly in the window counts in full, so one slot's
 // share of each window is not used: D/(D + jitter + D/windowSlots), 97.6 % of a minute with half a second's jitter.
@@ -64,6 +85,8 @@ func newRule(k keys, id string, limit Limit) *rule {
 		}
 	case limit.Kind == Cost:
 		r.way, r.state, r.money = byBudget, k.leases(id), k.money(id)
+	case limit.Kind == EnqueuedTokens:
+		r.way, r.state = byWeight, k.leases(id)
 	case limit.Resets != "":
 		r.way, r.state = byQuota, k.quota(id)
 		zone, err := time.LoadLocation(limit.Resets)
@@ -104,7 +127,7 @@ func (r *rule) extra() string {
 func (r *rule) describe(now time.Time) admitLimit {
 	limit := admitLimit{
 		Kind: r.way, Max: r.Max, Charged: r.Charged, Adapts: r.Adaptive, Interval: r.interval, Burst: r.burst, Span: r.span, Slot: r.slot,
-		Counts: map[Kind]string{InputTokens: "input", OutputTokens: "output", Tokens: "tokens", Cost: "money"}[r.Kind],
+		Counts: map[Kind]string{InputTokens: "input", OutputTokens: "output", Tokens: "tokens", Cost: "money", EnqueuedTokens: "input"}[r.Kind],
 	}
 	switch r.way {
 	case byWindow:

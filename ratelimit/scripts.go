@@ -16,7 +16,7 @@ var (
 	admitScript = compose(
 		"epoch", "quota", "admit/request", "admit/queue", // what is asked, and who waits
 		"admit/kind", "admit/lease", // what kinds of limits share
-		"admit/leases", "admit/rate", "admit/window", "admit/quota", "admit/budget", // one file a kind
+		"admit/leases", "admit/rate", "admit/window", "admit/quota", "admit/budget", "admit/weight", // one file a kind
 		"admit/cooldown",
 		"admit/end", "admit/start", "admit/reply", // what is done, in order
 	)

@@ -128,7 +128,8 @@ type Usage struct {
 	Holders []string // who pinned it, with this value or another
 	// InUse depends on the kind of limit. For a concurrency limit it counts leases. For tokens in a window it counts
 	// the tokens started in the window, above Allowed if calls used more than they reserved. For a quota it counts
-	// calls since the last reset, or is Max if Redis does not remember them.
+	// calls since the last reset, or is Max if Redis does not remember them. For enqueued tokens it counts the tokens
+	// of batches that have not ended.
 	InUse int
 	// Cut is, for an adaptive limit, the time since which Limit.Max is less than Cap, the value that its holders
 	// pinned. Both are zero for other limits and for a limit that is not cut.
@@ -147,7 +148,7 @@ type Usage struct {
 
 // Binds reports whether calls wait for this limit now.
 func (u Usage) Binds() bool {
-	if u.Limit.Kind == Cost {
+	if u.Limit.Kind == Cost || u.Limit.Kind == EnqueuedTokens {
 		return u.Waiting > 0
 	}
 	if u.Limit.Kind == Concurrency || u.Limit.Resets != "" {
@@ -177,6 +178,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 
 	waiters := make([]*redis.StringSliceCmd, len(registry.rules))
 	leases := make([]*redis.IntCmd, len(registry.rules))
+	weights := make([]*redis.StringSliceCmd, len(registry.rules))
 	arrivals := make([]*redis.StringCmd, len(registry.rules))
 	counts := make([]*redis.MapStringStringCmd, len(registry.rules))
 	after := "(" + strconv.FormatFloat(now, 'f', 0, 64)
@@ -189,6 +191,8 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 		case byBudget:
 			leases[i] = pipe.ZCount(ctx, r.state, after, "+inf")
 			counts[i] = pipe.HGetAll(ctx, r.money)
+		case byWeight:
+			weights[i] = pipe.ZRangeByScore(ctx, r.state, &redis.ZRangeBy{Min: after, Max: "+inf"})
 		case byRate:
 			arrivals[i] = pipe.Get(ctx, r.state)
 		default:
@@ -219,6 +223,11 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 			u.InUse, u.Allowed = int(leases[i].Val()), r.Max
 			u.Spent, _ = strconv.ParseInt(fields["used"], 10, 64)
 			u.Closed = fields["told"] == ""
+		case byWeight:
+			u.Allowed = r.Max
+			for _, member := range weights[i].Val() {
+				u.InUse += int(weightOf(member))
+			}
 		case byRate:
 			if seconds, err := arrivals[i].Float64(); err == nil {
 				u.Wait = r.freeIn(int64(now), seconds)

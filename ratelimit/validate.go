@@ -10,6 +10,7 @@ import (
 const (
 	greatestMax    = 1_000_000_000
 	greatestMoney  = 1_000_000 * Dollar
+	greatestQueue  = 1_000_000_000_000 // tokens; some accounts may enqueue 15,000,000,000
 	greatestPeriod = 31 * 24 * time.Hour
 	greatestWindow = 24 * time.Hour
 	greatestRefill = 366 * 24 * time.Hour
@@ -17,24 +18,31 @@ const (
 	greatestSlots = 4000
 )
 
+// Greatest returns the greatest Max of a limit of the kind.
+func (k Kind) Greatest() int64 {
+	switch k {
+	case Cost:
+		return greatestMoney
+	case EnqueuedTokens:
+		return greatestQueue
+	}
+	return greatestMax
+}
+
 // Validate reports everything that is wrong with a limit.
 func (l Limit) Validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("limit %s: "+format, append([]any{l.ID()}, args...)...))
 	}
-	greatest := int64(greatestMax)
-	if l.Kind == Cost {
-		greatest = greatestMoney
-	}
-	if l.Max < 1 || l.Max > greatest {
+	if greatest := l.Kind.Greatest(); l.Max < 1 || l.Max > greatest {
 		wrong("max %d is not between 1 and %d", l.Max, greatest)
 	}
 	if l.Adaptive && l.Kind != Concurrency {
 		wrong("only limits on calls in flight can be adaptive")
 	}
 	switch l.Kind {
-	case Concurrency, Cost:
+	case Concurrency, Cost, EnqueuedTokens:
 		return errors.Join(problems...)
 	case Requests, Tokens, InputTokens, OutputTokens:
 	default:

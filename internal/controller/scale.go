@@ -307,6 +307,8 @@ func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int 
 		return int(l.Max)
 	case l.Kind == ratelimit.Cost:
 		return math.MaxInt // once it is spent, the evaluation is paused
+	case l.Kind == ratelimit.EnqueuedTokens:
+		return math.MaxInt // a batch occupies no call in flight
 	case l.Resets != "":
 		return int(max(0, l.Max-int64(u.InUse)))
 	}

@@ -1,9 +1,9 @@
 -- Hands a lease over from the worker that holds it to a background call.
 --
 -- KEYS  1 ledger of the worker  2 ledger of background calls  3 background
---       calls, then the leases of each concurrency limit
+--       calls, then the set of leases of each limit that has one
 -- ARGV  1 lease  2 name of the background call  3 µs until its latest end
---       4 data that its end needs
+--       4 data that its end needs, then for each set with what the lease's name ends there
 -- Reply 1, or 0 when the worker's lease has ended
 --
 -- Idempotent: the second time the background call has it.
@@ -17,8 +17,8 @@ redis.call('ZREM', KEYS[1], lease)
 redis.call('ZADD', KEYS[2], ends, call)
 redis.call('HSET', KEYS[3], call, ARGV[4])
 for i = 4, #KEYS do
-  redis.call('ZREM', KEYS[i], lease)
-  redis.call('ZADD', KEYS[i], ends, call)
+  redis.call('ZREM', KEYS[i], lease .. ARGV[i + 1])
+  redis.call('ZADD', KEYS[i], ends, call .. ARGV[i + 1])
 end
 local life = math.ceil(tonumber(ARGV[3]) / 1000) + 3600000
 for i = 2, #KEYS do

@@ -76,7 +76,7 @@ for i = 1, tonumber(ARGV[10]) do
   local state, waiters = KEYS[at + 1], KEYS[at + 2]
   at = at + 2
   shift(waiters)
-  if kind == 'leases' or kind == 'budget' then
+  if kind == 'leases' or kind == 'budget' or kind == 'weight' then
     shift(state)
   elseif kind == 'window' then
     shift_window(state, slot)

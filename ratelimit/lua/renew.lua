@@ -8,15 +8,14 @@
 -- unless their end has come first. A quota has at least the use that the worker was told of in an
 -- earlier epoch of the same day, and so has a budget that is closed.
 --
--- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
---       concurrency limit and budget, then the money of each budget and the state of
---       each quota
+-- KEYS  1 registry  2 alive  3 ledger of the worker, then the set of leases of each limit
+--       that has one, then the money of each budget and the state of each quota
 -- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted; ? when the worker
 --       cannot say that they have not ended: none is then accepted that Redis does not know
 --       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
 --       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
---       n indices of its sets, m, m times the index of a budget's set and of its
+--       n times the index of a set and with what its name ends there, m, m times the index of a budget's set and of its
 --       money, its reservation of each (nano-USD), q, q indices of quotas among money and
 --       quotas; then n, and for n quotas and budgets an index there, an epoch, the use that the
 --       worker was told of in it, when the day began, and its reset (µs; 0 for a budget)
@@ -60,8 +59,8 @@ local at = 7
 for l = 1, tonumber(ARGV[4]) do
   local id, counts, n = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local keys = {}
-  for i = 1, n do keys[i] = KEYS[3 + tonumber(ARGV[at + 3 + i])] end
-  at = at + 3 + n
+  for i = 1, n do keys[i] = {KEYS[3 + tonumber(ARGV[at + 2 + 2 * i])], id .. ARGV[at + 3 + 2 * i]} end
+  at = at + 3 + 2 * n
   local moneys, ended = {}, false
   for i = 1, tonumber(ARGV[at + 1]) do
     local set, key = ARGV[at + 2 * i], ARGV[at + 1 + 2 * i]
@@ -75,7 +74,7 @@ for l = 1, tonumber(ARGV[4]) do
 
   local known_here = holds(KEYS[3], id)
   local held = known_here
-  for _, key in ipairs(keys) do held = held and holds(key, id) end
+  for _, key in ipairs(keys) do held = held and holds(key[1], key[2]) end
   if held or forgotten and not ended then
     for _, money in ipairs(moneys) do
       if not redis.call('ZSCORE', money.set, id) then
@@ -88,8 +87,8 @@ for l = 1, tonumber(ARGV[4]) do
     end
     redis.call('ZADD', KEYS[3], now + lease, id)
     for _, key in ipairs(keys) do
-      redis.call('ZADD', key, 'GT', now + math.max(lease, counts), id)
-      longest[key] = math.max(longest[key] or 0, counts)
+      redis.call('ZADD', key[1], 'GT', now + math.max(lease, counts), key[2])
+      longest[key[1]] = math.max(longest[key[1]] or 0, counts)
     end
   else
     table.insert(reply, l)

@@ -1,6 +1,6 @@
 -- Limits get their keys and methods; leases end.
 
-local kinds = {leases = leases, rate = rate, window = window, quota = quota, budget = budget}
+local kinds = {leases = leases, rate = rate, window = window, quota = quota, budget = budget, weight = weight}
 for i, limit in ipairs(limits) do
   limit.index, limit.state, limit.waiters = i, KEYS[limit.state], KEYS[limit.waiters]
   limit.extra = limit.extra and KEYS[limit.extra]

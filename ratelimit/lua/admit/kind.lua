@@ -3,6 +3,9 @@
 
 local any = {}
 
+-- member is the name of a call's lease in the limit's set.
+function any:member(call) return call.id end
+
 -- read reads what Redis remembers, at the first use.
 function any:read() end
 
@@ -25,9 +28,9 @@ function any:affords(call) end
 -- waiters, the time without them is the third result.
 function any:starts_in(group, call) return 0, 0 end
 
--- has_room returns nil when the worker may take a lease. Else it returns the µs until it is
--- worth asking again.
-function any:has_room(group) end
+-- has_room returns nil when the worker may take a lease for a call. Else it returns the µs until
+-- it is worth asking again.
+function any:has_room(group, call) end
 
 -- take charges an admitted call.
 function any:take(call, start) end

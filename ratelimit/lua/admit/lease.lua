@@ -6,11 +6,11 @@ local NO_TIME = 1000000000000 -- scores below are no times: a budget has counted
 -- limit had it until now.
 local function drop(limit, ending)
   if ending.keep == 0 then
-    local was = redis.call('ZREM', limit.state, ending.id)
+    local was = redis.call('ZREM', limit.state, limit:member(ending))
     limit.ended = (limit.ended or 0) + was
     return was == 1
   end
-  redis.call('ZADD', limit.state, 'XX', 'LT', now + ending.keep, ending.id)
+  redis.call('ZADD', limit.state, 'XX', 'LT', now + ending.keep, limit:member(ending))
   limit.later = math.min(limit.later or ending.keep, ending.keep)
   return false
 end
@@ -18,7 +18,7 @@ end
 -- add puts the lease of a call into a limit's set.
 local function add(limit, call, start)
   local ends = now + start + (call.counts or lease)
-  redis.call('ZADD', limit.state, ends, call.id)
+  redis.call('ZADD', limit.state, ends, limit:member(call))
   limit.latest = math.max(limit.latest or 0, ends, now + horizon + lease)
 end
 

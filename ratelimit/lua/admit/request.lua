@@ -13,7 +13,7 @@
 --   earliest, latest  time that the worker expects on Redis's clock (µs)
 --   lease, horizon, lead, patience  µs, as in ratelimit/admit.go
 --   limits    a list of
---     kind      leases, rate, window, quota or budget: the file that keeps it
+--     kind      leases, rate, window, quota, budget or weight: the file that keeps it
 --     state, waiters, extra  indices of its KEYS; extra is the money of a budget and the
 --               cut of a limit that adapts
 --     counts    input, output, tokens or money; omitted: calls

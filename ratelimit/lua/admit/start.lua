@@ -63,11 +63,11 @@ local function start_of(group, call)
   return nil
 end
 
--- full refuses a group when a limit has no lease for its next call.
-local function full(group)
+-- full refuses a group when a limit has no lease for its next call, or no room for it.
+local function full(group, call)
   for _, i in ipairs(group.limits) do limits[i]:read() end
   for _, i in ipairs(group.limits) do
-    local wait = limits[i]:has_room(group)
+    local wait = limits[i]:has_room(group, call)
     if wait then
       refuse(group, i, wait, 0)
       return true
@@ -86,7 +86,7 @@ local function admit(group, call)
   end
   if blind <= now and exhausted(group, call) or cool(group) then return end
   local start, bound = start_of(group, call)
-  if not start or full(group) then return end
+  if not start or full(group, call) then return end
   for _, i in ipairs(group.limits) do limits[i]:take(call, start) end
   redis.call('ZADD', ledger, now + start + lease, call.id)
   admitted(group, start, bound, probe(group, start))
