@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,57 @@ import (
 	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
+
+// TestLimitsOfBatches: how much is enqueued is in the text and in JSON, also when the limit was lowered below it.
+func TestLimitsOfBatches(t *testing.T) {
+	t.Parallel()
+	redis := redistest.NewTCP(t)
+	limiter := ratelimit.New(redis.Client(), ratelimit.Config{Worker: "w"})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- limiter.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	admin := ratelimit.NewAdmin(redis.Client(), ratelimit.Config{})
+	if err := admin.Begin(ctx, 48*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	shows := func(most int64, inUse int, debt int64, hasRoom bool, texts ...string) {
+		t.Helper()
+		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.EnqueuedTokens, Max: most}
+		if err := admin.Register(ctx, "fleet", []ratelimit.Limit{limit}); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := evalfleet(t, nil, "limits", "--json", "--redis", redis.URL())
+		var got view.Limits
+		if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || len(got.Limits) != 1 {
+			t.Fatalf("limits ended with %d, %v: %s%s", code, err, stdout, stderr)
+		}
+		if l := got.Limits[0]; *l.InUse != inUse || l.Allowed != most || l.Debt != debt || (l.NextS != nil) != hasRoom {
+			t.Errorf("limits: %+v with %d in use; want %d of %d, %d above it, room: %t", l, *l.InUse, inUse, most, debt, hasRoom)
+		}
+		code, stdout, stderr = evalfleet(t, nil, "limits", "--redis", redis.URL())
+		for _, text := range texts {
+			if code != 0 || !strings.Contains(stdout, text) {
+				t.Errorf("limits ended with %d: %s%s; want %q in it", code, stdout, stderr, text)
+			}
+		}
+	}
+
+	shows(2_000_000, 0, 0, true, "provider openai: 2 M tokens enqueued in batches")
+	for _, id := range []string{"a", "b"} {
+		batch := ratelimit.Scope{Provider: "openai", Model: "m", Evaluation: "ev", Tier: ratelimit.TierBatch}
+		if _, err := limiter.Acquire(ctx, ratelimit.Request{ID: id, Call: batch, Input: 600_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows(2_000_000, 1_200_000, 0, true, "1,200,000")
+	shows(900_000, 1_200_000, 300_000, false, "as 1 ends", "300,000 above the limit, which was higher when batches started")
+}
 
 // TestLimitsOfTokensAndDays: two calls that used more than they reserved, and
 // what of each limit is in use then.

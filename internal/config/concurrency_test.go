@@ -206,6 +206,8 @@ func TestRates(t *testing.T) {
 		{"{tokens_per_minute: 200000, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Kind: ratelimit.Tokens, Max: 200000, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}, Jitter: time.Second}},
 		{"input_tokens_per_minute: 3", ratelimit.Limit{Kind: ratelimit.InputTokens, Max: 3, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"enqueued_tokens: 2_000_000", ratelimit.Limit{Kind: ratelimit.EnqueuedTokens, Max: 2_000_000}},
+		{"enqueued_tokens: 15000000000", ratelimit.Limit{Kind: ratelimit.EnqueuedTokens, Max: 15_000_000_000}},
 		{"{output_tokens_per_minute: 4000, window: bucket}", ratelimit.Limit{Kind: ratelimit.OutputTokens, Max: 4000, Period: time.Minute}},
 		{"requests_per_day: 10000", ratelimit.Limit{Max: 10000, Resets: "UTC"}},
 		{"{requests_per_day: 10000, day_resets: America/Los_Angeles}", ratelimit.Limit{Max: 10000, Resets: "America/Los_Angeles"}},
@@ -237,6 +239,9 @@ func TestBeats(t *testing.T) {
 	slots := func(n int64, s ratelimit.Scope) ratelimit.Limit {
 		return ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: n}
 	}
+	batches := func(n int64, s ratelimit.Scope) ratelimit.Limit {
+		return ratelimit.Limit{Scope: s, Kind: ratelimit.EnqueuedTokens, Max: n}
+	}
 	adapts := func(l ratelimit.Limit) ratelimit.Limit {
 		l.Adaptive = true
 		return l
@@ -263,6 +268,9 @@ func TestBeats(t *testing.T) {
 		{"fleet over provider", slots(5, ratelimit.Scope{}), slots(5, p), true},
 		{"another provider", slots(1, ratelimit.Scope{Provider: "q"}), slots(5, p), false},
 		{"slots over requests", slots(1, p), bucket(100, 100), false},
+		{"fewer enqueued tokens", batches(5, p), batches(5, m), true},
+		{"more enqueued tokens", batches(6, p), batches(5, m), false},
+		{"enqueued tokens over slots", batches(1, p), slots(5, p), false},
 		{"slower bucket", bucket(5, 5), bucket(6, 5), true},
 		{"slower bucket with a larger burst", bucket(5, 9), bucket(6, 5), false},
 		{"bucket within a window", bucket(8, 16), minute(496, ratelimit.Sliding, time.Minute), true},

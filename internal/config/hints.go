@@ -35,6 +35,7 @@ var elsewhere = map[string]string{
 	"tokens_per_minute":        "put it under the provider: concurrency: {per_provider: {openai: {tokens_per_minute: 200000}}}",
 	"input_tokens_per_minute":  "put it under the provider: concurrency: {per_provider: {anthropic: {input_tokens_per_minute: 50000}}}",
 	"output_tokens_per_minute": "put it under the provider: concurrency: {per_provider: {anthropic: {output_tokens_per_minute: 10000}}}",
+	"enqueued_tokens":          "put it under the provider: concurrency: {per_provider: {openai: {enqueued_tokens: 2000000}}}",
 	"requests_per_day":         "put it under the provider: concurrency: {per_provider: {google: {requests_per_day: 1000}}}",
 	"rate_limit":               "put it under the provider: concurrency: {per_provider: {openai: {rate_limit: {qps: 8, burst: 16}}}}",
 	"max_concurrency":          "put it under concurrency: {max_concurrency: 8}",

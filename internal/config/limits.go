@@ -104,7 +104,7 @@ func stricter(a, b ratelimit.Window) bool {
 func beats(a, b ratelimit.Limit) bool {
 	covers := a.Kind == b.Kind ||
 		a.Kind == ratelimit.Tokens && (b.Kind == ratelimit.InputTokens || b.Kind == ratelimit.OutputTokens)
-	if !covers || !a.Matches(b.Scope) || b.Charged && !a.Charged {
+	if !covers || !a.Scope.Matches(b.Scope) || b.Charged && !a.Charged {
 		return false
 	}
 	if b.Adaptive && (!a.Adaptive || a.Scope != b.Scope) { // b may be cut below a
@@ -112,7 +112,7 @@ func beats(a, b ratelimit.Limit) bool {
 	}
 
 	switch {
-	case a.Kind == ratelimit.Concurrency:
+	case a.Kind == ratelimit.Concurrency || a.Kind == ratelimit.EnqueuedTokens:
 		return a.Max <= b.Max
 	case a.Resets != "" && b.Resets != "":
 		return a.Max <= b.Max && a.Resets == b.Resets

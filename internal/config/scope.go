@@ -52,8 +52,16 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 		"tokens_per_minute":        perMinute(ratelimit.Tokens),
 		"input_tokens_per_minute":  perMinute(ratelimit.InputTokens),
 		"output_tokens_per_minute": perMinute(ratelimit.OutputTokens),
-		"window":                   func(v value) { window, shape["window"] = y.window(v), v.key },
-		"jitter":                   func(v value) { jitter, shape["jitter"] = y.duration(v, 0), v.key },
+		"enqueued_tokens": func(v value) {
+			if n, ok := y.amountUpTo(v, min(math.MaxInt, ratelimit.EnqueuedTokens.Greatest())); ok {
+				all = append(all, limit{Limit: ratelimit.Limit{Scope: scope, Kind: ratelimit.EnqueuedTokens, Max: n}, at: v.place})
+			}
+			if scope.Provider == "" {
+				y.refuse(v.key, "set it for the provider", "not allowed in a group")
+			}
+		},
+		"window": func(v value) { window, shape["window"] = y.window(v), v.key },
+		"jitter": func(v value) { jitter, shape["jitter"] = y.duration(v, 0), v.key },
 		"requests_per_day": func(v value) {
 			daily.Max, _ = y.amount(v)
 			daily.at = v.place
@@ -110,9 +118,11 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 }
 
 // amount reads a limit's amount, at least 1; ok is false for anything else.
-func (y *yamlFile) amount(v value) (n int64, ok bool) {
+func (y *yamlFile) amount(v value) (n int64, ok bool) { return y.amountUpTo(v, math.MaxInt32) }
+
+func (y *yamlFile) amountUpTo(v value, most int64) (n int64, ok bool) {
 	before := len(y.problems)
-	n = int64(y.integer(v, 1, math.MaxInt32))
+	n = int64(y.integer(v, 1, int(most)))
 	return n, len(y.problems) == before
 }
 

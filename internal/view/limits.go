@@ -43,7 +43,7 @@ type Limit struct {
 	CutAt    *time.Time     `json:"cut_at,omitempty"`        // when it was last cut
 	SendS    *float64       `json:"margin_send_s,omitempty"` // of a measured margin: the latest sending of calls
 	PathS    *float64       `json:"margin_path_s,omitempty"` // and by how much the network path varies
-	InUse    *int           `json:"in_use,omitempty"`        // calls in flight, tokens in the window, or calls of the day
+	InUse    *int           `json:"in_use,omitempty"`        // calls in flight, tokens in the window or enqueued, or calls of the day
 	SpentUSD *float64       `json:"spent_usd,omitempty"`     // of a budget: spent and reserved; null: unknown
 	Debt     int64          `json:"debt,omitempty"`          // in use above the limit
 	Ready    *int           `json:"ready,omitempty"`         // of a rate: calls that may start at once

@@ -100,7 +100,7 @@ func nextOf(l view.Limit) string {
 	switch {
 	case l.NextS != nil:
 		return nextText(view.Seconds(*l.NextS))
-	case l.Kind == ratelimit.Concurrency:
+	case l.Kind == ratelimit.Concurrency || l.Kind == ratelimit.EnqueuedTokens:
 		return "as 1 ends"
 	}
 	return "-" // known only once as many tokens as the call needs leave the window
@@ -109,9 +109,14 @@ func nextOf(l view.Limit) string {
 // about returns the details of a limit in force, one per line.
 func about(l view.Limit, now time.Time) []string {
 	var texts []string
-	if l.Debt > 0 && l.Kind != ratelimit.Cost {
+	switch {
+	case l.Debt == 0 || l.Kind == ratelimit.Cost:
+	case l.Kind == ratelimit.EnqueuedTokens:
+		texts = append(texts, fmt.Sprintf("%s above the limit, which was higher when batches started", wording.Count(l.Debt)))
+	default:
 		texts = append(texts, fmt.Sprintf("%s above the limit: calls used more than they reserved", wording.Count(l.Debt)))
 	}
+
 	switch {
 	case l.CutAt != nil:
 		texts = append(texts, fmt.Sprintf("reduced below its cap of %d, %s ago, after the provider refused calls; grows while it is fully used",
