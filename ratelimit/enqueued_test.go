@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -96,7 +97,9 @@ func TestBatchesAndCallsCountApart(t *testing.T) {
 		ask := func(tier string, input, cost int64) error {
 			scope := someBatch
 			scope.Tier = tier
-			_, err := p.Acquire(testrun.Context(t), Request{ID: newID(), Call: scope, Input: input, Cost: cost, MaxWait: time.Millisecond})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := p.Acquire(ctx, Request{ID: newID(), Call: scope, Input: input, Cost: cost, MaxWait: time.Millisecond})
 			return err
 		}
 		for range 2 {
@@ -149,7 +152,8 @@ func (e *enqueuedAt) add(tokens int64) {
 	}
 }
 
-// Batches of any size of several processes never have more tokens in all than the limit, and each is admitted.
+// Batches of any size of several processes never have more tokens in all than the limit, and each is admitted, also
+// those of a process whose scripts arrive twice, and of one that loses answers.
 func TestEnqueuedTokensAreNeverOver(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
@@ -157,8 +161,13 @@ func TestEnqueuedTokensAreNeverOver(t *testing.T) {
 		register(t, client, "fleet", enqueued(Scope{Provider: "openai"}, most))
 		var seen enqueuedAt
 		var callers sync.WaitGroup
-		for _, name := range []string{"a", "b", "c"} {
-			p := start(t, connect(), name)
+		for name, breaks := range map[string]func(*fault){
+			"a": func(*fault) {}, "twice": func(f *fault) { f.twice = true }, "lossy": func(f *fault) { f.lost = 0.2 },
+		} {
+			way, wire := faulty(connect())
+			breaks(wire)
+			// A long lease, so that no leak heals within the test.
+			p := start(t, way, name, func(c *Config) { c.Lease = time.Minute })
 			for range 4 {
 				callers.Go(func() {
 					for range each {

@@ -39,8 +39,10 @@ func TestRedisRateSharesTheLimit(t *testing.T) {
 
 func TestRedisRateOfWhatIsNoRate(t *testing.T) {
 	t.Parallel()
-	if key, _, ok := NewAdmin(nil, Config{}).RedisRate(inFlight(Scope{}, 1)); ok || key != "" {
-		t.Errorf("got key %q, %t; want none", key, ok)
+	for _, limit := range []Limit{inFlight(Scope{}, 1), enqueued(Scope{}, 1)} {
+		if key, _, ok := NewAdmin(nil, Config{}).RedisRate(limit); ok || key != "" {
+			t.Errorf("%s: got key %q, %t; want none", limit, key, ok)
+		}
 	}
 }
 
@@ -76,6 +78,8 @@ func TestBinds(t *testing.T) {
 		{Usage{Limit: pace, Wait: time.Second, Waiting: 1}, true},
 		{Usage{Limit: pace, Wait: time.Second}, false},
 		{Usage{Limit: pace, Waiting: 1}, false},
+		{Usage{Limit: enqueued(Scope{}, 4), InUse: 3, Waiting: 1}, true}, // a batch of 2 waits
+		{Usage{Limit: enqueued(Scope{}, 4), InUse: 4}, false},
 	} {
 		if got := c.usage.Binds(); got != c.want {
 			t.Errorf("%+v binds: %t, want %t", c.usage, got, c.want)

@@ -19,6 +19,7 @@ func TestUsed(t *testing.T) {
 	}{
 		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 8}, InUse: 6, Allowed: 8}, "6 of 8", 75},
 		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency}, InUse: 2}, "2 in flight", 100},
+		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.EnqueuedTokens, Max: 2_000_000}, InUse: 1_200_000, Allowed: 2_000_000}, "1.20 M of 2 M", 60},
 		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.Requests, Max: 60, Period: time.Minute, Window: minute}}, "free", 0},
 		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.Requests, Max: 60, Period: time.Minute}, Wait: 1500 * time.Millisecond}, "next in 1.5s", 100},
 		{ratelimit.Usage{Limit: ratelimit.Limit{Kind: ratelimit.Requests, Max: 1000, Resets: "UTC"}, InUse: 10, Allowed: 1000, Wait: 8 * time.Hour}, "10 of 1,000", 1},
