@@ -61,7 +61,12 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 			pooled := (trusted*mean*own + (clusters-1)*clustered) / (trusted + clusters - 1)
 			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of uncentred errors
 		}
-		spread := w.spreadsOf(part.Candidates, variances, u.parts[c].freedom)
+
+		at := make([]float64, len(part.Candidates))
+		for k, i := range part.Candidates {
+			at[k] = u.fit.Abilities[i]
+		}
+		spread := spreadsOf(at, variances, u.parts[c].freedom)
 		var first []int32
 		if len(spread.cells) > 0 {
 			first = make([]int32, u.Draws)
@@ -73,7 +78,8 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 
 // spreads is a distribution of how far the abilities of a component are apart, and of how large their errors are.
 type spreads struct {
-	variances []float64 // of each candidate's error
+	at        []float64 // the estimate of each candidate
+	variances []float64 // of its error
 	cells     []scatter
 	upTo      []float64 // cumulative sums of the probabilities of cells
 }
@@ -85,14 +91,14 @@ type scatter struct {
 // spreadsOf weights each spread by how well it explains the estimates. Abilities are normal around 0; their errors
 // are independent and as large as Student's t allows. The prior of the spread is a half-Cauchy distribution of scale
 // 1 (Gelman 2006, "Prior distributions for variance parameters in hierarchical models").
-func (w *winners) spreadsOf(candidates []int, variances []float64, freedom float64) spreads {
+func spreadsOf(at, variances []float64, freedom float64) spreads {
 	const tails, steps, least, most = 15, 40, 0.005, 20.0
-	s := spreads{variances: variances}
-	if freedom == 0 || len(candidates) < 2 {
+	s := spreads{at: at, variances: variances}
+	if freedom == 0 || len(at) < 2 {
 		return s
 	}
 	chi := distuv.ChiSquared{K: freedom}
-	n := float64(len(candidates))
+	n := float64(len(at))
 	var logs []float64
 	greatest := math.Inf(-1)
 	for t := range tails {
@@ -100,8 +106,8 @@ func (w *winners) spreadsOf(candidates []int, variances []float64, freedom float
 		for k := range steps {
 			tau := least * math.Pow(most/least, float64(k)/(steps-1))
 			log := math.Log(tau / (1 + tau*tau)) // steps are equal in the logarithm
-			for p, i := range candidates {
-				total, x := tau*tau+variances[p]*tail*tail, w.fit.Abilities[i]
+			for p, x := range at {
+				total := tau*tau + variances[p]*tail*tail
 				log -= (math.Log(total)*(n-1)/n + x*x/total) / 2
 			}
 			s.cells, logs = append(s.cells, scatter{tau, tail}), append(logs, log)
@@ -124,25 +130,29 @@ func (s spreads) draw(random *rand.Rand) scatter {
 	return s.cells[min(k, len(s.cells)-1)]
 }
 
-// take makes the k-th draw of the abilities, and records the first candidate of each component. Given the estimates,
-// an ability is normal around a part of its estimate. The part is the variance of abilities divided by its sum with
-// the variance of the error. See Efron and Morris 1975, "Data analysis using Stein's estimator and its
-// generalizations".
+// take makes the k-th draw of the abilities, and records the first candidate of each component.
 func (w *winners) take(k int, random *rand.Rand) {
 	for c, part := range w.fit.Components {
-		if w.first[c] == nil {
-			continue
-		}
-		by := w.spread[c].draw(random)
-		lead, variance := math.Inf(-1), by.abilities*by.abilities
-		for p, i := range part.Candidates {
-			error := w.spread[c].variances[p] * by.tail * by.tail
-			part := variance / (variance + error)
-			if at := part*w.fit.Abilities[i] + math.Sqrt(part*error)*random.NormFloat64(); at > lead {
-				w.first[c][k], lead = int32(i), at
-			}
+		if w.first[c] != nil {
+			w.first[c][k] = int32(part.Candidates[w.spread[c].best(random)])
 		}
 	}
+}
+
+// best draws the abilities, and returns the position of the highest. Given the estimates, an ability is normal around a
+// part of its estimate. The part is the variance of abilities divided by its sum with the variance of the error. See
+// Efron and Morris 1975, "Data analysis using Stein's estimator and its generalizations".
+func (s spreads) best(random *rand.Rand) (first int) {
+	by := s.draw(random)
+	lead, variance := math.Inf(-1), by.abilities*by.abilities
+	for p, x := range s.at {
+		error := s.variances[p] * by.tail * by.tail
+		part := variance / (variance + error)
+		if at := part*x + math.Sqrt(part*error)*random.NormFloat64(); at > lead {
+			first, lead = p, at
+		}
+	}
+	return first
 }
 
 // summarise sets Best to the shares of draws in which candidates are first. It is NaN if that cannot be told.

@@ -88,9 +88,10 @@ func (u *Uncertainty) Effects(of Layout) (effects Effects, ok bool) {
 	return u.estimates(u.fit.component[first]).effects(of), true
 }
 
-// Scores holds the scores of a candidate within a cluster.
+// Scores holds a rater's scores of a candidate within a cluster.
 type Scores struct {
 	Candidate, Cluster int
+	Rater              int // such as a judge on a criterion
 	Sum                float64
 	Count              int
 }

@@ -53,8 +53,9 @@ const DefaultRidge = 0.1
 // MaxCandidates bounds the number of candidates: BradleyTerry takes 16·n² bytes and time in n³.
 const MaxCandidates = 5000
 
-// ErrTooManyCandidates is returned by BradleyTerry for more than MaxCandidates candidates.
-var ErrTooManyCandidates = errors.New("too many candidates for a Bradley–Terry fit")
+// ErrTooManyCandidates is returned by BradleyTerry for more than MaxCandidates candidates, and by MeansOf for more than
+// MaxMeans.
+var ErrTooManyCandidates = errors.New("too many candidates to compare with each other")
 
 // Fit is a fitted model. Abilities are log-odds: with Bradley–Terry, i beats j with probability 1/(1+e^(λ_j−λ_i)).
 // Their mean is 0 in every component.

@@ -70,29 +70,36 @@ func (u *Uncertainty) Narrowings() []Narrowing {
 	var all []Narrowing
 	for c, part := range u.parts {
 		candidates := u.fit.inOrder(c)
-		first, chance := candidates[0], level/float64(max(len(candidates)-1, 1))
-		out := Narrowing{Contenders: 1, Clusters: int(part.freedom) + 1}
-		var more []float64
-		for _, i := range candidates[1:] {
-			if u.Contenders[i] {
-				out.Contenders++
-			}
-			if u.Contenders[i] && part.freedom > 0 {
-				more = append(more, u.further(c, first, i, chance))
-			}
-		}
-
-		slices.Sort(more)
-		out.Left = (out.Contenders + 1) / 2
-		switch told := out.Contenders - out.Left; {
-		case part.freedom == 0 || math.IsNaN(u.Best[first]):
-			out.More = math.NaN()
-		case told > 0:
-			out.More = more[told-1]
-		}
-		all = append(all, out)
+		chance := level / float64(max(len(candidates)-1, 1))
+		all = append(all, u.narrowing(candidates, part.freedom, func(first, i int) float64 { return u.further(c, first, i, chance) }))
 	}
 	return all
+}
+
+// narrowing returns the narrowing of a component, whose candidates are in order. further returns about how many more
+// clusters would tell the first candidate from another one.
+func (c *Conclusions) narrowing(candidates []int, freedom float64, further func(first, i int) float64) Narrowing {
+	first := candidates[0]
+	out := Narrowing{Contenders: 1, Clusters: int(freedom) + 1}
+	var more []float64
+	for _, i := range candidates[1:] {
+		if c.Contenders[i] {
+			out.Contenders++
+		}
+		if c.Contenders[i] && freedom > 0 {
+			more = append(more, further(first, i))
+		}
+	}
+
+	slices.Sort(more)
+	out.Left = (out.Contenders + 1) / 2
+	switch told := out.Contenders - out.Left; {
+	case freedom == 0 || math.IsNaN(c.Best[first]):
+		out.More = math.NaN()
+	case told > 0:
+		out.More = more[told-1]
+	}
+	return out
 }
 
 // further returns about how many more clusters would tell the two apart with the given chance of a false claim. They are

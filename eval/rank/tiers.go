@@ -24,20 +24,73 @@ type Tier struct {
 	Apart bool
 }
 
-// conclude sets what follows from the claims about all pairs of candidates: the bounds of ranks, the tiers and the
-// contenders.
+// Conclusions is what the tests of all differences between candidates say about them. A component is a set of candidates
+// that verdicts relate to each other.
+type Conclusions struct {
+	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once. In 95 of 100
+	// evaluations every true rank is within its bounds. They follow from simultaneous tests of all differences. See
+	// Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks with Applications to Mobility across
+	// Neighbourhoods and Academic Achievement across Countries".
+	RankLow, RankHigh []int
+	// MarginalLow and MarginalHigh are bounds of ranks that hold for each candidate alone. They follow from
+	// simultaneous tests of its differences to all others.
+	MarginalLow, MarginalHigh []int
+	// Tiers holds the tiers of each component, best first. They follow from the same tests as RankLow and RankHigh.
+	Tiers [][]Tier
+	// Contenders are the candidates that may be the best of their component. In 95 of 100 evaluations they include
+	// the best. A candidate is one unless the tests of RankLow or those of MarginalLow claim that another one is
+	// better. All tests are two-sided, but only the claim that another one is better can exclude the best, so both
+	// families together have an error probability of 5 %. This is the subset selection of Gupta 1965, "On some
+	// multiple decision (selection and ranking) rules", with a confidence set as in Hsu 1981, "Simultaneous confidence
+	// intervals for all distances from the 'best'". The tests of a family whose level is not 5 % are left out: with a
+	// lower Drawing.Joint, those of MarginalLow; with a higher one, those of RankLow.
+	Contenders []bool
+	// Best is the probability that a candidate is the best of its component. It assumes that the abilities of such
+	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be
+	// luck. See Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons". Best
+	// is NaN if candidates and positions are confounded, or if the component has verdicts of only one cluster.
+	//
+	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
+	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions. If there are
+	// several, the most probable one has at most 94 %, and at most its smallest probability of Beats. Of two candidates,
+	// Best is Beats.
+	Best []float64
+}
+
+// differences tests the differences between candidates.
+type differences interface {
+	// ahead returns 1 if i can be claimed to be better than j, −1 for worse, and 0 if neither can be claimed.
+	ahead(i, j int, of family) int
+	// Beats returns the probability that i is better than j; NaN if it is not known.
+	Beats(i, j int) float64
+}
+
+// concluded returns what follows from the tests of n candidates: the bounds of ranks, the tiers and the contenders. best
+// holds Best before it is adapted to these; nil: it is not known. Each component has its candidates in order, the best
+// first.
+func concluded(d differences, n int, components [][]int, best []float64, joint float64) Conclusions {
+	c := Conclusions{
+		RankLow: make([]int, n), RankHigh: make([]int, n), MarginalLow: make([]int, n), MarginalHigh: make([]int, n),
+		Contenders: make([]bool, n), Best: best,
+	}
+	for _, candidates := range components {
+		all := claimsOf(d, candidates, ofAll)
+		all.bounds(c.RankLow, c.RankHigh)
+		claimsOf(d, candidates, ofCandidate).bounds(c.MarginalLow, c.MarginalHigh)
+		c.Tiers = append(c.Tiers, all.tiers())
+		c.contend(d, candidates, joint)
+	}
+	return c
+}
+
+// conclude sets what follows from the claims about all pairs of candidates.
 func (u *Uncertainty) conclude() {
-	n := len(u.fit.Abilities)
-	u.RankLow, u.RankHigh = make([]int, n), make([]int, n)
-	u.MarginalLow, u.MarginalHigh = make([]int, n), make([]int, n)
-	u.Contenders = make([]bool, n)
+	var components [][]int
 	for c := range u.fit.Components {
-		candidates := u.fit.inOrder(c)
-		joint := u.claimed(candidates, ofAll)
-		joint.bounds(u.RankLow, u.RankHigh)
-		u.claimed(candidates, ofCandidate).bounds(u.MarginalLow, u.MarginalHigh)
-		u.Tiers = append(u.Tiers, joint.tiers())
-		u.contend(candidates)
+		components = append(components, u.fit.inOrder(c))
+	}
+	u.Conclusions = concluded(u, len(u.fit.Abilities), components, u.Best, u.joint)
+	for _, candidates := range components {
 		for _, i := range candidates {
 			u.place(i, len(candidates))
 		}
@@ -47,16 +100,16 @@ func (u *Uncertainty) conclude() {
 // claimed holds the claims about all pairs of candidates of a component.
 type claimed struct {
 	candidates []int    // best first
-	of         [][]int8 // by position of two candidates: as the result of Uncertainty.ahead
+	of         [][]int8 // by position of two candidates: as the result of differences.ahead
 }
 
-func (u *Uncertainty) claimed(candidates []int, of family) claimed {
+func claimsOf(d differences, candidates []int, of family) claimed {
 	c := claimed{candidates, make([][]int8, len(candidates))}
 	for a, i := range candidates {
 		c.of[a] = make([]int8, len(candidates))
 		for b, j := range candidates {
 			if a != b {
-				c.of[a][b] = int8(u.ahead(i, j, of))
+				c.of[a][b] = int8(d.ahead(i, j, of))
 			}
 		}
 	}
@@ -107,47 +160,47 @@ func (c claimed) tiers() []Tier {
 }
 
 // contend sets the contenders of a component, and adapts Best to them. The first candidate always is a contender.
-func (u *Uncertainty) contend(candidates []int) {
+func (c *Conclusions) contend(d differences, candidates []int, joint float64) {
 	count, sum := 0.0, 0.0
 	for k, i := range candidates {
-		open := (u.RankLow[i] == 1 || u.joint > level) && (u.MarginalLow[i] == 1 || u.joint < level)
-		if u.Contenders[i] = open || k == 0; u.Contenders[i] && u.Best != nil {
-			count, sum = count+1, sum+u.Best[i]
+		open := (c.RankLow[i] == 1 || joint > level) && (c.MarginalLow[i] == 1 || joint < level)
+		if c.Contenders[i] = open || k == 0; c.Contenders[i] && c.Best != nil {
+			count, sum = count+1, sum+c.Best[i]
 		}
 	}
 	switch {
-	case u.Best == nil || math.IsNaN(sum):
+	case c.Best == nil || math.IsNaN(sum):
 		return
 	case len(candidates) == 2:
 		first, second := candidates[0], candidates[1]
-		u.Best[first], u.Best[second] = u.Beats(first, second), u.Beats(second, first)
+		c.Best[first], c.Best[second] = d.Beats(first, second), d.Beats(second, first)
 		return
 	case sum < 1-level:
 		for _, i := range candidates {
 			switch {
-			case !u.Contenders[i]:
-				u.Best[i] *= level / (1 - sum)
+			case !c.Contenders[i]:
+				c.Best[i] *= level / (1 - sum)
 			case sum == 0:
-				u.Best[i] = (1 - level) / count
+				c.Best[i] = (1 - level) / count
 			default:
-				u.Best[i] *= (1 - level) / sum
+				c.Best[i] *= (1 - level) / sum
 			}
 		}
 	}
 
-	most := slices.MaxFunc(candidates, func(i, j int) int { return cmp.Compare(u.Best[i], u.Best[j]) })
+	most := slices.MaxFunc(candidates, func(i, j int) int { return cmp.Compare(c.Best[i], c.Best[j]) })
 	if count > 1 {
-		u.cap(most, min(unsure, u.leastBeats(most, candidates)), candidates)
+		c.cap(most, min(unsure, leastBeats(d, most, candidates)), candidates)
 	}
 }
 
 // leastBeats returns the smallest probability with which a candidate is better than another one, which its probability to
 // be the best cannot exceed.
-func (u *Uncertainty) leastBeats(i int, candidates []int) float64 {
+func leastBeats(d differences, i int, candidates []int) float64 {
 	least := 1.0
 	for _, j := range candidates {
 		if j != i {
-			least = min(least, u.Beats(i, j))
+			least = min(least, d.Beats(i, j))
 		}
 	}
 	return least
@@ -155,19 +208,19 @@ func (u *Uncertainty) leastBeats(i int, candidates []int) float64 {
 
 // cap leaves a candidate at most the given probability of being the best. The others get the rest, in the same proportions
 // or, if they have nothing, in equal parts.
-func (u *Uncertainty) cap(most int, limit float64, candidates []int) {
-	rest := 1 - u.Best[most]
-	if u.Best[most] <= limit {
+func (c *Conclusions) cap(most int, limit float64, candidates []int) {
+	rest := 1 - c.Best[most]
+	if c.Best[most] <= limit {
 		return
 	}
 	for _, i := range candidates {
 		switch {
 		case i == most:
-			u.Best[i] = limit
+			c.Best[i] = limit
 		case rest < nothing:
-			u.Best[i] = (1 - limit) / float64(len(candidates)-1)
+			c.Best[i] = (1 - limit) / float64(len(candidates)-1)
 		default:
-			u.Best[i] *= (1 - limit) / rest
+			c.Best[i] *= (1 - limit) / rest
 		}
 	}
 }

@@ -25,8 +25,11 @@ type Drawing struct {
 	flipWork float64 // maximum work of flipping signs in a component; 0: mostFlipWork
 }
 
-// MaxDraws is the maximum of Drawing.Draws.
-const MaxDraws = 100_000
+const (
+	// MaxDraws is the maximum of Drawing.Draws.
+	MaxDraws     = 100_000
+	defaultDraws = 2_000
+)
 
 // Limits holds the standard error and the limits of one number, at 95 % unless stated otherwise.
 type Limits struct {
@@ -41,34 +44,7 @@ type Uncertainty struct {
 	// cluster. A candidate that is better than every other at RankHigh's level is above 0, the mean, and one that is worse
 	// than every other is below.
 	Abilities []Limits
-	// RankLow and RankHigh are bounds of ranks that hold for all candidates of a component at once. In 95 of 100
-	// evaluations every true rank is within its bounds. They follow from simultaneous tests of all differences. See
-	// Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks with Applications to Mobility across
-	// Neighbourhoods and Academic Achievement across Countries".
-	RankLow, RankHigh []int
-	// MarginalLow and MarginalHigh are bounds of ranks that hold for each candidate alone. They follow from
-	// simultaneous tests of its differences to all others.
-	MarginalLow, MarginalHigh []int
-	// Tiers holds the tiers of each component, best first. They follow from the same tests as RankLow and RankHigh.
-	Tiers [][]Tier
-	// Contenders are the candidates that may be the best of their component. In 95 of 100 evaluations they include
-	// the best. A candidate is one unless the tests of RankLow or those of MarginalLow claim that another one is
-	// better. All tests are two-sided, but only the claim that another one is better can exclude the best, so both
-	// families together have an error probability of 5 %. This is the subset selection of Gupta 1965, "On some
-	// multiple decision (selection and ranking) rules", with a confidence set as in Hsu 1981, "Simultaneous confidence
-	// intervals for all distances from the 'best'". The tests of a family whose level is not 5 % are left out: with a
-	// lower Drawing.Joint, those of MarginalLow; with a higher one, those of RankLow.
-	Contenders []bool
-	// Best is the probability that a candidate is the best of its component. It assumes that the abilities of such
-	// candidates are normal around their mean. The spread of the estimates then determines how far a lead may be
-	// luck. See Gelman, Hill and Yajima 2012, "Why we (usually) don't have to worry about multiple comparisons". Best
-	// is NaN if candidates and positions are confounded, or if the component has verdicts of only one cluster.
-	//
-	// Its normal errors suit neither candidates that won every comparison nor few clusters, so the tests decide: if
-	// the contenders of a component have less than 95 % together, they get 95 %, in the same proportions. If there are
-	// several, the most probable one has at most 94 %, and at most its smallest probability of Beats. Of two candidates,
-	// Best is Beats.
-	Best []float64
+	Conclusions
 	// Orders holds the limits of JudgeEffect.Order; 0 for a judge without an order effect, NaN for one with one cluster.
 	Orders []Limits
 	// Scales holds the limits of JudgeEffect.Scale; 0 for a judge without a scale.
@@ -133,7 +109,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, decided: in.decided, joint: cmp.Or(how.Joint, level),
 	}
 	if u.Draws == 0 {
-		u.Draws = 2000
+		u.Draws = defaultDraws
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))

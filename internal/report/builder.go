@@ -22,9 +22,10 @@ type builder struct {
 	judge     map[string]int // by name
 	criterion map[string]int // by name
 
-	scores  [][]Score // by candidate and criterion
-	overall []Score   // by candidate
-	reasons []reasons // by candidate
+	scores  [][]Score         // by candidate and criterion
+	overall []Score           // by candidate
+	reasons []reasons         // by candidate
+	rated   *rank.Uncertainty // of the ranking by all raters; nil: there are no abilities
 
 	documents [][]int // by candidate
 

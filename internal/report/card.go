@@ -153,7 +153,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
 	head, means := r.scoreWords()
 	t = append(t, lines.Heads(head, "95 % interval")...)
-	if r.abilities() {
+	if r.tested() {
 		t = append(t, lines.Heads("P(best)")...)
 	}
 	if r.Scored > 0 && !r.ByScore() {
@@ -161,7 +161,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 	for _, c := range group.Ranked[:shown] {
 		cells := []string{r.ranks(c), harmless.Line(c.Name), r.score(c), r.scoreInterval(c)}
-		if r.abilities() {
+		if r.tested() {
 			cells = append(cells, probability(c.Best))
 		}
 		if r.Scored > 0 && !r.ByScore() {
@@ -179,7 +179,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 	if group.tiered() {
 		about = append(about, group.tierLines()[0])
-	} else if r.abilities() && slices.ContainsFunc(group.Ranked[:shown], func(c Ranked) bool { return c.RankLow != c.RankHigh }) {
+	} else if r.tested() && slices.ContainsFunc(group.Ranked[:shown], func(c Ranked) bool { return c.RankLow != c.RankHigh }) {
 		about = append(about, "Ranks in brackets hold for all candidates at once, at 95 %.")
 	}
 	s = section{table: t, lines: []string{strings.Join(about, " ")}}

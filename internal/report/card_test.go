@@ -290,7 +290,7 @@ func TestBestOfMany(t *testing.T) {
 		11: "“c1” is the best of the 25 candidates, at 95 % confidence.",
 		1:  "“c1” is ahead of every other candidate at 95 % confidence.",
 	} {
-		group := Group{Tiers: []Tier{{Candidates: 25}}, Contenders: &Contenders{Positions: []int{0}}}
+		group := Group{tests: &rank.Uncertainty{}, Tiers: []Tier{{Candidates: 25}}, Contenders: &Contenders{Positions: []int{0}}}
 		for k := range 25 {
 			group.Ranked = append(group.Ranked, Ranked{Name: fmt.Sprint("c", k+1), Standing: rank.Standing{Rank: k + 1}, RankHigh: 25})
 		}

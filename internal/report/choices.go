@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// choices returns the settings of the analysis that the ranking depends on. Without abilities its Sentence is empty.
+// choices returns the settings of the analysis that the ranking depends on. Without tests its Sentence is empty.
 func (r *Report) choices() results.Choices {
 	out := results.Choices{
 		Sentence: r.choiceSentence(), Ties: "davidson",
@@ -24,10 +24,14 @@ func (r *Report) choices() results.Choices {
 	return out
 }
 
-// choiceSentence names all choices of the analysis in one sentence. It is empty without abilities.
+// choiceSentence names all choices of the analysis in one sentence. It is empty without tests.
 func (r *Report) choiceSentence() string {
-	if !r.abilities() {
+	switch {
+	case !r.tested():
 		return ""
+	case r.ByScore():
+		return fmt.Sprintf("Ranked by mean scores; two candidates are compared by the scores of the same judge for the same item and "+
+			"criterion, tests by %s, seed %d.", r.Intervals.units(), r.Options.Seed)
 	}
 	parts := []string{"Ranked by Bradley–Terry strengths", "ties by Davidson's model"}
 	if r.Options.Ties == rank.HalfWins {

@@ -56,7 +56,7 @@ func (b *builder) findEffects() {
 		e.Effects, ok = rank.MeanEffects(e.layout, len(r.candidates), b.scoresByItem(), float64(scale.Min), float64(scale.Max))
 		e.Why = "There is only one question, so it is not known how much the effects of prompts and models would vary with others."
 	case r.abilities():
-		e.Effects, ok = r.Groups[0].uncertainty.Effects(e.layout)
+		e.Effects, ok = b.rated.Effects(e.layout)
 		e.Why = "Effects of prompts and models cannot be told from judges' preferences for a position, because candidates " +
 			"were not shown in both orders."
 	default:
@@ -111,14 +111,16 @@ func (e *Effects) place(b *builder, candidates []eval.Candidate) {
 	}
 }
 
-// scoresByItem returns the scores of judges by candidate and item.
+// scoresByItem returns the scores by candidate, item, and judge on a criterion.
 func (b *builder) scoresByItem() (all []rank.Scores) {
-	for d, score := range b.documentScores {
-		if score.N > 0 {
-			document := b.report.Evaluation.Plan.Documents[d]
-			all = append(all, rank.Scores{
-				Candidate: b.candidate[document.Candidate], Cluster: document.Item, Sum: score.sum, Count: score.N,
-			})
+	for d, scores := range b.scored.scores {
+		for rater, score := range scores {
+			if score.N > 0 {
+				document := b.report.Evaluation.Plan.Documents[d]
+				all = append(all, rank.Scores{
+					Candidate: b.candidate[document.Candidate], Cluster: document.Item, Rater: rater, Sum: score.sum, Count: score.N,
+				})
+			}
 		}
 	}
 	return all

@@ -165,7 +165,10 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	if len(t[0].Cells) == 0 {
 		return section{}, false
 	}
-	if r.Intervals.By != ByItem {
+	switch {
+	case r.ByScore():
+		t = t[:4]
+	case r.Intervals.By != ByItem:
 		t = append(t[:3:3], t[4:]...) // clusters are pairs
 		t[3].Means = further
 	}
@@ -227,7 +230,21 @@ func (r *Report) enough() string {
 	if r.exhausted {
 		return words + ", and all pairs are compared."
 	}
+	if r.ByScore() {
+		return words + ", " + furtherItems(n.Clusters) + " for 95 %."
+	}
 	return words + ", " + r.furtherWords(n.Pairs) + "."
+}
+
+// furtherItems returns about for use in a sentence about items.
+func furtherItems(n float64) string {
+	switch {
+	case n > mostMore:
+		return "more than " + wording.Count(mostMore) + " further items"
+	case n <= 1:
+		return "about 1 more item"
+	}
+	return "about " + about(n) + " more items"
 }
 
 // furtherWords says how many further pairs would tell two candidates apart, and what they would cost.

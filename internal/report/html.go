@@ -337,6 +337,9 @@ func threeDigits(x float64) string {
 // ShowsAbilities reports whether candidates have abilities. The template calls this and the following methods.
 func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
 
+// ShowsTests reports whether differences between candidates are tested.
+func (p *page) ShowsTests() bool { return p.Report.tested() }
+
 // MissingWords returns the explanation of the table of missing verdicts.
 func (p *page) MissingWords() string { return missingWords }
 

@@ -119,14 +119,15 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 			Lead: none, LeadLow: none, LeadHigh: none,
 			For: c.For, Against: c.Against, Scores: scoresOf(r.Criteria, c.Scores),
 		}
-		if abilities {
+		if g.tests != nil {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
-			one.Tier, one.MayBeBest = &c.Tier, &c.Contender
-			one.WinLow, one.WinHigh = number(c.WinLimits.Low), number(c.WinLimits.High)
-			one.Best, one.Elo = number(c.Best), number(rank.Elo(c.Ability))
-			one.EloLow, one.EloHigh = number(rank.Elo(c.Low)), number(rank.Elo(c.High))
+			one.Tier, one.MayBeBest, one.Best = &c.Tier, &c.Contender, number(c.Best)
 			lead, leads := g.lead(k)
 			one.Lead, one.LeadLow, one.LeadHigh = number(lead), number(leads.Low), number(leads.High)
+		}
+		if abilities {
+			one.WinLow, one.WinHigh = number(c.WinLimits.Low), number(c.WinLimits.High)
+			one.Elo, one.EloLow, one.EloHigh = number(rank.Elo(c.Ability)), number(rank.Elo(c.Low)), number(rank.Elo(c.High))
 			one.Ability, one.SE, one.Low, one.High, one.ModelSE = number(c.Ability), number(c.SE), number(c.Low), number(c.High), number(c.ModelSE)
 		}
 		if c.Games() == 0 {
@@ -139,7 +140,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		out.Candidates = append(out.Candidates, one)
 	}
 
-	if g.uncertainty != nil && len(g.Ranked) <= beatsCandidates {
+	if g.tests != nil && len(g.Ranked) <= beatsCandidates {
 		for i := range g.Ranked {
 			row := make([]number, len(g.Ranked))
 			for j := range g.Ranked {
@@ -323,8 +324,10 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 			if p != nil {
 				none := number(math.NaN())
 				place = &placeJSON{Rank: p.Rank, SharedRank: p.SharedRank, Ability: none, Low: none, High: none}
-				if c.Reports[k].abilities() {
+				if c.Reports[k].tested() {
 					place.RankLow, place.RankHigh = &p.RankLow, &p.RankHigh
+				}
+				if c.Reports[k].abilities() {
 					place.Ability, place.Low, place.High = number(p.Ability), number(p.Low), number(p.High)
 				}
 			}

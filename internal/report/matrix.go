@@ -36,7 +36,7 @@ func (r *Report) headToHead(group Group) *matrix {
 		who = fmt.Sprintf(" The best %d of %s; every verdict is in pairwise_results.csv.", bestCandidates, wording.Count(n))
 	}
 	m := r.wins(group)
-	if group.uncertainty != nil {
+	if group.tests != nil {
 		m.Hint += " A frame: a test of the two alone says at 95 % that one is better."
 	}
 	m.Hint += who

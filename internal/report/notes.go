@@ -23,8 +23,8 @@ func (r *Report) Notes() []string {
 		}
 	}
 	for _, some := range [][]string{
-		r.rankingNotes(), r.groupNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges, r.givenNotes(), r.priorNotes(),
-		r.gateNotes(), r.listedNotes(), r.askedNotes(),
+		r.rankingNotes(), r.groupNotes(), r.scoreNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges,
+		r.givenNotes(), r.priorNotes(), r.gateNotes(), r.listedNotes(), r.askedNotes(),
 	} {
 		notes = append(notes, some...)
 	}
@@ -368,14 +368,12 @@ func (r *Report) leaders() string {
 		if r.Groups[0].tiered() {
 			return r.Groups[0].leadersOfMany(list(leaders, bestNames), "share the first rank")
 		}
-		if rivals := firstToo(ranked[len(leaders):]); r.abilities() && len(rivals) > 0 {
+		if rivals := firstToo(ranked[len(leaders):]); r.tested() && len(rivals) > 0 {
 			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
 		}
 		return shared + "."
-	case r.ByScore() && doubt != "":
-		return fmt.Sprintf("%s has the highest mean score, %s; %s.", leaders[0], mean(best.Overall), doubt)
 	case r.ByScore():
-		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
+		return r.highest(doubt)
 	case !r.abilities():
 		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
 	case doubt != "":
@@ -393,6 +391,30 @@ func (r *Report) leaders() string {
 		}
 		return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", first, list(rivals, headlineNames))
 	}
+}
+
+// highest says who has the highest mean score, alone, and how certain it is that this candidate is the best.
+func (r *Report) highest(doubt string) string {
+	group := r.Groups[0]
+	best := group.Ranked[0]
+	first := fmt.Sprintf("%s has the highest mean score, %s", called(best.Name), mean(best.Overall))
+	switch {
+	case doubt != "":
+		return first + "; " + doubt + "."
+	case !r.tested():
+		return first + "."
+	case r.ahead() && best.RankHigh > 1:
+		return fmt.Sprintf("%s, and is the best of the %s candidates, at 95 %% confidence.", first, wording.Count(len(group.Ranked)))
+	case r.ahead():
+		return first + ", and is ahead of every other candidate at 95 % confidence."
+	case group.tiered():
+		return group.leadersOfMany(called(best.Name), "has the highest mean score, "+mean(best.Overall))
+	}
+	rivals := firstToo(group.Ranked[1:])
+	if len(rivals) == 0 {
+		return first + ", but its lead is not certain."
+	}
+	return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", first, list(rivals, headlineNames))
 }
 
 // likelier names the candidate that is more probably the best than the first one, whose strength is known less well, as a

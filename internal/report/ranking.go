@@ -39,8 +39,7 @@ func (b *builder) finish(ctx context.Context) error {
 		return err
 	}
 	if r.Verdicts == 0 {
-		b.rankByScore()
-		return nil
+		return b.rankByScore(ctx)
 	}
 	r.Cycles, r.Expected = rank.CyclesOf(len(r.candidates), r.tallies), rank.ExpectedCycles{Mean: math.NaN(), High: math.NaN()}
 	if all == nil || len(r.Judges) > 0 { // without judges, people are the raters
@@ -55,6 +54,7 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.rated = all.uncertainty
 	r.Groups, r.Unranked = b.groups(all, b.ranked)
 	r.Expected = b.expectCycles(all)
 	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
@@ -180,7 +180,7 @@ func (b *builder) bare(of *rating) []Group {
 func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups []Group, unranked []Ranked) {
 	groups = make([]Group, len(of.fit.Components))
 	for c, part := range of.fit.Components {
-		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, uncertainty: of.uncertainty}
+		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, tests: of.uncertainty}
 	}
 	for _, s := range of.fit.Standings() {
 		one := ranked(s)
@@ -199,7 +199,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 
 	for c := range groups {
 		if len(groups[c].Ranked) > 0 {
-			groups[c].groupTiers(of.uncertainty, c)
+			groups[c].groupTiers(of.uncertainty.Conclusions, c)
 		}
 	}
 	groups = slices.DeleteFunc(groups, func(g Group) bool { return len(g.Ranked) == 0 })
@@ -240,11 +240,12 @@ func (b *builder) scoreLimits(candidate int) rank.Limits {
 	return limits
 }
 
-// rankByScore ranks by mean score over all criteria.
-func (b *builder) rankByScore() {
+// rankByScore ranks by mean score over all criteria, and tests the differences.
+func (b *builder) rankByScore(ctx context.Context) error {
 	b.rankBy(
 		func(r Ranked) bool { return r.Overall.N > 0 },
 		func(r Ranked) float64 { return r.Overall.Mean() })
+	return b.compareScores(ctx)
 }
 
 // rankByWinRate ranks by win rate, if there are more candidates than can be fitted.

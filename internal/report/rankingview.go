@@ -57,7 +57,7 @@ func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden in
 
 func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	group := r.Groups[g]
-	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised, Details: r.Verdicts > 0, Tiers: group.tierLines()}
+	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised, Details: r.Verdicts > 0 || r.tested(), Tiers: group.tierLines()}
 	view.Head, view.Means = r.scoreWords()
 	if g < drawnGroups {
 		view.Plot = r.intervalPlot(group)
@@ -69,8 +69,11 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 	if g == 0 {
 		view.Worth = r.candidateScatters()
 	}
+	if g == 0 {
+		view.Choices = r.choiceSentence()
+	}
 	if g == 0 && r.Fit != nil {
-		view.Choices, view.Fit = r.choiceSentence(), r.fitWords()
+		view.Fit = r.fitWords()
 	}
 	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
 		row := rankingRow{
@@ -82,7 +85,10 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		if r.abilities() {
 			row.Ability = plusMinus(signed(c.Ability), c.SE)
 			row.Interval = between(c.Low, c.High)
-			row.Best, row.Lead, row.Elo = probability(c.Best), group.leadWords(k), eloOf(c)
+			row.Elo = eloOf(c)
+		}
+		if r.tested() {
+			row.Best, row.Lead = probability(c.Best), group.leadWords(k)
 		}
 		if k < openRows {
 			view.Open = append(view.Open, row)

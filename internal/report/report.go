@@ -129,6 +129,7 @@ type Report struct {
 	unfitted   error          // why there are win rates but no abilities
 	unscored   map[string]int // failed runs that would have scored a document, by candidate
 	likened    string         // judges that are probably one, in words; empty: none
+	reversed   [][2]string    // candidates of which the first has the higher mean score, but not where both have scores
 	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
 }
 
@@ -179,34 +180,40 @@ type Group struct {
 	Ranked []Ranked // best first
 	// Separable and Regularised are the fields of rank.Component.
 	Separable, Regularised bool
-	// Neighbours compares each candidate but the last with the next one. It is nil without abilities, and in a
-	// ranking by one judge or person alone.
+	// Neighbours compares each candidate but the last with the next one. It is nil without tests, and in a ranking by one
+	// judge or person alone.
 	Neighbours []Neighbour
-	// Tiers and Contenders are nil without abilities. In a ranking by one judge or person alone, and in one of a
-	// category, it is not known what would leave fewer contenders.
+	// Tiers and Contenders are nil without tests. In a ranking by one judge or person alone, and in one of a category, it
+	// is not known what would leave fewer contenders.
 	Tiers      []Tier // best first
 	Contenders *Contenders
 
-	uncertainty *rank.Uncertainty // nil: there are no abilities
+	tests tests // nil: differences are not tested
+}
+
+// tests compares candidates by their abilities (rank.Uncertainty) or mean scores (rank.Means).
+type tests interface {
+	Beats(i, j int) float64
+	Contrast(i, j int) (difference float64, limits rank.Limits, ok bool)
 }
 
 // Beats returns the probability that the candidate at position i of Ranked is better than the one at position j
-// (rank.Uncertainty.Beats). It returns NaN without abilities.
+// (rank.Uncertainty.Beats, rank.Means.Beats). It returns NaN without tests.
 func (g Group) Beats(i, j int) float64 {
-	if g.uncertainty == nil {
+	if g.tests == nil {
 		return math.NaN()
 	}
-	return g.uncertainty.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
+	return g.tests.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
 }
 
-// lead returns how far the candidate at position k is ahead of the next, in log-odds, with limits. It returns NaN for
-// the last candidate, without abilities, and if the verdicts do not tell.
+// lead returns how far the candidate at position k is ahead of the next, in log-odds or in scores, with limits. It
+// returns NaN for the last candidate, without tests, and if the verdicts do not tell.
 func (g Group) lead(k int) (lead float64, limits rank.Limits) {
 	none := math.NaN()
 	if math.IsNaN(g.beatsNext(k)) {
 		return none, rank.Limits{SE: none, Low: none, High: none}
 	}
-	lead, limits, _ = g.uncertainty.Contrast(g.Ranked[k].Candidate, g.Ranked[k+1].Candidate)
+	lead, limits, _ = g.tests.Contrast(g.Ranked[k].Candidate, g.Ranked[k+1].Candidate)
 	return lead, limits
 }
 
@@ -220,7 +227,7 @@ func (g Group) beatsNext(k int) float64 {
 }
 
 // Ranked is a candidate with its place. Without verdicts on pairs the place is by Overall, and only Rank of Standing
-// is meaningful. The other limits are those of rank.Uncertainty.
+// is meaningful. The other limits are those of rank.Uncertainty, or of rank.Means.
 type Ranked struct {
 	Name string
 	rank.Standing
@@ -228,7 +235,7 @@ type Ranked struct {
 	RankLow, RankHigh         int         // hold for all candidates at once
 	MarginalLow, MarginalHigh int         // hold for this candidate alone
 	Best                      float64     // probability that it is the best; NaN: unknown
-	Tier                      int         // from 1; 0: no abilities
+	Tier                      int         // from 1; 0: no tests
 	Contender                 bool        // may be the best at 95 %
 	tiered                    bool        // its group has so many candidates that Tier replaces the bounds of ranks
 	WinLimits                 rank.Limits // of Standing.WinRate; NaN: only one cluster

@@ -136,7 +136,7 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 		sure := r.confidence(better, other)
 		checked.Met, checked.Got = sure >= q.bound, fmt.Sprintf("%s is better with confidence %.3f", called(better), sure)
 		if math.IsNaN(sure) {
-			checked.Got = "unknown: the verdicts do not tell"
+			checked.Got = "unknown: the " + r.said() + " do not tell"
 		} else if doubt := r.doubt(); doubt != "" && checked.Met {
 			checked.Met, checked.Got = false, "unknown: "+doubt
 		}
@@ -193,6 +193,14 @@ func (r *Report) confidence(better, other string) float64 {
 		}
 	}
 	return math.NaN()
+}
+
+// said returns what raters gave, in a sentence.
+func (r *Report) said() string {
+	if r.ByScore() {
+		return "scores"
+	}
+	return "verdicts"
 }
 
 // someOf joins the first ten names and counts the others.

@@ -210,10 +210,24 @@ func pairsOf(p eval.Pairs) string {
 	}
 }
 
-// method returns the sentences that explain how the numbers are computed; none without abilities.
+// bestMethod explains P(best).
+const bestMethod = "P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all " +
+	"candidates are, the less the first one's lead counts."
+
+// method returns the sentences that explain how the numbers are computed; none without tests.
 func (r *Report) method() []string {
-	if !r.abilities() {
+	switch {
+	case !r.tested():
 		return nil
+	case r.ByScore():
+		return []string{
+			"Intervals of mean scores come from how much scores on different items differ.",
+			"Two candidates are compared by what the same judge gave both of them on the same item and criterion. Trials are averaged, " +
+				"then judges and criteria, so that each item gives one difference; the test is the paired one of Student, with at least six " +
+				"items on which the two differ.",
+			r.rankMethod(),
+			bestMethod,
+		}
 	}
 	ties := "A tie says that two candidates are close: Davidson's model, with a tie propensity for each judge."
 	if r.Options.Ties == rank.HalfWins {
@@ -236,8 +250,7 @@ func (r *Report) method() []string {
 		positions,
 		r.limitsMethod(),
 		r.rankMethod(),
-		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all " +
-			"candidates are, the less the first one's lead counts.",
+		bestMethod,
 		"Elo is the strength on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
 		"Wins against the average are the strength as a share: how many decided verdicts a candidate wins against the average " +
 			"candidate. The win rate of all its verdicts is another number: it counts a tie as half a win, and depends on the opponents.",

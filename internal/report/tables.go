@@ -82,6 +82,7 @@ type rankedLine struct {
 	Ranked
 	group     int  // from 1; 0: not ranked
 	abilities bool // whether it has an ability
+	tested    bool // whether its differences from others are tested
 	beatsNext float64
 	lead      float64
 	leads     rank.Limits
@@ -92,7 +93,7 @@ func (r *Report) rankedLines() iter.Seq2[rankedLine, error] {
 	return func(yield func(rankedLine, error) bool) {
 		for g, group := range r.Groups {
 			for k, one := range group.Ranked {
-				line := rankedLine{Ranked: one, group: g + 1, abilities: r.abilities(), beatsNext: group.beatsNext(k)}
+				line := rankedLine{Ranked: one, group: g + 1, abilities: r.abilities(), tested: r.tested(), beatsNext: group.beatsNext(k)}
 				line.lead, line.leads = group.lead(k)
 				if !yield(line, nil) {
 					return
@@ -157,14 +158,19 @@ var rankingTable = table.Table[rankedLine]{
 		"cannot be told apart, and with verdicts on one item or pair", func(l rankedLine) float64 { return l.beatsNext }),
 	table.Positive("marginal_rank_low", "the best rank at 95 %, for this candidate alone", func(l rankedLine) int { return l.MarginalLow }),
 	table.Positive("marginal_rank_high", "the worst rank, likewise", func(l rankedLine) int { return l.MarginalHigh }),
-	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`",
-		fitted(func(l rankedLine) float64 { return l.Best })),
+	table.Number("p_best", "probability that it is the best of its group; missing as `beats_next`", func(l rankedLine) float64 {
+		if !l.tested {
+			return math.NaN()
+		}
+		return l.Best
+	}),
 	table.Number("elo", "`ability` as 1000 + 400/ln 10 · `ability`", fitted(func(l rankedLine) float64 { return rank.Elo(l.Ability) })),
 	table.Number("elo_low", "lower limit of `elo` at 95 %", fitted(func(l rankedLine) float64 { return rank.Elo(l.Low) })),
 	table.Number("elo_high", "upper limit", fitted(func(l rankedLine) float64 { return rank.Elo(l.High) })),
 	table.Number("win_rate_low", "lower limit of `win_rate` at 95 %", fitted(func(l rankedLine) float64 { return l.WinLimits.Low })),
 	table.Number("win_rate_high", "upper limit", fitted(func(l rankedLine) float64 { return l.WinLimits.High })),
-	table.Number("lead", "`ability` less that of the next in the group", func(l rankedLine) float64 { return l.lead }),
+	table.Number("lead", "`ability` less that of the next in the group; without pairs, the mean difference of their scores by the "+
+		"same judges on the same items", func(l rankedLine) float64 { return l.lead }),
 	table.Number("lead_low", "lower limit of `lead` at 95 %", func(l rankedLine) float64 { return l.leads.Low }),
 	table.Number("lead_high", "upper limit", func(l rankedLine) float64 { return l.leads.High }),
 	table.Number("mean_score", "mean of its scores on all criteria; missing without scores",
@@ -282,8 +288,8 @@ var comparisonTable = table.Table[comparedLine]{
 	table.Text("evaluation", "its id", func(l comparedLine) string { return string(l.in.Evaluation.ID) }),
 	table.Text("name", "of the evaluation", func(l comparedLine) string { return l.in.Evaluation.Plan.Name }),
 	table.Positive("rank", "missing: not ranked", func(l comparedLine) int { return l.Rank }),
-	table.Known("rank_low", "as in `ranking`", func(l comparedLine) (int, bool) { return l.RankLow, l.fitted() }),
-	table.Known("rank_high", "as in `ranking`", func(l comparedLine) (int, bool) { return l.RankHigh, l.fitted() }),
+	table.Positive("rank_low", "as in `ranking`", func(l comparedLine) int { return l.RankLow }),
+	table.Positive("rank_high", "as in `ranking`", func(l comparedLine) int { return l.RankHigh }),
 	table.Positive("shared_rank", "among the candidates that all evaluations rank", func(l comparedLine) int { return l.SharedRank }),
 	table.Number("ability", "as in `ranking`; 0 is the mean of the shared candidates",
 		comparedLimit(func(p Place) float64 { return p.Ability })),

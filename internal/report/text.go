@@ -223,7 +223,7 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	}
 
 	var more []lines.Column
-	if r.abilities() {
+	if r.tested() {
 		best := lines.Column{Head: "P(best)", Right: true}
 		lead := lines.Column{Head: "lead over next", Right: true}
 		elo := lines.Column{Head: "Elo", Right: true}
@@ -232,7 +232,9 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 			lead.Cells = append(lead.Cells, group.leadWords(k))
 			elo.Cells = append(elo.Cells, eloOf(c))
 		}
-		more = append(more, best, lead, elo)
+		if more = append(more, best, lead); r.abilities() {
+			more = append(more, elo)
+		}
 	}
 
 	if r.Scored == 0 {

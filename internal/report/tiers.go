@@ -30,7 +30,7 @@ type Contenders struct {
 	Left     int
 	Clusters float64
 	// Pairs is about how many more pairs of texts are as good as that many clusters, if they compare Of candidates: only
-	// the contenders if enough of their pairs are left, otherwise all.
+	// the contenders if enough of their pairs are left, otherwise all. It is NaN where scores rank candidates.
 	Pairs float64
 	Of    int
 	// TooFew says that not so many pairs are left to compare, because each candidate has one text.
@@ -41,7 +41,7 @@ type Contenders struct {
 func (g Group) tiered() bool { return len(g.Tiers) > 0 && len(g.Ranked) > fewCandidates }
 
 // groupTiers sets the tiers of a group whose candidates are those of component c.
-func (g *Group) groupTiers(u *rank.Uncertainty, c int) {
+func (g *Group) groupTiers(u rank.Conclusions, c int) {
 	tier := map[int]int{}
 	for t, one := range u.Tiers[c] {
 		g.Tiers = append(g.Tiers, Tier{len(one.Candidates), one.Apart})
@@ -141,6 +141,10 @@ func (r *Report) narrowing(g Group) string {
 		cost = " (" + dollars(usd) + ")"
 	}
 
+	if r.ByScore() && !math.IsNaN(c.Clusters) && !math.IsInf(c.Clusters, 1) {
+		return fmt.Sprintf("%s; %s with scores of all would leave %s or fewer.", words, furtherItems(c.Clusters), wording.Count(c.Left))
+	}
+
 	among := "these"
 	if c.Of == len(g.Ranked) {
 		among = "all"
@@ -150,7 +154,7 @@ func (r *Report) narrowing(g Group) string {
 	case math.IsNaN(c.Clusters):
 		return words + "."
 	case math.IsInf(c.Clusters, 1):
-		return words + "; the first is perhaps equal to others, so more pairs may not help."
+		return words + "; the first is perhaps equal to others, so more may not help."
 	case c.TooFew:
 		return fmt.Sprintf(
 			"%s; leaving %s or fewer takes %s, more than are left: add items, judges or trials.",
@@ -187,7 +191,7 @@ func (g Group) tierLines() []string {
 	for _, k := range g.Contenders.Positions {
 		names = append(names, called(g.Ranked[k].Name))
 	}
-	held := "The best is among these at 95 %, however strengths are spread (P(best) assumes a normal spread): " +
+	held := "The best is among these at 95 %, however far apart candidates are (P(best) assumes a normal spread): " +
 		list(names, plotCandidates) + "."
 	if len(names) == len(g.Ranked) {
 		held = "Each of them could be the best at 95 %."

@@ -104,7 +104,7 @@ func between(low, high float64) string {
 // ranks returns "3 (2–5)", or "3" if the limits are equal or do not exist. Among many candidates it returns
 // "3 (tier 1)".
 func (r *Report) ranks(c Ranked) string {
-	if !r.abilities() {
+	if !r.tested() {
 		return fmt.Sprint(c.Rank)
 	}
 	return rankRange(c)
@@ -159,6 +159,9 @@ func (g Group) leadWords(k int) string {
 
 // abilities reports whether candidates have abilities: there are verdicts on pairs, and not too many candidates.
 func (r *Report) abilities() bool { return r.Verdicts > 0 && r.unfitted == nil }
+
+// tested reports whether differences between candidates are tested, by their abilities or by their mean scores.
+func (r *Report) tested() bool { return len(r.Groups) > 0 && r.Groups[0].tests != nil }
 
 func mean(s Score) string {
 	if s.N == 0 {
@@ -279,7 +282,7 @@ func (r *Report) unlimited() (runs int) {
 
 // ahead reports whether a test says that one candidate is better than every other.
 func (r *Report) ahead() bool {
-	if len(r.Groups) != 1 || len(r.Groups[0].Ranked) < 2 || !r.abilities() {
+	if len(r.Groups) != 1 || len(r.Groups[0].Ranked) < 2 || !r.tested() {
 		return false
 	}
 	group := r.Groups[0]

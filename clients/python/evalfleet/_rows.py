@@ -219,7 +219,7 @@ class Ranked:
     win_rate_low: float | None = None
     # upper limit
     win_rate_high: float | None = None
-    # `ability` less that of the next in the group
+    # `ability` less that of the next in the group; without pairs, the mean difference of their scores by the same judges on the same items
     lead: float | None = None
     # lower limit of `lead` at 95 %
     lead_low: float | None = None
