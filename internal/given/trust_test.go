@@ -18,15 +18,18 @@ func TestTrustInScores(t *testing.T) {
 		want              report.Level
 		why               string
 	}{
-		"agree":              {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
-		"agree partly":       {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
-		"contradict":         {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
-		"one judge":          {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
-		"two questions":      {2, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "candidates have scores on 2 items"},
-		"on other questions": {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[q%2 == c] }, report.Unknown, "has no scores on items"},
-		"on one of 20":       {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[c == 0 || q == 0] }, report.Unknown, "has scores on only 1 of 20 items"},
-		"a third not given":  {2, 30, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: -1}[c == 0 || q%3 > 0] }, report.Unsound, "“m1” lacks 33 % of its scores"},
-		"few, by one judge":  {1, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Unknown, "4 scores were given, not at least 5"},
+		"agree":               {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + j*(q%10/9) }, report.Sound, "Judges' scores agree with alpha 0.98."},
+		"one under two names": {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "“j0 single” and “j1 single” gave the same scores to all 40 texts"},
+		"alike on few texts":  {2, 6, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
+		"all right or wrong":  {2, 40, func(_, q, c int) any { return 1 + one(q%3 > c) }, report.Sound, "Judges' scores agree with alpha 1.00."},
+		"agree partly":        {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
+		"contradict":          {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
+		"one judge":           {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
+		"two questions":       {2, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "candidates have scores on 2 items"},
+		"on other questions":  {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[q%2 == c] }, report.Unknown, "has no scores on items"},
+		"on one of 20":        {2, 20, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: nil}[c == 0 || q == 0] }, report.Unknown, "has scores on only 1 of 20 items"},
+		"a third not given":   {2, 30, func(_, q, c int) any { return map[bool]any{true: 4 + q%4, false: -1}[c == 0 || q%3 > 0] }, report.Unsound, "“m1” lacks 33 % of its scores"},
+		"few, by one judge":   {1, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Unknown, "4 scores were given, not at least 5"},
 	} {
 		var lines []string
 		for judge := range tt.judges {

@@ -157,7 +157,7 @@ func (b *builder) compareRaters() {
 	}
 	same := alikeOf(len(judges))
 	r.Agreement = b.agreement(0, judges, same.add)
-	r.likened = same.words(r.Judges)
+	r.likened = cmp.Or(same.words(r.Judges), b.scoredAlike(r.Judges))
 	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf)
 	if r.Panel != nil {
 		var dimensions []string
