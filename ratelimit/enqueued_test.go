@@ -122,10 +122,10 @@ func TestBatchesAndCallsCountApart(t *testing.T) {
 		}
 		admitted := make(chan *Lease, 1)
 		go func() { admitted <- acquireBatch(t, p, newID(), 0) }()
-		testrun.Eventually(t, "a batch waits", func() bool { return p.Waiting() == 1 })
+		testrun.Eventually(t, "a batch waits", func() bool { return p.Waiting() == 1 || len(admitted) == 1 })
 		select {
 		case <-admitted:
-			t.Error("a batch of a closed evaluation starts")
+			t.Fatal("a batch of a closed evaluation starts")
 		case <-time.After(2 * patience):
 		}
 		if err := openAll(t.Context(), tools(client), Scope{Evaluation: "ev-a"}); err != nil {
@@ -203,7 +203,9 @@ func TestBatchLargerThanItsLimit(t *testing.T) {
 		ask := func(input int64) chan error {
 			answered := make(chan error, 1)
 			go func() {
-				_, err := p.Acquire(testrun.Context(t), Request{ID: newID(), Call: someBatch, Input: input})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := p.Acquire(ctx, Request{ID: newID(), Call: someBatch, Input: input})
 				answered <- err
 			}()
 			return answered
@@ -389,7 +391,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 			t.Helper()
 			got := w.asksBatches(end, inputs...)
 			if len(got) != most {
-				t.Errorf("worker %s asks for %d: %d admitted, want %d", w.cfg.Worker, inputs, len(got), most)
+				t.Fatalf("worker %s asks for %d: %d admitted, want %d", w.cfg.Worker, inputs, len(got), most)
 			}
 			return got
 		}
