@@ -10,6 +10,9 @@ type Given struct {
 	// Separate means that the files do not say which verdicts are on the same question. Each is then taken as a
 	// verdict on texts of its own, and a document stands for all texts of its candidate.
 	Separate bool `json:"separate,omitempty"`
+	// Repeated is how many rows are the same as an earlier one and name no question. Nothing tells such rows from copies, so
+	// each counts as one more verdict on the texts of the earlier one.
+	Repeated int `json:"repeated_rows,omitempty"`
 	// Pooled is how many judges with few verdicts each are one judge, the last.
 	Pooled int `json:"pooled_judges,omitempty"`
 	// People means that all verdicts are votes of people.

@@ -14,7 +14,7 @@ import (
 // memory that stays in use.
 func BenchmarkRead(b *testing.B) {
 	const rows, models, questions = 1_000_000, 60, 10_000
-	for name, header := range map[string]string{"separate": "model_a,model_b,winner", "questions": "model_a,model_b,winner,item"} {
+	for name, header := range map[string]string{"separate": "model_a,model_b,winner,session", "questions": "model_a,model_b,winner,item"} {
 		path := filepath.Join(b.TempDir(), name+".csv")
 		out, err := os.Create(path)
 		if err != nil {
@@ -26,8 +26,11 @@ func BenchmarkRead(b *testing.B) {
 			first := rng.IntN(models)
 			second := (first + 1 + rng.IntN(models-1)) % models
 			fmt.Fprintf(lines, "model-%d,model-%d,%s", first, second, []string{"model_a", "model_b", "tie"}[rng.IntN(3)])
-			if name == "questions" {
+			switch name {
+			case "questions":
 				fmt.Fprintf(lines, ",q%d", i%questions)
+			default:
+				fmt.Fprintf(lines, ",%d", i)
 			}
 			fmt.Fprintln(lines)
 		}

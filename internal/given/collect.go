@@ -3,6 +3,7 @@ package given
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,10 @@ type collector struct {
 	failed   int // how many of them judges did not give
 	scores   []score
 	rows     int32
+	alike    int32            // the first row that is the same as the one being read
+	unnamed  map[uint64]int32 // that row of those without an item, by their hash
+	seed     maphash.Seed
+	repeated int // rows without an item that are the same as an earlier one
 	files    []eval.GivenFile
 	shown    []bool // of each file: it tells the order, or the user does
 	asks     []bool // of each file: whether pairs in both orders tell the order
@@ -73,6 +78,7 @@ func newCollector(o Options) *collector {
 	return &collector{
 		options: o, crowd: -1, items: newNames(), candidates: newNames(), judges: newNames(),
 		document: map[document]int32{}, bytes: map[string]int{}, texts: map[string]string{},
+		unnamed: map[uint64]int32{}, seed: maphash.MakeSeed(),
 	}
 }
 
@@ -176,6 +182,9 @@ func (c *collector) row(f *ofFile, line int, row judgments.Row) error {
 		return err
 	}
 	c.rows++
+	if c.alike = c.rows; r.Item == "" && r.Score == nil {
+		c.meet(row)
+	}
 	if r.Score != nil {
 		return c.score(f, r)
 	}
@@ -211,6 +220,25 @@ func (c *collector) row(f *ofFile, line int, row judgments.Row) error {
 	return nil
 }
 
+// meet looks for an earlier row that is the same. Equal rows have the same fields, whatever their order.
+func (c *collector) meet(row judgments.Row) {
+	sum := uint64(0)
+	for field, value := range row {
+		var h maphash.Hash
+		h.SetSeed(c.seed)
+		_, _ = h.WriteString(field)
+		_ = h.WriteByte(0)
+		_, _ = h.Write(value)
+		sum += h.Sum64()
+	}
+	if first, met := c.unnamed[sum]; met {
+		c.alike = first
+		c.repeated++
+		return
+	}
+	c.unnamed[sum] = c.rows
+}
+
 // same reports whether both sides of a row are the same document.
 func same(r judgments.Read, o Options) bool {
 	return r.Candidates[0] == r.Candidates[1] && (o.NoTexts || r.Texts[0] == nil || r.Texts[1] == nil || *r.Texts[0] == *r.Texts[1])
@@ -229,7 +257,7 @@ func (c *collector) add(f *ofFile, line int, v judgments.Verdict, documents [2]i
 		f.met(v, line)
 	}
 	c.verdicts = append(c.verdicts, verdict{
-		first: documents[0], second: documents[1], judge: judge, row: c.rows, file: int16(len(c.files)),
+		first: documents[0], second: documents[1], judge: judge, row: c.rows, alike: c.alike, file: int16(len(c.files)),
 		outcome: v.Outcome, byName: v.ByName, reverse: v.Reverse, games: games, unasked: v.Unasked,
 	})
 	return nil
@@ -355,7 +383,7 @@ func (c *collector) itemOf(r judgments.Read) int32 {
 	name := r.Item
 	switch {
 	case name == "" && (r.Texts[0] != nil || r.Texts[1] != nil) && !c.options.NoTexts: // these texts are of one question, at least
-		name = fmt.Sprintf("row %d", c.rows)
+		name = fmt.Sprintf("row %d", c.alike)
 	case name == "":
 		return noItem
 	case !config.Nameable(name):

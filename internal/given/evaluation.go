@@ -24,6 +24,9 @@ func (c *collector) evaluation(name string) *eval.Evaluation {
 	}
 	e.Given.People = !slices.ContainsFunc(c.files, func(f eval.GivenFile) bool { return f.Format != string(judgments.Votes) })
 	e.Given.Separate = c.separate()
+	if c.copies() {
+		e.Given.Repeated = c.repeated
+	}
 	if !e.Given.Separate {
 		c.itemEach()
 	}
@@ -57,12 +60,20 @@ func (c *collector) evaluation(name string) *eval.Evaluation {
 
 // separate reports whether nothing says which verdicts are on the same question.
 func (c *collector) separate() bool {
-	return len(c.verdicts) > 0 && len(c.items.names) == 0
+	return len(c.verdicts) > 0 && len(c.items.names) == 0 && !c.copies()
 }
 
-// itemEach gives each row without an item one of its own, where others have items.
+// fewCopies is how many rows without an item there are for each that repeats another one if copies are few enough to be
+// taken as independent.
+const fewCopies = 100
+
+// copies reports whether so many rows without an item repeat an earlier one that they would look like evidence.
+func (c *collector) copies() bool { return fewCopies*c.repeated > c.repeated+len(c.unnamed) }
+
+// itemEach gives each row without an item one of its own, where others have items or rows repeat each other. Those that are
+// the same have one in common.
 func (c *collector) itemEach() {
-	if len(c.items.names) == 0 {
+	if len(c.items.names) == 0 && !c.copies() {
 		return
 	}
 	row, at := int32(-1), noItem
@@ -85,8 +96,8 @@ func (c *collector) itemEach() {
 		if c.documents[v.first].item != noItem && c.documents[v.second].item != noItem {
 			continue
 		}
-		if v.row != row {
-			row = v.row
+		if v.alike != row {
+			row = v.alike
 			if at = c.items.number(fmt.Sprintf("row %d", row)); int(at) == len(c.asked) {
 				c.asked = append(c.asked, item{})
 			}

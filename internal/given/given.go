@@ -54,6 +54,7 @@ type verdict struct {
 	first, second int32
 	judge         int32
 	row           int32 // of all files
+	alike         int32 // the first row that is the same and names no item; otherwise row
 	trial         int32
 	index         int64 // of its run
 	file          int16

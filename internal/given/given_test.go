@@ -222,9 +222,9 @@ func TestBothOrders(t *testing.T) {
 // Rows that name no question count as independent of each other. Two judges then have nothing in common.
 func TestSeparateVerdicts(t *testing.T) {
 	t.Parallel()
-	lines := []string{"model_a,model_b,winner,judge"}
+	lines := []string{"model_a,model_b,winner,judge,session"}
 	for i := range 40 {
-		lines = append(lines, fmt.Sprintf("x,y,%s,j%d", []string{"model_a", "model_b", "model_a", "tie"}[i%4], i%2))
+		lines = append(lines, fmt.Sprintf("x,y,%s,j%d,%d", []string{"model_a", "model_b", "model_a", "tie"}[i%4], i%2, i))
 	}
 	r := reported(t, Options{}, report.Options{}, file(t, "b.csv", lines...))
 	if r.Intervals.By != report.ByVerdict || r.Intervals.Clusters != 40 || r.Agreement != nil {
@@ -236,6 +236,75 @@ func TestSeparateVerdicts(t *testing.T) {
 	}
 	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "do not say which verdicts are on the same question") {
 		t.Errorf("the notes do not say that verdicts count as independent:\n%s", notes)
+	}
+}
+
+// Rows that name no question and repeat an earlier one in every field may be copies, so they are no further evidence: not of
+// one file, of two, or with texts. A column that tells them apart makes them independent, and so does an item.
+func TestCopiedRows(t *testing.T) {
+	t.Parallel()
+	const copies = 40
+	text := `,"response_a":"yes","response_b":"no"}`
+	for name, tt := range map[string]struct {
+		name    string
+		lines   func(k int) string
+		head    string
+		pairs   int // of texts with verdicts
+		ahead   bool
+		repeats int
+	}{
+		"one row":    {"a.csv", func(int) string { return "x,y,x" }, "model_a,model_b,winner", 1, false, copies - 1},
+		"three rows": {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,j%d", k%3) }, "model_a,model_b,winner,judge", 3, false, copies - 3},
+		"with texts": {"a.jsonl", func(int) string { return `{"model_a":"x","model_b":"y","winner":"x"` + text }, "", 1, false, copies - 1},
+		"fields in any order": {"a.jsonl", func(k int) string {
+			return []string{`{"model_a":"x","model_b":"y","winner":"x"}`, `{"winner":"x","model_b":"y","model_a":"x"}`}[k%2]
+		}, "", 1, false, copies - 1},
+		"with a field of each": {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,%d", k) }, "model_a,model_b,winner,session", copies, true, 0},
+		"with items":           {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,%d", k) }, "model_a,model_b,winner,item", copies, true, 0},
+	} {
+		var lines []string
+		if tt.head != "" {
+			lines = append(lines, tt.head)
+		}
+		for k := range copies {
+			lines = append(lines, tt.lines(k))
+		}
+		r := reported(t, Options{Order: OrderRandom}, report.Options{Draws: 20}, file(t, tt.name, lines...))
+		pairs := r.Pairs
+		if r.Intervals.By == report.ByVerdict {
+			pairs = r.Intervals.Clusters
+		}
+		if got := r.Groups[0].Ranked[0]; pairs != tt.pairs || (got.RankHigh == 1) != tt.ahead || got.Wins != copies {
+			t.Errorf("%s: %d pairs of texts, ranks to %d, %d wins", name, pairs, got.RankHigh, got.Wins)
+		}
+		if headline := r.Headline(); strings.Contains(headline, "ahead of every") != tt.ahead {
+			t.Errorf("%s: the headline is %q", name, headline)
+		}
+		if trust := r.Reliance(); strings.Contains(trust.String(), "repeat earlier ones") != (tt.repeats > 0) {
+			t.Errorf("%s: trust is %q", name, trust)
+		}
+		note := strings.Contains(strings.Join(r.Notes(), " "), fmt.Sprintf("%d rows name no question and repeat earlier ones in every field", tt.repeats))
+		if r.Evaluation.Plan.Given.Repeated != tt.repeats || note != (tt.repeats > 0) {
+			t.Errorf("%s: %d rows are repeated, want %d; notes %q", name, r.Evaluation.Plan.Given.Repeated, tt.repeats, r.Notes())
+		}
+	}
+
+	// The same file twice, and a single row that is there twice by chance.
+	lines := []string{"model_a,model_b,winner,session"}
+	for k := range 120 {
+		lines = append(lines, fmt.Sprintf("x,y,x,%d", k))
+	}
+	for name, tt := range map[string]struct {
+		paths    []string
+		repeated int
+	}{
+		"twice":  {[]string{file(t, "a.csv", lines...), file(t, "b.csv", lines...)}, 120},
+		"chance": {[]string{file(t, "a.csv", append(lines, "x,y,x,7")...)}, 0},
+	} {
+		v, err := Read(tt.paths, Options{Order: OrderRandom})
+		if err != nil || v.Evaluation.Given.Repeated != tt.repeated || v.Evaluation.Given.Separate != (tt.repeated == 0) {
+			t.Errorf("%s: %+v, %v", name, v.Evaluation.Given, err)
+		}
 	}
 }
 

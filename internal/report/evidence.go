@@ -64,11 +64,15 @@ func (t *Reliance) weighPairs(r *Report) {
 	for _, j := range r.Judges {
 		decided += j.Positions.FirstWins + j.Positions.SecondWins
 	}
+
 	level, why := Sound, ""
 	switch {
 	case r.Pairs < fewest:
 		level = Unknown
 		why = fmt.Sprintf("%s at least %d", wording.Either(r.Pairs, "pair has a verdict, not", "pairs have verdicts, not"), fewest)
+		if n := r.repeated(); n > 0 {
+			why += " (" + repeatedWords(n) + ")"
+		}
 	case decided < fewest:
 		level = Unknown
 		why = fmt.Sprintf("%s a winner, not at least %d", wording.Either(decided, "verdict names", "verdicts name"), fewest)
@@ -76,6 +80,8 @@ func (t *Reliance) weighPairs(r *Report) {
 		level, why = Caution, "all verdicts are on "+r.Intervals.units()
 	case r.separate():
 		level, why = Caution, "nothing says which verdicts are on the same question"
+	case r.repeated() > 0:
+		level, why = Caution, repeatedWords(r.repeated())
 	case len(r.Groups) > 1:
 		level, why = Caution, wording.Counted(len(r.Groups), "group")+" of candidates were never compared with each other"
 	}

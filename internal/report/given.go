@@ -46,6 +46,18 @@ func (r *Report) ordered() bool {
 // separate reports whether nothing says which verdicts are on the same question.
 func (r *Report) separate() bool { return r.given() && r.Evaluation.Plan.Given.Separate }
 
+// repeated returns how many rows of the files repeat an earlier one and name no question.
+func (r *Report) repeated() int {
+	if !r.given() {
+		return 0
+	}
+	return r.Evaluation.Plan.Given.Repeated
+}
+
+func repeatedWords(rows int) string {
+	return wording.Either(rows, "row names no question and repeats an earlier one", "rows name no question and repeat earlier ones")
+}
+
 // byPosition formats a number of verdicts for the text shown first or second; "–" if the order is not known.
 func (r *Report) byPosition(n int) string {
 	if !r.ordered() {
@@ -115,6 +127,11 @@ func (r *Report) givenNotes() []string {
 			"of all others. If several are on one question, intervals are too narrow.")
 	}
 
+	if n := given.Repeated; n > 0 {
+		notes = append(notes, capital(repeatedWords(n))+" in every field, so nothing tells them from copies: they count as verdicts on the "+
+			"same question, not as independent ones. If they are on other questions, add a column item that names these.")
+	}
+
 	if n := given.Pooled; n > 0 {
 		notes = append(notes, fmt.Sprintf("%s with few verdicts each are treated as one, called %s: what a judge does is "+
 			"not estimated for each of them.",
@@ -163,7 +180,7 @@ func (r *Report) givenJSON() *givenJSON {
 	if !r.given() {
 		return nil
 	}
-	out := &givenJSON{Separate: r.separate(), Files: r.Evaluation.Plan.Given.Files}
+	out := &givenJSON{Separate: r.separate(), Repeated: r.repeated(), Files: r.Evaluation.Plan.Given.Files}
 	if r.Evaluation.Plan.Pairwise != nil {
 		out.Order = r.Evaluation.Plan.Pairwise.Order
 	}

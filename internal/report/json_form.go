@@ -92,6 +92,7 @@ type (
 	givenJSON struct {
 		Order    eval.Order            `json:"order"` // "unknown": it was not recorded which text was shown first
 		Separate bool                  `json:"separate"`
+		Repeated int                   `json:"repeated_rows"`
 		Files    array[eval.GivenFile] `json:"files"`
 	}
 	evaluationJSON struct {
