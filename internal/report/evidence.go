@@ -84,6 +84,8 @@ func (t *Reliance) weighPairs(r *Report) {
 		level, why = Caution, repeatedWords(r.repeated())
 	case len(r.Groups) > 1:
 		level, why = Caution, wording.Counted(len(r.Groups), "group")+" of candidates were never compared with each other"
+	case r.throughOne() != "":
+		level, why = Caution, r.throughOne()
 	}
 	t.add("pairs", float64(r.Pairs), level, why)
 }

@@ -23,7 +23,7 @@ func (r *Report) Notes() []string {
 		}
 	}
 	for _, some := range [][]string{
-		r.rankingNotes(), r.groupNotes(), r.scoreNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges,
+		r.rankingNotes(), r.groupNotes(), r.opponentNotes(), r.scoreNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges,
 		r.givenNotes(), r.priorNotes(), r.gateNotes(), r.listedNotes(), r.askedNotes(),
 	} {
 		notes = append(notes, some...)
@@ -379,9 +379,9 @@ func (r *Report) leaders() string {
 	case doubt != "":
 		return leaders[0] + " is first; " + doubt + "."
 	case r.ahead() && best.RankHigh > 1:
-		return fmt.Sprintf("%s is the best of the %s candidates, at 95 %% confidence.", leaders[0], wording.Count(len(ranked)))
+		return fmt.Sprintf("%s is the best of the %s candidates, at 95 %% confidence%s.", leaders[0], wording.Count(len(ranked)), r.throughWords())
 	case r.ahead():
-		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
+		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence%s.", leaders[0], r.throughWords())
 	case r.Groups[0].tiered():
 		return r.Groups[0].leadersOfMany(leaders[0], "is first"+r.Groups[0].likelier())
 	default:
