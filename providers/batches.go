@@ -95,6 +95,7 @@ func CheckBatch(name string, requests []BatchRequest, bounds BatchBounds) error 
 	case len(requests) > bounds.Requests:
 		return bad("the batch has %d requests; the provider accepts %d", len(requests), bounds.Requests)
 	}
+
 	seen := make(map[string]bool, len(requests))
 	for _, r := range requests {
 		switch {

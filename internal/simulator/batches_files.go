@@ -150,7 +150,9 @@ func (t *task) line(b *batch) map[string]any {
 	line := map[string]any{"id": fmt.Sprintf("batch_req_%016x", hashOf(b.id, t.id)), "custom_id": t.id, "response": nil, "error": nil}
 	switch t.fate {
 	case taskExpired:
-		line["error"] = map[string]string{"code": "batch_expired", "message": "This request could not be executed before the completion window expired."}
+		line["error"] = map[string]string{
+			"code": "batch_expired", "message": "This request could not be executed before the completion window expired.",
+		}
 	case taskCancelled:
 		line["error"] = map[string]string{"code": "batch_cancelled", "message": "This request was not executed because the batch was cancelled."}
 	default:
@@ -362,6 +364,7 @@ func (b *batch) fileObject(now time.Time) map[string]any {
 		"cancelled_at":   at(b.ended, status == "cancelled"),
 		"request_counts": map[string]int{"total": len(b.tasks), "completed": b.count(taskAnswered), "failed": b.count(taskFailed)},
 	}
+
 	if len(b.tasks) > 0 && b.tasks[0].call.req.responses != nil {
 		object["endpoint"] = "/v1/responses"
 	}
@@ -374,6 +377,7 @@ func (b *batch) fileObject(now time.Time) map[string]any {
 			map[string]any{"code": b.refused.code, "message": b.refused.message, "param": nil, "line": line},
 		}}
 	}
+
 	if !b.ended.IsZero() && b.has(taskAnswered) {
 		object["output_file_id"] = outputPrefix + b.id
 	}

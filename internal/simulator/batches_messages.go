@@ -183,6 +183,7 @@ func (b *batch) messageObject(time.Time) map[string]any {
 		}
 		return when.UTC().Format(time.RFC3339Nano)
 	}
+
 	status, counts := "in_progress", map[string]int{
 		"processing": len(b.tasks), "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0,
 	}
@@ -195,6 +196,7 @@ func (b *batch) messageObject(time.Time) map[string]any {
 	case !b.cancelled.IsZero():
 		status = "canceling"
 	}
+
 	return map[string]any{
 		"id": b.id, "type": "message_batch", "processing_status": status, "request_counts": counts, "results_url": results,
 		"created_at": at(b.created), "expires_at": at(b.expires()), "ended_at": at(b.ended), "cancel_initiated_at": at(b.cancelled),

@@ -105,6 +105,7 @@ func (s *scope) leave(now time.Time, c *call, ended outcome) {
 	s.use(now, -1)
 	s.counts.used.input += c.spends.input
 	s.counts.used.output += c.spends.output
+
 	if ended != failed {
 		s.counts.charged += c.charge()
 	}
@@ -113,6 +114,7 @@ func (s *scope) leave(now time.Time, c *call, ended outcome) {
 			l.settle(now, c.admitted, s.charges(c), c.spends)
 		}
 	}
+
 	switch ended {
 	case answered:
 		s.counts.answered++

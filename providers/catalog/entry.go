@@ -189,6 +189,7 @@ func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Prov
 	at := transport.Config{
 		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Header: header, Capabilities: e.LookedUpOnce(),
 	}
+
 	switch e.Dialect {
 	case Chat, Simulator:
 		vendor := filebatch.OpenAI

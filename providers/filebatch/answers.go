@@ -134,6 +134,7 @@ func (b Batches) BatchAnswers(
 	if !now.ended() {
 		return transport.Unbilled(answer.Fail(providers.Transient, "the batch has not ended: "+now.Status))
 	}
+
 	var strays transport.Strays
 	var stopped error
 	for _, file := range []string{now.OutputFile, now.ErrorFile, now.Mistral.OutputFile, now.Mistral.ErrorFile} {
@@ -152,6 +153,7 @@ func (b Batches) BatchAnswers(
 				return stopped
 			})
 		})
+
 		switch {
 		case stopped != nil:
 			return stopped
@@ -173,6 +175,7 @@ func (b Batches) readLine(answer *transport.Answer, line []byte, whole bool) (re
 		} `json:"response"`
 		Error json.RawMessage `json:"error"`
 	}
+
 	if !whole {
 		return transport.TextIn(line, "custom_id"), nil, answer.Fits(len(line))
 	}
@@ -180,6 +183,7 @@ func (b Batches) readLine(answer *transport.Answer, line []byte, whole bool) (re
 	if err := json.Unmarshal(line, &said); err != nil {
 		return transport.TextIn(line, "custom_id"), nil, part.Malformed(err)
 	}
+
 	switch {
 	case said.ID == "":
 		return "", nil, part.Malformed(errors.New("no custom_id"))

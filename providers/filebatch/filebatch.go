@@ -75,14 +75,16 @@ func (b Batches) SubmitBatch(ctx context.Context, key, name string, requests []p
 	if err := providers.CheckBatch(name, requests, b.BatchBounds()); err != nil {
 		return "", err
 	}
-	lines, err := b.lines(key, requests)
+	var form bytes.Buffer
+	kind, err := b.form(&form, key, name, requests)
 	if err != nil {
 		return "", err
 	}
-	file, err := b.upload(ctx, key, name, lines)
+	file, err := b.upload(ctx, key, form.Bytes(), kind)
 	if err != nil {
 		return "", transport.Unbilled(err) // a file is no batch
 	}
+
 	raw, _ := json.Marshal(b.creation(file, name, requests[0].Request.Model)) // of texts only
 	answer, err := b.Endpoint.Send(ctx, transport.Post{
 		Path: b.path(), Key: key, Body: raw, Ready: requests[0].Request.Ready, Connected: requests[0].Request.Connected,
@@ -97,28 +99,33 @@ func (b Batches) SubmitBatch(ctx context.Context, key, name string, requests []p
 	return made.ID, nil
 }
 
-// lines returns the file of the requests.
-func (b Batches) lines(key string, requests []providers.BatchRequest) ([]byte, error) {
-	var file bytes.Buffer
-	to := json.NewEncoder(&file)
+// form writes the form that uploads the file of the requests, and returns its content type.
+func (b Batches) form(to *bytes.Buffer, key, name string, requests []providers.BatchRequest) (kind string, err error) {
+	form := multipart.NewWriter(to)
+	_ = form.WriteField("purpose", "batch") // a buffer takes everything
+	file, _ := form.CreateFormFile("file", name+".jsonl")
+	before := to.Len()
+	lines := json.NewEncoder(file)
 	for _, r := range requests {
 		own := *r.Request
 		own.Key = key
 		body, err := b.Body(&own)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		delete(body, "service_tier") // a batch is a tier of its own
-		if err := to.Encode(b.line(r.ID, body)); err != nil {
-			return nil, &providers.Error{Class: providers.BadRequest, Message: "encode request " + r.ID + ": " + err.Error(), Err: err}
+		if err := lines.Encode(b.line(r.ID, body)); err != nil {
+			return "", &providers.Error{Class: providers.BadRequest, Message: "encode request " + r.ID + ": " + err.Error(), Err: err}
 		}
 	}
-	if file.Len() > mostBytes {
-		return nil, &providers.Error{
-			Class: providers.BadRequest, Message: fmt.Sprintf("the batch has %d bytes; the provider accepts %d", file.Len(), mostBytes),
+
+	if size := to.Len() - before; size > mostBytes {
+		return "", &providers.Error{
+			Class: providers.BadRequest, Message: fmt.Sprintf("the batch has %d bytes; the provider accepts %d", size, mostBytes),
 		}
 	}
-	return file.Bytes(), nil
+	_ = form.Close()
+	return form.FormDataContentType(), nil
 }
 
 // line returns one request. Mistral names the model and the endpoint only once, for the whole batch.
@@ -131,14 +138,8 @@ func (b Batches) line(id string, body map[string]any) map[string]any {
 }
 
 // upload returns the ID of the new file.
-func (b Batches) upload(ctx context.Context, key, name string, lines []byte) (string, error) {
-	var form bytes.Buffer
-	to := multipart.NewWriter(&form)
-	_ = to.WriteField("purpose", "batch") // a buffer takes everything
-	file, _ := to.CreateFormFile("file", name+".jsonl")
-	_, _ = file.Write(lines)
-	_ = to.Close()
-	answer, err := b.Endpoint.Send(ctx, transport.Post{Path: "files", Key: key, Body: form.Bytes(), Type: to.FormDataContentType()})
+func (b Batches) upload(ctx context.Context, key string, form []byte, kind string) (string, error) {
+	answer, err := b.Endpoint.Send(ctx, transport.Post{Path: "files", Key: key, Body: form, Type: kind})
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +213,7 @@ func (b Batches) FindBatch(ctx context.Context, key, name string, since time.Tim
 	return "", &providers.Error{Class: providers.Malformed, Message: fmt.Sprintf("more than %d batches since %s", mostPages*pageSize, since)}
 }
 
-// newestFirst is the order of lists, as far as is known. In another order, all pages are read.
+// newestFirst compares batches by the order of lists, as far as is known. In another order, all pages are read.
 func newestFirst(a, b batch) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) }
 
 // PollBatch asks once; see providers.Batches.

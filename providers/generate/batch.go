@@ -115,6 +115,7 @@ func (o *operation) note(path string, token json.Token) {
 		}
 		return n
 	}
+
 	switch path {
 	case "name":
 		o.name = text
@@ -302,6 +303,7 @@ func (p *Provider) BatchAnswers(
 		unnamed = strays.Err(answer)
 		return err
 	})
+
 	switch {
 	case stopped != nil:
 		return stopped
@@ -320,6 +322,7 @@ func readElement(answer *transport.Answer, element []byte, whole bool) (request 
 		Response json.RawMessage `json:"response"`
 		Error    json.RawMessage `json:"error"`
 	}
+
 	part := answer.Part(0, "", element)
 	if !whole {
 		return transport.TextIn(element, "metadata", "key"), nil, answer.Fits(len(element))
@@ -327,6 +330,7 @@ func readElement(answer *transport.Answer, element []byte, whole bool) (request 
 	if err := json.Unmarshal(element, &said); err != nil {
 		return transport.TextIn(element, "metadata", "key"), nil, part.Malformed(err)
 	}
+
 	var why fault
 	_ = json.Unmarshal(said.Error, &why) // leaves it empty
 	switch {

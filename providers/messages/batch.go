@@ -148,7 +148,8 @@ func (p *Provider) FindBatch(ctx context.Context, key, name string, since time.T
 	earliest, latest := since.Add(-clocksDiffer), since.Add(longestSubmission+clocksDiffer)
 	undecided := 0
 	for range mostPages {
-		answer, err := p.endpoint.Send(ctx, transport.Post{Method: http.MethodGet, Path: batchesPath, Query: query, Header: versioned(), Key: key})
+		get := transport.Post{Method: http.MethodGet, Path: batchesPath, Query: query, Header: versioned(), Key: key}
+		answer, err := p.endpoint.Send(ctx, get)
 		if err != nil {
 			return "", transport.Unbilled(err)
 		}
@@ -268,6 +269,7 @@ func (p *Provider) results(
 	var strays transport.Strays
 	var stopped, unnamed error
 	get := transport.Post{Method: http.MethodGet, Path: batchesPath + "/" + url.PathEscape(id) + "/results", Header: versioned(), Key: key}
+
 	err := p.endpoint.Stream(ctx, get, func(body io.Reader, answer *transport.Answer) error {
 		err := answer.Lines(ctx, body, func(line []byte, whole bool) error {
 			request, result, err := readResult(answer, line, whole)
@@ -300,6 +302,7 @@ func readResult(answer *transport.Answer, line []byte, whole bool) (request stri
 			Error   json.RawMessage `json:"error"`
 		} `json:"result"`
 	}
+
 	if !whole {
 		return transport.TextIn(line, "custom_id"), nil, answer.Fits(len(line))
 	}
@@ -307,6 +310,7 @@ func readResult(answer *transport.Answer, line []byte, whole bool) (request stri
 	if err := json.Unmarshal(line, &said); err != nil {
 		return transport.TextIn(line, "custom_id"), nil, part.Malformed(err)
 	}
+
 	switch {
 	case said.ID == "":
 		return "", nil, part.Malformed(errors.New("no custom_id"))

@@ -131,7 +131,7 @@ func (e *Endpoint) Send(ctx context.Context, p Post) (*Answer, error) {
 	return e.client.Do(ctx, p)
 }
 
-// Stream is Send for an answer that is read while it arrives; see Client.Stream.
+// Stream makes a request as Send does, and passes its answer to read while it arrives; see Client.Stream.
 func (e *Endpoint) Stream(ctx context.Context, p Post, read func(body io.Reader, answer *Answer) error) error {
 	p, err := e.authorized(p)
 	if err != nil {

@@ -212,7 +212,7 @@ func (p *patient) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Elements is Lines for the elements of a JSON array, of which the body follows the opening bracket.
+// Elements calls each as Lines does with every element of a JSON array, of which the body begins after its bracket.
 func (a *Answer) Elements(ctx context.Context, body io.Reader, each func(element []byte, whole bool) error) error {
 	s := a.scan(ctx, body)
 	for {
@@ -278,6 +278,7 @@ func (s *scanner) readLine() (ended bool, err error) {
 func (s *scanner) readElement() (last bool, err error) {
 	s.kept, s.over = s.kept[:0], false
 	depth, quoted, escaped := 0, false, false
+
 	var one [1]byte
 	for {
 		if one[0], err = s.in.ReadByte(); err != nil {

@@ -144,7 +144,8 @@ func (c *Client) send(ctx context.Context, out *sending, p Post) (*http.Response
 	case err != nil && ctx.Err() != nil:
 		return nil, nil, answer.Interrupted(ctx, err)
 	case resp.StatusCode/100 == 3:
-		return nil, nil, answer.fail(providers.BadRequest, "", "the endpoint redirects"+location(resp)+"; redirects are refused, correct base_url")
+		message := "the endpoint redirects" + location(resp) + "; redirects are refused, correct base_url"
+		return nil, nil, answer.fail(providers.BadRequest, "", message)
 	}
 	return nil, nil, answer.Failure()
 }

@@ -19,6 +19,7 @@ func RunBatches(t *testing.T, d Dialect) {
 	if d.Model == "" {
 		d.Model = "careful"
 	}
+
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Dialect)
@@ -194,6 +195,7 @@ func failuresInBatch(t *testing.T, d Dialect) {
 		if state := b.wait(t, id); state.Failed != 2 || state.Answered != 0 || state.Failure != nil {
 			t.Errorf("%s: got %+v, want that two failed", failure, state)
 		}
+
 		got := b.answers(outliving(t), t, id)
 		want := d.start(t, broken).fails(t, d.requests(1)[0].Request).Class
 		for request, one := range got {
@@ -221,7 +223,8 @@ func expiredBatch(t *testing.T, d Dialect) {
 			t.Errorf("%s: got %s, want class cancelled, unbilled", request, told(got.failed))
 		}
 	}
-	if counts := b.Stats().All.Batches; expired == 0 || expired == n || int64(expired) != counts.Expired || state.Failed != expired || state.Answered != n-expired {
+	counts := b.Stats().All.Batches
+	if expired == 0 || expired == n || int64(expired) != counts.Expired || state.Failed != expired || state.Answered != n-expired {
 		t.Errorf("got %d expired requests and %+v, the simulator counts %+v", expired, state, counts)
 	}
 }
@@ -239,6 +242,7 @@ func cancelledBatch(t *testing.T, d Dialect) {
 	if err := b.CancelBatch(outliving(t), key, id); err != nil {
 		t.Errorf("after its end: got %s, want no error", told(err))
 	}
+
 	answered, cancelled := 0, 0
 	for request, got := range b.answers(outliving(t), t, id) {
 		switch {
@@ -250,7 +254,9 @@ func cancelledBatch(t *testing.T, d Dialect) {
 			t.Errorf("%s: got %s, want class cancelled, unbilled", request, told(got.failed))
 		}
 	}
-	if counts := b.Stats().All.Batches; answered == 0 || cancelled == 0 || answered+cancelled != n || counts.Answered != int64(answered) || counts.Enqueued != 0 {
+
+	counts := b.Stats().All.Batches
+	if answered == 0 || cancelled == 0 || answered+cancelled != n || counts.Answered != int64(answered) || counts.Enqueued != 0 {
 		t.Errorf("got %d answers and %d cancelled requests of %d, the simulator counts %+v", answered, cancelled, n, counts)
 	}
 }
@@ -298,12 +304,12 @@ func (b batched) refusal(t *testing.T, name string, requests []providers.BatchRe
 func foundBatch(t *testing.T, d Dialect) {
 	b := d.startBatches(t, simulator.Config{})
 	before := time.Now()
-	find := func(name string, since time.Time, n int) string {
+	find := func(name string, since time.Time) string {
 		t.Helper()
 		var id string
 		testrun.EventuallyGot(t, "the provider knows", func() (string, bool) {
 			var err error
-			id, err = b.FindBatch(outliving(t), key, name, since, n)
+			id, err = b.FindBatch(outliving(t), key, name, since, 2)
 			if err != nil && !errors.Is(err, providers.ErrUndecided) {
 				t.Fatal(told(err))
 			}
@@ -311,16 +317,16 @@ func foundBatch(t *testing.T, d Dialect) {
 		})
 		return id
 	}
-	if id := find("one", before, 2); id != "" {
+	if id := find("one", before); id != "" {
 		t.Errorf("before: got %q, want no batch", id)
 	}
 	one, another := b.submit(t, "one", d.requests(2)), b.submit(t, "another", d.requests(2))
 	for name, want := range map[string]string{"one": one, "another": another, "on": "", "a-third": ""} {
-		if id := find(name, before, 2); id != want {
+		if id := find(name, before); id != want {
 			t.Errorf("%s: got batch %q, want %q", name, id, want)
 		}
 	}
-	if id := find("one", before.Add(24*time.Hour), 2); id != "" && id != one {
+	if id := find("one", before.Add(24*time.Hour)); id != "" && id != one {
 		t.Errorf("created too early: got %q", id)
 	}
 
@@ -332,7 +338,7 @@ func foundBatch(t *testing.T, d Dialect) {
 		t.Fatalf("the answer lost: got %s, want an error that says that the batch may exist", told(err))
 	}
 	b = deaf
-	if id := find("unheard", before, 2); id == "" {
+	if id := find("unheard", before); id == "" {
 		t.Error("the answer lost: the batch is not found")
 	}
 }
@@ -364,6 +370,7 @@ func invalidBatches(t *testing.T, d Dialect) {
 	mixed[1].Request.Model = "careless"
 	badID, longID := d.requests(1), d.requests(1)
 	badID[0].ID, longID[0].ID = "r 0", strings.Repeat("x", providers.MostBatchID+1)
+
 	for what, test := range map[string]struct {
 		name     string
 		requests []providers.BatchRequest
@@ -379,6 +386,7 @@ func invalidBatches(t *testing.T, d Dialect) {
 			t.Errorf("%s: got %s, want class bad_request, unbilled", what, told(err))
 		}
 	}
+
 	if requests, _ := b.calls(); requests != 0 {
 		t.Errorf("%d requests arrived, want none", requests)
 	}
