@@ -21,8 +21,9 @@ type Batches interface {
 	// creates the batch; an upload before that creates nothing.
 	SubmitBatch(ctx context.Context, key, name string, requests []BatchRequest) (id string, err error)
 	// FindBatch looks for a batch with so many requests that was submitted under the name at since or later. An empty ID
-	// without an error: there is certainly none. The error has ErrUndecided in its chain if the provider cannot tell
-	// before another batch has ended: ask again later.
+	// without an error: the provider lists none. No provider promises that its list is complete at once, so do not
+	// believe it within a minute after the submission. The error has ErrUndecided in its chain if the provider cannot tell
+	// before another batch has ended: ask again later, or name those of other names with WithOtherBatches.
 	FindBatch(ctx context.Context, key, name string, since time.Time, requests int) (id string, err error)
 	// PollBatch asks once how far a batch is. An error of class Lost: the provider does not know it.
 	PollBatch(ctx context.Context, key, id string) (BatchState, error)
@@ -35,7 +36,7 @@ type Batches interface {
 	// Results have the tier TierBatch in their usage. Result.JSON is set if the text is a JSON value, whether or not
 	// the request had a schema, and Result.Dropped is empty. A malformed line is an error of its request if it has an
 	// ID; otherwise it is skipped, and named in the error of class Malformed that BatchAnswers then returns after the
-	// others. An ID that is answered twice is passed to each twice.
+	// others. An ID that is answered twice is passed to each twice. After an error, all can be read again.
 	BatchAnswers(ctx context.Context, key, id string, each func(request string, result *Result, err error) error) error
 	// CancelBatch asks for the end of a batch. It is no error if the batch has ended. Answers made before stay, and are
 	// billed.
@@ -80,6 +81,21 @@ type BatchState struct {
 
 // ErrUndecided is in the chain of the error of FindBatch if the provider cannot tell yet.
 var ErrUndecided = errors.New("the provider does not tell yet whether the batch exists")
+
+type otherBatchesKey struct{}
+
+// WithOtherBatches returns a context under which FindBatch passes over the batches with these IDs, which are known to have
+// other names. Anthropic's batches have none that it shows at once, so without this, one that is under way may make
+// FindBatch answer ErrUndecided.
+func WithOtherBatches(ctx context.Context, ids ...string) context.Context {
+	return context.WithValue(ctx, otherBatchesKey{}, ids)
+}
+
+// OtherBatches returns the IDs of WithOtherBatches.
+func OtherBatches(ctx context.Context) []string {
+	ids, _ := ctx.Value(otherBatchesKey{}).([]string)
+	return ids
+}
 
 // CheckBatch returns an error of class BadRequest if the name or a request's ID is invalid, if an ID is there twice, if
 // there are no or too many requests, or if they are of several models.

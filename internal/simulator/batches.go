@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -307,11 +308,12 @@ func (s *Simulator) shown(b *batch, object func(b *batch, now time.Time) map[str
 func (s *Simulator) listBatches(prefix, after string, limit int) (page []*batch, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settleBatches(time.Now())
+	now := time.Now()
+	s.settleBatches(now)
 	begun := after == ""
 	for _, b := range slices.Backward(s.batches.all) {
 		switch {
-		case len(b.id) < len(prefix) || b.id[:len(prefix)] != prefix:
+		case !strings.HasPrefix(b.id, prefix), now.Sub(b.created) < b.behaviour.BatchListDelay.Min:
 		case !begun:
 			begun = b.id == after
 		case len(page) == limit:

@@ -217,6 +217,23 @@ func TestEnqueuedTokensOfAllModels(t *testing.T) {
 	}
 }
 
+// TestListsOfBatchesMayLag: a new batch is missing in lists for a while, and can be asked for.
+func TestListsOfBatchesMayLag(t *testing.T) {
+	t.Parallel()
+	delay := Span{Min: 300 * time.Millisecond, Max: 300 * time.Millisecond}
+	s := start(t, Config{Behaviour: Behaviour{BatchListDelay: delay}})
+	created := s.post(t, "/v1/batches", creation(s.uploaded(t, batchLine("a", "careful", "x")), "/v1/chat/completions", "24h"))
+	listed := func() int {
+		return len(s.exchange(t, http.MethodGet, "/v1/batches", "").body["data"].([]any))
+	}
+	at := time.Now()
+	if n := listed(); n != 0 && time.Since(at) < delay.Min/2 {
+		t.Errorf("%d batches are listed at once, want none", n)
+	}
+	s.settled(t, fmt.Sprint(created.body["id"]))
+	testrun.Eventually(t, "the batch is listed", func() bool { return listed() == 1 })
+}
+
 func TestBatchSettings(t *testing.T) {
 	t.Parallel()
 	for wrong, config := range map[string]Config{
@@ -224,6 +241,7 @@ func TestBatchSettings(t *testing.T) {
 		"batch_expire_rate": {Behaviour: Behaviour{BatchExpireRate: 1.5}},
 		"batch_time":        {Behaviour: Behaviour{BatchTime: Span{Min: 2, Max: 1}}},
 		"batch_window":      {Behaviour: Behaviour{BatchWindow: Span{Min: -1}}},
+		"batch_list_delay":  {Behaviour: Behaviour{BatchListDelay: Span{Min: -1}}},
 	} {
 		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), wrong) {
 			t.Errorf("%s: got %v", wrong, err)

@@ -108,7 +108,9 @@ type Behaviour struct {
 	Trickle        Span         `json:"trickle,omitzero"`          // from the first byte of an answer to its last
 	BatchTime      Span         `json:"batch_time,omitzero"`       // until a batch ends
 	// BatchWindow is after how long a batch ends at the latest; the lower end counts. 0: 24 hours.
-	BatchWindow     Span    `json:"batch_window,omitzero"`
+	BatchWindow Span `json:"batch_window,omitzero"`
+	// BatchListDelay is how long a new batch is missing in lists; the lower end counts.
+	BatchListDelay  Span    `json:"batch_list_delay,omitzero"`
 	BatchExpireRate float64 `json:"batch_expire_rate,omitempty"` // share of a batch's requests that expire
 
 	// The Throttle fields cause answers of 429 although no limit is exceeded, as if other clients
@@ -220,7 +222,8 @@ func (b Behaviour) validate(where string) error {
 		name  string
 		value Span
 	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}, {"trickle", b.Trickle},
-		{"batch_time", b.BatchTime}, {"batch_window", b.BatchWindow}} {
+		{"batch_time", b.BatchTime}, {"batch_window", b.BatchWindow},
+		{"batch_list_delay", b.BatchListDelay}} {
 		if span.value.Min < 0 || span.value.Max < span.value.Min {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,14 +140,14 @@ func readBatch(answer *transport.Answer) (batch, error) {
 var errNoBatch = errors.New("no batch id")
 
 // FindBatch looks for a batch whose requests have the name's mark; see providers.Batches. Anthropic shows the requests
-// of a batch only when it has ended. So a batch is passed over if it was not created within an hour of since, or has
-// another number of requests. If one that is left has not ended, and none that has ended is the batch, the error has
-// providers.ErrUndecided in its chain. It is never assumed that a batch under way is the one: its answers might be
-// those of somebody else's.
+// of a batch only when it has ended. So a batch is passed over if it was not created within an hour of since, has another
+// number of requests, or is one of providers.WithOtherBatches. If one that is left has not ended, and none that has ended
+// is the batch, the error has providers.ErrUndecided in its chain. It is never assumed that a batch under way is the one:
+// its answers might be those of somebody else's.
 func (p *Provider) FindBatch(ctx context.Context, key, name string, since time.Time, requests int) (string, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	earliest, latest := since.Add(-clocksDiffer), since.Add(longestSubmission+clocksDiffer)
-	undecided := 0
+	undecided, others := 0, providers.OtherBatches(ctx)
 	for range mostPages {
 		get := transport.Post{Method: http.MethodGet, Path: batchesPath, Query: query, Header: versioned(), Key: key}
 		answer, err := p.endpoint.Send(ctx, get)
@@ -167,6 +168,8 @@ func (p *Provider) FindBatch(ctx context.Context, key, name string, since time.T
 		for _, b := range *list.Data {
 			switch {
 			case b.Created.Before(earliest), b.Created.After(latest), b.state().Total != requests:
+				continue
+			case slices.Contains(others, b.ID):
 				continue
 			case b.Status != processed:
 				undecided++

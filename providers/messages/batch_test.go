@@ -95,6 +95,7 @@ func TestFindBatchIsExact(t *testing.T) {
 		"ours":                     {list: list(batch("ours", processed, time.Second, 2)), want: "ours"},
 		"ours by another clock":    {list: list(batch("ours", processed, -time.Minute, 2)), want: "ours"},
 		"under way":                {list: list(batch("ours", "in_progress", time.Second, 2)), undecided: true},
+		"known by another name":    {list: list(batch("known", "in_progress", time.Second, 2))},
 		"being cancelled":          {list: list(batch("other", "canceling", time.Second, 2)), undecided: true},
 		"ours beside one":          {list: list(batch("other", "in_progress", time.Minute, 2), batch("ours", processed, 0, 2)), want: "ours"},
 		"another's":                {list: list(batch("other", processed, time.Second, 2))},
@@ -122,7 +123,8 @@ func TestFindBatchIsExact(t *testing.T) {
 			path + "/other/results":        result(mark("another") + "r-0"),
 			path + "/page/results":         "<html>",
 		}}
-		id, err := s.open(t).FindBatch(t.Context(), "", "wanted", since, 2)
+		ctx := providers.WithOtherBatches(t.Context(), "known")
+		id, err := s.open(t).FindBatch(ctx, "", "wanted", since, 2)
 		if id != test.want || errors.Is(err, providers.ErrUndecided) != test.undecided || (err != nil) != (test.undecided || test.fails) {
 			t.Errorf("%s: got %q, %v, want %q, undecided: %v", name, id, err, test.want, test.undecided)
 		}
