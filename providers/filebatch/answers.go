@@ -103,7 +103,7 @@ func (b *batch) state(answer *transport.Answer) providers.BatchState {
 	if s.Ended && !slices.Contains(whole, strings.ToLower(b.Status)) {
 		s.Failed = max(s.Failed, s.Total-s.Answered)
 	}
-	if strings.ToLower(b.Status) == allWrong {
+	if strings.ToLower(b.Status) == allWrong && s.Answered == 0 {
 		s.Failure = b.failure(answer)
 	}
 	return s

@@ -179,38 +179,65 @@ func (b Batches) FindBatch(ctx context.Context, key, name string, since time.Tim
 		if err != nil {
 			return "", transport.Unbilled(err)
 		}
-		var list struct {
-			Data    *[]batch `json:"data"` // newest first
-			HasMore bool     `json:"has_more"`
-		}
-		if err := json.Unmarshal(answer.Body, &list); err != nil {
-			return "", transport.Unbilled(answer.Malformed(err))
-		}
-		if list.Data == nil && b.Vendor != Mistral { // Mistral leaves out an empty list
-			return "", transport.Unbilled(answer.Without("no list of batches"))
+		l, err := b.readList(answer)
+		if err != nil {
+			return "", transport.Unbilled(err)
 		}
 
-		var batches []batch
-		if list.Data != nil {
-			batches = *list.Data
-		}
-		for _, found := range batches {
+		for _, found := range l.Data {
 			if found.Metadata.Name == name {
 				return found.ID, nil
 			}
 		}
-		full := list.HasMore || b.Vendor == Mistral && len(batches) == pageSize
-		older := slices.IsSortedFunc(batches, newestFirst) && len(batches) > 0 && batches[0].CreatedAt < oldest
-		if !full || len(batches) == 0 || older {
+		older := slices.IsSortedFunc(l.Data, newestFirst) && len(l.Data) > 0 && l.Data[0].CreatedAt < oldest
+		switch {
+		case older, !l.more():
 			return "", nil
-		}
-		if b.Vendor == Mistral {
+		case l.Paging.Next != "":
+			query.Set("cursor", l.Paging.Next)
+		case b.Vendor == Mistral:
 			query.Set("page", strconv.Itoa(page+1))
-		} else {
-			query.Set("after", batches[len(batches)-1].ID)
+		default:
+			query.Set("after", l.Data[len(l.Data)-1].ID)
 		}
 	}
 	return "", &providers.Error{Class: providers.Malformed, Message: fmt.Sprintf("more than %d batches since %s", mostPages*pageSize, since)}
+}
+
+// list is a page of batches.
+type list struct {
+	Data    []batch `json:"data"`
+	HasMore *bool   `json:"has_more"` // OpenAI
+	Paging  struct {
+		Next string `json:"next_cursor"`
+	} `json:"paging"` // Groq
+}
+
+// more reports whether there may be another page.
+func (l list) more() bool {
+	switch {
+	case l.Paging.Next != "":
+		return true
+	case l.HasMore != nil:
+		return *l.HasMore && len(l.Data) > 0
+	}
+	return len(l.Data) >= pageSize // Mistral does not say
+}
+
+// readList reads a page. Without a list there is none: that a batch does not exist must not follow from any other answer.
+func (b Batches) readList(answer *transport.Answer) (list, error) {
+	var l list
+	if err := json.Unmarshal(answer.Body, &l); err != nil {
+		return list{}, answer.Malformed(err)
+	}
+	var said struct {
+		Object string `json:"object"`
+	}
+	_ = json.Unmarshal(answer.Body, &said)                                // leaves it empty
+	if l.Data == nil && !(b.Vendor == Mistral && said.Object == "list") { // Mistral may leave out an empty one
+		return list{}, answer.Without("no list of batches")
+	}
+	return l, nil
 }
 
 // newestFirst compares batches by the order of lists, as far as is known. In another order, all pages are read.

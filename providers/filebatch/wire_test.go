@@ -162,6 +162,31 @@ func TestPagesOfBatches(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", name, id, err, want)
 		}
 	}
+	full := strings.Repeat(one("x", "other", 1_000_100)+",", pageSize-1) + one("last", "other", 1_000_090)
+	for name, test := range map[string]struct {
+		vendor  Vendor
+		answers map[string]string
+		want    string
+	}{
+		"groq": {OpenAI, map[string]string{
+			"GET /v1/batches?limit=100":          `{"object":"list","data":[` + one("x", "other", 1_000_100) + `],"paging":{"next_cursor":"c"}}`,
+			"GET /v1/batches?cursor=c&limit=100": `{"object":"list","data":[` + one("ours", "wanted", 1_000_000) + `],"paging":{}}`,
+		}, "ours"},
+		"mistral": {Mistral, map[string]string{
+			"GET /v1/batch/jobs?page_size=100":        `{"object":"list","total":101,"data":[` + full + `]}`,
+			"GET /v1/batch/jobs?page=1&page_size=100": `{"object":"list","total":101,"data":[` + one("ours", "wanted", 1_000_000) + `]}`,
+		}, "ours"},
+		"mistral's empty list": {Mistral, map[string]string{"GET /v1/batch/jobs?page_size=100": `{"object":"list","total":0}`}, ""},
+		"does not say": {OpenAI, map[string]string{
+			"GET /v1/batches?limit=100":            `{"data":[` + full + `]}`,
+			"GET /v1/batches?after=last&limit=100": `{"data":[` + one("ours", "wanted", 1_000_000) + `]}`,
+		}, "ours"},
+	} {
+		s := &site{answers: test.answers}
+		if id, err := s.open(t, test.vendor).FindBatch(t.Context(), "", "wanted", since, 2); id != test.want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", name, id, err, test.want)
+		}
+	}
 	for what, answer := range map[string]string{
 		"a page": "<html>", "an error": `{"error":{"message":"x"}}`, "another object": `{"object":"batch"}`, "half a list": `{"data":[{"id":"x"`, "a list in a list": `[]`,
 	} {
@@ -194,6 +219,14 @@ func TestStates(t *testing.T) {
 		"mistral": {
 			Mistral, `{"id":"b","object":"batch","status":"RUNNING","input_files":["f"],"errors":[],"total_requests":3,"completed_requests":2,"succeeded_requests":1,"failed_requests":1}`,
 			providers.BatchState{Total: 3, Answered: 1, Failed: 1},
+		},
+		"mistral, partly failed": {
+			Mistral, `{"id":"b","status":"FAILED","total_requests":3,"succeeded_requests":1,"failed_requests":2}`,
+			providers.BatchState{Ended: true, Total: 3, Answered: 1, Failed: 2},
+		},
+		"groq, with errors": {
+			OpenAI, `{"id":"b","status":"completed","errors":[{"code":"invalid_method","message":"x","line":4}],"request_counts":{"total":3,"completed":2,"failed":1}}`,
+			providers.BatchState{Ended: true, Total: 3, Answered: 2, Failed: 1},
 		},
 		"mistral, out of time": {
 			Mistral, `{"id":"b","status":"TIMEOUT_EXCEEDED","total_requests":3,"succeeded_requests":1,"failed_requests":0}`,

@@ -23,25 +23,34 @@ func RunBatches(t *testing.T, d Dialect) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Dialect)
+		wire bool // it depends on the transport, so it also runs over HTTP/2
 	}{
-		{"batch", answeredBatch},
-		{"batch as an ordinary call", batchAsCalls},
-		{"failures in a batch", failuresInBatch},
-		{"expired", expiredBatch},
-		{"cancelled batch", cancelledBatch},
-		{"enqueued tokens", enqueuedTokens},
-		{"found", foundBatch},
-		{"lost", lostBatch},
-		{"invalid batches", invalidBatches},
-		{"reading stops", readingStops},
-		{"long answers in a batch", longInBatch},
-		{"batch without key", batchKeys},
-		{"batch not ready", batchNotReady},
+		{"batch", answeredBatch, true},
+		{"batch as an ordinary call", batchAsCalls, false},
+		{"failures in a batch", failuresInBatch, false},
+		{"expired", expiredBatch, false},
+		{"cancelled batch", cancelledBatch, false},
+		{"enqueued tokens", enqueuedTokens, false},
+		{"found", foundBatch, true},
+		{"lost", lostBatch, false},
+		{"invalid batches", invalidBatches, false},
+		{"reading stops", readingStops, true},
+		{"long answers in a batch", longInBatch, false},
+		{"keys of batches", batchKeys, false},
+		{"batch not ready", batchNotReady, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.run(t, d)
 		})
+		if test.wire {
+			t.Run(test.name+" over HTTP/2", func(t *testing.T) {
+				t.Parallel()
+				over := d
+				over.http2 = true
+				test.run(t, over)
+			})
+		}
 	}
 }
 
