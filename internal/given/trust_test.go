@@ -212,3 +212,35 @@ func TestTrustInVotes(t *testing.T) {
 		}
 	}
 }
+
+// Where no file says which text was shown first, nothing in the report is about the two orders, as it is where they do.
+func TestUnknownOrderIsNotBoth(t *testing.T) {
+	t.Parallel()
+	for order, known := range map[string]bool{OrderUnknown: false, OrderShown: true} {
+		lines := []string{"item,model_a,model_b,winner,judge"}
+		for q := range 20 {
+			for judge := range 2 {
+				first, second := "x", "y"
+				if q%2 == 1 {
+					first, second = second, first
+				}
+				lines = append(lines, fmt.Sprintf("%d,%s,%s,x,j%d", q, first, second, judge), fmt.Sprintf("%d,y,z,%s,j%d", q, []string{"y", "z"}[q%3/2], judge),
+					fmt.Sprintf("%d,z,y,y,j%d", q, judge))
+			}
+		}
+		r := reported(t, Options{Order: order}, report.Options{Draws: 20}, file(t, "a.csv", lines...))
+		for form, write := range map[string]func(*strings.Builder) error{
+			"text":     func(out *strings.Builder) error { return r.WriteText(out, report.TextOptions{}) },
+			"Markdown": func(out *strings.Builder) error { return r.WriteMarkdown(out) },
+			"page":     func(out *strings.Builder) error { return r.WriteHTML(out) },
+		} {
+			var out strings.Builder
+			if err := write(&out); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(out.String(), "both orders"); got != known {
+				t.Errorf("order %s: %s has both orders: %t", order, form, got)
+			}
+		}
+	}
+}

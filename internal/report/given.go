@@ -43,6 +43,14 @@ func (r *Report) ordered() bool {
 	return plan == nil || plan.Pairwise == nil || plan.Pairwise.Order != eval.OrderUnknown
 }
 
+// inOrders returns words about the two orders of texts; empty if the order is not known.
+func (r *Report) inOrders(words string) string {
+	if !r.ordered() {
+		return ""
+	}
+	return words
+}
+
 // separate reports whether nothing says which verdicts are on the same question.
 func (r *Report) separate() bool { return r.given() && r.Evaluation.Plan.Given.Separate }
 

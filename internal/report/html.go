@@ -337,6 +337,9 @@ func threeDigits(x float64) string {
 // ShowsAbilities reports whether candidates have abilities. The template calls this and the following methods.
 func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
 
+// ShowsOrder reports whether it is known which text was shown first.
+func (p *page) ShowsOrder() bool { return p.Report.ordered() }
+
 // ShowsTests reports whether differences between candidates are tested.
 func (p *page) ShowsTests() bool { return p.Report.tested() }
 

@@ -68,8 +68,8 @@ func (r *Report) wins(group Group) *matrix {
 
 	m := &matrix{
 		Title: "Head to head",
-		Hint: "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges " +
-			"and both orders. Columns have the rows' numbers.",
+		Hint: "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all " +
+			r.raters() + r.inOrders(" and both orders") + ". Columns have the rows' numbers.",
 	}
 	m.fill(group, func(i, j int) heatCell {
 		cell, p := winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]), group.Beats(i, j)

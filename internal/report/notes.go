@@ -379,7 +379,8 @@ func (r *Report) leaders() string {
 	case doubt != "":
 		return leaders[0] + " is first; " + doubt + "."
 	case r.ahead() && best.RankHigh > 1:
-		return fmt.Sprintf("%s is the best of the %s candidates, at 95 %% confidence%s.", leaders[0], wording.Count(len(ranked)), r.throughWords())
+		return fmt.Sprintf("%s is the best of the %s candidates, at 95 %% confidence%s.",
+			leaders[0], wording.Count(len(ranked)), r.throughWords())
 	case r.ahead():
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence%s.", leaders[0], r.throughWords())
 	case r.Groups[0].tiered():

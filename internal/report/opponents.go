@@ -81,7 +81,7 @@ func (r *Report) opponentNotes() (notes []string) {
 		case len(names) == 0:
 		case len(names) == len(g.Ranked)-1:
 			notes = append(notes, fmt.Sprintf(
-				"All were compared with %s alone: how they compare with each other follows from that.", called(r.candidates[hub])))
+				"All others were compared with %s alone: how they compare with each other follows from that.", called(r.candidates[hub])))
 		case len(names) == 1:
 			notes = append(notes, fmt.Sprintf(
 				"%s was compared with %s alone: how it compares with all others follows from that.", names[0], called(r.candidates[hub])))

@@ -37,7 +37,7 @@ func TestOneOpponent(t *testing.T) {
 			"; it was compared with “candidate-0001” alone.", "“candidate-0000” and “candidate-0004” were compared with one other " +
 				"candidate each: how they compare with all others follows from that.", true},
 		"a baseline": {5, func(i, k int) bool { return i == 1 || k == 1 }, "; it was compared with “candidate-0001” alone.",
-			"All were compared with “candidate-0001” alone: how they compare with each other follows from that.", false},
+			"All others were compared with “candidate-0001” alone: how they compare with each other follows from that.", false},
 	} {
 		good := simulated{reads: 3}
 		m := world{candidates: tt.candidates, items: 60, spread: 8, judges: []simulated{good, good}, change: func(m *memory) { keep(m, tt.meet) }}.build(1)

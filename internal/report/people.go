@@ -31,12 +31,12 @@ func (r *Report) peopleSections(candidates, width int) []section {
 		sections = append(sections, s)
 	}
 	if people.Agreement != nil {
-		sections = append(sections, agreementSection("Agreement of people on pairs", "annotators", people.Agreement, 0))
+		sections = append(sections, r.agreementSection("Agreement of people on pairs", "annotators", people.Agreement, 0))
 	}
 	if people.Everyone != nil {
 		sections = append(
 			sections,
-			agreementSection("Agreement of judges with people on pairs", "judge", people.Everyone, len(r.Judges)),
+			r.agreementSection("Agreement of judges with people on pairs", "judge", people.Everyone, len(r.Judges)),
 		)
 	}
 	if len(people.Judges) > 0 {

@@ -27,6 +27,7 @@ type tick struct {
 
 type plotRow struct {
 	Top, Y, Low, High, X float64
+	CapTop, CapBottom    float64 // of the ends of the interval, which are visible although it is narrower than the dot
 	Name, Numbers        string
 	Interval             bool
 }
@@ -38,6 +39,7 @@ const (
 	plotMargin = 5.0 // to the right
 	plotTop    = 8.0 // above the first row, in pixels like the next two
 	plotRowGap = 22.0
+	plotCap    = 8.0 // half of the height of an interval's ends, more than the dot's
 	plotAxis   = 22.0
 )
 
@@ -64,8 +66,10 @@ func (m axis) draw(all []measured) *plot {
 	names := namedApart(all, func(one measured) string { return one.Name }, plotName)
 	for k, one := range all {
 		top := plotTop + plotRowGap*float64(k)
+		y := top + plotRowGap/2
 		p.Rows = append(p.Rows, plotRow{
-			Top: top, Y: top + plotRowGap/2, Low: at(one.Low), X: at(one.Value), High: at(one.High),
+			Top: top, Y: y, CapTop: y - plotCap, CapBottom: y + plotCap,
+			Low: at(one.Low), X: at(one.Value), High: at(one.High),
 			Interval: one.High > one.Low, Name: one.Before + names[k], Numbers: one.Numbers,
 		})
 	}

@@ -111,6 +111,9 @@ func TestPlotScale(t *testing.T) {
 			if row.Low < plotLabels || row.High > plotWidth-plotMargin || row.Low > row.X || row.X > row.High || row.Y > p.Bottom {
 				t.Errorf("row %d of %d: %+v", k, len(all), row)
 			}
+			if dot := 5.5; row.Y-row.CapTop <= dot || row.CapBottom-row.Y <= dot || row.CapBottom-row.CapTop >= plotRowGap {
+				t.Errorf("row %d of %d: the ends of the interval are hidden by the dot, or reach the next row: %+v", k, len(all), row)
+			}
 		}
 		if even != 1 {
 			t.Errorf("%s: %d lines at 50 %%, want 1", fmt.Sprint(len(all)), even)

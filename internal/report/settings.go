@@ -282,9 +282,9 @@ func (r *Report) limitsMethod() string {
 		return "There are no intervals, because nothing shows how much the verdicts on others would differ."
 	}
 	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s "+
-		"differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, "+
+		"differ from each other, with Student's t for their number. Verdicts on one %s, %sby all %s, "+
 		"may depend on each other in any way.",
-		how.units(), how.unit())
+		how.units(), how.unit(), r.inOrders("in both orders and "), r.raters())
 }
 
 const eloMethod = `

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
@@ -27,7 +28,7 @@ func (r *Report) judgeSections(candidates, width int) []section {
 		sections = append(sections, s)
 	}
 	if r.Agreement != nil {
-		sections = append(sections, agreementSection("Agreement on pairs", "judges", r.Agreement, 0))
+		sections = append(sections, r.agreementSection("Agreement on pairs", "judges", r.Agreement, 0))
 	}
 	for _, scores := range []struct {
 		title string
@@ -81,9 +82,7 @@ func (r *Report) trustSection() section {
 		"order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles",
 	)...).InFull("", "order effect ± SE", "pairs in both orders", "same text both times", "always the first",
 		"always the second", "longer text preferred", "circular triples")
-	if r.ordered() {
-		t[1].Means, t[2].Means = "log-odds for the text shown first", "pairs asked about in both"
-	}
+	t[1].Means, t[2].Means = "log-odds for the text shown first", "pairs asked about in both"
 	for _, j := range r.Judges {
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
@@ -96,6 +95,9 @@ func (r *Report) trustSection() section {
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 
+	if !r.ordered() {
+		t = slices.Delete(t, 1, 6) // all of them are about the order
+	}
 	if r.Unweighed != nil {
 		scale := lines.Column{Head: "scale", Right: true}
 		for _, j := range r.Judges {
@@ -217,7 +219,7 @@ const mostPairs = 15
 
 // agreementSection returns a table of the agreement of pairs of raters. If first is 0, it takes every pair, otherwise
 // only pairs of one of the first raters and one of the others.
-func agreementSection(title, raters string, a *Agreement, first int) section {
+func (r *Report) agreementSection(title, raters string, a *Agreement, first int) section {
 	t := append(lines.Table{
 		{Head: raters, Flexible: true}, {Head: "and", Flexible: true},
 	}, lines.Heads("pairs of texts", "same", "Cohen's kappa")...)
@@ -231,9 +233,9 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	}
 	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, "+
 		"Fleiss' kappa %s over %s that all judged. 1 is full agreement, 0 is chance. Every verdict of one is compared with "+
-		"every verdict of the other, in both orders.",
+		"every verdict of the other%s.",
 		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"),
-		coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
+		coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete), r.inOrders(", in both orders")))
 	return s
 }
 
