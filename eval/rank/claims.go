@@ -59,13 +59,13 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 		}
 	}
 
-	apart := f.mostApart(len(f.Components[c].Candidates), clusters, how)
+	candidates := f.inOrder(c)
+	apart := f.mostApart(candidates, clusters, how)
 	if apart == 0 {
 		return nil
 	}
 	var pairs []orderedPair
 	of := map[int][]int{}
-	candidates := f.inOrder(c)
 	tests := 0
 	for a, i := range candidates {
 		for b, j := range candidates[a+1:] {

@@ -53,10 +53,11 @@ const (
 	weaker = 0.1
 )
 
-// mostApart returns how far apart in the ranking of n candidates pairs can be tested within the bound on work; at
-// most n − 1. It returns 0 if that is less than leastApart. It also returns 0 if a prior holds a judge's parameters,
-// because the prior would look like evidence.
-func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
+// mostApart returns how far apart in the ranking pairs of candidates, which are in order, can be tested within the bound on
+// work; at most one less than there are candidates. Only pairs that are to be tested count, which are few if one candidate
+// won all. It returns 0 if that is less than leastApart. It also returns 0 if a prior holds a judge's parameters, because
+// the prior would look like evidence.
+func (f *Fit) mostApart(candidates []int, clusters [][]Observed, how Drawing) int {
 	if slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
 		return 0
 	}
@@ -66,11 +67,23 @@ func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
 	}
 	size := float64(f.model.size)
 	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + float64(flipDrawsAt(how.Joint))*min(4*size, verdicts)
-	apart := int(cmp.Or(how.flipWork, mostFlipWork) / test / float64(n))
-	if apart < min(leastApart, n-1) {
-		return 0
+
+	left, n := cmp.Or(how.flipWork, mostFlipWork)/test, len(candidates)
+	for apart := 1; apart < n; apart++ {
+		for k, i := range candidates[:n-apart] {
+			if j := candidates[k+apart]; f.strong[i] != f.strong[j] && !f.confounded(i, j) {
+				left--
+			}
+		}
+		switch {
+		case left >= 0:
+		case apart > leastApart:
+			return apart - 1
+		default:
+			return 0
+		}
 	}
-	return min(apart, n-1)
+	return n - 1
 }
 
 func flipDrawsAt(chance float64) int {

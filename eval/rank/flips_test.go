@@ -120,13 +120,60 @@ func TestLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := Drawing{Draws: 1, flipWork: 1.5e9}
-	if apart := fit.mostApart(n, in.verdicts, work); apart < leastApart || apart >= n/2 {
+	if apart := fit.mostApart(fit.inOrder(0), in.verdicts, work); apart < leastApart || apart >= n/2 {
 		t.Fatalf("candidates %d apart are tested", apart)
 	}
 	_, u := estimated(t, n, games, Options{OrderEffect: true}, work)
 	for i := range n {
 		if width := u.RankHigh[i] - u.RankLow[i]; u.RankLow[i] > i+1 || u.RankHigh[i] < i+1 || width > 24 {
 			t.Errorf("%d: rank %d to %d", i+1, u.RankLow[i], u.RankHigh[i])
+		}
+	}
+}
+
+// TestOneWonAll: one of many candidates won all of its verdicts, in whichever order the pair was shown. Only its own pairs
+// are tested by flips of signs, so there is time for all of them.
+func TestOneWonAll(t *testing.T) {
+	t.Parallel()
+	const n, items = 45, 21
+	random := rand.New(rand.NewPCG(1, 2))
+	var games []Observed
+	for item := range items {
+		for i := range n {
+			for j := i + 1; j < n; j++ {
+				one, other, outcome := i, j, Outcome(random.IntN(2))
+				if i == 0 {
+					outcome = FirstWins
+				}
+				if random.IntN(2) == 0 {
+					one, other, outcome = j, i, 1-outcome
+				}
+				games = append(games, game(item, one, other, outcome))
+			}
+		}
+	}
+	_, u := estimated(t, n, games, Options{OrderEffect: true}, Drawing{Draws: 20})
+	for i, contender := range u.Contenders {
+		if contender != (i == 0) {
+			t.Errorf("%d may be the best: %t", i, contender)
+		}
+	}
+	if u.RankHigh[0] != 1 || u.Best[0] < 1-level {
+		t.Errorf("rank of the first to %d, P(best) %v", u.RankHigh[0], u.Best[0])
+	}
+}
+
+// TestSignsSayHowSure: where signs are not flipped, the probability that one is better grows with the items that it won.
+func TestSignsSayHowSure(t *testing.T) {
+	t.Parallel()
+	for items, want := range map[int]float64{5: 0, 6: 1 - math.Exp2(-5), 12: 1 - math.Exp2(-11)} {
+		var games []Observed
+		for item := range items {
+			games = append(games, game(item, 0, 1, FirstWins))
+		}
+		_, u := estimated(t, 2, games, Options{}, Drawing{Draws: 20, flipWork: 1})
+		if p := u.Beats(0, 1); u.parts[0].separated != nil || p < want || (p >= 1-level) != (want > 0) || u.Beats(1, 0) > 1-p+1e-9 {
+			t.Errorf("%d items: %v, want at least %v", items, p, want)
 		}
 	}
 }

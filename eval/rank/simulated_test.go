@@ -89,6 +89,7 @@ func simulations() []evaluations {
 		{name: "separated: 4 groups of 4 equals, 40 pairs, by pair", candidates: 16, apart: 4, alike: 4, items: 1, pairs: 40, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 6 items", candidates: 16, apart: 6, alike: 4, items: 6, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 10 items", candidates: 16, apart: 6, alike: 4, items: 10, judges: plain, luck: 0.9},
+		{name: "separated: 44 equals and a better one, 21 items, pairs in one order", candidates: 45, apart: 8, alike: 44, items: 21, oneOrder: true, judges: one, luck: 0.5, most: 200},
 		{name: "10 candidates, 20 items, 10 pairs of each", candidates: 10, drawn: true, items: 20, pairs: 10, judges: one, luck: 0.5},
 		{name: "50 candidates, 20 items, 50 pairs of each", candidates: 50, drawn: true, items: 20, pairs: 50, judges: one, luck: 0.5, most: 400},
 		{name: "100 candidates, 1 item, 1,000 pairs, by pair", candidates: 100, drawn: true, items: 1, pairs: 1000, judges: one, luck: 0.5, most: 400},

@@ -87,8 +87,8 @@ type inference struct {
 //
 // If all verdicts between two candidates, and all chains of them, went one way, the priors determine the size of
 // their difference. A sign-flipping test then decides which one is better. The test needs a fit for each pair, so it
-// is limited to neighbours if there are many candidates. With more than about 60 candidates that were all compared
-// with each other, a sign test of the verdicts on the two replaces it.
+// is limited to neighbours if there are many such pairs. With more than about 60 candidates that were all compared with
+// each other and are all separated, a sign test of the verdicts on the two replaces it.
 //
 // observed must hold the verdicts of the fit, in any order. For n parameters and v verdicts, the time grows with n³.
 // Up to a bound, it also grows with the number of clusters times the third power of the candidates in each. Memory
@@ -310,11 +310,14 @@ func (u *Uncertainty) difference(i, j int) (float64, Limits) {
 const unsure = 0.94
 
 // chance returns an error probability at which the test of the two alone claims that a candidate is better than another:
-// the p-value if signs are flipped, otherwise 5 %.
+// the p-value if signs are flipped, or if only their verdicts on each other count, otherwise 5 %.
 func (u *Uncertainty) chance(winner, loser int) float64 {
 	part := &u.parts[u.fit.component[winner]]
 	claim := part.separated[pairOf(winner, loser)]
-	if claim == nil || claim.chance == 0 {
+	switch {
+	case part.separated == nil && u.fit.strong[winner] != u.fit.strong[loser]:
+		return min(u.alwaysWon(winner, loser), level)
+	case claim == nil || claim.chance == 0:
 		return level
 	}
 	return min(claim.chance, level)

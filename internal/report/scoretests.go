@@ -38,7 +38,7 @@ func (b *builder) compareScores(ctx context.Context) error {
 	}
 	group.groupTiers(means.Conclusions, 0)
 	more := means.Narrowing()
-	group.Contenders.Left, group.Contenders.Clusters = more.Left, more.More
+	group.Contenders.Left, group.Contenders.Clusters, group.Contenders.Of = more.Left, more.More, len(group.Ranked)
 	for _, n := range means.Neighbours() {
 		group.Neighbours = append(group.Neighbours, Neighbour{Right: n.Right, Clusters: n.More, Pairs: math.NaN()})
 	}
