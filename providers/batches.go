@@ -38,8 +38,8 @@ type Batches interface {
 	// ID; otherwise it is skipped, and named in the error of class Malformed that BatchAnswers then returns after the
 	// others. An ID that is answered twice is passed to each twice. After an error, all can be read again.
 	BatchAnswers(ctx context.Context, key, id string, each func(request string, result *Result, err error) error) error
-	// CancelBatch asks for the end of a batch. It is no error if the batch has ended. Answers made before stay, and are
-	// billed.
+	// CancelBatch asks for the end of a batch. It is no error if the batch has ended, or was asked before. Answers made
+	// before stay, and are billed.
 	CancelBatch(ctx context.Context, key, id string) error
 }
 
@@ -70,7 +70,9 @@ type BatchBounds struct {
 // BatchState says how far a batch is. Counts that the provider does not know yet are 0.
 type BatchState struct {
 	Ended bool // nothing more will be answered
-	Total int  // its requests
+	// Cancelling: CancelBatch was called, and the batch has not ended yet.
+	Cancelling bool
+	Total      int // its requests
 	// Answered and Failed are the requests that have ended. Failed includes those that expired or were cancelled.
 	Answered, Failed int
 	Expires          time.Time // what is not answered by then never will be; zero: not known

@@ -151,13 +151,14 @@ func (s *scope) enqueue(tokens int) {
 // settleBatches counts what has ended by now in each batch.
 func (s *Simulator) settleBatches(now time.Time) {
 	for _, b := range s.batches.all {
-		if b.ended.IsZero() {
-			s.settleBatch(b, now)
-		}
+		s.settleBatch(b, now)
 	}
 }
 
 func (s *Simulator) settleBatch(b *batch, now time.Time) {
+	if !b.ended.IsZero() {
+		return
+	}
 	until, ends := b.window()
 	for b.settled < len(b.tasks) && !b.due(b.settled).After(until) && !b.due(b.settled).After(now) {
 		s.endTask(b, b.tasks[b.settled], b.tasks[b.settled].planned())
@@ -259,18 +260,20 @@ func (b *batch) count(fates ...taskFate) (n int) {
 	return n
 }
 
-// cancelBatch asks for the end of a batch that has not ended.
-func (s *Simulator) cancelBatch(b *batch) {
+// cancelBatch asks for the end of a batch. It returns false if the batch has ended, or was asked before.
+func (s *Simulator) cancelBatch(b *batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.settleBatch(b, now)
-	if b.ended.IsZero() && b.cancelled.IsZero() && b.refused == nil {
-		b.cancelled = now
-		for _, scope := range []*scope{s.all, s.models[b.model]} {
-			scope.batched.CancelRequests++
-		}
+	if !b.ended.IsZero() || !b.cancelled.IsZero() || b.refused != nil {
+		return false
 	}
+	b.cancelled = now
+	for _, scope := range []*scope{s.all, s.models[b.model]} {
+		scope.batched.CancelRequests++
+	}
+	return true
 }
 
 // batchOf returns the batch with the ID, and whether it has ended, from when on it does not change; nil: there is none.
@@ -288,9 +291,7 @@ func (s *Simulator) batchOf(id string) (b *batch, ended bool) {
 			s.all.batched.Polled++
 			known.batched.Polled++
 		}
-		if b.ended.IsZero() {
-			s.settleBatch(b, time.Now())
-		}
+		s.settleBatch(b, time.Now())
 		return b, !b.ended.IsZero()
 	}
 	return nil, false

@@ -283,19 +283,17 @@ func (s *Simulator) tellFromFile(w http.ResponseWriter, r *http.Request, cancel 
 		return
 	}
 	id := r.PathValue("id")
-	b, ended := s.batchOf(id)
+	b, _ := s.batchOf(id)
 	switch {
 	case b == nil || !strings.HasPrefix(id, filePrefix):
 		refuse(chat{}, w, problem{failure: BadRequest, status: http.StatusNotFound, message: "No batch found with id '" + id + "'."})
 		return
-	case cancel && ended:
+	case cancel && !s.cancelBatch(b):
+		status := s.shown(b, (*batch).fileObject)["status"]
 		refuse(chat{}, w, problem{
-			failure: BadRequest, status: http.StatusConflict,
-			message: "Cannot cancel a batch with status '" + b.fileStatus(time.Now()) + "'.",
+			failure: BadRequest, status: http.StatusConflict, message: fmt.Sprintf("Cannot cancel a batch with status '%s'.", status),
 		})
 		return
-	case cancel:
-		s.cancelBatch(b)
 	}
 	reply{status: http.StatusOK, body: []byte(encode(s.shown(b, (*batch).fileObject)))}.send(w)
 }

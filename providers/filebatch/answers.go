@@ -85,6 +85,8 @@ var (
 	ended    = []string{"completed", "success", "expired", "timeout_exceeded", "cancelled", "failed"}
 	whole    = []string{"completed", "success"}
 	allWrong = "failed"
+
+	cancelling = []string{"cancelling", "cancellation_requested"}
 )
 
 func (b *batch) ended() bool { return slices.Contains(ended, strings.ToLower(b.Status)) }
@@ -92,10 +94,11 @@ func (b *batch) ended() bool { return slices.Contains(ended, strings.ToLower(b.S
 // state returns how far the batch is. Requests without an answer at its end have failed.
 func (b *batch) state(answer *transport.Answer) providers.BatchState {
 	s := providers.BatchState{
-		Ended:    b.ended(),
-		Total:    max(b.Counts.Total, b.Mistral.Total, 0),
-		Answered: max(b.Counts.Completed, b.Mistral.Succeeded, 0),
-		Failed:   max(b.Counts.Failed, b.Mistral.Failed, 0),
+		Ended:      b.ended(),
+		Cancelling: slices.Contains(cancelling, strings.ToLower(b.Status)),
+		Total:      max(b.Counts.Total, b.Mistral.Total, 0),
+		Answered:   max(b.Counts.Completed, b.Mistral.Succeeded, 0),
+		Failed:     max(b.Counts.Failed, b.Mistral.Failed, 0),
 	}
 	if b.ExpiresAt > 0 {
 		s.Expires = time.Unix(b.ExpiresAt, 0)

@@ -233,8 +233,9 @@ func (b Batches) readList(answer *transport.Answer) (list, error) {
 	var said struct {
 		Object string `json:"object"`
 	}
-	_ = json.Unmarshal(answer.Body, &said)                                // leaves it empty
-	if l.Data == nil && !(b.Vendor == Mistral && said.Object == "list") { // Mistral may leave out an empty one
+	_ = json.Unmarshal(answer.Body, &said)                // leaves it empty
+	empty := b.Vendor == Mistral && said.Object == "list" // which Mistral may leave out
+	if l.Data == nil && !empty {
 		return list{}, answer.Without("no list of batches")
 	}
 	return l, nil

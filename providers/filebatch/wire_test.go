@@ -211,7 +211,7 @@ func TestStates(t *testing.T) {
 			OpenAI, `{"id":"batch_1","object":"batch","status":"in_progress","expires_at":1711575600,"request_counts":{"total":100,"completed":95,"failed":5}}`,
 			providers.BatchState{Total: 100, Answered: 95, Failed: 5, Expires: at},
 		},
-		"cancelling": {OpenAI, `{"id":"b","status":"cancelling","request_counts":{"total":9,"completed":2,"failed":0}}`, providers.BatchState{Total: 9, Answered: 2}},
+		"cancelling": {OpenAI, `{"id":"b","status":"cancelling","request_counts":{"total":9,"completed":2,"failed":0}}`, providers.BatchState{Cancelling: true, Total: 9, Answered: 2}},
 		"cancelled":  {OpenAI, `{"id":"b","status":"cancelled","request_counts":{"total":9,"completed":2,"failed":0}}`, providers.BatchState{Ended: true, Total: 9, Answered: 2, Failed: 7}},
 		"expired":    {OpenAI, `{"id":"b","status":"expired","request_counts":{"total":9,"completed":2,"failed":1}}`, providers.BatchState{Ended: true, Total: 9, Answered: 2, Failed: 7}},
 		"no counts":  {OpenAI, `{"id":"b","status":"validating","request_counts":null}`, providers.BatchState{}},

@@ -121,8 +121,12 @@ const processed = "ended"
 func (b *batch) state() providers.BatchState {
 	failed := b.Counts.Errored + b.Counts.Canceled + b.Counts.Expired
 	return providers.BatchState{
-		Ended: b.Status == processed, Total: b.Counts.Processing + b.Counts.Succeeded + failed, Answered: b.Counts.Succeeded, Failed: failed,
-		Expires: b.Expires,
+		Ended:      b.Status == processed,
+		Cancelling: b.Status == "canceling",
+		Total:      b.Counts.Processing + b.Counts.Succeeded + failed,
+		Answered:   b.Counts.Succeeded,
+		Failed:     failed,
+		Expires:    b.Expires,
 	}
 }
 

@@ -31,12 +31,12 @@ func AboutObject(err error) error {
 }
 
 // Ended returns the error of a request to cancel a batch. If the provider refused it, the batch is polled once: one that
-// has ended, or is unknown, counts as cancelled.
+// is being cancelled, has ended, or is unknown, counts as cancelled.
 func Ended(err error, poll func() (providers.BatchState, error)) error {
 	var failed *providers.Error
 	if errors.As(err, &failed) && failed.Status/100 == 4 {
 		state, unknown := poll()
-		if unknown == nil && state.Ended || unknown != nil && providers.ClassOf(unknown) == providers.Lost {
+		if unknown == nil && (state.Ended || state.Cancelling) || unknown != nil && providers.ClassOf(unknown) == providers.Lost {
 			return nil
 		}
 	}
