@@ -281,7 +281,8 @@ func (p *Provider) CancelBatch(ctx context.Context, key, id string) error {
 	return transport.Ended(transport.AboutObject(err), func() (providers.BatchState, error) { return p.PollBatch(ctx, key, id) })
 }
 
-// BatchAnswers reads the answers, which are in the batch itself; see providers.Batches. A batch that expired has none.
+// BatchAnswers reads the answers, which are in the batch itself; see providers.Batches. A batch that expired has none,
+// and Google does not say whether one that was cancelled has those that were made before.
 func (p *Provider) BatchAnswers(
 	ctx context.Context, key, id string, each func(request string, result *providers.Result, err error) error,
 ) error {
