@@ -197,6 +197,9 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 	}
 	r = old
 	r.Settings = asked.Settings
+	if old.Settings.Batch != nil {
+		r.Settings.Batch = old.Settings.Batch // runs of batches under way must get no tasks of their own
+	}
 	queuesOf := func(kind eval.Kind) []string {
 		for _, p := range old.Phases {
 			if p.Kind == kind {
@@ -407,8 +410,8 @@ func restore(
 	return restored, nil
 }
 
-// task returns the payload of one run, of generation 0.
-func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Run) record.Task {
+// TaskOf returns the payload of one run, of generation 0.
+func TaskOf(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Run) record.Task {
 	shown := e.Shown(kind)
 	documents := []string{shown[run.First].ID}
 	if run.Second >= 0 {

@@ -93,17 +93,13 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 
 // lost returns the tasks of a share's runs that should be in the queue and are not.
 func (t *TopUp) lost(ctx context.Context, queue string, s *share) ([]record.Task, error) {
-	p := s.plans[s.phase]
-	states, err := t.store.StatesIn(ctx, s.record.ID, s.phase, s.spans(queue, 0, s.cursor))
+	wanted, err := t.tasksAt(ctx, queue, s, 0, s.cursor)
 	if err != nil {
 		return nil, err
 	}
-	var wanted []record.Task
-	var ids []string
-	for i := range s.cursor {
-		if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
-			wanted, ids = append(wanted, next), append(ids, next.ID())
-		}
+	ids := make([]string, len(wanted))
+	for i, task := range wanted {
+		ids[i] = task.ID()
 	}
 	there, err := gate.Pullable(ctx, t.store.Client(), queue, ids)
 	if err != nil {

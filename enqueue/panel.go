@@ -45,12 +45,12 @@ func (s *share) spans(queue string, from, to int) [][2]int {
 	return spans
 }
 
-// runsPerTask returns how many runs a task of a phase's queue completes if every call for several
-// dimensions answers all of them.
+// runsPerTask returns how many runs a task of a phase's queue completes if every batch, and every call for several
+// dimensions, answers all of them.
 func (k *known) runsPerTask(phase int, queue string) float64 {
 	of := k.record.Phases[phase]
 	if of.Kind != eval.KindPanel {
-		return 1
+		return k.groupsOf(phase, queue).runsPerTask()
 	}
 	dimensions, runs, tasks := len(k.plan.Panel.Dimensions), 0, 0
 	for i, agent := range k.plan.Panel.Agents {
@@ -74,16 +74,19 @@ type Pending struct {
 }
 
 // Push pushes runs of one of an evaluation's phases, which share a queue. Runs that are in the
-// queue already are unchanged, so Push may be repeated.
-func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evaluation, phase int, runs []Pending) error {
+// queue already are unchanged, so Push may be repeated. batch is where the runs are that each of them leads in a batch;
+// nil: each is asked alone.
+func (q *Enqueuer) Push(
+	ctx context.Context, r record.Evaluation, e *eval.Evaluation, phase int, runs []Pending, batch *record.Span,
+) error {
 	if len(runs) == 0 {
 		return nil
 	}
 	of := r.Phases[phase]
 	tasks := make([]record.Task, len(runs))
 	for i, run := range runs {
-		tasks[i] = task(r.ID, e, phase, of.Kind, run.Run)
-		tasks[i].Generation = run.Generation
+		tasks[i] = TaskOf(r.ID, e, phase, of.Kind, run.Run)
+		tasks[i].Generation, tasks[i].Batch = run.Generation, batch
 	}
 	queue := of.JudgeQueues[runs[0].Judge]
 	if err := push(ctx, q.Store, queue, tasks, r.Keeps, withTime(q.Queued)); err != nil {

@@ -222,7 +222,7 @@ type share struct {
 	parked int
 	paused map[string]record.Pause
 
-	perTask float64 // runs that one task completes; 1 except for panels asked together
+	perTask float64 // runs that one task completes; 1 except for panels asked together, and batches
 	fresh   bool    // read in this tick; other shares count, but get nothing
 }
 
@@ -359,15 +359,10 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	p := s.plans[s.phase]
 	for n > 0 && s.cursor < s.length {
 		end := min(s.cursor+min(max(n, smallWindow), pushBatch), s.length)
-		states, err := t.store.StatesIn(ctx, s.record.ID, s.phase, s.spans(queue, s.cursor, end))
+		_, end = s.groupsOf(s.phase, queue).around(s.cursor, end, s.length) // one task for each of these groups
+		tasks, err := t.tasksAt(ctx, queue, s, s.cursor, end)
 		if err != nil {
 			return pushed, err
-		}
-		tasks := make([]record.Task, 0, end-s.cursor)
-		for i := s.cursor; i < end; i++ {
-			if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
-				tasks = append(tasks, next)
-			}
 		}
 		if err := push(ctx, t.store, queue, tasks, s.record.Keeps, withTime(t.Queued)); err != nil {
 			return pushed, err
@@ -390,6 +385,27 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	return pushed, nil
 }
 
+// tasksAt returns the tasks that should be in a queue now of the runs at positions from `from` on and before `to`.
+func (t *TopUp) tasksAt(ctx context.Context, queue string, s *share, from, to int) ([]record.Task, error) {
+	p, g := s.plans[s.phase], s.groupsOf(s.phase, queue)
+	first, last := g.around(from, to, s.length)
+	states, err := t.store.StatesIn(ctx, s.record.ID, s.phase, s.spans(queue, first, last))
+	if err != nil {
+		return nil, err
+	}
+	g.lead(p, queue, first, last, states)
+	tasks := make([]record.Task, 0, (to-from)/max(g.size, 1)+1)
+	for i := from; i < to; i++ {
+		if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
+			var waits bool
+			if next.Batch, waits = g.place(i, p.At(queue, i), states.Of(next.Index), s.length); !waits {
+				tasks = append(tasks, next)
+			}
+		}
+	}
+	return tasks, nil
+}
+
 // taskOf returns the task of a run that should be in its queue now. states are those of the run and
 // its leader. It returns false if the run has ended, its provider is paused, or
 // it waits for its leader.
@@ -399,7 +415,7 @@ func (s *share) taskOf(p *plan.Plan, run plan.Run, states store.States) (record.
 	if state != eval.StateNone || paused || s.waits(p, run, states.Of(s.leader(p, run))) {
 		return record.Task{}, false
 	}
-	next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
+	next := TaskOf(s.record.ID, s.plan, s.phase, p.Kind(), run)
 	next.Generation = generation
 	return next, true
 }

@@ -205,6 +205,11 @@ func (j Judge) Tier() string {
 	return ""
 }
 
+// InTier returns the model of the judge in a service tier, without its other overrides.
+func (j Judge) InTier(name string) Judge {
+	return Judge{Name: j.Name, Provider: j.Provider, Model: j.Model, Overrides: map[string]any{"service_tier": name}}
+}
+
 // Kind says what a phase's runs ask.
 type Kind string
 

@@ -111,6 +111,16 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 // Settlement.Used does; nil: unknown, and the reservation stays. It is no error if the call has ended
 // before.
 func (a *Admin) EndBackground(ctx context.Context, call string, used *Used) error {
+	return a.endBackground(ctx, call, used, 0)
+}
+
+// GiveUpBackground lets a background call that is being cancelled count for another keep, in which it certainly ends,
+// and no longer. Its usage is unknown, and the reservation stays. It is no error if the call has ended before.
+func (a *Admin) GiveUpBackground(ctx context.Context, call string, keep time.Duration) error {
+	return a.endBackground(ctx, call, nil, keep)
+}
+
+func (a *Admin) endBackground(ctx context.Context, call string, used *Used, keep time.Duration) error {
 	text, err := a.client.HGet(ctx, a.keys.background(), call).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil
@@ -123,7 +133,7 @@ func (a *Admin) EndBackground(ctx context.Context, call string, used *Used) erro
 	if err := json.Unmarshal(text, &known); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
-	r := &release{id: call, start: known.Start, reserved: Used{known.Input, known.Output, known.Cost}}
+	r := &release{id: call, start: known.Start, reserved: Used{known.Input, known.Output, known.Cost}, keep: keep}
 	if used != nil {
 		r.more = used.minus(r.reserved)
 	}

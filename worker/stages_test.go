@@ -54,7 +54,8 @@ func simulateOn(t *testing.T, on *redistest.Server, models map[string]simulator.
 	t.Cleanup(client.CloseIdleConnections)
 	for name, suffix := range map[string]string{"google": "", "openai": "/v1", "openaidp": "/v1", "anthropic": ""} {
 		entry := catalog.BuiltIn()[name]
-		entry.BaseURL = server.URL + suffix
+		entry.BaseURL, entry.Batch = server.URL+suffix, new(bool)
+		*entry.Batch = name != "openaidp"
 		provider, err := entry.Open(client, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -148,7 +148,7 @@ func (c *Call) Saved() (usd float64, known bool) {
 	return float64(c.Price.Saved(c.Usage)) / ratelimit.Dollar, true
 }
 
-// Job is a call that runs at the provider while no process waits for it. Any worker may poll it.
+// Job is a call that runs at the provider while no process waits for it, or a batch of such calls. Any worker may poll it.
 // Its times are on Redis's clock; in records of earlier releases, Ends and the times of Call are on
 // the clock of a worker.
 type Job struct {
@@ -159,6 +159,10 @@ type Job struct {
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
 	Cost   int64 `json:"cost,omitempty"` // nano-USD
+	// Runs is how many runs a batch asks, and To the position in the queue before which they are; 0: the job is no
+	// batch, and asks one run.
+	Runs int `json:"runs,omitempty"`
+	To   int `json:"to,omitempty"`
 	// Lease counts the job under the limits.
 	Lease ratelimit.Background `json:"lease,omitzero"`
 }

@@ -206,6 +206,8 @@ type Settings struct {
 	// Batching names the agents of the panel that are asked about all dimensions of a document in
 	// one call.
 	Batching []string `json:"batching,omitempty"`
+	// Batch says which runs are asked through the batch endpoints of their providers; nil: none.
+	Batch *Batch `json:"batch,omitempty"`
 	// ConcurrencySource says where the bound on the evaluation's concurrency comes from, so that
 	// messages can call a default a default: "default", "file", "flag", "environment" or
 	// ConcurrencySum. If the evaluation has no bound of its own, it is "fleet" or "providers",
@@ -232,6 +234,28 @@ type Settings struct {
 	// Unreasoning lists the models, by "provider:model", that cannot reason. Listed runs that
 	// require reasoning only by default ask them without it.
 	Unreasoning []string `json:"unreasoning,omitempty"`
+}
+
+// Batch says which runs are asked through the batch endpoints of their providers, and how.
+type Batch struct {
+	Models []string `json:"models"` // by "provider:model"
+	Runs   int      `json:"runs"`   // at most, in one batch
+	// Deadline is how long a run waits for a batch to be accepted, and then for its answer. A run without one by then is
+	// asked alone.
+	Deadline time.Duration `json:"deadline"`
+}
+
+// Has reports whether runs of a kind that a model is asked go through batches. A nil Batch has none.
+func (b *Batch) Has(kind eval.Kind, judge eval.Judge) bool {
+	return b != nil && kind != eval.KindPanel && slices.Contains(b.Models, judge.Target())
+}
+
+// Tier returns the service tier in which runs of a kind ask a judge; empty: the standard one.
+func (s Settings) Tier(kind eval.Kind, judge eval.Judge) string {
+	if s.Batch.Has(kind, judge) {
+		return providers.TierBatch
+	}
+	return judge.Tier()
 }
 
 // Call returns the scope by which limits apply to a call of a run of kind's i-th judge

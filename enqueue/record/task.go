@@ -11,8 +11,15 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// TaskVersion is the version of Task's JSON.
-const TaskVersion = 1
+// Versions of Task's JSON. A task that is asked in a batch has the second: programs that know only the first would ask
+// its run alone, and none of the others.
+const (
+	TaskVersion      = 1
+	TaskVersionBatch = 2
+)
+
+// mostInSpan bounds how many positions of a queue a task may name.
+const mostInSpan = 1 << 20
 
 // Task is the payload of one asynq task, which represents one run. It holds no document text and no
 // key. The task's asynq type is its Kind.
@@ -28,6 +35,15 @@ type Task struct {
 	Agent      string    `json:"agent,omitempty"`     // of a panel
 	Dimension  string    `json:"dimension,omitempty"` // of a panel: by id
 	Documents  []string  `json:"documents"`
+	// Batch is where in the queue the runs are that are asked in one batch with this one, which leads them; nil: the
+	// run is asked alone.
+	Batch *Span `json:"batch,omitempty"`
+}
+
+// Span is a range of positions in a phase's part of a queue: from From on and before To.
+type Span struct {
+	From int `json:"from"`
+	To   int `json:"to"`
 }
 
 // Provider returns the provider of the current model.
@@ -58,6 +74,9 @@ func (t Task) ID() string {
 // Encode returns the task as the JSON payload of an asynq task.
 func (t Task) Encode() []byte {
 	t.Version = TaskVersion
+	if t.Batch != nil {
+		t.Version = TaskVersionBatch
+	}
 	raw, err := json.Marshal(t)
 	if err != nil {
 		panic(fmt.Sprintf("record: encode task: %v", err)) // strings and numbers only
@@ -72,12 +91,12 @@ var ErrNewer = errors.New("upgrade the worker")
 // older; it is ErrNewer if this one is.
 func DecodeTask(payload []byte) (Task, error) {
 	var t Task
-	if err := json.Unmarshal(payload, &t); err != nil && t.Version <= TaskVersion {
+	if err := json.Unmarshal(payload, &t); err != nil && t.Version <= TaskVersionBatch {
 		return Task{}, fmt.Errorf("decode task payload: %w", err)
 	}
 	switch {
-	case t.Version > TaskVersion:
-		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: %w", t.Version, TaskVersion, ErrNewer)
+	case t.Version > TaskVersionBatch:
+		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: %w", t.Version, TaskVersionBatch, ErrNewer)
 	case t.Version < TaskVersion:
 		return Task{}, fmt.Errorf("task payload has version %d, this program writes %d: enqueue the evaluation again", t.Version, TaskVersion)
 	}
@@ -86,6 +105,9 @@ func DecodeTask(payload []byte) (Task, error) {
 	}
 	if err := checkPlace(t.Phase, t.Index, t.Generation); err != nil {
 		return Task{}, fmt.Errorf("task payload: %w", err)
+	}
+	if b := t.Batch; b != nil && (b.From < 0 || b.To <= b.From || b.To-b.From > mostInSpan) {
+		return Task{}, fmt.Errorf("task payload has the batch %d to %d", b.From, b.To)
 	}
 	return t, nil
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -383,4 +386,34 @@ func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death s
 func (s *Store) progressKeys(id eval.RunID) []string {
 	of := id.Evaluation
 	return []string{s.keys.Record(of), s.keys.States(of, id.Phase, id.Index), s.keys.Progress(id), s.keys.InProgress(of)}
+}
+
+// Jobs returns the jobs of an evaluation's unfinished runs that were running at their providers when their workers last
+// saved them.
+func (s *Store) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
+	runs, err := s.client.SMembers(ctx, s.keys.InProgress(id)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the runs in progress of %s: %w", id, err)
+	}
+
+	var jobs []record.Job
+	for some := range slices.Chunk(runs, progressAtOnce) {
+		read := make([]*redis.StringCmd, len(some))
+		_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, run := range some {
+				read[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("read the jobs of %s: %w", id, err)
+		}
+		for _, text := range read {
+			var job record.Job
+			if text.Val() != "" && json.Unmarshal([]byte(text.Val()), &job) == nil {
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	return jobs, nil
 }

@@ -58,6 +58,8 @@ type draft struct {
 	byFlags bool
 	// untilAt is the position of settings.Until.
 	untilAt place
+	// batchAt is the position of settings.Batch.
+	batchAt place
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -255,6 +257,7 @@ func (s *draft) finish() (*Submission, error) {
 	s.setJSON()
 	s.setJsonify()
 	s.setBatching()
+	s.setBatch()
 	s.priceEveryone()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()

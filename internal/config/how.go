@@ -22,6 +22,7 @@ func (k *howKeys) keys(y *yamlFile, s *draft) keys {
 		"outage":        func(v value) { s.settings.Outage = y.duration(v, 0) },
 		"priority":      func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":     func(v value) { s.ownProviders(y, v) },
+		"batch":         func(v value) { s.batch(y, v) },
 		"cache":         func(v value) { s.settings.Cache = y.boolean(v) },
 		"reuse":         func(v value) { s.noReuse = !y.boolean(v) || s.options.NoReuse },
 		"budget":        func(v value) { s.budget = y.money(v, "budget") },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -25,17 +26,18 @@ type Bound struct {
 type demand struct {
 	judge         eval.Judge
 	group         string // of limits; empty: none
+	tier          string // service tier; empty: the standard one
 	calls         int
 	input, output int64
 	reserved      int64 // maximum output of its answers; equals output if unbounded
 }
 
-func newDemand(judge eval.Judge, group string, p Part) demand {
+func newDemand(judge eval.Judge, group, tier string, p Part) demand {
 	reserved := p.Output
 	if p.OutputBound > 0 {
 		reserved = p.OutputBound
 	}
-	return demand{judge, group, p.Calls, p.Input, p.Output, reserved}
+	return demand{judge, group, tier, p.Calls, p.Input, p.Output, reserved}
 }
 
 // tokens returns how many tokens of the demand a limit counts.
@@ -66,6 +68,7 @@ func bounds(q Question, asked []demand) []Bound {
 		}
 	}
 	total := 0
+	asked = slices.DeleteFunc(slices.Clone(asked), func(d demand) bool { return d.tier == providers.TierBatch })
 	for _, d := range asked {
 		total += d.calls
 	}

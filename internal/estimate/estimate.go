@@ -57,6 +57,8 @@ type Estimate struct {
 	Latency float64 `json:"latency_seconds"`
 	// Bounds holds the limits that cover any calls, the slowest first.
 	Bounds []Bound `json:"bounds"`
+	// Batch is what goes through batch endpoints; absent: nothing.
+	Batch *Batch `json:"batch,omitempty"`
 	// TooLarge lists the prompts that exceed known context windows.
 	TooLarge []TooLarge `json:"too_large"`
 	// Savings lists designs that need fewer calls for the same question, the one with the fewest first.
@@ -86,6 +88,12 @@ type Part struct {
 	Output    int64 `json:"output_tokens"`
 	// OutputBound is the maximum number of output tokens according to max_completion_tokens; 0 if that is not set.
 	OutputBound int64 `json:"output_tokens_bound,omitempty"`
+}
+
+// Batch is what goes through the batch endpoints of providers. No limit bounds how long that takes: only its deadline.
+type Batch struct {
+	Calls    int     `json:"calls"`
+	Deadline float64 `json:"deadline_s"` // within which a batch must be answered
 }
 
 // Of computes an estimate. It returns an error if a prompt cannot be built.
@@ -122,7 +130,7 @@ func Of(q Question) (Estimate, error) {
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
 			add := func(judge eval.Judge, part Part) {
-				asked = append(asked, newDemand(judge, group, part))
+				asked = append(asked, newDemand(judge, group, q.Settings.Tier(part.Kind, judge), part))
 				estimate.Parts = append(estimate.Parts, part)
 				estimate.Total = estimate.Total.plus(part)
 			}
@@ -134,7 +142,7 @@ func Of(q Question) (Estimate, error) {
 	}
 
 	estimate.CostUSD, estimate.PricesAsOf = cost(q, asked), q.Settings.PricesAsOf
-	estimate.Bounds = bounds(q, asked)
+	estimate.Bounds, estimate.Batch = bounds(q, asked), batched(q, asked)
 	if len(estimate.Bounds) > 0 {
 		estimate.Seconds = estimate.Bounds[0].Seconds
 	} else if estimate.Total.Calls > 0 {
@@ -153,6 +161,10 @@ func (e Estimate) Then(next Estimate) Estimate {
 	both.Total, both.Prompts = e.Total.plus(next.Total), e.Prompts+next.Prompts
 	both.CostUSD, both.PricesAsOf = sum(e.CostUSD, next.CostUSD), cmp.Or(e.PricesAsOf, next.PricesAsOf)
 
+	both.Batch = cmp.Or(next.Batch, e.Batch)
+	if e.Batch != nil && next.Batch != nil {
+		both.Batch = &Batch{e.Batch.Calls + next.Batch.Calls, e.Batch.Deadline + next.Batch.Deadline}
+	}
 	both.Seconds = e.Seconds + next.Seconds
 	both.Bounds = slices.Concat(e.Bounds, next.Bounds)
 	slices.SortStableFunc(both.Bounds, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
@@ -168,6 +180,20 @@ func (e Estimate) Then(next Estimate) Estimate {
 		both.Until = &until
 	}
 	return both
+}
+
+// batched returns what goes through batch endpoints; nil: nothing.
+func batched(q Question, asked []demand) *Batch {
+	calls := 0
+	for _, d := range asked {
+		if d.tier == providers.TierBatch {
+			calls += d.calls
+		}
+	}
+	if calls == 0 {
+		return nil
+	}
+	return &Batch{calls, q.Settings.Batch.Deadline.Seconds()}
 }
 
 func until(q Question) *Until {
@@ -198,7 +224,7 @@ func cost(q Question, asked []demand) *float64 {
 	var nano int64
 	for _, d := range asked {
 		price, ok := q.Settings.Prices[d.judge.Target()]
-		price, known := price.In(d.judge.Tier())
+		price, known := price.In(d.tier)
 		if d.calls > 0 && (!ok || !known) {
 			return nil
 		}

@@ -402,3 +402,28 @@ func TestUntilIsEstimated(t *testing.T) {
 		t.Errorf("until: %+v, want %+v", got, want)
 	}
 }
+
+// TestBatchedEstimate: calls through batch endpoints cost what batches cost, and no limit of other calls bounds them.
+func TestBatchedEstimate(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, strings.Repeat("text ", 100), "short", "third")
+	price := providers.Price{Rates: providers.Rates{Input: 2, Output: 8}, Tiers: map[string]float64{providers.TierBatch: 0.5}}
+	q.Settings.Prices = map[string]providers.Price{"one:m": price, "two:m": price}
+	q.Settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "one"}, Kind: ratelimit.Requests, Max: 1, Period: time.Minute}}
+	alone := mustEstimate(t, q)
+	q.Settings.Batch = &record.Batch{Models: []string{"one:m", "two:m"}, Runs: 100, Deadline: time.Hour}
+	batched := mustEstimate(t, q)
+	if math.Abs(*batched.CostUSD-*alone.CostUSD/2) > 1e-9 {
+		t.Errorf("batches cost $%g, other calls $%g", *batched.CostUSD, *alone.CostUSD)
+	}
+	if want := (&estimate.Batch{Calls: batched.Total.Calls, Deadline: 3600}); !cmp.Equal(batched.Batch, want) || len(batched.Bounds) > 0 {
+		t.Errorf("got %+v and the bounds %+v, want %+v and none", batched.Batch, batched.Bounds, want)
+	}
+	var text strings.Builder
+	if err := batched.Write(&text, 80, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "through batch endpoints") || strings.Contains(text.String(), "\nduration") {
+		t.Errorf("the text is\n%s", text.String())
+	}
+}

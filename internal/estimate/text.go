@@ -24,6 +24,7 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	t.table(e)
 	t.Blank()
 	t.assumptions(e, answersFrom)
+
 	for _, prompts := range e.TooLarge {
 		t.entry("too large", "%s", prompts)
 	}
@@ -35,6 +36,11 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 	default:
 		t.entry("cost", "%s", ratelimit.USD(*e.CostUSD))
 	}
+	if b := e.Batch; b != nil {
+		t.entry("batches", "%s through batch endpoints, at their prices; what is not answered within %s is asked alone, at the full price",
+			wording.Counted(b.Calls, "call"), roundTime(b.Deadline))
+	}
+
 	t.duration(e, latencyFrom)
 	t.until(e.Until, e.Total.Runs)
 	t.savings(e)
@@ -138,6 +144,9 @@ func (t sheet) duration(e Estimate, source string) {
 		t.entry("duration", "none: no calls are needed")
 		return
 	}
+	if e.Batch != nil && e.Batch.Calls == e.Total.Calls {
+		return // the entry about batches says it
+	}
 	t.entry("duration", "at least %s, at %s per call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
 	for i, b := range e.Bounds[:min(4, len(e.Bounds))] {
 		if i > 0 {
@@ -160,6 +169,8 @@ func roundTime(seconds float64) string {
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
+	case d%time.Hour == 0 && d < 48*time.Hour:
+		return wording.Counted(int(d.Hours()), "hour")
 	case d < 48*time.Hour:
 		return d.Round(time.Second).String()
 	}

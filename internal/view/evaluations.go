@@ -121,6 +121,31 @@ func (l *Looks) One(ctx context.Context, f Redis, id eval.ID, now time.Time) (Ev
 	return e, limits, err
 }
 
+// batches returns an evaluation's batches that run at the providers; nil: there are none.
+func (f Redis) batches(ctx context.Context, r record.Evaluation) (*Batches, error) {
+	if r.Settings.Batch == nil {
+		return nil, nil
+	}
+	jobs, err := f.Store.Jobs(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	var b Batches
+	for _, job := range jobs {
+		if job.Runs == 0 {
+			continue
+		}
+		b.Batches, b.Runs = b.Batches+1, b.Runs+job.Runs
+		if b.Oldest.IsZero() || job.Call.Started.Before(b.Oldest) {
+			b.Oldest = job.Call.Started
+		}
+	}
+	if b.Batches == 0 {
+		return nil, nil
+	}
+	return &b, nil
+}
+
 func (l *Looks) read(
 	ctx context.Context, f Redis, id eval.ID, at store.Standing, in inForce, now time.Time,
 ) (Evaluation, record.Evaluation, error) {
@@ -146,6 +171,9 @@ func (l *Looks) read(
 		}
 		e.BoundBy = slices.Concat(in.holds, paused, in.binding(kept, now))
 		held = len(in.holds) > 0 || all
+		if e.Batches, err = f.batches(ctx, r); err != nil {
+			return e, r, err
+		}
 	}
 
 	l.addStored(ctx, &e, r, now)
@@ -235,10 +263,16 @@ func (l *Looks) Kept(ctx context.Context, f Redis, r record.Evaluation) (func(ra
 			return nil, err
 		}
 		judges = r.Settings.Everyone(e)
+		for _, j := range slices.Clone(judges) {
+			if batch := r.Settings.Batch; batch != nil && slices.Contains(batch.Models, j.Target()) {
+				judges = append(judges, j.InTier(ratelimit.TierBatch))
+			}
+		}
 		l.mu.Lock()
 		l.judges[r.ID] = judges
 		l.mu.Unlock()
 	}
+
 	return func(limit ratelimit.Limit) bool {
 		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
 			return limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID), Tier: j.Tier()})

@@ -61,7 +61,22 @@ type Evaluation struct {
 	// BoundBy are the limits that calls wait for now; after the end, the limit that most calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`
 	Queues  []Queue  `json:"queues,omitempty"`
+	// Batches are those at the providers now; absent: there are none.
+	Batches *Batches `json:"batches,omitempty"`
 	Workers *int     `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
+}
+
+// Batches describes the batches of an evaluation that run at the providers.
+type Batches struct {
+	Batches int       `json:"batches"`
+	Runs    int       `json:"runs"`
+	Oldest  time.Time `json:"oldest"` // when the oldest was submitted
+}
+
+// String describes the batches in a few words.
+func (b Batches) String() string {
+	return fmt.Sprintf("%s in %s at the provider, since %s", wording.Counted(b.Runs, "run"), wording.Either(b.Batches, "batch", "batches"),
+		b.Oldest.UTC().Format("15:04 UTC"))
 }
 
 // Phase describes the progress of a phase, in runs.

@@ -31,6 +31,7 @@ type Evaluation struct {
 // Shown holds an evaluation's numbers in words; empty if they are unknown.
 type Shown struct {
 	BoundBy string   `json:"bound_by"`
+	Batches string   `json:"batches"` // at the provider
 	Pace    string   `json:"pace"`    // "56/s"
 	Left    string   `json:"left"`    // "0:12"
 	Cost    string   `json:"cost"`    // may say that the cost is unknown
@@ -151,6 +152,9 @@ func shown(e view.Evaluation) Evaluation {
 	of.Shown = Shown{
 		BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes),
 		Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...),
+	}
+	if e.Batches != nil {
+		of.Shown.Batches = e.Batches.String()
 	}
 	of.showResult()
 	if e.Stopped != nil {

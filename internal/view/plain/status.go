@@ -92,6 +92,9 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 	if len(s.Classes) > 0 {
 		detail(out, "failed: "+view.ClassesText(s.Classes))
 	}
+	if s.Batches != nil {
+		detail(out, s.Batches.String())
+	}
 	switch {
 	case len(s.BoundBy) > 0 && s.Active():
 		detail(out, "limited by "+strings.Join(s.BoundBy, "; "))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
@@ -75,8 +76,13 @@ func (a *admission) request(waiting context.Context, timeout time.Duration) rate
 	scope := a.run.Scope(a.step.Target)
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
 	a.by.Tokens.Meet(waiting, a.by.Worker.Admin, a.call.Model)
-	input, output := a.by.Tokens.Reserve(a.call.Model, a.step.Request,
-		slices.ContainsFunc(a.by.Limits, charges) || slices.ContainsFunc(a.run.Settings().Limits, charges))
+	charged := slices.ContainsFunc(a.by.Limits, charges) || slices.ContainsFunc(a.run.Settings().Limits, charges)
+	var reserved ratelimit.Used
+	for _, request := range a.step.requests() {
+		input, output := a.by.Tokens.Reserve(a.call.Model, request, charged)
+		reserved.Input, reserved.Output = reserved.Input+input, reserved.Output+output
+		reserved.Cost += a.mostCost(a.step, request)
+	}
 
 	cooldown := time.Duration(0)
 	if !a.isJob && a.by.Asides.stepsAside(a.run.Queue) {
@@ -90,9 +96,9 @@ func (a *admission) request(waiting context.Context, timeout time.Duration) rate
 		Consent:     a.chain.Consent(a.step.Target, cooldown > 0),
 		LatestEnd:   timeout,
 		Hold:        a.run.Settings().Hold || a.isJob,
-		Input:       input,
-		Output:      output,
-		Cost:        a.mostCost(a.call.Model, a.step.Request),
+		Input:       reserved.Input,
+		Output:      reserved.Output,
+		Cost:        reserved.Cost,
 	}
 }
 
@@ -142,7 +148,7 @@ func (a *admission) refused(ctx context.Context, err error) (again bool, why err
 
 	// All runs of a queue keep the same limits, so another run would wait as long. Only a cooldown may apply to one
 	// of several models.
-	if !refusal.Cooldown && !refusal.Exhausted {
+	if !refusal.Cooldown && !refusal.Exhausted && !refusal.TooLarge {
 		a.asks.MaxWait = 0
 		saved := consent == nil || a.run.Save(ctx) == nil // a crash must not restart the wait
 		if saved {
@@ -158,6 +164,10 @@ func (a *admission) refused(ctx context.Context, err error) (again bool, why err
 
 	a.freeSlot()
 	switch {
+	case (refusal.Exhausted || refusal.TooLarge) && len(a.step.Lines) > 1:
+		return false, errTooLarge
+	case refusal.TooLarge:
+		return false, &run.GaveUp{Class: providers.ContextLength, Message: refusal.Error()}
 	case refusal.Exhausted:
 		return false, a.OutOfBudget(ctx)
 	case refusal.Cooldown && a.asks.MaxCooldown > 0:

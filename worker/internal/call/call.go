@@ -33,6 +33,7 @@ const (
 	StageGrounded = "grounded" // the verdict in prose
 	StageJSON     = "json"     // the JSON of a verdict in prose
 	StageRepair   = "repair"   // repairs an answer that was not a verdict
+	StageBatch    = "batch"    // submits a batch; the calls that it answers have stages of their own
 )
 
 // Config holds what a Caller needs.
@@ -104,6 +105,19 @@ type Step struct {
 	Target  eval.Judge // who is called
 	Stage   string     // what for
 	Request *providers.Request
+	Lines   []Line // of a batch, whose first request is Request; nil: the step is none
+}
+
+// requests returns the requests that the step sends.
+func (s Step) requests() []*providers.Request {
+	if s.Lines == nil {
+		return []*providers.Request{s.Request}
+	}
+	all := make([]*providers.Request, len(s.Lines))
+	for i, line := range s.Lines {
+		all[i] = line.Request
+	}
+	return all
 }
 
 // Event returns an event about a call of the step.

@@ -15,15 +15,18 @@ import (
 // unknownCost marks a call whose cost cannot be known.
 const unknownCost = -1
 
-// mostCost returns the maximum cost of a request to model ("provider:model"), in nano-USD: the bounds on its tokens and
-// searches at the model's price; 0 if the price is not known. Budgets reserve this maximum, because an estimate that
-// usually suffices cannot guarantee that the budget is never exceeded.
-func (c *Calls) mostCost(model string, request *providers.Request) int64 {
-	price, ok := c.run.Settings().Prices[model]
+// mostCost returns the maximum cost of one of a step's requests, in nano-USD: the bounds on its tokens and searches at
+// the model's price, which in a batch is that of batches if it is known; 0 if no price is known. Budgets reserve this
+// maximum, because an estimate that usually suffices cannot guarantee that the budget is never exceeded.
+func (c *Calls) mostCost(s Step, request *providers.Request) int64 {
+	price, ok := c.run.Settings().Prices[s.Target.Target()]
 	if !ok {
 		return 0
 	}
-	input, output := c.by.Tokens.Bound(model, request)
+	if lower, known := price.In(providers.TierBatch); known && s.Target.Tier() == providers.TierBatch {
+		price = lower
+	}
+	input, output := c.by.Tokens.Bound(s.Target.Target(), request)
 	return price.Bound(input, output, request.MostSearches())
 }
 

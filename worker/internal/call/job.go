@@ -94,7 +94,7 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	call := c.newCall(s, key)
 	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), now.UTC()
 	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
-	c.price(call, c.mostCost(call.Model, s.Request), nil, lost)
+	c.price(call, c.mostCost(s, s.Request), nil, lost)
 	c.run.Progress.Submitting = time.Time{}
 	c.run.Progress.Attempts++
 	c.keep(*call)
@@ -136,13 +136,15 @@ func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 		return c.end(ctx, s, call, lease, nil, err, AskTime)
 	}
 
+	return c.runs(ctx, lease, &record.Job{ID: id, Ends: call.Started.Add(timeout), Call: *call})
+}
+
+// runs records that a job runs at its provider, and hands its lease over to it.
+func (c *Calls) runs(ctx context.Context, lease *ratelimit.Lease, job *record.Job) error {
 	reserved := lease.Reserved()
-	job := &record.Job{
-		ID: id, Ends: call.Started.Add(timeout), Call: *call,
-		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost, Lease: lease.Known(),
-	}
+	job.Input, job.Output, job.Cost, job.Lease = reserved.Input, reserved.Output, reserved.Cost, lease.Known()
 	c.run.Progress.Job = job
-	err = c.run.SaveJob(ctx)
+	err := c.run.SaveJob(ctx)
 	if err == nil {
 		c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, *job, c.run.Evaluation.Record.Created, job.Left(c.run.Now()))
 		err = c.run.Persist(ctx, func(ctx context.Context) error { return c.handOver(ctx, lease, *job) })
@@ -185,16 +187,22 @@ func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 	})
 }
 
-// poll asks once for the result of a job, and gives up a job that has not ended in its time. First it makes sure that
-// the run is still this worker's, and that the limits count the job: they may have forgotten it.
-func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Result, error) {
+// stillCounts makes sure, before a job is polled, that the run is still this worker's, and that the limits count the job:
+// they may have forgotten it.
+func (c *Calls) stillCounts(ctx context.Context, job record.Job) (left time.Duration, err error) {
 	c.run.Progress.NotBefore = time.Time{}
 	if err := c.run.Save(ctx); err != nil {
-		return nil, err
+		return 0, err
 	}
-	left := job.Left(c.run.Now())
+	left = job.Left(c.run.Now())
 	c.by.Worker.Ledger.PutJob(c.run.Task.Evaluation, job, c.run.Evaluation.Record.Created, left)
-	if err := c.run.Persist(ctx, func(ctx context.Context) error { return ledger.AssertJob(ctx, c.by.Worker.Admin, job, left) }); err != nil {
+	return left, c.run.Persist(ctx, func(ctx context.Context) error { return ledger.AssertJob(ctx, c.by.Worker.Admin, job, left) })
+}
+
+// poll asks once for the result of a job, and gives up a job that has not ended in its time.
+func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Result, error) {
+	left, err := c.stillCounts(ctx, job)
+	if err != nil {
 		return nil, err
 	}
 	jobs, key := c.background(s.Target), s.Request.Key
@@ -214,11 +222,15 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 		if err != nil && ctx.Err() == nil {
 			c.run.Log().Info().Err(err).Str("job", job.ID).Msg("cannot poll a job; retrying")
 		}
-		next := min(max(age/10, firstPoll), lastPoll, left)
-		return nil, &run.PutBack{Delay: next, Why: "its job is running at the provider"}
+		return nil, &run.PutBack{Delay: nextPoll(age, left), Why: "its job is running at the provider"}
 	}
 
 	return c.endJob(ctx, s, job, result, err)
+}
+
+// nextPoll returns when to poll a job of an age again that has some of its time left.
+func nextPoll(age, left time.Duration) time.Duration {
+	return min(max(age/10, firstPoll), lastPoll, left)
 }
 
 // endJob releases a job's lease and keeps its record, as end does for a call. If this worker dies before the result is
@@ -245,22 +257,19 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	if job == nil {
 		return nil
 	}
-	provider, model, _ := strings.Cut(job.Call.Model, ":")
-	target := eval.Judge{Provider: provider, Model: model}
 	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
 	defer release()
 	asking, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
 
-	if jobs := c.background(target); jobs != nil && job.Left(c.run.Now()) > 0 {
-		if err := jobs.Cancel(asking, c.by.Worker.Endpoints[provider].Key, job.ID); err != nil {
+	if job.Left(c.run.Now()) > 0 {
+		if err := c.by.cancelJob(asking, *job); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
 			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
 		}
 	}
-
 	c.by.Worker.Ledger.DropJob(job.ID)
-	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, job.ID, nil) })
+	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.forget(ctx, *job) })
 	if err != nil {
 		return err
 	}
@@ -295,21 +304,15 @@ func (c *Caller) SettleOrphans(ctx context.Context) {
 func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
-	provider, model, _ := strings.Cut(orphan.Call.Model, ":")
-	jobs, key := c.background(eval.Judge{Provider: provider, Model: model}), c.Worker.Endpoints[provider].Key
-	if jobs == nil {
-		return nil
-	}
-
 	if orphan.Why == ledger.NoRecord {
-		if _, done, err := jobs.Poll(ctx, key, orphan.ID); !done {
+		if done, err := c.hasEnded(ctx, orphan.Job); !done {
 			return err
 		}
 		c.Worker.Ledger.OrphanEnded(orphan.ID)
-		return c.forgetJob(ctx, orphan.ID)
+		return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.Worker.Admin.EndBackground(ctx, orphan.ID, nil) })
 	}
 
-	if err := jobs.Cancel(ctx, key, orphan.ID); err != nil {
+	if err := c.cancelJob(ctx, orphan.Job); err != nil {
 		return err
 	}
 	now, err := c.Worker.Store.Client().Time(ctx).Result()
@@ -319,11 +322,53 @@ func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	c.Worker.Ledger.DropJob(orphan.ID)
 	// If the worker that fetched its answer has recorded the call, that record stays.
 	c.Worker.Ledger.Owe(orphan.Evaluation, cancelled(orphan.Job, now))
-	return c.forgetJob(ctx, orphan.ID)
+	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.forget(ctx, orphan.Job) })
 }
 
-// forgetJob makes the limits forget a job that has ended. The ledger must know that already, because a look could count
-// the job again.
-func (c *Caller) forgetJob(ctx context.Context, id string) error {
-	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.Worker.Admin.EndBackground(ctx, id, nil) })
+// cancelJob asks a job's provider to end it. A job whose provider cannot be called from here stays.
+func (c *Caller) cancelJob(ctx context.Context, job record.Job) error {
+	target := targetOf(job)
+	key := c.Worker.Endpoints[target.Provider].Key
+	if batches := c.batches(target); job.Runs > 0 && batches != nil {
+		return batches.CancelBatch(ctx, key, job.ID)
+	}
+	if jobs := c.background(target); job.Runs == 0 && jobs != nil {
+		return jobs.Cancel(ctx, key, job.ID)
+	}
+	return nil
+}
+
+// hasEnded asks a job's provider whether it has ended. False if the provider cannot be called from here.
+func (c *Caller) hasEnded(ctx context.Context, job record.Job) (done bool, err error) {
+	target := targetOf(job)
+	key := c.Worker.Endpoints[target.Provider].Key
+	if batches := c.batches(target); job.Runs > 0 && batches != nil {
+		state, err := batches.PollBatch(ctx, key, job.ID)
+		if providers.ClassOf(err) == providers.Lost {
+			return true, nil
+		}
+		return state.Ended, err
+	}
+	if jobs := c.background(target); job.Runs == 0 && jobs != nil {
+		_, done, err = jobs.Poll(ctx, key, job.ID)
+		if done {
+			err = nil
+		}
+	}
+	return done, err
+}
+
+// targetOf returns the model that a job asks.
+func targetOf(job record.Job) eval.Judge {
+	provider, model, _ := strings.Cut(job.Call.Model, ":")
+	return eval.Judge{Provider: provider, Model: model}
+}
+
+// forget makes the limits forget a job that was cancelled. The ledger must know that already, because a look could count
+// the job again. A batch counts a while longer, because its provider finishes what it has begun.
+func (c *Caller) forget(ctx context.Context, job record.Job) error {
+	if job.Runs > 0 {
+		return c.Worker.Admin.GiveUpBackground(ctx, job.ID, batchCancel)
+	}
+	return c.Worker.Admin.EndBackground(ctx, job.ID, nil)
 }

@@ -156,6 +156,13 @@ func (r *Execution) Find(ctx context.Context, revision record.Revision) error {
 	return nil
 }
 
+// Beside returns another run of the evaluation, whose outcome is recorded while this one is carried out.
+func (r *Execution) Beside(ctx context.Context, task record.Task) (*Execution, error) {
+	other := &Execution{Task: task, Queue: r.Queue, on: r.on, pulse: r.pulse, halted: r.halted, clock: r.clock}
+	other.Progress.Started, other.Progress.Writer = r.Progress.Started, r.on.Name()
+	return other, other.Find(ctx, r.Evaluation.Record.Revision)
+}
+
 // Plan returns the plan that the run is part of.
 func (r *Execution) Plan() *plan.Plan { return r.Evaluation.Plans[r.Task.Phase] }
 

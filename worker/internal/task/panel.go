@@ -53,8 +53,7 @@ func (p *pull) handOn(ctx context.Context, except []record.Run) error {
 	open = slices.DeleteFunc(open, func(pending enqueue.Pending) bool {
 		return slices.ContainsFunc(except, func(run record.Run) bool { return run.Index == pending.Index })
 	})
-	q := &enqueue.Enqueuer{Store: p.by.Worker.Store, Log: p.by.Worker.Log, Queued: p.by.Worker.Queued()}
-	err = q.Push(ctx, p.run.Evaluation.Record, p.run.Evaluation.Asked, p.run.Task.Phase, open)
+	err = p.push(ctx, open, nil)
 	p.handedOn = err == nil
 	return err
 }

@@ -41,6 +41,7 @@ type Handler struct {
 	refusals  fallback.Refusals
 	newer     sync.Map // queues with tasks of a newer version, once logged
 	wordsOnly sync.Map // models without a JSON mode, by provider:model, once logged
+	noBatches sync.Map // models that cannot be asked in batches from here, by provider:model, once logged
 }
 
 // Keep drops what the handler remembers of evaluations that are not active.
@@ -154,6 +155,12 @@ func (p *pull) carryOut(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if p.run.Task.Batch != nil {
+		if over, err := p.askInBatch(ctx); over || err != nil {
+			return err
+		}
+	}
+
 	outcome, err := p.asker.Ask(ctx)
 	var over *run.GaveUp
 	switch {

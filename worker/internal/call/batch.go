@@ -1,0 +1,347 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/worker/internal/run"
+)
+
+const (
+	// batchSubmit is how long the lease of a batch counts that is being submitted by a worker that dies. By then another
+	// has found the batch, or submitted it.
+	batchSubmit = 3 * AskTime
+	// batchCancel is how long before the end of its time a batch is cancelled. Providers then finish what they have
+	// begun, which takes up to ten minutes.
+	batchCancel = 15 * time.Minute
+	// batchLook is how long after a submission without an answer the batch is looked for.
+	batchLook = 30 * time.Second
+	// batchTries is how often that is done before its lease is released.
+	batchTries = 4
+	// batchBefore is by how much the clock of a provider may be behind Redis's.
+	batchBefore = 10 * time.Minute
+)
+
+// Line is one request of a batch, and the run that it is of.
+type Line struct {
+	Request    *providers.Request
+	Index      int // of the run
+	Generation int
+	Position   int // of the run in its queue
+}
+
+// name returns what a batch calls the line.
+func (l Line) name(phase int) string { return LineName(phase, l.Index, l.Generation) }
+
+// LineName returns what batches call the request of a run.
+func LineName(phase, index, generation int) string {
+	return fmt.Sprintf("r%d-%d-%d", phase, index, generation)
+}
+
+// Answer is how one line of a batch ended: with a result or an error.
+type Answer struct {
+	Result *providers.Result
+	Err    error // an *providers.Error
+}
+
+// Batch is a batch that has ended.
+type Batch struct {
+	Job     record.Job
+	Answers map[string]Answer // by LineName; a line without one was not answered
+}
+
+// batches returns what submits batches to a model; nil: nothing does.
+func (c *Caller) batches(target eval.Judge) providers.Batches {
+	endpoint := c.Worker.Endpoints[target.Provider]
+	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Batch {
+		return nil
+	}
+	batches, _ := endpoint.Provider.(providers.Batches)
+	return batches
+}
+
+// TakesBatches reports whether a model can be asked in batches from here.
+func (c *Calls) TakesBatches(target eval.Judge) bool { return c.by.batches(target) != nil }
+
+// InBatches returns a model as the target of a step that asks it in a batch: of the tier that batches have, so that their
+// limits, cooldowns and prices are its own.
+func InBatches(target eval.Judge) eval.Judge { return target.InTier(ratelimit.TierBatch) }
+
+// Batch submits a batch of runs, or polls once the batch that this or another worker submitted, and returns its answers
+// when it has ended. While it runs at the provider, the run that leads it is in its queue, like the run of a job.
+//
+// lines are asked for when a batch is to be submitted. Those that do not fit are not in it: the job says which are.
+// Errors are those of Make. Once the batch has ended, its cost is counted, and Settle must record it.
+func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) ([]Line, error)) (*Batch, error) {
+	if job := c.run.Progress.Job; job != nil {
+		return c.pollBatch(ctx, s, *job)
+	}
+	begun := c.run.Progress.Submitting
+	if left := AskTime + AskTime/4 - c.run.Now().Sub(begun); !begun.IsZero() && left > 0 {
+		// A worker that was frozen while it submitted can still record the batch.
+		return nil, &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its batch"}
+	}
+
+	all, err := lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Lines = c.fit(s, all)
+	if len(s.Lines) == 0 {
+		return nil, &run.GaveUp{Class: providers.ContextLength, Message: "no request fits into a batch"}
+	}
+
+	for {
+		s.Request = s.Lines[0].Request
+		err := c.submitBatch(ctx, s)
+		if !errors.Is(err, errTooLarge) {
+			return nil, err
+		}
+		s.Lines = s.Lines[:(len(s.Lines)+1)/2]
+	}
+}
+
+// errTooLarge means that a limit, or what is left of a budget, is smaller than a batch.
+var errTooLarge = errors.New("the batch is larger than its limits")
+
+// fit returns the first of the lines that one batch may have: by the provider's bounds, and by the limits of enqueued
+// tokens.
+func (c *Calls) fit(s Step, lines []Line) []Line {
+	bounds, scope := c.by.batches(s.Target).BatchBounds(), c.run.Scope(s.Target)
+	tokens := int64(0)
+	for _, limits := range [][]ratelimit.Limit{c.by.Limits, c.run.Settings().Limits} {
+		for _, limit := range limits {
+			if limit.Kind == ratelimit.EnqueuedTokens && limit.Matches(scope) && (tokens == 0 || limit.Max < tokens) {
+				tokens = limit.Max
+			}
+		}
+	}
+
+	bytes, enqueued := int64(0), int64(0)
+	for i, line := range lines {
+		for _, message := range line.Request.Messages {
+			bytes += int64(len(message.Content))
+		}
+		if line.Request.Schema != nil {
+			bytes += int64(len(line.Request.Schema.Schema))
+		}
+		input, _ := c.by.Tokens.Reserve(s.Target.Target(), line.Request, false)
+		enqueued += input
+		// JSON makes a text up to twice as long, unless it consists of control characters.
+		if i == bounds.Requests || 2*bytes > bounds.Bytes || tokens > 0 && enqueued > tokens {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+// submitBatch submits a batch under a lease that counts all its lines. As with a job, that it is being submitted is
+// recorded first. If its worker dies in between, the next one looks for the batch under its name.
+func (c *Calls) submitBatch(ctx context.Context, s Step) error {
+	call, timeout := c.newCall(s, ""), c.run.Settings().Batch.Deadline+batchCancel
+	lease, err := c.begin(ctx, call, s, batchSubmit, true)
+	if err != nil {
+		return err
+	}
+	id, err := c.findOrSubmit(ctx, s, call)
+	for tries := 0; mayExist(err) && tries < batchTries; tries++ { // under the lease, which counts the batch
+		if err := c.awaitBatch(ctx); err != nil {
+			c.landUnused(ctx)
+			return err
+		}
+		id, err = c.findOrSubmit(ctx, s, call)
+	}
+
+	var failed *providers.Error
+	switch {
+	case err == nil:
+		c.noteTrouble(ctx, s, lease, nil) // the provider answers
+		c.run.Progress.Submitting = time.Time{}
+		last := s.Lines[len(s.Lines)-1]
+		return c.runs(ctx, lease, &record.Job{
+			ID: id, Ends: call.Started.Add(timeout), Call: *call, Runs: len(s.Lines), To: last.Position + 1,
+		})
+	case mayExist(err):
+		c.landUnused(ctx)
+		return c.run.GoBack(ctx, batchLook, "its batch may have been submitted")
+	case !errors.As(err, &failed): // nothing was sent
+		c.landUnused(ctx)
+		return err
+	}
+
+	c.run.Progress.Submitting = time.Time{}
+	c.noteTrouble(ctx, s, lease, err)
+	return c.end(ctx, s, call, lease, nil, err, AskTime)
+}
+
+// mayExist reports whether a batch may have been submitted although err says nothing of it.
+func mayExist(err error) bool {
+	var failed *providers.Error
+	return errors.Is(err, providers.ErrUndecided) || errors.As(err, &failed) && failed.MayBeBilled
+}
+
+// awaitBatch waits until a batch whose submission was not answered can be found at its provider.
+func (c *Calls) awaitBatch(ctx context.Context) error {
+	for range batchLook / run.InPlace {
+		if err := c.run.Pause(ctx, run.InPlace, "its batch may have been submitted"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findOrSubmit returns the ID of the batch that an earlier worker submitted, or of a new one.
+func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (string, error) {
+	batches, key := c.by.batches(s.Target), s.Request.Key
+	phase, task := c.run.Task.Phase, c.run.Task
+	name := fmt.Sprintf("%s-%d-%d-%d-%d", task.Evaluation, phase, task.Index, task.Generation, call.Attempt)
+	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
+	defer release()
+	limited, cancel := context.WithTimeout(lasting, AskTime)
+	defer cancel()
+	c.run.Calls(AskTime)
+
+	if begun := c.run.Progress.Submitting; !begun.IsZero() {
+		id, err := batches.FindBatch(limited, key, name, begun.Add(-batchBefore), len(s.Lines))
+		if id != "" || err != nil {
+			return id, err
+		}
+	}
+
+	c.run.Progress.Submitting = c.run.Now()
+	if err := c.run.Save(ctx); err != nil {
+		return "", err
+	}
+	requests := make([]providers.BatchRequest, len(s.Lines))
+	for i, line := range s.Lines {
+		requests[i] = providers.BatchRequest{ID: line.name(phase), Request: line.Request}
+	}
+	return batches.SubmitBatch(limited, key, name, requests)
+}
+
+// pollBatch asks once how far a batch is. A batch that has not ended in its time is cancelled, and what it has answered
+// by then is taken.
+func (c *Calls) pollBatch(ctx context.Context, s Step, job record.Job) (*Batch, error) {
+	left, err := c.stillCounts(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	batches, key := c.by.batches(s.Target), c.by.Worker.Endpoints[s.Target.Provider].Key
+	asking, cancel := context.WithTimeout(ctx, AskTime)
+	defer cancel()
+	c.run.Calls(AskTime)
+
+	state, err := batches.PollBatch(asking, key, job.ID)
+	switch {
+	case providers.ClassOf(err) == providers.Lost:
+		return nil, c.failBatch(ctx, s, job, err)
+	case err == nil && state.Failure != nil:
+		return nil, c.failBatch(ctx, s, job, state.Failure)
+	case err == nil && state.Ended:
+		return c.readBatch(asking, batches, key, job)
+	case left <= 0:
+		if err := batches.CancelBatch(asking, key, job.ID); err != nil {
+			c.run.Log().Warn().Err(err).Str("batch", job.ID).Msg("cannot cancel a batch that took too long")
+		}
+		return nil, c.failBatch(ctx, s, job, &providers.Error{Class: providers.Timeout, MayBeBilled: true,
+			Message: fmt.Sprintf("the batch %s has not ended in %s", job.ID, job.Timeout().Round(time.Second))})
+	case err == nil && left <= batchCancel:
+		err = batches.CancelBatch(asking, key, job.ID)
+	}
+
+	if err != nil && ctx.Err() == nil {
+		c.run.Log().Info().Err(err).Str("batch", job.ID).Msg("cannot poll a batch; retrying")
+	}
+	return nil, &run.PutBack{Delay: nextPoll(job.Timeout()-left, left), Why: "its batch is running at the provider"}
+}
+
+// failBatch ends a batch of which nothing was answered, as a failed call.
+func (c *Calls) failBatch(ctx context.Context, s Step, job record.Job, failure error) error {
+	s.Request = &providers.Request{Model: s.Target.Model} // only its usage would matter, and there is none
+	_, err := c.endJob(ctx, s, job, nil, failure)
+	return err
+}
+
+// readBatch reads the answers of a batch that has ended. Of two with one name the first counts. Answers to nobody's
+// requests change nothing, and are bounded in number.
+func (c *Calls) readBatch(ctx context.Context, batches providers.Batches, key string, job record.Job) (*Batch, error) {
+	b := &Batch{Job: job, Answers: make(map[string]Answer, job.Runs)}
+	prefix := fmt.Sprintf("r%d-", job.Call.Phase)
+	err := batches.BatchAnswers(ctx, key, job.ID, func(name string, result *providers.Result, err error) error {
+		c.run.Steps()
+		_, twice := b.Answers[name]
+		if twice || !strings.HasPrefix(name, prefix) || len(b.Answers) == 2*job.Runs {
+			return nil
+		}
+		if result != nil {
+			result.Raw = nil
+		}
+		b.Answers[name] = Answer{result, err}
+		return nil
+	})
+	switch {
+	case providers.ClassOf(err) == providers.Malformed:
+		c.run.Log().Warn().Err(err).Str("batch", job.ID).Msg("some answers of a batch cannot be read; asking for these again")
+	case err != nil:
+		c.run.Log().Info().Err(err).Str("batch", job.ID).Msg("cannot read the answers of a batch; retrying")
+		return nil, &run.PutBack{Delay: lastPoll, Why: "the answers of its batch cannot be read"}
+	}
+	return b, nil
+}
+
+// Settle makes the limits and the budget count what a batch has used, and ends its lease. If one of its answers does not
+// tell its cost, the batch is counted as reserved. It may be repeated.
+func (c *Calls) Settle(ctx context.Context, b *Batch) error {
+	used, known := ratelimit.Used{}, true
+	price, priced := c.run.Settings().Prices[b.Job.Call.Model]
+	inTier, inKnown := price.In(providers.TierBatch)
+	for _, answer := range b.Answers {
+		if answer.Err != nil {
+			var failed *providers.Error
+			known = known && errors.As(answer.Err, &failed) && !failed.MayBeBilled
+			continue
+		}
+		c.believe(b.Job.Call.Model, answer.Result, nil)
+		usage := answer.Result.Usage
+		used.Input, used.Output = used.Input+usage.Input, used.Output+usage.Output
+		switch {
+		case !priced:
+		case inKnown && readReported(usage):
+			used.Cost += inTier.Cost(usage, answer.Result.Grounding.Searches)
+		default:
+			known = false
+		}
+	}
+
+	if !known {
+		used = ratelimit.Used{Input: b.Job.Input, Output: b.Job.Output, Cost: b.Job.Cost}
+	}
+	c.by.Worker.Ledger.DropJob(b.Job.ID) // first: a look must not count it again
+	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, b.Job.ID, &used) })
+	if err == nil {
+		c.run.Progress.Job = nil
+	}
+	return err
+}
+
+// Take keeps the record of the run's call in a batch that was settled. leads says that the run leads the batch, and its
+// record is that of the batch's job, too. The error is the call's failure.
+func (c *Calls) Take(ctx context.Context, s Step, job record.Job, answer Answer, leads bool) error {
+	call := c.newCall(s, "")
+	call.Asked, call.Started, call.Ended, call.Worker = job.Call.Asked, job.Call.Started, c.run.Now().UTC(), job.Call.Worker
+	if call.ID = job.Call.ID; !leads {
+		call.ID = fmt.Sprintf("%s.%d-in-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, job.Call.ID)
+	}
+	if answer.Err == nil && readReported(answer.Result.Usage) {
+		c.by.Tokens.Settled(call.Model, s.Request, answer.Result.Usage)
+	}
+	c.price(call, c.mostCost(s, s.Request), answer.Result, answer.Err)
+	return c.note(ctx, s, call, answer.Result, answer.Err, job.Timeout())
+}
