@@ -21,8 +21,9 @@ const (
 	// batchCancel is how long before the end of its time a batch is cancelled. Providers then finish what they have
 	// begun, which takes up to ten minutes.
 	batchCancel = 15 * time.Minute
-	// batchLook is how long after a submission without an answer the batch is looked for.
-	batchLook = 30 * time.Second
+	// batchLook is how long after a submission without an answer the batch is looked for: providers list what was
+	// submitted with a delay.
+	batchLook = time.Minute
 	// batchTries is how often that is done before its lease is released.
 	batchTries = 4
 	// batchBefore is by how much the clock of a provider may be behind Redis's.
@@ -209,7 +210,7 @@ func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (st
 	c.run.Calls(AskTime)
 
 	if begun := c.run.Progress.Submitting; !begun.IsZero() {
-		id, err := batches.FindBatch(limited, key, name, begun.Add(-batchBefore), len(s.Lines))
+		id, err := batches.FindBatch(c.withOthers(limited), key, name, begun.Add(-batchBefore), len(s.Lines))
 		if id != "" || err != nil {
 			return id, err
 		}
@@ -224,6 +225,19 @@ func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (st
 		requests[i] = providers.BatchRequest{ID: line.name(phase), Request: line.Request}
 	}
 	return batches.SubmitBatch(limited, key, name, requests)
+}
+
+// withOthers tells FindBatch which batches are known to be others of the evaluation, as far as Redis knows them.
+func (c *Calls) withOthers(ctx context.Context) context.Context {
+	jobs, err := c.by.Worker.Store.Jobs(ctx, c.run.Task.Evaluation)
+	if err != nil {
+		return ctx
+	}
+	ids := make([]string, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	return providers.WithOtherBatches(ctx, ids...)
 }
 
 // pollBatch asks once how far a batch is. A batch that has not ended in its time is cancelled, and what it has answered
