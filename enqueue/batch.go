@@ -37,7 +37,7 @@ func (k *known) groupsOf(phase int, queue string) *groups {
 		}
 	}
 	if some {
-		g.size = batch.Runs * g.judges
+		g.size = min(batch.Runs*g.judges, record.MostInBatch)
 	}
 	return g
 }

@@ -18,8 +18,8 @@ const (
 	TaskVersionBatch = 2
 )
 
-// mostInSpan bounds how many positions of a queue a task may name.
-const mostInSpan = 1 << 20
+// MostInBatch bounds how many positions of a queue a task may name.
+const MostInBatch = 1 << 20
 
 // Task is the payload of one asynq task, which represents one run. It holds no document text and no
 // key. The task's asynq type is its Kind.
@@ -91,12 +91,14 @@ var ErrNewer = errors.New("upgrade the worker")
 // older; it is ErrNewer if this one is.
 func DecodeTask(payload []byte) (Task, error) {
 	var t Task
-	if err := json.Unmarshal(payload, &t); err != nil && t.Version <= TaskVersionBatch {
+	err := json.Unmarshal(payload, &t)
+	if err != nil && t.Version <= TaskVersion {
 		return Task{}, fmt.Errorf("decode task payload: %w", err)
 	}
+	batch := err == nil && t.Version == TaskVersionBatch && t.Batch != nil
 	switch {
-	case t.Version > TaskVersionBatch:
-		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: %w", t.Version, TaskVersionBatch, ErrNewer)
+	case t.Version > TaskVersion && !batch:
+		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: %w", t.Version, TaskVersion, ErrNewer)
 	case t.Version < TaskVersion:
 		return Task{}, fmt.Errorf("task payload has version %d, this program writes %d: enqueue the evaluation again", t.Version, TaskVersion)
 	}
@@ -106,7 +108,7 @@ func DecodeTask(payload []byte) (Task, error) {
 	if err := checkPlace(t.Phase, t.Index, t.Generation); err != nil {
 		return Task{}, fmt.Errorf("task payload: %w", err)
 	}
-	if b := t.Batch; b != nil && (b.From < 0 || b.To <= b.From || b.To-b.From > mostInSpan) {
+	if b := t.Batch; b != nil && (b.From < 0 || b.To <= b.From || b.To-b.From > MostInBatch) {
 		return Task{}, fmt.Errorf("task payload has the batch %d to %d", b.From, b.To)
 	}
 	return t, nil

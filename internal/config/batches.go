@@ -29,7 +29,7 @@ func (s *draft) batch(y *yamlFile, v value) {
 		y.mapping(v, keys{
 			"use":      func(v value) { use = y.oneOf(v, words) },
 			"runs":     func(v value) { of.Runs = y.integer(v, 1, mostBatchRuns) },
-			"deadline": func(v value) { of.Deadline = y.duration(v, time.Minute) },
+			"deadline": func(v value) { of.Deadline = y.duration(v, 0) },
 		})
 	} else {
 		use = y.oneOf(v, words)

@@ -28,7 +28,7 @@ func TestBatchEndpoints(t *testing.T) {
 		{file: none + "batch: prefer\n", fault: true, says: "no model of the evaluation has a batch endpoint: ollama:llama3"},
 		{file: one + "batch: always\n", fault: true, says: "prefer, off"},
 		{file: one + "batch: {runs: 20000}\n", fault: true, says: "batch.runs"},
-		{file: one + "batch: {deadline: 10s}\n", fault: true, says: "batch.deadline"},
+		{file: one + "batch: {deadline: 10}\n", fault: true, says: "batch.deadline"},
 		{file: one + "batch: prefer\ngrounding: required\n", fault: true, says: "a batch cannot search the web"},
 		{file: strings.Replace(one, "all", "sample:1", 1) + "batch: prefer\nuntil: {}\n", fault: true, says: "remove batch, or until"},
 		{
