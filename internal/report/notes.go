@@ -409,13 +409,13 @@ func (r *Report) highest(doubt string) string {
 	case r.ahead():
 		return first + ", and is ahead of every other candidate at 95 % confidence."
 	case group.tiered():
-		return group.leadersOfMany(called(best.Name), "has the highest mean score, "+mean(best.Overall))
+		return group.leadersOfMany(called(best.Name), "has the highest mean score, "+mean(best.Overall)+group.likelier())
 	}
 	rivals := firstToo(group.Ranked[1:])
 	if len(rivals) == 0 {
 		return first + ", but its lead is not certain."
 	}
-	return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", first, list(rivals, headlineNames))
+	return fmt.Sprintf("%s%s; at 95 %% confidence, %s could be the best as well.", first, group.likelier(), list(rivals, headlineNames))
 }
 
 // likelier names the candidate that is more probably the best than the first one, whose strength is known less well, as a

@@ -156,3 +156,18 @@ func TestItemsLeftToScore(t *testing.T) {
 		}
 	}
 }
+
+// TestLikelierByScores: the headline says if another candidate than the one with the highest mean is more probably the best.
+func TestLikelierByScores(t *testing.T) {
+	t.Parallel()
+	r := built(t, scoring(3, 20, 2, func(r *rand.Rand, _, _, _ int) float64 { return nearScore(r, 5) }), Options{Draws: 100})
+	if got := r.highest(""); strings.Contains(got, "more probably") {
+		t.Errorf("got %q", got)
+	}
+	ranked := r.Groups[0].Ranked
+	ranked[0].Best, ranked[1].Best = .2, .7
+	want := "“candidate-0001” has the highest mean score, 5.15, but “candidate-0000” is more probably the best (70 %, not 20 %); at 95 % confidence, "
+	if got := r.highest(""); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
