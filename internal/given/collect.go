@@ -182,7 +182,7 @@ func (c *collector) row(f *ofFile, line int, row judgments.Row) error {
 		return err
 	}
 	c.rows++
-	if c.alike = c.rows; r.Item == "" && r.Score == nil {
+	if c.alike = c.rows; r.Item == "" && r.Score == nil && !row.Bare() {
 		c.meet(row)
 	}
 	if r.Score != nil {

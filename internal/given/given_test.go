@@ -253,11 +253,14 @@ func TestCopiedRows(t *testing.T) {
 		ahead   bool
 		repeats int
 	}{
-		"one row":    {"a.csv", func(int) string { return "x,y,x" }, "model_a,model_b,winner", 1, false, copies - 1},
-		"three rows": {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,j%d", k%3) }, "model_a,model_b,winner,judge", 3, false, copies - 3},
+		"one row":    {"a.csv", func(int) string { return "x,y,x,same" }, "model_a,model_b,winner,reason", 1, false, copies - 1},
+		"three rows": {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,j%d,good", k%3) }, "model_a,model_b,winner,judge,reason", 3, false, copies - 3},
+		"votes": { // nothing could tell different ones apart
+			"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,j%d,en", k%3) }, "model_a,model_b,winner,judge,language", copies, true, 0,
+		},
 		"with texts": {"a.jsonl", func(int) string { return `{"model_a":"x","model_b":"y","winner":"x"` + text }, "", 1, false, copies - 1},
 		"fields in any order": {"a.jsonl", func(k int) string {
-			return []string{`{"model_a":"x","model_b":"y","winner":"x"}`, `{"winner":"x","model_b":"y","model_a":"x"}`}[k%2]
+			return []string{`{"model_a":"x","model_b":"y","winner":"x","at":1}`, `{"at":1,"winner":"x","model_b":"y","model_a":"x"}`}[k%2]
 		}, "", 1, false, copies - 1},
 		"with a field of each": {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,%d", k) }, "model_a,model_b,winner,session", copies, true, 0},
 		"with items":           {"a.csv", func(k int) string { return fmt.Sprintf("x,y,x,%d", k) }, "model_a,model_b,winner,item", copies, true, 0},

@@ -31,6 +31,19 @@ var (
 	}
 )
 
+// Bare reports whether a row says nothing but who won and who judged, in which category: many different verdicts are then
+// the same row. Otherwise a field such as a reason, a time or a session tells rows apart.
+func (row Row) Bare() bool {
+	first, second, _ := pairOf(row)
+	says := slices.Concat(winnerNames, judgeNames, categoryNames, []string{first, second, "language", "turn"})
+	for name, value := range row {
+		if value != nil && !slices.Contains(says, name) && !strings.HasPrefix(name, "winner_") {
+			return false
+		}
+	}
+	return true
+}
+
 // pairOf returns the names of the fields with the two candidates.
 func pairOf(row Row) (first, second string, ok bool) {
 	for _, names := range pairNames {
