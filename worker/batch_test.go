@@ -254,6 +254,29 @@ func TestBatchTakenApart(t *testing.T) {
 	}
 }
 
+// TestBatchWithoutCalls: runs whose winner is decided without a call, the first of their group among them, are in no
+// batch and hold up no other.
+func TestBatchWithoutCalls(t *testing.T) {
+	t.Parallel()
+	f := newBatcher()
+	b, cfg := batched(t, f)
+	b.submit(6, inBatches(1000), func(e *eval.Evaluation, texts map[string]string, _ *record.Settings) {
+		for i := range e.Documents { // all but two have the same text
+			if i < 4 {
+				e.Documents[i].Hash, e.Documents[i].Bytes = e.Documents[0].Hash, e.Documents[0].Bytes
+			}
+		}
+		e.Pairwise.Ties = true
+	})
+	defer b.start(cfg)()
+	b.wait()
+	b.wantEachOnce()
+	batches, requests := f.counts()
+	if alone, _ := f.count(); batches != 1 || requests != b.runs-4*3 || alone != 0 {
+		t.Errorf("%d batches with %d requests, and %d calls; want 1 with %d, and 0", batches, requests, alone, b.runs-4*3)
+	}
+}
+
 // TestBatchAnswersOfOthers: answers to requests that the batch did not have change nothing.
 func TestBatchAnswersOfOthers(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,9 @@ func (a *Asker) Batched(ctx context.Context) (*Batched, error) {
 	return &Batched{s, a, q}, nil
 }
 
+// Known reports whether an earlier answer to the request is recorded, with which the run ends without a paid call.
+func (b *Batched) Known(ctx context.Context) bool { return b.by.calls.Known(ctx, b.Step) }
+
 // Outcome keeps the record of the run's call in a batch, and returns the outcome that its answer contains. The error is
 // a *run.GaveUp if the run has failed; any other error means that the run is to be asked alone.
 func (b *Batched) Outcome(ctx context.Context, job record.Job, answer call.Answer, leads bool) (*record.Run, error) {

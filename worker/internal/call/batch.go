@@ -348,7 +348,11 @@ func (c *Calls) Settle(ctx context.Context, b *Batch) error {
 // Take keeps the record of the run's call in a batch that was settled. leads says that the run leads the batch, and its
 // record is that of the batch's job, too. The error is the call's failure.
 func (c *Calls) Take(ctx context.Context, s Step, job record.Job, answer Answer, leads bool) error {
-	call := c.newCall(s, "")
+	key, err := c.key(s)
+	if err != nil {
+		return err
+	}
+	call := c.newCall(s, key)
 	call.Asked, call.Started, call.Ended, call.Worker = job.Call.Asked, job.Call.Started, c.run.Now().UTC(), job.Call.Worker
 	if call.ID = job.Call.ID; !leads {
 		call.ID = fmt.Sprintf("%s.%d-in-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, job.Call.ID)

@@ -99,6 +99,16 @@ func (c *Calls) fromCache(ctx context.Context, s Step, key string) *providers.Re
 	return result
 }
 
+// Known reports whether the step's call would be answered from the cache.
+func (c *Calls) Known(ctx context.Context, s Step) bool {
+	key, err := c.key(s)
+	if err != nil || key == "" || c.run.Task.Generation > 0 || !c.by.Cache.has(c) {
+		return false
+	}
+	_, found, err := c.by.Cache.answers.Answered(ctx, key)
+	return err == nil && found
+}
+
 // Cache looks up earlier answers for all calls of a process. Its warnings concern all calls, so each is logged once.
 type Cache struct {
 	answers      Answers // nil: there are none

@@ -99,7 +99,7 @@ func (p *pull) unsubmitted(ctx context.Context) ([]mate, error) {
 	return mates, nil
 }
 
-// lines returns the requests to submit. Runs that cannot be asked in a batch are left out.
+// lines returns the requests to submit. Runs that cannot be asked in a batch, or need no call, are left out.
 func (p *pull) lines(ctx context.Context) ([]call.Line, error) {
 	mates, err := p.unsubmitted(ctx)
 	if err != nil {
@@ -114,12 +114,36 @@ func (p *pull) lines(ctx context.Context) ([]call.Line, error) {
 			continue
 		case err != nil:
 			return nil, err
+		case p.free(ctx, asked):
+			continue
 		}
 		lines = append(lines, call.Line{
 			Request: asked.Request, Index: of.Index, Generation: of.Generation, Position: of.position,
 		})
 	}
 	return lines, nil
+}
+
+// free reports whether a run of the batch ends without a paid call: its winner is decided, or the answer is known.
+func (p *pull) free(ctx context.Context, r *batchedRun) bool {
+	if r.Task.Kind == eval.KindPairwise {
+		if _, _, decided := r.Evaluation.Asked.Decided(r.Documents[0], r.Documents[1]); decided {
+			return true
+		}
+	}
+	return r.Batched.Known(ctx)
+}
+
+// passOn lets the next run of the leader's group lead, because the leader ends without a call.
+func (p *pull) passOn(ctx context.Context) error {
+	if p.run.Task.Batch == nil {
+		return nil
+	}
+	mates, err := p.unsubmitted(ctx)
+	if err != nil || len(mates) < 2 {
+		return err
+	}
+	return p.pushLeader(ctx, mates[1])
 }
 
 // askInBatch submits the batch that the run leads, or takes the answers of the one that was submitted. over is false if
@@ -249,8 +273,13 @@ func (p *pull) pushRest(ctx context.Context, job record.Job) error {
 	if at < 0 {
 		return nil
 	}
+	return p.pushLeader(ctx, mates[at])
+}
+
+// pushLeader pushes the task of a batch for a run of the group and those after it.
+func (p *pull) pushLeader(ctx context.Context, of mate) error {
 	return p.run.Persist(ctx, func(ctx context.Context) error {
-		return p.push(ctx, []enqueue.Pending{mates[at].Pending}, &record.Span{From: mates[at].position, To: p.run.Task.Batch.To})
+		return p.push(ctx, []enqueue.Pending{of.Pending}, &record.Span{From: of.position, To: p.run.Task.Batch.To})
 	})
 }
 

@@ -220,6 +220,9 @@ func (p *pull) begun(ctx context.Context) (over bool, err error) {
 
 	if r.Task.Kind == eval.KindPairwise {
 		if winner, reason, decided := r.Evaluation.Asked.Decided(r.Documents[0], r.Documents[1]); decided {
+			if err := p.passOn(ctx); err != nil {
+				return false, err
+			}
 			return true, p.succeed(ctx, record.Run{Winner: winner, Reason: reason})
 		}
 	}
