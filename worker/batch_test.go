@@ -26,6 +26,9 @@ type batcher struct {
 	// submitted is called after a batch was made; its error is returned instead of the batch's ID.
 	submitted func(b *fakeBatch) error
 
+	// find is called before a batch is looked for; its error is returned.
+	find func() error
+
 	batches []*fakeBatch
 }
 
@@ -68,6 +71,11 @@ func (f *batcher) SubmitBatch(_ context.Context, _, name string, requests []prov
 }
 
 func (f *batcher) FindBatch(_ context.Context, _, name string, since time.Time, requests int) (string, error) {
+	if f.find != nil {
+		if err := f.find(); err != nil {
+			return "", err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, b := range f.batches {
@@ -535,4 +543,82 @@ func TestBatchAfterLoss(t *testing.T) {
 	b.wait()
 	b.wantEachOnce()
 	b.wantBatches(f, 3, 0)
+}
+
+// leaderOf returns the key of the progress of the run that leads a batch.
+func (b *bench) leaderOf(batch *fakeBatch) string {
+	b.t.Helper()
+	var phase, leader, generation int
+	if _, err := fmt.Sscanf(batch.requests[0].ID, "r%d-%d-%d", &phase, &leader, &generation); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.store.Keys().Progress(eval.RunID{Evaluation: b.id, Phase: phase, Index: leader})
+}
+
+// TestBatchCannotBeLookedFor: a batch may exist, and the provider fails when it is asked for it. No other is submitted.
+func TestBatchCannotBeLookedFor(t *testing.T) {
+	testrun.Slow(t) // a minute until it is looked for again
+	t.Parallel()
+	f := newBatcher()
+	f.submitted = func(*fakeBatch) error {
+		return &providers.Error{Class: providers.Transient, MayBeBilled: true, Message: "the connection was cut"}
+	}
+	b, cfg := batched(t, f)
+	b.submit(5, inBatches(1000))
+	stop := b.start(cfg)
+	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
+	stop()
+	early := time.Now().Add(-5 * time.Minute).UnixMilli() // when another worker can no longer be submitting it
+	b.store.Client().HSet(t.Context(), b.leaderOf(f.batches[0]), record.ProgressSubmitting, early)
+
+	failures := 0
+	f.find = func() error {
+		if failures++; failures > 1 {
+			return nil
+		}
+		return &providers.Error{Class: providers.Transient, Status: 503, Message: "try again"}
+	}
+	defer b.start(b.batching(f, b.config()))()
+	b.wait()
+	b.wantEachOnce()
+	b.wantBatches(f, 1, 0)
+}
+
+// TestBatchWithoutEndpoint: a worker whose provider has no batches leaves a batch to the others.
+func TestBatchWithoutEndpoint(t *testing.T) {
+	testrun.Slow(t) // the run waits in its queue
+	t.Parallel()
+	f := newBatcher()
+	var mu sync.Mutex
+	open := false
+	f.ends = func(*fakeBatch) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return open
+	}
+	b, cfg := batched(t, f)
+	b.submit(5, inBatches(1000))
+	stop := b.start(cfg)
+	testrun.Eventually(t, "the batch counts", func() bool {
+		return b.store.Client().HLen(t.Context(), "{ef}:background").Val() > 0
+	})
+	stop()
+	leader := b.leaderOf(f.batches[0])
+
+	without := b.config()
+	without.Endpoints = map[string]providers.Endpoint{"p": {Provider: &f.fakeProvider, Key: "k"}}
+	stop = b.start(without)
+	before := b.store.Client().HGet(t.Context(), leader, record.ProgressWriter).Val()
+	testrun.Eventually(t, "the worker has had the run", func() bool {
+		return b.store.Client().HGet(t.Context(), leader, record.ProgressWriter).Val() != before
+	})
+	stop()
+	mu.Lock()
+	open = true
+	mu.Unlock()
+
+	defer b.start(b.batching(f, b.config()))()
+	b.wait()
+	b.wantEachOnce()
+	b.wantBatches(f, 1, 0)
 }

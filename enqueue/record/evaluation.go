@@ -389,6 +389,7 @@ const (
 	// ProgressSubmitting is the time in Unix milliseconds when a worker was about to submit a job
 	// whose name is not known yet; 0: none.
 	ProgressSubmitting = "submitting"
+	ProgressLines      = "lines"       // how many runs the batch asks that is being submitted; 0: none is
 	ProgressWriter     = "died:writer" // pull that saved last: "<worker>-<n>"; earlier releases skip died:…
 )
 

@@ -56,6 +56,7 @@ type Progress struct {
 	Faults           int         // failures of the program itself during this run
 	// Submitting is when a worker was about to submit a job whose name is not known yet.
 	Submitting time.Time
+	Lines      int // of the batch that is being submitted; 0: none is
 	// Writer names the pull that saves the progress, and Found the one that had saved it when Check
 	// read it. Empty: none.
 	Writer, Found string
@@ -219,6 +220,8 @@ func parseProgress(words []string) (Progress, error) {
 			p.Excused = int(n)
 		case record.ProgressCut:
 			p.Cut = int(n)
+		case record.ProgressLines:
+			p.Lines = int(n)
 		case record.ProgressFaults:
 			p.Faults = int(n)
 		case record.ProgressTaken:
@@ -311,6 +314,9 @@ func (p Progress) fields() ([]any, error) {
 	}
 	if p.Excused > 0 {
 		values = append(values, record.ProgressExcused, p.Excused)
+	}
+	if p.Lines > 0 {
+		values = append(values, record.ProgressLines, p.Lines)
 	}
 	if p.Cut > 0 {
 		values = append(values, record.ProgressCut, p.Cut)
@@ -416,4 +422,42 @@ func (s *Store) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
 		}
 	}
 	return jobs, nil
+}
+
+// Leading returns those of some runs of an evaluation whose batches are at their provider, or being submitted. Runs are
+// named by eval.RunID.Short.
+func (s *Store) Leading(ctx context.Context, id eval.ID, runs []string) (map[string]bool, error) {
+	begun, err := s.client.SMembers(ctx, s.keys.InProgress(id)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the runs in progress of %s: %w", id, err)
+	}
+	known := make(map[string]bool, len(begun))
+	for _, run := range begun {
+		known[run] = true
+	}
+	runs = slices.DeleteFunc(slices.Clone(runs), func(run string) bool { return !known[run] })
+
+	leading := map[string]bool{}
+	for some := range slices.Chunk(runs, progressAtOnce) {
+		read := make([]*redis.SliceCmd, len(some))
+		_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, run := range some {
+				read[i] = pipe.HMGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob, record.ProgressSubmitting, record.ProgressLines)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the batches of %s: %w", id, err)
+		}
+		for i, run := range some {
+			var job record.Job
+			words := read[i].Val()
+			text, _ := words[0].(string)
+			at, _ := words[1].(string)
+			lines, _ := words[2].(string)
+			isJob := text != "" && json.Unmarshal([]byte(text), &job) == nil && job.Runs > 0
+			leading[run] = isJob || lines != "" && at != "" && at != "0"
+		}
+	}
+	return leading, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -11,6 +12,10 @@ import (
 	"github.com/evalfleet/evalfleet/worker/internal/call"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
+
+// undecided is how long a batch is looked for that may have been submitted. Some providers tell only when another batch
+// has ended, which takes up to a day.
+const undecided = 25 * time.Hour
 
 // Batched is a run's request in a batch, and how its answer is read.
 type Batched struct {
@@ -68,9 +73,13 @@ func (b *Batched) Outcome(ctx context.Context, job record.Job, answer call.Answe
 // *run.GaveUp if the runs are to be asked alone; any other error means that the run was interrupted.
 func (a *Asker) AskBatch(ctx context.Context, lines func(context.Context) ([]call.Line, error)) (*call.Batch, error) {
 	s := call.Step{Target: call.InBatches(a.run.Judge), Stage: call.StageBatch}
-	deadline := a.run.Settings().Batch.Deadline
 	for {
-		if waited := a.run.Now().Sub(a.run.Progress.Started); a.run.Progress.Job == nil && waited > deadline {
+		deadline := a.run.Settings().Batch.Deadline
+		since, begun := a.run.Progress.Started, a.run.Progress.Submitting
+		if !begun.IsZero() { // a batch that may exist is looked for longer, because its runs must not be asked twice
+			since, deadline = begun, max(deadline, undecided)
+		}
+		if a.run.Progress.Job == nil && a.run.Now().Sub(since) > deadline {
 			return nil, &run.GaveUp{
 				Class: providers.Timeout, Message: fmt.Sprintf("no batch was accepted in %s", deadline),
 			}

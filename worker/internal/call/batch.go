@@ -84,7 +84,7 @@ func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) (
 	if job := c.run.Progress.Job; job != nil {
 		return c.pollBatch(ctx, s, *job)
 	}
-	begun := c.run.Progress.Submitting
+	begun, same := c.run.Progress.Submitting, c.run.Progress.Lines
 	if left := AskTime + AskTime/4 - c.run.Now().Sub(begun); !begun.IsZero() && left > 0 {
 		// A worker that was frozen while it submitted can still record the batch.
 		return nil, &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its batch"}
@@ -94,7 +94,9 @@ func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) (
 	if err != nil {
 		return nil, err
 	}
-	s.Lines = c.fit(s, all)
+	if s.Lines = all[:min(same, len(all))]; begun.IsZero() || same == 0 {
+		s.Lines = c.fit(s, all)
+	}
 	if len(s.Lines) == 0 {
 		return nil, &run.GaveUp{Class: providers.ContextLength, Message: "no request fits into a batch"}
 	}
@@ -105,8 +107,42 @@ func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) (
 		if !errors.Is(err, errTooLarge) {
 			return nil, err
 		}
+		if !c.run.Progress.Submitting.IsZero() {
+			if found, err := c.findUncounted(ctx, s); found || err != nil {
+				return nil, err
+			}
+			continue
+		}
 		s.Lines = s.Lines[:(len(s.Lines)+1)/2]
 	}
+}
+
+// findUncounted looks for a batch that may have been submitted by a worker whose lease still counts it, so that the limits
+// have no room for a second one. If it exists, the run has it; if not, the run may submit a smaller one.
+func (c *Calls) findUncounted(ctx context.Context, s Step) (found bool, err error) {
+	call := c.newCall(s, "")
+	call.Started = call.Asked
+	asking, cancel := context.WithTimeout(ctx, AskTime)
+	defer cancel()
+	c.run.Calls(AskTime)
+	id, err := c.find(asking, s, c.batchName(call))
+	switch {
+	case err != nil:
+		return false, c.run.GoBack(ctx, batchLook, "its batch may have been submitted")
+	case id == "":
+		c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
+		return false, nil
+	}
+	last := s.Lines[len(s.Lines)-1]
+	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
+	c.run.Progress.Job = &record.Job{
+		ID: id, Ends: call.Started.Add(c.run.Settings().Batch.Deadline + batchCancel), Call: *call,
+		Runs: len(s.Lines), To: last.Position + 1,
+	}
+	if err := c.run.SaveJob(ctx); err != nil {
+		return true, err
+	}
+	return true, c.run.GoBack(ctx, firstPoll, "its batch is running at the provider")
 }
 
 // errTooLarge means that a limit, or what is left of a budget, is smaller than a batch.
@@ -164,7 +200,7 @@ func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 	switch {
 	case err == nil:
 		c.noteTrouble(ctx, s, lease, nil) // the provider answers
-		c.run.Progress.Submitting = time.Time{}
+		c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
 		last := s.Lines[len(s.Lines)-1]
 		return c.runs(ctx, lease, &record.Job{
 			ID: id, Ends: call.Started.Add(timeout), Call: *call, Runs: len(s.Lines), To: last.Position + 1,
@@ -177,7 +213,7 @@ func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 		return err
 	}
 
-	c.run.Progress.Submitting = time.Time{}
+	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
 	c.noteTrouble(ctx, s, lease, err)
 	return c.end(ctx, s, call, lease, nil, err, AskTime)
 }
@@ -200,23 +236,20 @@ func (c *Calls) awaitBatch(ctx context.Context) error {
 
 // findOrSubmit returns the ID of the batch that an earlier worker submitted, or of a new one.
 func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (string, error) {
-	batches, key := c.by.batches(s.Target), s.Request.Key
-	phase, task := c.run.Task.Phase, c.run.Task
-	name := fmt.Sprintf("%s-%d-%d-%d-%d", task.Evaluation, phase, task.Index, task.Generation, call.Attempt)
+	batches, key, name, phase := c.by.batches(s.Target), s.Request.Key, c.batchName(call), c.run.Task.Phase
 	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
 	defer release()
 	limited, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
 	c.run.Calls(AskTime)
 
-	if begun := c.run.Progress.Submitting; !begun.IsZero() {
-		id, err := batches.FindBatch(c.withOthers(limited), key, name, begun.Add(-batchBefore), len(s.Lines))
-		if id != "" || err != nil {
+	if !c.run.Progress.Submitting.IsZero() {
+		if id, err := c.find(limited, s, name); id != "" || err != nil {
 			return id, err
 		}
 	}
 
-	c.run.Progress.Submitting = c.run.Now()
+	c.run.Progress.Submitting, c.run.Progress.Lines = c.run.Now(), len(s.Lines)
 	if err := c.run.Save(ctx); err != nil {
 		return "", err
 	}
@@ -225,6 +258,23 @@ func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (st
 		requests[i] = providers.BatchRequest{ID: line.name(phase), Request: line.Request}
 	}
 	return batches.SubmitBatch(limited, key, name, requests)
+}
+
+// batchName returns the name under which a batch is submitted and looked for.
+func (c *Calls) batchName(call *record.Call) string {
+	task := c.run.Task
+	return fmt.Sprintf("%s-%d-%d-%d-%d", task.Evaluation, task.Phase, task.Index, task.Generation, call.Attempt)
+}
+
+// find looks for the batch that may have been submitted. If that fails, whether it exists is as unknown as before.
+func (c *Calls) find(ctx context.Context, s Step, name string) (id string, err error) {
+	since := c.run.Progress.Submitting.Add(-batchBefore)
+	id, err = c.by.batches(s.Target).FindBatch(c.withOthers(ctx), s.Request.Key, name, since, len(s.Lines))
+	if err != nil {
+		c.run.Log().Info().Err(err).Str("name", name).Msg("cannot look for a batch that may have been submitted; retrying")
+		return "", fmt.Errorf("%w: %w", providers.ErrUndecided, err)
+	}
+	return id, nil
 }
 
 // withOthers tells FindBatch which batches are known to be others of the evaluation, as far as Redis knows them.
@@ -311,7 +361,8 @@ func (c *Calls) readBatch(ctx context.Context, batches providers.Batches, key st
 }
 
 // Settle makes the limits and the budget count what a batch has used, and ends its lease. If one of its answers does not
-// tell its cost, the batch is counted as reserved. It may be repeated.
+// tell its cost, the batch is counted as reserved. It may be repeated, also by another worker: that the limits need not
+// count the batch again is saved first.
 func (c *Calls) Settle(ctx context.Context, b *Batch) error {
 	used, known := ratelimit.Used{}, true
 	price, priced := c.run.Settings().Prices[b.Job.Call.Model]
@@ -336,6 +387,12 @@ func (c *Calls) Settle(ctx context.Context, b *Batch) error {
 
 	if !known {
 		used = ratelimit.Used{Input: b.Job.Input, Output: b.Job.Output, Cost: b.Job.Cost}
+	}
+	settled := b.Job
+	settled.Lease.Limits = nil
+	c.run.Progress.Job = &settled
+	if err := c.run.Save(ctx); err != nil {
+		return err
 	}
 	c.by.Worker.Ledger.DropJob(b.Job.ID) // first: a look must not count it again
 	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.Worker.Admin.EndBackground(ctx, b.Job.ID, &used) })

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -173,9 +174,13 @@ func (c *Calls) handOver(ctx context.Context, lease *ratelimit.Lease, job record
 }
 
 // disown cancels a job that was just submitted, because another worker has the run by now, the run is gone, or it has got
-// back a job that Redis had lost. It tries again while the provider is unreachable.
+// back a job that Redis had lost. It tries again while the provider is unreachable. A batch that another worker finds is
+// that worker's.
 func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
-	err := c.run.Persist(ctx, c.Withdraw) // nothing else knows it
+	found, err := c.isFound(ctx)
+	if err == nil && !found {
+		err = c.run.Persist(ctx, c.Withdraw) // nothing else knows it
+	}
 	if err != nil {
 		return err
 	}
@@ -185,6 +190,25 @@ func (c *Calls) disown(ctx context.Context, lease *ratelimit.Lease) error {
 		}
 		return c.run.SaveCalls(ctx)
 	})
+}
+
+// isFound reports whether the run's batch, which was just submitted, is the one that another worker has found at the
+// provider, or will find there: a submission without an answer is looked for.
+func (c *Calls) isFound(ctx context.Context) (found bool, err error) {
+	job := c.run.Progress.Job
+	if job == nil || job.Runs == 0 {
+		return false, nil
+	}
+	err = c.run.Persist(ctx, func(ctx context.Context) error {
+		checked, err := c.by.Worker.Store.Check(ctx, c.run.Task)
+		now := checked.Progress
+		found = checked.Verdict == store.VerdictRun && (!now.Submitting.IsZero() || now.Job != nil && now.Job.ID == job.ID)
+		return err
+	})
+	if found {
+		c.run.Progress.Job = nil
+	}
+	return found, err
 }
 
 // stillCounts makes sure, before a job is polled, that the run is still this worker's, and that the limits count the job:

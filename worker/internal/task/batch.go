@@ -77,22 +77,27 @@ func (p *pull) beside(ctx context.Context, of mate) (*batchedRun, error) {
 }
 
 // unsubmitted returns the runs of the leader's batch while none is submitted: those before the first that has a task of
-// its own, because that run may lead the others.
+// its own, because that run may lead the others, and before the first that leads a batch already: its task may have been
+// dropped by a pause, or lost.
 func (p *pull) unsubmitted(ctx context.Context) ([]mate, error) {
 	mates, err := p.mates(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(mates))
+	ids, runs := make([]string, len(mates)), make([]string, len(mates))
 	for i, of := range mates {
-		ids[i] = p.taskOf(of).ID()
+		ids[i], runs[i] = p.taskOf(of).ID(), p.taskOf(of).RunID().Short()
 	}
 	own, err := gate.Pullable(ctx, p.by.Worker.Store.Client(), p.run.Queue, ids)
 	if err != nil {
 		return nil, err
 	}
+	leading, err := p.by.Worker.Store.Leading(ctx, p.run.Task.Evaluation, runs)
+	if err != nil {
+		return nil, err
+	}
 	for i, of := range mates {
-		if own[ids[i]] && of.Index != p.run.Task.Index {
+		if (own[ids[i]] || leading[runs[i]]) && of.Index != p.run.Task.Index {
 			return mates[:i], nil
 		}
 	}
@@ -155,8 +160,14 @@ func (p *pull) askInBatch(ctx context.Context) (over bool, err error) {
 	if r.Progress.Taken {
 		return false, nil
 	}
-	if r.Progress.Job == nil && (r.Settings().Batch == nil || !p.calls.TakesBatches(r.Judge)) {
+	if r.Settings().Batch == nil || !p.calls.TakesBatches(r.Judge) {
 		p.sayNoBatches()
+		if p.mayBeAsked() {
+			return false, p.asker.Unable(ctx, r.Judge)
+		}
+		if err := p.calls.Withdraw(ctx); err != nil {
+			return false, err
+		}
 		return false, p.dissolve(ctx, nil)
 	}
 
@@ -173,6 +184,19 @@ func (p *pull) askInBatch(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	return p.takeApart(ctx, batch)
+}
+
+// mayBeAsked reports whether the batch that the run leads may be at its provider, so that a worker that cannot poll it
+// must leave it to others.
+func (p *pull) mayBeAsked() bool {
+	r := p.run
+	if r.Settings().Batch == nil { // its evaluation was submitted anew without batches
+		return false
+	}
+	if job := r.Progress.Job; job != nil {
+		return job.Left(r.Now()) > 0
+	}
+	return r.Now().Sub(r.Progress.Submitting) < r.Settings().Batch.Deadline
 }
 
 // takeApart records the outcomes that a batch's answers contain, and the leader's last.

@@ -155,6 +155,11 @@ func (p *pull) carryOut(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if job := p.run.Progress.Job; job != nil && job.Runs > 0 && p.run.Task.Batch == nil {
+		if err := p.calls.Withdraw(ctx); err != nil { // its evaluation was submitted anew without batches
+			return err
+		}
+	}
 	if p.run.Task.Batch != nil {
 		if over, err := p.askInBatch(ctx); over || err != nil {
 			return err
