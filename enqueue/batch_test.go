@@ -77,6 +77,9 @@ func TestBatchesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.submit(submission("kept", 10))
+	if v := b.store.Client().HGet(t.Context(), b.store.Keys().Record(receipt.ID), "v").Val(); v != "2" {
+		t.Errorf("the record has version %s, which programs without batches would take over", v)
+	}
 	r, err := b.store.Evaluation(t.Context(), receipt.ID)
 	if err != nil || r.Status != record.StatusActive || r.Settings.Batch == nil || r.Settings.Batch.Runs != 30 {
 		t.Errorf("the evaluation is %s with batches %+v, %v; want it active, with its batches", r.Status, r.Settings.Batch, err)

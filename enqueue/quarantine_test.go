@@ -16,7 +16,7 @@ func TestUnreadableEvaluationStopsNoOther(t *testing.T) {
 	t.Parallel()
 	const panel = `[{"kind":"panel","runs":20,"queues":{"p":20},"judge_queues":["p"]}]`
 	for name, damage := range map[string]func(b *bench, id eval.ID) (mend func()){
-		"a record of a newer version": func(b *bench, id eval.ID) func() { return b.set(id, "v", "2") },
+		"a record of a newer version": func(b *bench, id eval.ID) func() { return b.set(id, "v", "9") },
 		"settings that are not JSON":  func(b *bench, id eval.ID) func() { return b.set(id, "settings", "{") },
 		"a panel that is not there":   func(b *bench, id eval.ID) func() { return b.set(id, "phases", panel) },
 		"paused is not JSON":          func(b *bench, id eval.ID) func() { return b.set(id, "paused", "[") },

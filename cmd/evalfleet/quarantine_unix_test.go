@@ -40,7 +40,7 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	}
 	newer, panel := enqueue("newer"), enqueue("panel")
 	const phases = `[{"kind":"panel","runs":20,"queues":{"simulator":20},"judge_queues":["simulator"]}]`
-	if err := client.HSet(t.Context(), keys.Record(newer), "v", "2").Err(); err != nil {
+	if err := client.HSet(t.Context(), keys.Record(newer), "v", "9").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.HSet(t.Context(), keys.Record(panel), "phases", phases).Err(); err != nil {

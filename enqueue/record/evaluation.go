@@ -14,8 +14,20 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// EvaluationVersion is the version of the evaluation's record.
-const EvaluationVersion = 1
+// Versions of an evaluation's record. One whose runs are asked in batches has the second: programs that know only the
+// first would push the runs of a batch alone.
+const (
+	EvaluationVersion      = 1
+	EvaluationVersionBatch = 2
+)
+
+// Version returns the version of the evaluation's record.
+func (e Evaluation) Version() int {
+	if e.Settings.Batch != nil {
+		return EvaluationVersionBatch
+	}
+	return EvaluationVersion
+}
 
 // Status says how far an evaluation has come.
 type Status string

@@ -50,8 +50,8 @@ func shown(id eval.ID) string {
 
 // versionKnown reports an error unless this program knows the version of a record.
 func versionKnown(v string) error {
-	if v != strconv.Itoa(record.EvaluationVersion) {
-		return fmt.Errorf("its record has version %.20q, this program knows %d", v, record.EvaluationVersion)
+	if v != strconv.Itoa(record.EvaluationVersion) && v != strconv.Itoa(record.EvaluationVersionBatch) {
+		return fmt.Errorf("its record has version %.20q, this program knows %d", v, record.EvaluationVersionBatch)
 	}
 	return nil
 }
@@ -359,7 +359,7 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 			keys = append(keys, key)
 		}
 	}
-	args := []any{settings, phases, rand.Text(), r.Created.UnixMilli()}
+	args := []any{settings, phases, rand.Text(), r.Created.UnixMilli(), r.Version()}
 	for hash, text := range texts {
 		args = append(args, hash, packing.Pack([]byte(text)))
 	}
@@ -376,7 +376,7 @@ func recordFields(r record.Evaluation) ([]any, error) {
 		return nil, err
 	}
 	fields := []any{
-		fieldVersion, record.EvaluationVersion,
+		fieldVersion, r.Version(),
 		fieldName, r.Name,
 		fieldCreated, r.Created.UnixMilli(),
 		fieldStatus, string(r.Status),
