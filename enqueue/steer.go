@@ -43,7 +43,34 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 	if err = q.Store.AddQueues(ctx, r.QueueNames()...); err == nil {
 		err = remove(ctx, q.Store, id, false)
 	}
+	if err == nil {
+		err = q.recall(ctx, id)
+	}
 	return status, err
+}
+
+// recall pushes the runs of a cancelled evaluation that have jobs at their providers, so that workers cancel these. The
+// task of a run that was pulled while its evaluation was paused is gone.
+func (q *Enqueuer) recall(ctx context.Context, id eval.ID) error {
+	jobs, err := q.Store.Jobs(ctx, id)
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	r, e, plans, err := Read(ctx, q.Store, id)
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		of := job.Call
+		if of.Phase < 0 || of.Phase >= len(plans) || of.Index < 0 || of.Index >= plans[of.Phase].Runs() {
+			continue // what Redis holds may be wrong
+		}
+		run := Pending{Run: plans[of.Phase].Run(of.Index), Generation: of.Generation}
+		if err := q.Push(ctx, r, e, of.Phase, []Pending{run}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // halt changes an evaluation's status and then closes its limits. The closure comes last, and open

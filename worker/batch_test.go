@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -468,32 +469,43 @@ func TestBatchUnderBudget(t *testing.T) {
 	}
 }
 
-// TestBatchCancelled: an evaluation that is cancelled cancels its batches at the provider.
+// TestBatchCancelled: an evaluation that is cancelled cancels its batches at the provider, also if it was paused before,
+// and workers had dropped its tasks.
 func TestBatchCancelled(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newBatcher()
-	f.ends = func(*fakeBatch) bool { return false }
-	b, cfg := batched(t, f)
-	b.submit(5, inBatches(8))
-	defer b.start(cfg)()
-	b.waitFor("all batches are submitted", func(store.Standing) bool {
-		n, _ := f.counts()
-		return n == 3 && b.store.Client().HLen(t.Context(), "{ef}:background").Val() == 3
-	})
-	if _, err := b.enqueuer().Cancel(t.Context(), b.id); err != nil {
-		t.Fatal(err)
-	}
-	testrun.Eventually(t, "its batches are cancelled", func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, batch := range f.batches {
-			if !batch.cancelled {
-				return false
+	for name, paused := range map[string]bool{"active": false, "paused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newBatcher()
+			f.ends = func(*fakeBatch) bool { return false }
+			b, cfg := batched(t, f)
+			b.submit(5, inBatches(8))
+			defer b.start(cfg)()
+			b.waitFor("all batches are submitted", func(store.Standing) bool {
+				n, _ := f.counts()
+				return n == 3 && b.store.Client().HLen(t.Context(), "{ef}:background").Val() == 3
+			})
+			if paused {
+				if _, err := b.enqueuer().Pause(t.Context(), b.id); err != nil {
+					t.Fatal(err)
+				}
+				testrun.Eventually(t, "its tasks are gone", func() bool {
+					keys, err := b.store.Client().Keys(t.Context(), "asynq:{p}:t:*").Result()
+					return err == nil && len(keys) == 0
+				})
 			}
-		}
-		return true
-	})
-	b.wantNothingCounted()
+			if _, err := b.enqueuer().Cancel(t.Context(), b.id); err != nil {
+				t.Fatal(err)
+			}
+			testrun.Eventually(t, "its batches are cancelled", func() bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return !slices.ContainsFunc(f.batches, func(of *fakeBatch) bool { return !of.cancelled })
+			})
+			b.wantNothingCounted()
+		})
+	}
 }
 
 // TestBatchDeadline: what no batch has answered in its time is asked one by one.
