@@ -125,6 +125,7 @@ func (c *Calls) findUncounted(ctx context.Context, s Step) (found bool, err erro
 	asking, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	c.run.Calls(AskTime)
+
 	id, err := c.find(asking, s, c.batchName(call))
 	switch {
 	case err != nil:
@@ -133,6 +134,7 @@ func (c *Calls) findUncounted(ctx context.Context, s Step) (found bool, err erro
 		c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
 		return false, nil
 	}
+
 	last := s.Lines[len(s.Lines)-1]
 	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
 	c.run.Progress.Job = &record.Job{
