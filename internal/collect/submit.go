@@ -18,13 +18,16 @@ import (
 )
 
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none yet),
-// which are not asked again. If the results store has the evaluation, further results go there too.
+// which are not asked again, and with its jobs that have not ended, which go back to their runs. If the results store has the evaluation, further results go there too.
 // Call Restoration.Restore next.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
 		var err error
 		if s.Choices, err = Choices(ctx, recorded, id); err != nil {
+			return enqueue.Receipt{}, err
+		}
+		if s.Jobs, err = recorded.Jobs(ctx, id); err != nil {
 			return enqueue.Receipt{}, err
 		}
 		s.Recorded = recordedIn(ctx, recorded, id, len(plan.Phases(s.Evaluation)))

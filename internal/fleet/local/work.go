@@ -35,14 +35,10 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 	}
 	var evaluation *collect.Collection
 	submit := func(ctx context.Context, settle func(context.Context) error) (enqueue.Receipt, error) {
-		jobs, err := db.Jobs(ctx, r.ID)
-		if err != nil {
-			return enqueue.Receipt{}, outdir.StoreError(err)
-		}
 		receipt, err := collect.Submit(ctx, enqueuer, enqueue.Submission{
 			Evaluation: j.Submission.Evaluation, Texts: j.Submission.Texts, Settings: j.Submission.Settings,
 			Record: r, Plans: j.Plans,
-			ResultsURL: resultsURL, Jobs: jobs, Retry: j.Retry, Settle: settle, Lost: settle != nil,
+			ResultsURL: resultsURL, Retry: j.Retry, Settle: settle, Lost: settle != nil,
 		}, db)
 		if err != nil {
 			return receipt, err
