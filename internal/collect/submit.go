@@ -18,8 +18,8 @@ import (
 )
 
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none yet),
-// which are not asked again, and with its jobs that have not ended, which go back to their runs. If the results store has the evaluation, further results go there too.
-// Call Restoration.Restore next.
+// which are not asked again, and with its jobs that have not ended, which go back to their runs. If
+// the results store has the evaluation, further results go there too. Call Restoration.Restore next.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
