@@ -286,8 +286,8 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
 
-	if job.Left(c.run.Now()) > 0 {
-		if err := c.by.cancelJob(asking, *job); err != nil {
+	if at := c.by.remoteOf(*job); at != nil && job.Left(c.run.Now()) > 0 {
+		if err := at.cancel(asking); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
 			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
 		}
@@ -328,15 +328,19 @@ func (c *Caller) SettleOrphans(ctx context.Context) {
 func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
+	at := c.remoteOf(orphan.Job)
+	if at == nil {
+		return nil
+	}
 	if orphan.Why == ledger.NoRecord {
-		if done, err := c.hasEnded(ctx, orphan.Job); !done {
+		if done, err := at.ended(ctx); !done {
 			return err
 		}
 		c.Worker.Ledger.OrphanEnded(orphan.ID)
 		return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.Worker.Admin.EndBackground(ctx, orphan.ID, nil) })
 	}
 
-	if err := c.cancelJob(ctx, orphan.Job); err != nil {
+	if err := at.cancel(ctx); err != nil {
 		return err
 	}
 	now, err := c.Worker.Store.Client().Time(ctx).Result()
@@ -349,43 +353,47 @@ func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.forget(ctx, orphan.Job) })
 }
 
-// cancelJob asks a job's provider to end it. A job whose provider cannot be called from here stays.
-func (c *Caller) cancelJob(ctx context.Context, job record.Job) error {
-	target := targetOf(job)
-	key := c.Worker.Endpoints[target.Provider].Key
-	if batches := c.batches(target); job.Runs > 0 && batches != nil {
-		return batches.CancelBatch(ctx, key, job.ID)
-	}
-	if jobs := c.background(target); job.Runs == 0 && jobs != nil {
-		return jobs.Cancel(ctx, key, job.ID)
-	}
-	return nil
+// remote asks about a job, or a batch, at its provider.
+type remote struct {
+	cancel func(context.Context) error
+	ended  func(context.Context) (bool, error) // a job that the provider does not know has ended
 }
 
-// hasEnded asks a job's provider whether it has ended. False if the provider cannot be called from here.
-func (c *Caller) hasEnded(ctx context.Context, job record.Job) (done bool, err error) {
-	target := targetOf(job)
-	key := c.Worker.Endpoints[target.Provider].Key
-	if batches := c.batches(target); job.Runs > 0 && batches != nil {
-		state, err := batches.PollBatch(ctx, key, job.ID)
-		if providers.ClassOf(err) == providers.Lost {
-			return true, nil
-		}
-		return state.Ended, err
-	}
-	if jobs := c.background(target); job.Runs == 0 && jobs != nil {
-		_, done, err = jobs.Poll(ctx, key, job.ID)
-		if done {
-			err = nil
-		}
-	}
-	return done, err
-}
-
-// targetOf returns the model that a job asks.
-func targetOf(job record.Job) eval.Judge {
+// remoteOf returns how to ask about a job; nil: its provider cannot be called from here.
+func (c *Caller) remoteOf(job record.Job) *remote {
 	provider, model, _ := strings.Cut(job.Call.Model, ":")
-	return eval.Judge{Provider: provider, Model: model}
+	target, key := eval.Judge{Provider: provider, Model: model}, c.Worker.Endpoints[provider].Key
+	if job.Runs == 0 {
+		jobs := c.background(target)
+		if jobs == nil {
+			return nil
+		}
+		return &remote{
+			cancel: func(ctx context.Context) error { return jobs.Cancel(ctx, key, job.ID) },
+			ended: func(ctx context.Context) (bool, error) {
+				_, done, err := jobs.Poll(ctx, key, job.ID)
+				if done { // err is the job's
+					err = nil
+				}
+				return done, err
+			},
+		}
+	}
+
+	batches := c.batches(target)
+	if batches == nil {
+		return nil
+	}
+	return &remote{
+		cancel: func(ctx context.Context) error { return batches.CancelBatch(ctx, key, job.ID) },
+		ended: func(ctx context.Context) (bool, error) {
+			state, err := batches.PollBatch(ctx, key, job.ID)
+			if providers.ClassOf(err) == providers.Lost {
+				return true, nil
+			}
+			return state.Ended, err
+		},
+	}
 }
 
 // forget makes the limits forget a job that was cancelled. The ledger must know that already, because a look could count
