@@ -396,9 +396,10 @@ func (t *TopUp) tasksAt(ctx context.Context, queue string, s *share, from, to in
 	g.lead(p, queue, first, last, states)
 	tasks := make([]record.Task, 0, (to-from)/max(g.size, 1)+1)
 	for i := from; i < to; i++ {
-		if next, ok := s.taskOf(p, p.At(queue, i), states); ok {
+		run := p.At(queue, i)
+		if next, ok := s.taskOf(p, run, states); ok {
 			var waits bool
-			if next.Batch, waits = g.place(i, p.At(queue, i), states.Of(next.Index), s.length); !waits {
+			if next.Batch, waits = g.place(i, run, states.Of(run.Index), s.length); !waits {
 				tasks = append(tasks, next)
 			}
 		}

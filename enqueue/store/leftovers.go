@@ -127,11 +127,11 @@ func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
 // A worker that drops the task of such a run cancels the job.
 func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error) {
 	runs := map[string]bool{}
-	err := s.eachInProgress(ctx, id, func(run, job string) {
-		if job != "" {
+	err := s.eachInProgress(ctx, id, func(run string, values []string) {
+		if values[0] != "" {
 			runs[run] = true
 		}
-	})
+	}, record.ProgressJob)
 	if err != nil {
 		return nil, fmt.Errorf("look for jobs of %s: %w", id, err)
 	}
@@ -154,11 +154,11 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 		return err
 	}
 	var over []string
-	err = s.eachInProgress(ctx, id, func(run, job string) {
-		if job == "" {
+	err = s.eachInProgress(ctx, id, func(run string, values []string) {
+		if values[0] == "" {
 			over = append(over, run)
 		}
-	})
+	}, record.ProgressJob)
 	if err != nil {
 		return fmt.Errorf("remove what is left of %s: %w", id, err)
 	}
@@ -190,30 +190,31 @@ func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// eachInProgress calls see for each run in progress of an evaluation, in the order of the list. job
-// is the job that the run has at a provider, or "".
-func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, job string)) error {
+// eachInProgress calls see with fields of the progress of each run in progress of an evaluation, in the order of the list,
+// which may have a run twice. A field that is missing is empty. values is valid until see returns.
+func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run string, values []string), fields ...string) error {
+	values := make([]string, len(fields))
 	for cursor := uint64(0); ; {
 		listed, next, err := s.client.SScan(ctx, s.keys.InProgress(id), cursor, "", progressAtOnce).Result()
 		if err != nil {
 			return err
 		}
-		jobs := make([]*redis.StringCmd, len(listed))
+		read := make([]*redis.SliceCmd, len(listed))
 		_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, run := range listed {
-				jobs[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
+				read[i] = pipe.HMGet(ctx, s.keys.ProgressOf(id, run), fields...)
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, redis.Nil) {
+		if err != nil {
 			return err
 		}
 
 		for i, run := range listed {
-			if err := jobs[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
-				return err
+			for k, value := range read[i].Val() {
+				values[k], _ = value.(string)
 			}
-			see(run, jobs[i].Val())
+			see(run, values)
 		}
 
 		if next == 0 {

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -395,69 +394,39 @@ func (s *Store) progressKeys(id eval.RunID) []string {
 }
 
 // Jobs returns the jobs of an evaluation's unfinished runs that were running at their providers when their workers last
-// saved them.
+// saved them, in no order.
 func (s *Store) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
-	runs, err := s.client.SMembers(ctx, s.keys.InProgress(id)).Result()
+	jobs := map[string]record.Job{}
+	err := s.eachInProgress(ctx, id, func(run string, fields []string) {
+		if job := jobIn(fields[0]); job != nil {
+			jobs[run] = *job
+		}
+	}, record.ProgressJob)
 	if err != nil {
-		return nil, fmt.Errorf("list the runs in progress of %s: %w", id, err)
+		return nil, fmt.Errorf("read the jobs of %s: %w", id, err)
 	}
-
-	var jobs []record.Job
-	for some := range slices.Chunk(runs, progressAtOnce) {
-		read := make([]*redis.StringCmd, len(some))
-		_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i, run := range some {
-				read[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("read the jobs of %s: %w", id, err)
-		}
-		for _, text := range read {
-			var job record.Job
-			if text.Val() != "" && json.Unmarshal([]byte(text.Val()), &job) == nil {
-				jobs = append(jobs, job)
-			}
-		}
-	}
-	return jobs, nil
+	return slices.Collect(maps.Values(jobs)), nil
 }
 
-// Leading returns those of some runs of an evaluation whose batches are at their provider, or being submitted. Runs are
-// named by eval.RunID.Short.
-func (s *Store) Leading(ctx context.Context, id eval.ID, runs []string) (map[string]bool, error) {
-	begun, err := s.client.SMembers(ctx, s.keys.InProgress(id)).Result()
-	if err != nil {
-		return nil, fmt.Errorf("list the runs in progress of %s: %w", id, err)
-	}
-	known := make(map[string]bool, len(begun))
-	for _, run := range begun {
-		known[run] = true
-	}
-	runs = slices.DeleteFunc(slices.Clone(runs), func(run string) bool { return !known[run] })
-
+// Leading returns the runs of an evaluation whose batches are at their provider, or being submitted, by
+// eval.RunID.Short.
+func (s *Store) Leading(ctx context.Context, id eval.ID) (map[string]bool, error) {
 	leading := map[string]bool{}
-	for some := range slices.Chunk(runs, progressAtOnce) {
-		read := make([]*redis.SliceCmd, len(some))
-		_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i, run := range some {
-				read[i] = pipe.HMGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob, record.ProgressSubmitting, record.ProgressLines)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the batches of %s: %w", id, err)
-		}
-		for i, run := range some {
-			var job record.Job
-			words := read[i].Val()
-			text, _ := words[0].(string)
-			at, _ := words[1].(string)
-			lines, _ := words[2].(string)
-			isJob := text != "" && json.Unmarshal([]byte(text), &job) == nil && job.Runs > 0
-			leading[run] = isJob || lines != "" && at != "" && at != "0"
-		}
+	err := s.eachInProgress(ctx, id, func(run string, fields []string) {
+		job, submitting, lines := jobIn(fields[0]), fields[1], fields[2]
+		leading[run] = job != nil && job.Runs > 0 || lines != "" && submitting != "" && submitting != "0"
+	}, record.ProgressJob, record.ProgressSubmitting, record.ProgressLines)
+	if err != nil {
+		return nil, fmt.Errorf("read the batches of %s: %w", id, err)
 	}
 	return leading, nil
+}
+
+// jobIn reads the job of a run's progress; nil: there is none, or it cannot be read.
+func jobIn(text string) *record.Job {
+	var job *record.Job
+	if text == "" || json.Unmarshal([]byte(text), &job) != nil {
+		return nil
+	}
+	return job
 }

@@ -38,11 +38,8 @@ type Line struct {
 	Position   int // of the run in its queue
 }
 
-// name returns what a batch calls the line.
-func (l Line) name(phase int) string { return LineName(phase, l.Index, l.Generation) }
-
-// LineName returns what batches call the request of a run.
-func LineName(phase, index, generation int) string {
+// lineName returns what batches call the request of a run.
+func lineName(phase, index, generation int) string {
 	return fmt.Sprintf("r%d-%d-%d", phase, index, generation)
 }
 
@@ -55,7 +52,13 @@ type Answer struct {
 // Batch is a batch that has ended.
 type Batch struct {
 	Job     record.Job
-	Answers map[string]Answer // by LineName; a line without one was not answered
+	answers map[string]Answer // by lineName
+}
+
+// Answer returns the answer to a run's request; false: there is none.
+func (b *Batch) Answer(index, generation int) (Answer, bool) {
+	answer, ok := b.answers[lineName(b.Job.Call.Phase, index, generation)]
+	return answer, ok
 }
 
 // batches returns what submits batches to a model; nil: nothing does.
@@ -131,20 +134,29 @@ func (c *Calls) findUncounted(ctx context.Context, s Step) (found bool, err erro
 	case err != nil:
 		return false, c.run.GoBack(ctx, batchLook, "its batch may have been submitted")
 	case id == "":
-		c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
+		c.notSubmitting()
 		return false, nil
 	}
 
-	last := s.Lines[len(s.Lines)-1]
-	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
-	c.run.Progress.Job = &record.Job{
-		ID: id, Ends: call.Started.Add(c.run.Settings().Batch.Deadline + batchCancel), Call: *call,
-		Runs: len(s.Lines), To: last.Position + 1,
-	}
+	c.run.Progress.Job = c.submitted(s, call, id)
 	if err := c.run.SaveJob(ctx); err != nil {
 		return true, err
 	}
 	return true, c.run.GoBack(ctx, firstPoll, "its batch is running at the provider")
+}
+
+// submitted returns the job of a batch that the provider has. The run submits it no longer.
+func (c *Calls) submitted(s Step, call *record.Call, id string) *record.Job {
+	c.notSubmitting()
+	return &record.Job{
+		ID: id, Ends: call.Started.Add(c.run.Settings().Batch.Deadline + batchCancel), Call: *call,
+		Runs: len(s.Lines), To: s.Lines[len(s.Lines)-1].Position + 1,
+	}
+}
+
+// notSubmitting notes that no batch of the run is being submitted.
+func (c *Calls) notSubmitting() {
+	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
 }
 
 // errTooLarge means that a limit, or what is left of a budget, is smaller than a batch.
@@ -184,7 +196,7 @@ func (c *Calls) fit(s Step, lines []Line) []Line {
 // submitBatch submits a batch under a lease that counts all its lines. As with a job, that it is being submitted is
 // recorded first. If its worker dies in between, the next one looks for the batch under its name.
 func (c *Calls) submitBatch(ctx context.Context, s Step) error {
-	call, timeout := c.newCall(s, ""), c.run.Settings().Batch.Deadline+batchCancel
+	call := c.newCall(s, "")
 	lease, err := c.begin(ctx, call, s, batchSubmit, true)
 	if err != nil {
 		return err
@@ -202,11 +214,7 @@ func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 	switch {
 	case err == nil:
 		c.noteTrouble(ctx, s, lease, nil) // the provider answers
-		c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
-		last := s.Lines[len(s.Lines)-1]
-		return c.runs(ctx, lease, &record.Job{
-			ID: id, Ends: call.Started.Add(timeout), Call: *call, Runs: len(s.Lines), To: last.Position + 1,
-		})
+		return c.runs(ctx, lease, c.submitted(s, call, id))
 	case mayExist(err):
 		c.landUnused(ctx)
 		return c.run.GoBack(ctx, batchLook, "its batch may have been submitted")
@@ -215,7 +223,7 @@ func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 		return err
 	}
 
-	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
+	c.notSubmitting()
 	c.noteTrouble(ctx, s, lease, err)
 	return c.end(ctx, s, call, lease, nil, err, AskTime)
 }
@@ -257,7 +265,7 @@ func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (st
 	}
 	requests := make([]providers.BatchRequest, len(s.Lines))
 	for i, line := range s.Lines {
-		requests[i] = providers.BatchRequest{ID: line.name(phase), Request: line.Request}
+		requests[i] = providers.BatchRequest{ID: lineName(phase, line.Index, line.Generation), Request: line.Request}
 	}
 	return batches.SubmitBatch(limited, key, name, requests)
 }
@@ -338,18 +346,18 @@ func (c *Calls) failBatch(ctx context.Context, s Step, job record.Job, failure e
 // readBatch reads the answers of a batch that has ended. Of two with one name the first counts. Answers to nobody's
 // requests change nothing, and are bounded in number.
 func (c *Calls) readBatch(ctx context.Context, batches providers.Batches, key string, job record.Job) (*Batch, error) {
-	b := &Batch{Job: job, Answers: make(map[string]Answer, job.Runs)}
+	b := &Batch{Job: job, answers: make(map[string]Answer, job.Runs)}
 	prefix := fmt.Sprintf("r%d-", job.Call.Phase)
 	err := batches.BatchAnswers(ctx, key, job.ID, func(name string, result *providers.Result, err error) error {
 		c.run.Steps()
-		_, twice := b.Answers[name]
-		if twice || !strings.HasPrefix(name, prefix) || len(b.Answers) == 2*job.Runs {
+		_, twice := b.answers[name]
+		if twice || !strings.HasPrefix(name, prefix) || len(b.answers) == 2*job.Runs {
 			return nil
 		}
 		if result != nil {
 			result.Raw = nil
 		}
-		b.Answers[name] = Answer{result, err}
+		b.answers[name] = Answer{result, err}
 		return nil
 	})
 	switch {
@@ -366,29 +374,9 @@ func (c *Calls) readBatch(ctx context.Context, batches providers.Batches, key st
 // tell its cost, the batch is counted as reserved. It may be repeated, also by another worker: that the limits need not
 // count the batch again is saved first.
 func (c *Calls) Settle(ctx context.Context, b *Batch) error {
-	used, known := ratelimit.Used{}, true
-	price, priced := c.run.Settings().Prices[b.Job.Call.Model]
-	inTier, inKnown := price.In(providers.TierBatch)
-	for _, answer := range b.Answers {
-		if answer.Err != nil {
-			var failed *providers.Error
-			known = known && errors.As(answer.Err, &failed) && !failed.MayBeBilled
-			continue
-		}
-		c.believe(b.Job.Call.Model, answer.Result, nil)
-		usage := answer.Result.Usage
-		used.Input, used.Output = used.Input+usage.Input, used.Output+usage.Output
-		switch {
-		case !priced:
-		case inKnown && readReported(usage):
-			used.Cost += inTier.Cost(usage, answer.Result.Grounding.Searches)
-		default:
-			known = false
-		}
-	}
-
-	if !known {
-		used = ratelimit.Used{Input: b.Job.Input, Output: b.Job.Output, Cost: b.Job.Cost}
+	used := ratelimit.Used{Input: b.Job.Input, Output: b.Job.Output, Cost: b.Job.Cost}
+	if cost, known := c.costOf(b); known {
+		used.Cost = cost
 	}
 	settled := b.Job
 	settled.Lease.Limits = nil
@@ -402,6 +390,23 @@ func (c *Calls) Settle(ctx context.Context, b *Batch) error {
 		c.run.Progress.Job = nil
 	}
 	return err
+}
+
+// costOf returns the cost of a batch's answers, in nano-USD; false: an answer does not tell it.
+func (c *Calls) costOf(b *Batch) (total int64, known bool) {
+	known = true
+	for _, answer := range b.answers {
+		c.believe(b.Job.Call.Model, answer.Result, answer.Err)
+		priced := answer.Result
+		if priced != nil {
+			own := *priced // price notes the cost in it, which is for the record of the call
+			priced = &own
+		}
+		cost := c.price(&record.Call{Model: b.Job.Call.Model}, 0, priced, answer.Err)
+		known = known && cost != unknownCost
+		total += cost
+	}
+	return total, known
 }
 
 // Take keeps the record of the run's call in a batch that was settled. leads says that the run leads the batch, and its

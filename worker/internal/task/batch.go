@@ -84,20 +84,21 @@ func (p *pull) unsubmitted(ctx context.Context) ([]mate, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, runs := make([]string, len(mates)), make([]string, len(mates))
+	tasks, ids := make([]record.Task, len(mates)), make([]string, len(mates))
 	for i, of := range mates {
-		ids[i], runs[i] = p.taskOf(of).ID(), p.taskOf(of).RunID().Short()
+		tasks[i] = p.taskOf(of)
+		ids[i] = tasks[i].ID()
 	}
 	own, err := gate.Pullable(ctx, p.by.Worker.Store.Client(), p.run.Queue, ids)
 	if err != nil {
 		return nil, err
 	}
-	leading, err := p.by.Worker.Store.Leading(ctx, p.run.Task.Evaluation, runs)
+	leading, err := p.by.Worker.Store.Leading(ctx, p.run.Task.Evaluation)
 	if err != nil {
 		return nil, err
 	}
 	for i, of := range mates {
-		if (own[ids[i]] || leading[runs[i]]) && of.Index != p.run.Task.Index {
+		if (own[ids[i]] || leading[tasks[i].RunID().Short()]) && of.Index != p.run.Task.Index {
 			return mates[:i], nil
 		}
 	}
@@ -161,10 +162,10 @@ func (p *pull) askInBatch(ctx context.Context) (over bool, err error) {
 		return false, nil
 	}
 	if r.Settings().Batch == nil || !p.calls.TakesBatches(r.Judge) {
-		p.sayNoBatches()
 		if p.mayBeAsked() {
 			return false, p.asker.Unable(ctx, r.Judge)
 		}
+		p.sayNoBatches()
 		if err := p.calls.Withdraw(ctx); err != nil {
 			return false, err
 		}
@@ -210,7 +211,7 @@ func (p *pull) takeApart(ctx context.Context, batch *call.Batch) (over bool, err
 	}
 	leads := func(of mate) bool { return of.Index == p.run.Task.Index }
 	for _, of := range mates {
-		answer, answered := batch.Answers[call.LineName(p.run.Task.Phase, of.Index, of.Generation)]
+		answer, answered := batch.Answer(of.Index, of.Generation)
 		if leads(of) || !answered {
 			continue
 		}
@@ -226,7 +227,7 @@ func (p *pull) takeApart(ctx context.Context, batch *call.Batch) (over bool, err
 	if at < 0 {
 		return true, nil // recorded by another worker
 	}
-	answer, answered := batch.Answers[call.LineName(p.run.Task.Phase, p.run.Task.Index, p.run.Task.Generation)]
+	answer, answered := batch.Answer(p.run.Task.Index, p.run.Task.Generation)
 	if !answered {
 		answer = call.Answer{Err: &providers.Error{Class: providers.Cancelled, Message: "the batch has no answer to it"}}
 	}
