@@ -84,6 +84,7 @@ func (p *pull) unsubmitted(ctx context.Context) ([]mate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	tasks, ids := make([]record.Task, len(mates)), make([]string, len(mates))
 	for i, of := range mates {
 		tasks[i] = p.taskOf(of)
@@ -97,6 +98,7 @@ func (p *pull) unsubmitted(ctx context.Context) ([]mate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for i, of := range mates {
 		if (own[ids[i]] || leading[tasks[i].RunID().Short()]) && of.Index != p.run.Task.Index {
 			return mates[:i], nil
