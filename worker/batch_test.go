@@ -1,202 +1,16 @@
 package worker
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
-	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
-
-// batcher is a provider in the test's own process that answers batches, too, and counts them by itself.
-type batcher struct {
-	fakeProvider
-	bounds providers.BatchBounds
-	// ends reports whether a batch has ended when it is polled.
-	ends func(b *fakeBatch) bool
-	// line changes the answer to a request of a batch; nil: it stays.
-	line func(id string, result *providers.Result, err error) (*providers.Result, error)
-	// submitted is called after a batch was made; its error is returned instead of the batch's ID.
-	submitted func(b *fakeBatch) error
-
-	// find is called before a batch is looked for; its error is returned.
-	find func() error
-
-	batches []*fakeBatch
-}
-
-// fakeBatch is a batch that was submitted.
-type fakeBatch struct {
-	name      string
-	requests  []providers.BatchRequest
-	polls     int
-	cancelled bool
-	failure   *providers.Error
-	at        time.Time
-}
-
-func newBatcher() *batcher {
-	b := &batcher{bounds: providers.BatchBounds{Requests: 10_000, Bytes: 100 << 20}, ends: func(*fakeBatch) bool { return true }}
-	b.answer = firstWins
-	return b
-}
-
-func (f *batcher) BatchBounds() providers.BatchBounds { return f.bounds }
-
-func (f *batcher) SubmitBatch(_ context.Context, _, name string, requests []providers.BatchRequest) (string, error) {
-	if err := providers.CheckBatch(name, requests, f.bounds); err != nil {
-		return "", err
-	}
-	if err := requests[0].Request.Ready(); err != nil {
-		return "", &providers.Error{Class: providers.Cancelled, Message: "not ready", Err: err}
-	}
-	f.mu.Lock()
-	b := &fakeBatch{name: name, requests: requests, at: time.Now()}
-	f.batches = append(f.batches, b)
-	id, submitted := fmt.Sprintf("batch_%d", len(f.batches)-1), f.submitted
-	f.mu.Unlock()
-	if submitted != nil {
-		if err := submitted(b); err != nil {
-			return "", err
-		}
-	}
-	return id, nil
-}
-
-func (f *batcher) FindBatch(_ context.Context, _, name string, since time.Time, requests int) (string, error) {
-	if f.find != nil {
-		if err := f.find(); err != nil {
-			return "", err
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, b := range f.batches {
-		if b.name == name && !b.at.Before(since) && len(b.requests) == requests {
-			return fmt.Sprintf("batch_%d", i), nil
-		}
-	}
-	return "", nil
-}
-
-func (f *batcher) of(id string) *fakeBatch {
-	var i int
-	if _, err := fmt.Sscanf(id, "batch_%d", &i); err != nil || i >= len(f.batches) {
-		return nil
-	}
-	return f.batches[i]
-}
-
-func (f *batcher) PollBatch(_ context.Context, _, id string) (providers.BatchState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b := f.of(id)
-	if b == nil {
-		return providers.BatchState{}, &providers.Error{Class: providers.Lost, Message: "unknown batch"}
-	}
-	b.polls++
-	ended := b.cancelled || b.failure != nil || f.ends(b)
-	return providers.BatchState{Ended: ended, Total: len(b.requests), Failure: b.failure}, nil
-}
-
-func (f *batcher) BatchAnswers(
-	ctx context.Context, _, id string, each func(string, *providers.Result, error) error,
-) error {
-	f.mu.Lock()
-	b, line := f.of(id), f.line
-	f.mu.Unlock()
-	for _, request := range b.requests {
-		var result *providers.Result
-		var err error
-		if b.cancelled {
-			err = &providers.Error{Class: providers.Cancelled, Message: "cancelled"}
-		} else if result, err = firstWins(ctx, 0, request.Request); result != nil {
-			result.Usage.Tier = providers.TierBatch
-		}
-		if line != nil {
-			if result, err = line(request.ID, result, err); result == nil && err == nil {
-				continue // the provider leaves it out
-			}
-		}
-		if err := each(request.ID, result, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *batcher) CancelBatch(_ context.Context, _, id string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of(id).cancelled = true
-	return nil
-}
-
-// counts returns how many batches were submitted, and how many requests they had.
-func (f *batcher) counts() (batches, requests int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, b := range f.batches {
-		requests += len(b.requests)
-	}
-	return len(f.batches), requests
-}
-
-// batched is a bench whose provider answers batches of up to so many runs.
-func batched(t *testing.T, f *batcher) (*bench, Config) {
-	t.Helper()
-	b := setup(t, &f.fakeProvider)
-	return b, b.batching(f, b.config())
-}
-
-// batching returns a worker's configuration with a provider that answers batches.
-func (b *bench) batching(f *batcher, cfg Config) Config {
-	cfg.Endpoints = map[string]providers.Endpoint{"p": {Provider: f, Key: "k", Capabilities: func(string) providers.Capabilities {
-		return providers.Capabilities{Batch: true, JSON: providers.JSONSchema}
-	}}}
-	return cfg
-}
-
-// inBatches asks in batches of up to so many runs.
-func inBatches(runs int) func(*eval.Evaluation, map[string]string, *record.Settings) {
-	return func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
-		s.Batch = &record.Batch{Models: []string{"p:m"}, Runs: runs, Deadline: time.Hour}
-	}
-}
-
-// wantBatches wants so many batches and calls outside of them at the provider, and every run asked once in a batch.
-func (b *bench) wantBatches(f *batcher, batches, calls int) {
-	b.t.Helper()
-	got, requests := f.counts()
-	if alone, _ := f.count(); got != batches || requests != b.runs || alone != calls {
-		b.t.Errorf("%d batches with %d requests, and %d calls; want %d with %d, and %d", got, requests, alone, batches, b.runs, calls)
-	}
-	seen := map[string]bool{}
-	for _, batch := range f.batches {
-		for _, request := range batch.requests {
-			if seen[request.ID] {
-				b.t.Errorf("request %s was submitted twice", request.ID)
-			}
-			seen[request.ID] = true
-		}
-	}
-}
-
-// wantNothingCounted wants that no batch counts under the limits any more.
-func (b *bench) wantNothingCounted() {
-	b.t.Helper()
-	testrun.Eventually(b.t, "no batch counts under the limits", func() bool {
-		return b.store.Client().HLen(b.t.Context(), "{ef}:background").Val() == 0
-	})
-}
 
 // TestBatches: the runs of an evaluation are asked in few batches, each submitted once, and each answer becomes the
 // record of its run, with a call of its own at the price of batches.
@@ -305,47 +119,17 @@ func TestBatchAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// hostileBatcher answers requests that nobody made, each true answer twice, and the second one wrong.
-type hostileBatcher struct {
-	*batcher
-	names []string
-}
-
-func (h *hostileBatcher) BatchAnswers(ctx context.Context, key, id string, each func(string, *providers.Result, error) error) error {
-	for _, name := range h.names {
-		if err := each(name, &providers.Result{Text: "{}", Finish: providers.FinishStop}, nil); err != nil {
-			return err
-		}
-	}
-	return h.batcher.BatchAnswers(ctx, key, id, func(name string, result *providers.Result, err error) error {
-		if err := each(name, result, err); err != nil {
-			return err
-		}
-		return each(name, &providers.Result{Text: "{}", Finish: providers.FinishStop}, nil)
-	})
-}
-
 // TestBatchOutlivesItsWorker: the worker that submitted a batch goes, and another one takes it apart.
 func TestBatchOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	f := newBatcher()
-	var mu sync.Mutex
-	open := false
-	f.ends = func(*fakeBatch) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return open
-	}
+	open := f.hold()
 	b, cfg := batched(t, f)
 	b.submit(5, inBatches(1000))
 	stop := b.start(cfg)
-	b.waitFor("a batch is submitted", func(store.Standing) bool {
-		return b.store.Client().HLen(t.Context(), "{ef}:background").Val() > 0
-	})
+	b.waitCounted(1)
 	stop()
-	mu.Lock()
-	open = true
-	mu.Unlock()
+	open()
 
 	defer b.start(b.batching(f, b.config()))()
 	b.wait()
@@ -381,26 +165,14 @@ func TestBatchFoundByAnother(t *testing.T) {
 	testrun.Slow(t) // the run waits in its queue
 	t.Parallel()
 	f := newBatcher()
-	f.submitted = func(*fakeBatch) error {
-		return &providers.Error{Class: providers.Transient, MayBeBilled: true, Message: "the connection was cut"}
-	}
+	f.loses()
 	b, cfg := batched(t, f)
 	b.submit(5, inBatches(1000))
 	stop := b.start(cfg)
 	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
 	stop()
 
-	var phase, leader, generation int
-	if _, err := fmt.Sscanf(f.batches[0].requests[0].ID, "r%d-%d-%d", &phase, &leader, &generation); err != nil {
-		t.Fatal(err)
-	}
-	progress := b.store.Keys().Progress(eval.RunID{Evaluation: b.id, Phase: phase, Index: leader})
-	begun := b.store.Client().HGet(t.Context(), progress, record.ProgressSubmitting).Val()
-	if begun == "" || begun == "0" {
-		t.Fatalf("the run's progress says %q of its submission", begun)
-	}
-	early := time.Now().Add(-5 * time.Minute).UnixMilli() // when another worker can no longer be submitting it
-	b.store.Client().HSet(t.Context(), progress, record.ProgressSubmitting, early)
+	b.submittedLongAgo(f.batches[0])
 	defer b.start(b.batching(f, b.config()))()
 	b.wait()
 	b.wantEachOnce()
@@ -482,10 +254,7 @@ func TestBatchCancelled(t *testing.T) {
 			b, cfg := batched(t, f)
 			b.submit(5, inBatches(8))
 			defer b.start(cfg)()
-			b.waitFor("all batches are submitted", func(store.Standing) bool {
-				n, _ := f.counts()
-				return n == 3 && b.store.Client().HLen(t.Context(), "{ef}:background").Val() == 3
-			})
+			b.waitCounted(3)
 			if paused {
 				if _, err := b.enqueuer().Pause(t.Context(), b.id); err != nil {
 					t.Fatal(err)
@@ -530,41 +299,21 @@ func TestBatchAfterLoss(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	f := newBatcher()
-	var mu sync.Mutex
-	open := false
-	f.ends = func(*fakeBatch) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return open
-	}
+	open := f.hold()
 	b, cfg := batched(t, f)
 	b.submit(5, inBatches(8))
 	defer b.start(cfg)()
-	b.waitFor("all batches are submitted", func(store.Standing) bool {
-		return b.store.Client().HLen(t.Context(), "{ef}:background").Val() == 3
-	})
+	b.waitCounted(3)
 	if err := b.server.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.enqueuer().Submit(t.Context(), b.submission); err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	open = true
-	mu.Unlock()
+	open()
 	b.wait()
 	b.wantEachOnce()
 	b.wantBatches(f, 3, 0)
-}
-
-// leaderOf returns the key of the progress of the run that leads a batch.
-func (b *bench) leaderOf(batch *fakeBatch) string {
-	b.t.Helper()
-	var phase, leader, generation int
-	if _, err := fmt.Sscanf(batch.requests[0].ID, "r%d-%d-%d", &phase, &leader, &generation); err != nil {
-		b.t.Fatal(err)
-	}
-	return b.store.Keys().Progress(eval.RunID{Evaluation: b.id, Phase: phase, Index: leader})
 }
 
 // TestBatchCannotBeLookedFor: a batch may exist, and the provider fails when it is asked for it. No other is submitted.
@@ -572,16 +321,13 @@ func TestBatchCannotBeLookedFor(t *testing.T) {
 	testrun.Slow(t) // a minute until it is looked for again
 	t.Parallel()
 	f := newBatcher()
-	f.submitted = func(*fakeBatch) error {
-		return &providers.Error{Class: providers.Transient, MayBeBilled: true, Message: "the connection was cut"}
-	}
+	f.loses()
 	b, cfg := batched(t, f)
 	b.submit(5, inBatches(1000))
 	stop := b.start(cfg)
 	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
 	stop()
-	early := time.Now().Add(-5 * time.Minute).UnixMilli() // when another worker can no longer be submitting it
-	b.store.Client().HSet(t.Context(), b.leaderOf(f.batches[0]), record.ProgressSubmitting, early)
+	b.submittedLongAgo(f.batches[0])
 
 	failures := 0
 	f.find = func() error {
@@ -601,19 +347,11 @@ func TestBatchWithoutEndpoint(t *testing.T) {
 	testrun.Slow(t) // the run waits in its queue
 	t.Parallel()
 	f := newBatcher()
-	var mu sync.Mutex
-	open := false
-	f.ends = func(*fakeBatch) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return open
-	}
+	open := f.hold()
 	b, cfg := batched(t, f)
 	b.submit(5, inBatches(1000))
 	stop := b.start(cfg)
-	testrun.Eventually(t, "the batch counts", func() bool {
-		return b.store.Client().HLen(t.Context(), "{ef}:background").Val() > 0
-	})
+	b.waitCounted(1)
 	stop()
 	leader := b.leaderOf(f.batches[0])
 
@@ -625,9 +363,7 @@ func TestBatchWithoutEndpoint(t *testing.T) {
 		return b.store.Client().HGet(t.Context(), leader, record.ProgressWriter).Val() != before
 	})
 	stop()
-	mu.Lock()
-	open = true
-	mu.Unlock()
+	open()
 
 	defer b.start(b.batching(f, b.config()))()
 	b.wait()

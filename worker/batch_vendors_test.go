@@ -14,7 +14,7 @@ import (
 )
 
 // TestBatchesOfThreeVendors: by the provider's own count, each run is asked in one batch, no batch is refused, a bound on
-// enqueued tokens is never passed, and half of the price is charged. Workers are killed meanwhile.
+// enqueued tokens is never passed, and half of the price is charged. Workers go meanwhile.
 func TestBatchesOfThreeVendors(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -35,9 +35,12 @@ func TestBatchesOfThreeVendors(t *testing.T) {
 		settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.EnqueuedTokens, Max: enqueued}}
 	})
 
-	for range 2 {
+	for _, gone := range []func(simulator.BatchCounts) bool{ // when a worker goes
+		func(c simulator.BatchCounts) bool { return c.Submitted > 0 },
+		func(c simulator.BatchCounts) bool { return c.Ended > 0 },
+	} {
 		stop := s.start(s.cfg)
-		time.Sleep(time.Second) // any moment is one at which a worker may go
+		testrun.Eventually(t, "batches are under way", func() bool { return gone(s.server.Stats().All.Batches) })
 		stop()
 	}
 	defer s.start(s.cfg)()
