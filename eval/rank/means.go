@@ -29,8 +29,8 @@ type Means struct {
 	At []float64
 	// Clusters is the number of clusters in which several candidates have scores, and Draws that of the draws of Best.
 	Clusters, Draws int
-	// Reversed are the pairs of candidates of which the first has the higher mean although a test of the two says that it is
-	// worse where the same raters scored both.
+	// Reversed are the pairs of candidates whose first has the higher mean, although a test of the two says that it is worse
+	// where the same raters scored both.
 	Reversed [][2]int
 
 	ranked []int        // candidates with scores, best first

@@ -129,7 +129,7 @@ type Report struct {
 	unfitted   error          // why there are win rates but no abilities
 	unscored   map[string]int // failed runs that would have scored a document, by candidate
 	likened    string         // judges that are probably one, in words; empty: none
-	reversed   [][2]string    // candidates of which the first has the higher mean score, but not where both have scores
+	reversed   [][2]string    // pairs of candidates: the first has the higher mean score, but not where both have scores
 	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
 }
 

@@ -15,7 +15,7 @@ const generatePrefix = "batches/"
 // mostGenerateBytes is Google's bound on a batch whose requests are sent with it.
 const mostGenerateBytes = 20_000_000
 
-// serveGenerateBatches serves the methods of Google's models, of which one creates a batch, and its batches.
+// serveGenerateBatches serves the method of Google's models that creates a batch, and the batches.
 func (s *Simulator) serveGenerateBatches() {
 	s.mux.HandleFunc("POST /v1beta/models/{call}", func(w http.ResponseWriter, r *http.Request) {
 		if model, is := strings.CutSuffix(r.PathValue("call"), ":batchGenerateContent"); is {

@@ -138,8 +138,7 @@ func (b Batches) BatchAnswers(
 		return transport.Unbilled(answer.Fail(providers.Transient, "the batch has not ended: "+now.Status))
 	}
 
-	var strays transport.Strays
-	var stopped error
+	sorter := transport.Sorter{Each: each}
 	for _, file := range []string{now.OutputFile, now.ErrorFile, now.Mistral.OutputFile, now.Mistral.ErrorFile} {
 		if file == "" {
 			continue
@@ -147,24 +146,14 @@ func (b Batches) BatchAnswers(
 		get := transport.Post{Method: http.MethodGet, Path: "files/" + url.PathEscape(file) + "/content", Key: key}
 		err := b.Endpoint.Stream(ctx, get, func(body io.Reader, answer *transport.Answer) error {
 			return answer.Lines(ctx, body, func(line []byte, whole bool) error {
-				request, result, err := b.readLine(answer, line, whole)
-				if request == "" {
-					strays.Add(err)
-				} else {
-					stopped = each(request, result, err)
-				}
-				return stopped
+				return sorter.Take(b.readLine(answer, line, whole))
 			})
 		})
-
-		switch {
-		case stopped != nil:
-			return stopped
-		case err != nil:
-			return transport.AboutObject(err)
+		if err != nil {
+			return sorter.Failed(err)
 		}
 	}
-	return strays.Err(answer)
+	return sorter.Strays(answer)
 }
 
 // readLine reads the answer to one request. Without the request's ID, err says what is wrong with the line.

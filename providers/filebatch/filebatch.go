@@ -166,7 +166,7 @@ func (b Batches) creation(file, name, model string) map[string]any {
 	return body
 }
 
-// FindBatch looks through the batches since then, of which each has its name in its metadata; see providers.Batches.
+// FindBatch looks for the batch with the name in its metadata; see providers.Batches.
 // A batch of the name that failed is found, too.
 func (b Batches) FindBatch(ctx context.Context, key, name string, since time.Time, _ int) (string, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}

@@ -59,12 +59,10 @@ func (p *Provider) SubmitBatch(ctx context.Context, key, name string, requests [
 		inline[i] = object{"request": body, "metadata": object{"key": r.ID}}
 	}
 
-	raw, err := json.Marshal(object{"batch": object{"displayName": name, "inputConfig": object{"requests": object{"requests": inline}}}})
-	if err == nil && len(raw) > mostBytes {
-		err = fmt.Errorf("it has %d bytes; Google accepts %d", len(raw), mostBytes)
-	}
+	raw, err := transport.BatchBody("Google", mostBytes,
+		object{"batch": object{"displayName": name, "inputConfig": object{"requests": object{"requests": inline}}}})
 	if err != nil {
-		return "", &providers.Error{Class: providers.BadRequest, Message: "the batch cannot be sent: " + err.Error(), Err: err}
+		return "", err
 	}
 	answer, err := p.endpoint.Send(ctx, transport.Post{
 		Path: path(model, "batchGenerateContent"), Key: key, Body: raw,
@@ -286,30 +284,20 @@ func (p *Provider) CancelBatch(ctx context.Context, key, id string) error {
 func (p *Provider) BatchAnswers(
 	ctx context.Context, key, id string, each func(request string, result *providers.Result, err error) error,
 ) error {
-	var strays transport.Strays
-	var stopped, unnamed error
+	sorter := transport.Sorter{Each: each}
+	var unnamed error
 	err := p.batch(ctx, key, id, func(body io.Reader, answer *transport.Answer) error {
 		o, err := readOperation(ctx, body, answer, func(element []byte, whole bool) error {
-			request, result, err := readElement(answer, element, whole)
-			if request == "" {
-				strays.Add(err)
-			} else {
-				stopped = each(request, result, err)
-			}
-			return stopped
+			return sorter.Take(readElement(answer, element, whole))
 		})
 		if err == nil && !o.ended() {
 			err = answer.Fail(providers.Transient, "the batch has not ended: "+o.state)
 		}
-		unnamed = strays.Err(answer)
+		unnamed = sorter.Strays(answer)
 		return err
 	})
-
-	switch {
-	case stopped != nil:
-		return stopped
-	case err != nil:
-		return transport.AboutObject(err)
+	if err != nil {
+		return sorter.Failed(err)
 	}
 	return unnamed
 }

@@ -76,12 +76,9 @@ func (p *Provider) SubmitBatch(ctx context.Context, key, name string, requests [
 		lines[i] = line{mark(name) + r.ID, body}
 	}
 
-	raw, err := json.Marshal(object{"requests": lines})
-	if err == nil && len(raw) > mostBytes {
-		err = fmt.Errorf("it has %d bytes; Anthropic accepts %d", len(raw), mostBytes)
-	}
+	raw, err := transport.BatchBody("Anthropic", mostBytes, object{"requests": lines})
 	if err != nil {
-		return "", &providers.Error{Class: providers.BadRequest, Message: "the batch cannot be sent: " + err.Error(), Err: err}
+		return "", err
 	}
 	ctx, stop := context.WithTimeout(ctx, longestSubmission)
 	defer stop()
@@ -146,8 +143,8 @@ var errNoBatch = errors.New("no batch id")
 // FindBatch looks for a batch whose requests have the name's mark; see providers.Batches. Anthropic shows the requests
 // of a batch only when it has ended. So a batch is passed over if it was not created within an hour of since, has another
 // number of requests, or is one of providers.WithOtherBatches. If one that is left has not ended, and none that has ended
-// is the batch, the error has providers.ErrUndecided in its chain. It is never assumed that a batch under way is the one:
-// its answers might be those of somebody else's.
+// is the batch, the error has providers.ErrUndecided in its chain. A batch under way is never assumed to be the one:
+// it may be someone else's.
 func (p *Provider) FindBatch(ctx context.Context, key, name string, since time.Time, requests int) (string, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	earliest, latest := since.Add(-clocksDiffer), since.Add(longestSubmission+clocksDiffer)
@@ -273,28 +270,19 @@ func (p *Provider) BatchAnswers(
 func (p *Provider) results(
 	ctx context.Context, key, id string, each func(request string, result *providers.Result, err error) error,
 ) error {
-	var strays transport.Strays
-	var stopped, unnamed error
+	sorter := transport.Sorter{Each: each}
+	var unnamed error
 	get := transport.Post{Method: http.MethodGet, Path: batchesPath + "/" + url.PathEscape(id) + "/results", Header: versioned(), Key: key}
 
 	err := p.endpoint.Stream(ctx, get, func(body io.Reader, answer *transport.Answer) error {
 		err := answer.Lines(ctx, body, func(line []byte, whole bool) error {
-			request, result, err := readResult(answer, line, whole)
-			if request == "" {
-				strays.Add(err)
-			} else {
-				stopped = each(request, result, err)
-			}
-			return stopped
+			return sorter.Take(readResult(answer, line, whole))
 		})
-		unnamed = strays.Err(answer)
+		unnamed = sorter.Strays(answer)
 		return err
 	})
-	switch {
-	case stopped != nil:
-		return stopped
-	case err != nil:
-		return transport.AboutObject(err)
+	if err != nil {
+		return sorter.Failed(err)
 	}
 	return unnamed
 }

@@ -21,6 +21,19 @@ const envelope = 64 << 10
 // errPage is the cause of the error for a web page where many answers were expected.
 var errPage = errors.New("a web page instead of answers")
 
+// BatchBody returns the JSON of the body that creates a batch. Its error, of class BadRequest, says if it is longer than
+// the vendor accepts.
+func BatchBody(vendor string, most int, body any) ([]byte, error) {
+	raw, err := json.Marshal(body)
+	if err == nil && len(raw) > most {
+		err = fmt.Errorf("it has %d bytes; %s accepts %d", len(raw), vendor, most)
+	}
+	if err != nil {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: "the batch cannot be sent: " + err.Error(), Err: err}
+	}
+	return raw, nil
+}
+
 // Part returns one of the answers in a body that has many. status and requestID are its own; 0 and empty: not told.
 func (a *Answer) Part(status int, requestID string, body []byte) *Answer {
 	return &Answer{
@@ -49,8 +62,8 @@ func (a *Answer) InBatch(read func(*Answer) (*providers.Result, error)) (*provid
 	return result, nil
 }
 
-// TextIn returns the text of a field of an object, or of an object in it, of which only the beginning may be there;
-// empty: it is not.
+// TextIn returns the text of a field of an object, or of an object in it. The object may be cut off after the field. Empty:
+// there is no such text.
 func TextIn(object []byte, field ...string) (text string) {
 	whole := errors.New("found")
 	a := &Answer{most: len(object)}
@@ -64,25 +77,42 @@ func TextIn(object []byte, field ...string) (text string) {
 	return text
 }
 
-// Strays counts answers in a batch that do not say to which request they belong.
-type Strays struct {
-	count int
-	first string
+// Sorter passes the answers of a batch on by the requests that they name, and counts those that name none.
+type Sorter struct {
+	// Each gets an answer, as of providers.Batches.
+	Each func(request string, result *providers.Result, err error) error
+
+	stopped error // of Each
+	strays  int
+	first   string // what is wrong with the first of them
 }
 
-// Add counts one; err says what is wrong with it.
-func (s *Strays) Add(err error) {
-	if s.count++; s.count == 1 {
+// Take passes an answer to Each. Without a request, err says what is wrong with the answer.
+func (s *Sorter) Take(request string, result *providers.Result, err error) error {
+	if request != "" {
+		s.stopped = s.Each(request, result, err)
+		return s.stopped
+	}
+	if s.strays++; s.strays == 1 {
 		s.first = err.Error()
 	}
+	return nil
 }
 
-// Err returns the error of class Malformed for them; nil: there were none.
-func (s *Strays) Err(answer *Answer) error {
-	if s.count == 0 {
+// Failed returns the error of a body that was read with Take: that of Each as it is, or else err.
+func (s *Sorter) Failed(err error) error {
+	if s.stopped != nil {
+		return s.stopped
+	}
+	return AboutObject(err)
+}
+
+// Strays returns the error of class Malformed for the answers that name no request; nil: there were none.
+func (s *Sorter) Strays(answer *Answer) error {
+	if s.strays == 0 {
 		return nil
 	}
-	return Unbilled(answer.Fail(providers.Malformed, fmt.Sprintf("%d answers of the batch name no request; the first: %s", s.count, s.first)))
+	return Unbilled(answer.Fail(providers.Malformed, fmt.Sprintf("%d answers of the batch name no request; the first: %s", s.strays, s.first)))
 }
 
 // Lines calls each with every line of the body that is not empty, without the secrets. One is in memory at a time. If a
