@@ -12,20 +12,27 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// TestLimitsOfBatches: how much is enqueued is in the text and in JSON, also when the limit was lowered below it.
-func TestLimitsOfBatches(t *testing.T) {
-	t.Parallel()
-	redis := redistest.NewTCP(t)
-	limiter := ratelimit.New(redis.Client(), ratelimit.Config{Worker: "w"})
+// limiting runs a limiter until the test ends. ctx ends before it.
+func limiting(t *testing.T, redis *redistest.Server) (limiter *ratelimit.Limiter, ctx context.Context) {
+	t.Helper()
+	limiter = ratelimit.New(redis.Client(), ratelimit.Config{Worker: "w"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- limiter.Run(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return limiter, ctx
+}
+
+// TestLimitsOfBatches: how much is enqueued is in the text and in JSON, also when the limit was lowered below it.
+func TestLimitsOfBatches(t *testing.T) {
+	t.Parallel()
+	redis := redistest.NewTCP(t)
+	limiter, ctx := limiting(t, redis)
 	admin := ratelimit.NewAdmin(redis.Client(), ratelimit.Config{})
 	if err := admin.Begin(ctx, 48*time.Hour); err != nil {
 		t.Fatal(err)
@@ -68,16 +75,7 @@ func TestLimitsOfBatches(t *testing.T) {
 func TestLimitsOfTokensAndDays(t *testing.T) {
 	t.Parallel()
 	redis := redistest.NewTCP(t)
-	limiter := ratelimit.New(redis.Client(), ratelimit.Config{Worker: "w"})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- limiter.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	limiter, ctx := limiting(t, redis)
 	account := ratelimit.Scope{Provider: "p"}
 	hour := ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Hour}
 	admin := ratelimit.NewAdmin(redis.Client(), ratelimit.Config{})

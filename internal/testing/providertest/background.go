@@ -15,27 +15,16 @@ import (
 // RunBackground runs the suite for jobs as parallel subtests of t. The dialect's provider must be a
 // providers.Background.
 func RunBackground(t *testing.T, d Dialect) {
-	if d.Model == "" {
-		d.Model = "careful"
-	}
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Dialect)
-	}{
-		{"from submission to result", submission},
-		{"ends of jobs", ends},
-		{"a job that fails", failedJob},
-		{"a job that is lost", lostJob},
-		{"a job whose answer is too long", longJob},
-		{"cancellation", cancellation},
-		{"submissions that fail", failedSubmissions},
-		{"questions that fail", questions},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
-	}
+	d.runAll(t, []test{
+		{"from submission to result", submission, false},
+		{"ends of jobs", ends, false},
+		{"a job that fails", failedJob, false},
+		{"a job that is lost", lostJob, false},
+		{"a job whose answer is too long", longJob, false},
+		{"cancellation", cancellation, false},
+		{"submissions that fail", failedSubmissions, false},
+		{"questions that fail", questions, false},
+	})
 }
 
 func (s *site) background(t *testing.T) providers.Background {

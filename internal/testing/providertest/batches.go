@@ -16,15 +16,7 @@ import (
 
 // RunBatches runs the suite of providers.Batches, as Run does.
 func RunBatches(t *testing.T, d Dialect) {
-	if d.Model == "" {
-		d.Model = "careful"
-	}
-
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Dialect)
-		wire bool // it depends on the transport, so it also runs over HTTP/2
-	}{
+	d.runAll(t, []test{
 		{"batch", answeredBatch, true},
 		{"batch as an ordinary call", batchAsCalls, false},
 		{"failures in a batch", failuresInBatch, false},
@@ -38,20 +30,7 @@ func RunBatches(t *testing.T, d Dialect) {
 		{"long answers in a batch", longInBatch, false},
 		{"keys of batches", batchKeys, false},
 		{"batch not ready", batchNotReady, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
-		if test.wire {
-			t.Run(test.name+" over HTTP/2", func(t *testing.T) {
-				t.Parallel()
-				over := d
-				over.http2 = true
-				test.run(t, over)
-			})
-		}
-	}
+	})
 }
 
 // batched is a site whose provider has batches.

@@ -49,15 +49,7 @@ type Dialect struct {
 
 // Run runs the whole suite as parallel subtests of t. The caller's TestMain checks for leaked goroutines.
 func Run(t *testing.T, d Dialect) {
-	if d.Model == "" {
-		d.Model = "careful"
-	}
-
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Dialect)
-		wire bool // it depends on the transport, so it also runs over HTTP/2
-	}{
+	d.runAll(t, []test{
 		{"success", success, true},
 		{"many at once", manyAtOnce, true},
 		{"prompts", prompts, false},
@@ -81,7 +73,22 @@ func Run(t *testing.T, d Dialect) {
 		{"cut body", cutBody, true},
 		{"long answers", longAnswers, true},
 		{"key", keys, true},
-	} {
+	})
+}
+
+// test is one test of a suite.
+type test struct {
+	name string
+	run  func(*testing.T, Dialect)
+	wire bool // it depends on the transport, so it also runs over HTTP/2
+}
+
+// runAll runs the tests of a suite as parallel subtests of t.
+func (d Dialect) runAll(t *testing.T, suite []test) {
+	if d.Model == "" {
+		d.Model = "careful"
+	}
+	for _, test := range suite {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.run(t, d)
