@@ -63,6 +63,7 @@ func Run(t *testing.T, d Dialect) {
 		{"system messages refused", systemRefused, false},
 		{"search", search, false},
 		{"impossible", impossible, false},
+
 		{"truncation", truncation, false},
 		{"refusal", refusal, false},
 		{"failures", failures, true},
