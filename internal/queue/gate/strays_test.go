@@ -57,7 +57,9 @@ func TestStraysReturn(t *testing.T) {
 			t.Errorf("active after the queue was left: %v, want the task in hand", got)
 		}
 		goOn <- nil
-		f.eventually("t1 has ended", func() bool { return f.state("t1") == "gone" })
+		f.eventually("t1 has ended", func() bool {
+			return f.state("t1") == "gone" && !w.gate.hands.has(keysOf(queueName).task+"t1") // the worker hears it later
+		})
 		f.push(1)
 		stray(queueName)
 		if n, err := w.gate.ReturnStrays(t.Context(), queueName); err != nil || n != 1 {
