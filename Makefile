@@ -249,7 +249,7 @@ faults: servers ## plant a fault for each of some promises, and see the promise'
 
 .PHONY: coverage
 coverage: ## how often intervals, headlines and lines of trust hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
-	go test -v -run '^(TestCoverage|TestUntil)$$' -timeout 90m ./eval/rank -full -evaluations $(EVALUATIONS)
+	go test -v -run '^(TestCoverage|TestEscalationCovers|TestUntil|TestPlacing)$$' -timeout 90m ./eval/rank -full -evaluations $(EVALUATIONS)
 	go test -v -run '^TestTrustIsRight$$' -timeout 90m ./internal/report -full
 
 # What a minute more of shrinking would find is not worth the inputs not tried.
@@ -294,7 +294,7 @@ AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
 .PHONY: look
 look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser, at two widths and in both themes, and have axe-core judge them (.look/)
 	mkdir -p .look
-	go test -v -timeout 30m -tags look -run 'TestLook(Answers|Asynqmon)?$$' ./internal/report ./internal/web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
+	go test -v -timeout 30m -tags look -run 'TestLook(Answers|Asynqmon|Votes)?$$' ./internal/report ./internal/web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
 # The report of the README's first command.
 .PHONY: picture

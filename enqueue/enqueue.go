@@ -252,6 +252,7 @@ func encoded(r record.Evaluation) [2]string {
 // documents chosen earlier from results.
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*plan.Choice) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
+	r.Settings.Extended = e.Extended()
 	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
 	phases, plans, err := layOut(e, r, queuesOf, choices)
 	if err != nil {
@@ -269,7 +270,7 @@ func layOut(
 	r.Phases = nil
 	kept := 0 // also the chosen phases beyond the limit, which stay
 	for i, kind := range plan.Phases(e) {
-		p := record.Phase{Kind: kind, JudgeQueues: queuesOf(kind), Queues: map[string]int{}}
+		p := record.Phase{Kind: kind, JudgeQueues: queuesOf(kind), Queues: map[string]int{}, Strong: plan.StrongIn(e, i)}
 		if i < len(choices) && choices[i] != nil {
 			p.Choice, p.Chosen, kept = choices[i], true, i+1
 		}

@@ -143,7 +143,7 @@ func (b *bench) submit(s Submission) Receipt {
 // tasks that were not dropped. Like a worker's, tasks that are pulled at once share scripts.
 func (b *bench) pull(queue string, n int) []record.Task {
 	b.t.Helper()
-	ctx, client := b.t.Context(), b.store.Client()
+	ctx, client := b.t.Context(), store.Universal(b.store)
 	ids, err := client.RPopCount(ctx, "asynq:{"+queue+"}:pending", n).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		b.t.Fatal(err)
@@ -217,7 +217,7 @@ func TestSubmitPushesReadableTasks(t *testing.T) {
 	if len(b.limits.of[string(receipt.ID)]) != 1 {
 		t.Errorf("limits pinned: %v", b.limits.of)
 	}
-	tasks, err := asynq.NewInspectorFromRedisClient(b.store.Client()).ListPendingTasks("p")
+	tasks, err := asynq.NewInspectorFromRedisClient(store.Universal(b.store)).ListPendingTasks("p")
 	if err != nil || len(tasks) != 6 {
 		t.Fatalf("%d pending tasks, %v; want 6", len(tasks), err)
 	}
@@ -232,7 +232,7 @@ func TestSubmitPushesReadableTasks(t *testing.T) {
 	if again := b.submit(s); again.Created {
 		t.Error("the same submission was created twice")
 	}
-	if tasks, err := asynq.NewInspectorFromRedisClient(b.store.Client()).ListPendingTasks("p"); err != nil || len(tasks) != 6 {
+	if tasks, err := asynq.NewInspectorFromRedisClient(store.Universal(b.store)).ListPendingTasks("p"); err != nil || len(tasks) != 6 {
 		t.Errorf("%d pending tasks after the second submission, %v; want 6", len(tasks), err)
 	}
 }

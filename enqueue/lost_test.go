@@ -28,7 +28,7 @@ func TestLostTasksArePushedWhileOthersKeepTheQueueBusy(t *testing.T) {
 	other := b.submit(submission("busy", 6)).ID // 30 runs
 	topUp := b.topUp(b.store)
 	b.tick(topUp)
-	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
+	inspector := asynq.NewInspectorFromRedisClient(store.Universal(b.store))
 	for i, task := range b.pending(id) {
 		var err error
 		switch {

@@ -36,7 +36,7 @@ func push(
 	if err := s.AddQueues(ctx, queue); err != nil {
 		return err
 	}
-	client := s.Client()
+	client := store.Universal(s)
 	refused, err := send(ctx, client, queue, tasks, keeps, queued)
 	if err != nil || len(refused) == 0 {
 		return err

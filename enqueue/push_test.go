@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/enqueue/store"
 )
 
 // An evaluation is deleted, or expires, and asynq still keeps its ended tasks,
@@ -14,7 +16,7 @@ func TestEndedTasksOfAnotherLifeGiveWay(t *testing.T) {
 	b := setup(t)
 	queued := submission("again", 3)
 	receipt := b.submit(queued)
-	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
+	inspector := asynq.NewInspectorFromRedisClient(store.Universal(b.store))
 	client := b.store.Client()
 
 	if n, err := inspector.ArchiveAllPendingTasks("p"); err != nil || n != receipt.Runs {

@@ -44,22 +44,23 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 		err = remove(ctx, q.Store, id, false)
 	}
 	if err == nil {
-		err = q.recall(ctx, id)
+		_, err = q.recall(ctx, id)
 	}
 	return status, err
 }
 
-// recall pushes the runs of a cancelled evaluation that have jobs at their providers, so that workers cancel these. The
-// task of a run that was pulled while its evaluation was paused is gone.
-func (q *Enqueuer) recall(ctx context.Context, id eval.ID) error {
+// recall pushes the runs of a cancelled evaluation that have jobs at their providers, so that workers cancel these, and
+// returns how many there are. The task of a run that was pulled while its evaluation was paused is gone.
+func (q *Enqueuer) recall(ctx context.Context, id eval.ID) (left int, err error) {
 	jobs, err := q.Store.Jobs(ctx, id)
 	if err != nil || len(jobs) == 0 {
-		return err
+		return 0, err
 	}
 	r, e, plans, err := Read(ctx, q.Store, id)
 	if err != nil {
-		return err
+		return len(jobs), err
 	}
+
 	for _, job := range jobs {
 		of := job.Call
 		if of.Phase < 0 || of.Phase >= len(plans) || of.Index < 0 || of.Index >= plans[of.Phase].Runs() {
@@ -67,10 +68,10 @@ func (q *Enqueuer) recall(ctx context.Context, id eval.ID) error {
 		}
 		run := Pending{Run: plans[of.Phase].Run(of.Index), Generation: of.Generation}
 		if err := q.Push(ctx, r, e, of.Phase, []Pending{run}, nil); err != nil {
-			return err
+			return len(jobs), err
 		}
 	}
-	return nil
+	return len(jobs), nil
 }
 
 // halt changes an evaluation's status and then closes its limits. The closure comes last, and open

@@ -41,6 +41,7 @@ type Sweeper struct {
 	gone   sightings[eval.ID] // without a record
 	ended  sightings[eval.ID]
 	given  map[eval.ID]bool // have ended, and were given an expiry
+	clear  map[eval.ID]bool // were cancelled, and have no job at a provider
 	unused sightings[string]
 }
 
@@ -71,7 +72,7 @@ const (
 func NewSweeper(s *store.Store, limits SweptLimits, log zerolog.Logger) *Sweeper {
 	return &Sweeper{
 		store: s, limits: limits, log: log, wait: sweepWait, pause: sweepPause,
-		given: map[eval.ID]bool{},
+		given: map[eval.ID]bool{}, clear: map[eval.ID]bool{},
 	}
 }
 
@@ -230,11 +231,19 @@ func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State
 	return hasEnded(use) && waiting
 }
 
-// sweepEvaluations removes the list entries of evaluations without a record, and sets the expiry of
-// ended ones that have none.
+// sweepEvaluations removes the list entries of evaluations without a record, sets the expiry of ended ones that have none,
+// and lets workers cancel the jobs of cancelled ones.
 func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.Use) error {
-	maps.DeleteFunc(s.given, func(id eval.ID, _ bool) bool { return !hasEnded(uses[id]) })
+	over := func(id eval.ID, _ bool) bool { return !hasEnded(uses[id]) }
+	maps.DeleteFunc(s.given, over)
+	maps.DeleteFunc(s.clear, over)
+
 	for id, use := range uses {
+		if use.Status == record.StatusCancelled && !s.clear[id] {
+			if err := s.recall(ctx, id); err != nil && !quarantine.Concerns(err) {
+				return err
+			}
+		}
 		switch {
 		case use.Gone() && s.gone.last(id) >= s.wait:
 			if err := s.vacate(ctx, id); err != nil {
@@ -249,6 +258,14 @@ func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.U
 		}
 	}
 	return nil
+}
+
+// recall pushes the runs of a cancelled evaluation that still have jobs, whose tasks may have been lost. A call that was in
+// flight when the evaluation was cancelled may yet become a job.
+func (s *Sweeper) recall(ctx context.Context, id eval.ID) error {
+	left, err := (&Enqueuer{Store: s.store, Limits: s.limits, Log: s.log}).recall(ctx, id)
+	s.clear[id] = err == nil && left == 0 && s.ended.last(id) >= s.wait
+	return err
 }
 
 func hasEnded(use store.Use) bool { return record.HasEnded(use.Status, use.Stopped) }

@@ -192,6 +192,41 @@ func TestSweepOfWhatHasEnded(t *testing.T) {
 	}
 }
 
+// The task of a cancelled run that has a job at its provider was lost. It is pushed again, so that a worker cancels the
+// job, and once the job is gone, the evaluation is not looked at any more.
+func TestSweepRecallsJobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, client := t.Context(), b.store.Client()
+	receipt := b.submit(submission("cancelled", 4))
+	task := record.Task{Evaluation: receipt.ID, Index: 3}
+	job := record.Job{ID: "job", Call: record.Call{Index: 3}}
+	if _, err := b.store.SaveProgress(ctx, task, store.Progress{Job: &job}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := b.enqueuer(b.store).Cancel(ctx, receipt.ID); err != nil || status != record.StatusCancelled {
+		t.Fatalf("Cancel = %s, %v", status, err)
+	}
+	pending := func() []string { return client.LRange(ctx, "asynq:{p}:pending", 0, -1).Val() }
+	client.Del(ctx, "asynq:{p}:pending", "asynq:{p}:t:"+task.ID())
+
+	sweeper := b.sweeper(b.store)
+	for range 2 {
+		if err := sweeper.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := pending(); !slices.Equal(got, []string{task.ID()}) {
+			t.Errorf("pending: %v, want %s alone", got, task.ID())
+		}
+	}
+	if _, err := b.store.SaveProgress(ctx, task, store.Progress{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweeper.Sweep(ctx); err != nil || !sweeper.clear[receipt.ID] {
+		t.Errorf("after the job has ended, it is looked for again: %v", err)
+	}
+}
+
 // An evaluation submitted during a sweep, at any point of it, continues.
 func TestSubmissionDuringASweep(t *testing.T) {
 	t.Parallel()

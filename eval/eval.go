@@ -32,6 +32,7 @@ type Evaluation struct {
 	Runs        *Runs       `json:"runs,omitempty"`
 	Prompts     *Prompts    `json:"prompts,omitempty"`
 	Checks      []Check     `json:"checks,omitempty"`
+	Escalate    *Escalate   `json:"escalate,omitempty"` // nil: every judge sees everything
 	JSON        JSONMode    `json:"json"`
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"` // whether answers must show a search; see Grounded
@@ -42,6 +43,10 @@ type Evaluation struct {
 	Given *Given `json:"given,omitempty"`
 	// Answered is set if the documents are the recorded answers of another evaluation; nil: they are not.
 	Answered *Answered `json:"answered,omitempty"`
+	// Board is set if the evaluation adds candidates to the ranking of an earlier one; nil: it does not.
+	Board *Board `json:"board,omitempty"`
+	// Anchors is set if judges are asked about anchors, of which nothing is ranked; nil: they are not.
+	Anchors *Anchors `json:"anchors,omitempty"`
 }
 
 // Item is the question that a group of documents answers. Documents without an
@@ -52,6 +57,8 @@ type Item struct {
 	// Reference is an answer known to be correct, and Fields are further facts. Templates show both to judges.
 	Reference string            `json:"reference,omitempty"`
 	Fields    map[string]string `json:"fields,omitempty"`
+	// Rubric is set if documents are scored by it; see Single.Rubric.
+	Rubric []RubricCriterion `json:"rubric,omitempty"`
 	// Categories (sorted) and Facts are never shown to judges. They are not part of an evaluation's identity.
 	Categories []string          `json:"categories,omitempty"`
 	Facts      map[string]string `json:"facts,omitempty"`
@@ -71,13 +78,18 @@ type Document struct {
 	Candidate string `json:"candidate"` // its author or model; the document's own ID by default
 	Hash      string `json:"hash"`      // TextHash of its text; empty: the text is not known
 	Bytes     int    `json:"bytes"`     // length of its text
+	// Turns says that the text is a list of turns (EncodeTurns). Images are those that it shows, each once, or those of a
+	// row of prompts in their order.
+	Turns  bool    `json:"turns,omitempty"`
+	Images []Image `json:"images,omitempty"`
 	// Failed are the checks that the text does not pass, ascending. They are not part of an evaluation's identity,
 	// because they follow from it.
 	Failed []FailedCheck `json:"failed,omitempty"`
 }
 
 // JudgesOf returns the judges of a kind's runs: the judges, the agents of a panel, or the models of listed runs or of
-// prompts. It returns nil if the evaluation does not have the kind.
+// prompts. It returns nil if the evaluation does not have the kind. Not every phase of the kind asks all of them; see
+// Escalate.
 func (e *Evaluation) JudgesOf(kind Kind) []Judge {
 	switch {
 	case kind == KindPanel && e.Panel != nil:
@@ -86,7 +98,9 @@ func (e *Evaluation) JudgesOf(kind Kind) []Judge {
 		return e.Runs.Models
 	case kind == KindPrompts && e.Prompts != nil:
 		return e.Prompts.Models
-	case kind == KindSingle || kind == KindPairwise:
+	case kind == KindSingle:
+		return e.FirstJudges()
+	case kind == KindPairwise:
 		return e.Judges
 	}
 	return nil
@@ -233,13 +247,16 @@ func (k Kind) Known() bool {
 
 // Single asks every judge for a score of every document on every criterion.
 type Single struct {
+	// Rubric means that a judge says of each criterion of Item.Rubric whether the document meets it. Criteria is then
+	// RubricName alone, and Scale is RubricScale.
+	Rubric   bool        `json:"rubric,omitempty"`
 	Criteria []Criterion `json:"criteria"`
 	Scale    Scale       `json:"scale"`
 	Trials   int         `json:"trials"`             // at least 1
 	Template string      `json:"template,omitempty"` // see Evaluation.Template
 }
 
-// Criterion is one thing a document is scored on.
+// Criterion is one thing a document is scored on, or two are compared on.
 type Criterion struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -264,6 +281,12 @@ type Pairwise struct {
 	// Apart means that documents of one candidate, which are samples of its answers, are not compared with each other.
 	// It holds for the modes all, sample and baseline, and excludes swiss.
 	Apart bool `json:"apart,omitempty"`
+	// Criteria are those on which a judge says which text is better, besides the overall verdict.
+	Criteria []Criterion `json:"criteria,omitempty"`
+	// Degrees is by how many degrees a text can be better, at least 2 and at most MaxDegrees; 0: verdicts have none.
+	Degrees int `json:"degrees,omitempty"`
+	// Soft asks for log probabilities, so that a verdict says how probable each of the possible ones was.
+	Soft bool `json:"soft,omitempty"`
 }
 
 // Pairs says which pairs are compared. Only the field of its Mode is set.
@@ -274,6 +297,11 @@ type Pairs struct {
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
 	// Baseline is the candidate whose documents are compared with those of every other.
 	Baseline string `json:"baseline,omitempty"`
+	// Newcomers, for grown, are the candidates that are added to a ranking, sorted. Listed has none of their pairs: it
+	// has the recorded ones of the ranking, with the document shown first in front if there is one order.
+	Newcomers []string `json:"newcomers,omitempty"`
+	// Opponents, for grown, is how many documents each document of a newcomer is compared with at most.
+	Opponents int `json:"opponents,omitempty"`
 }
 
 // Panel asks every agent for a score of every document on every dimension.
@@ -369,6 +397,7 @@ const (
 	PairsListed   PairMode = "listed"
 	PairsBaseline PairMode = "baseline"
 	PairsSwiss    PairMode = "swiss" // in rounds, each based on the ranking so far
+	PairsGrown    PairMode = "grown" // recorded pairs, and then newcomers in rounds, each based on the ranking so far
 )
 
 // Order says in which order the two documents of a pair are shown.

@@ -164,6 +164,13 @@ func (e *Evaluation) encode() []byte {
 		given.Files = nil
 		asked.Given = &given
 	}
+	if e.Board != nil {
+		asked.Board = &Board{Evaluation: e.Board.Evaluation}
+	}
+	if e.Anchors != nil {
+		asked.Anchors = &Anchors{Of: e.Anchors.Of}
+	}
+
 	raw, err := json.Marshal(&asked)
 	if err != nil { // Overrides hold a value that JSON cannot; config rejects those
 		panic(fmt.Sprintf("eval: encode evaluation: %v", err))

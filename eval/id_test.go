@@ -149,6 +149,8 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 		"json":              func(e *eval.Evaluation) { e.JSON = eval.JSONFalse },
 		"grounding":         func(e *eval.Evaluation) { e.Grounding = eval.Required },
 		"reasoning":         func(e *eval.Evaluation) { e.Reasoning = eval.Required },
+		"anchors":           func(e *eval.Evaluation) { e.Anchors = &eval.Anchors{Of: "ev-aaaaaaaaaaaa"} },
+		"anchors of others": func(e *eval.Evaluation) { e.Anchors = &eval.Anchors{Of: "ev-bbbbbbbbbbbb"} },
 
 		"runs":                   withRuns(func(*eval.Evaluation) {}),
 		"runs without grounding": withRuns(func(e *eval.Evaluation) { e.Grounding = eval.Off }),
@@ -174,8 +176,11 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 		seen[id] = name
 	}
 
-	e := normalized(func(*eval.Evaluation) {})
+	e := normalized(func(e *eval.Evaluation) { e.Anchors = &eval.Anchors{Of: "ev-aaaaaaaaaaaa"} })
 	before := e.ID()
+	if e.Anchors.History = []eval.Asking{{Name: "x"}}; e.ID() != before || len(e.Anchors.History) != 1 {
+		t.Error("the id depends on what judges said before")
+	}
 	e.PlanVersion++
 	if e.ID() == before {
 		t.Error("another plan version has the same id")

@@ -4,6 +4,15 @@ package eval
 type Message struct {
 	Role    string // "system", "user" or "assistant"
 	Content string
+	Images  []Shown // by their Offset, ascending
+}
+
+// Shown is an image within a message.
+type Shown struct {
+	Image
+	Offset  int    // in the message's content, where it is shown
+	Content string // what is stored under its hash
+	Detail  string // how closely the model looks, in OpenAI's words; empty: its default
 }
 
 // Conversation is a prompt as its author wrote it, in parsed form.

@@ -58,8 +58,11 @@ const (
 // LimitEnqueuedTokens is the kind of a limit on the tokens in batches that have not ended.
 const LimitEnqueuedTokens LimitKind = "enqueued_tokens"
 
-// TierBatch is the service tier of the answers of batches.
-const TierBatch = "batch"
+// Service tiers by which calls are priced: that of the answers of batches, and a cheaper one for calls that can wait.
+const (
+	TierBatch = "batch"
+	TierFlex  = "flex"
+)
 
 // BatchBounds are the most requests and bytes of one batch.
 type BatchBounds struct {

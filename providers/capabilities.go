@@ -38,15 +38,26 @@ type Capabilities struct {
 	// ContextWindow and MaxOutput are tokens; 0: not known.
 	ContextWindow int `json:"context_window,omitempty"`
 	MaxOutput     int `json:"max_output,omitempty"`
+	// Images says whether the model takes images, and ImageCount how their tokens are counted.
+	Images     Sight      `json:"images,omitempty"`
+	ImageCount ImageCount `json:"image_count,omitempty"`
+	// LogProbs says whether the model gives log probabilities.
+	LogProbs LogProbs `json:"log_probs,omitempty"`
 }
 
 // CapabilitiesOf returns the capabilities of a model by its name.
 type CapabilitiesOf func(model string) Capabilities
 
 // Check returns an error of class BadRequest for a request that this model cannot answer in one call: it wants a search
-// that the model does not have, or a schema together with a search. A dialect then sends nothing.
+// that the model does not have, or a schema together with a search, or log probabilities that it is known not to give, or
+// shows images to a model that is known not to see.
+// A dialect then sends nothing.
 func (c Capabilities) Check(req *Request) error {
 	switch {
+	case c.Images == Blind && req.HasImages():
+		return &Error{Class: BadRequest, Message: req.Model + " takes no images"}
+	case c.LogProbs == LogProbsNone && req.LogProbs:
+		return &Error{Class: BadRequest, Message: req.Model + " gives no log probabilities"}
 	case req.Search && c.Search == "":
 		return &Error{Class: BadRequest, Message: fmt.Sprintf("%s has no web search here", req.Model)}
 	case req.Search && req.Schema != nil && !c.JSONWithSearch:

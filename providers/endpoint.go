@@ -14,4 +14,9 @@ type Endpoint struct {
 	Zone *time.Location
 	// Capabilities returns what models can do there; nil: nothing is known.
 	Capabilities CapabilitiesOf
+	// Accounts are the names of endpoints, such as openai/eu: a call is made at one of them instead of here. Empty: it is
+	// made here.
+	Accounts []string
+	// Configured are the names of all accounts, with those that cannot be called from here.
+	Configured []string
 }

@@ -17,6 +17,8 @@ type Price struct {
 	Tiers map[string]float64 `json:"tiers,omitempty"`
 	// TiersCached are the factors on the price of cached input where that has its own.
 	TiersCached map[string]float64 `json:"tiers_cached,omitempty"`
+	// AsOf is the day (year-month-day) on which these were the provider's prices; empty: not known.
+	AsOf string `json:"as_of,omitempty"`
 }
 
 // Rates are the prices of tokens.
@@ -89,7 +91,7 @@ func StandardTier(name string) bool {
 
 // In returns the price of a call that was served in the given tier, such as TierBatch; false: unknown.
 func (p Price) In(tier string) (Price, bool) {
-	if StandardTier(tier) || p.free() {
+	if StandardTier(tier) || p.Free() {
 		return p, true
 	}
 	factor, ok := p.Tiers[tier]
@@ -103,8 +105,8 @@ func (p Price) In(tier string) (Price, bool) {
 	return p.times(factor, ofCached), true
 }
 
-// free reports whether tokens cost nothing, in whatever tier.
-func (p Price) free() bool { return p.Rates == Rates{} && p.Long == nil }
+// Free reports whether tokens cost nothing, in whatever tier.
+func (p Price) Free() bool { return p.Rates == Rates{} && p.Long == nil }
 
 // times returns the price with the rates of tokens multiplied by factors; searches cost the same.
 func (p Price) times(factor, ofCached float64) Price {

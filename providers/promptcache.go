@@ -34,13 +34,17 @@ func (r *Request) Breaks(caps Capabilities) bool {
 	return caps.PromptCache == PromptCacheBreakpoints && !told
 }
 
-// BreakingParts returns the content of a message in one of OpenAI's dialects, with breakpoints. kind is the type of its
-// parts.
-func BreakingParts(req *Request, i int, kind string) []any {
+// MessageParts returns the content of a message in one of OpenAI's dialects as parts, with breakpoints if the body may
+// have them. kind is the type of a part that is a text, and image returns one that is an image.
+func MessageParts(req *Request, i int, breaks bool, kind string, image func(*Image) any) []any {
 	var all []any
 	for _, p := range req.Parts(i) {
+		if p.Image != nil {
+			all = append(all, image(p.Image))
+			continue
+		}
 		part := map[string]any{"type": kind, "text": p.Text}
-		if p.Keep {
+		if p.Keep && breaks {
 			part["prompt_cache_breakpoint"] = explicitly
 		}
 		all = append(all, part)

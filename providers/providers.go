@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,8 @@ type Request struct {
 	// Complete asks for the continuation of the one message's text instead of an answer to it. Only the chat
 	// completions dialect has such a call; others answer.
 	Complete bool
+	// LogProbs asks for the log probabilities of the answer's tokens, which are in Result.Tokens if the provider gives them.
+	LogProbs bool
 	// Prefixes are beginnings of Messages that other requests may have, too, the shortest first. nil: the caller does not
 	// know any, and the provider caches as it likes. Empty, but not nil: the provider need cache nothing.
 	Prefixes []Prefix
@@ -112,8 +115,9 @@ var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 
 // Message is one turn.
 type Message struct {
-	Role    Role   `json:"role"`
-	Content string `json:"content"`
+	Role    Role    `json:"role"`
+	Content string  `json:"content"`
+	Images  []Image `json:"images,omitempty"` // by their Offset, ascending
 }
 
 // Prefix is a beginning of a Request's messages. It ends in a message, after Offset bytes of its content.
@@ -124,32 +128,50 @@ type Prefix struct {
 	Keep bool
 }
 
-// Part is a part of a message's content.
+// Part is a part of a message's content: a text, or an image.
 type Part struct {
-	Text string
-	Keep bool // a Prefix to keep ends with it
+	Text  string
+	Keep  bool   // a Prefix to keep ends with it
+	Image *Image // nil: a text
 }
 
-// Parts divides the content of the request's i-th message where a Prefix to keep ends. No part is empty unless the
-// message is.
+// Parts divides the content of the request's i-th message at its images, and where a Prefix to keep ends. No text is
+// empty unless the message is.
 func (r *Request) Parts(i int) []Part {
-	content := r.Messages[i].Content
+	content, images := r.Messages[i].Content, r.Messages[i].Images
 	var parts []Part
 	from := 0
-	for _, p := range r.Prefixes {
-		if p.Keep && p.Message == i && p.Offset > from && p.Offset <= len(content) {
-			parts = append(parts, Part{content[from:p.Offset], true})
-			from = p.Offset
+	until := func(end int) {
+		for ; len(images) > 0 && images[0].Offset <= end; images = images[1:] {
+			if at := images[0].Offset; at > from {
+				parts = append(parts, Part{Text: content[from:at]})
+				from = at
+			}
+			parts = append(parts, Part{Image: &images[0]})
+		}
+		if end > from {
+			parts = append(parts, Part{Text: content[from:end]})
+			from = end
 		}
 	}
-	if from < len(content) || parts == nil {
-		parts = append(parts, Part{Text: content[from:]})
+
+	for _, p := range r.Prefixes {
+		if p.Keep && p.Message == i && p.Offset > from && p.Offset <= len(content) {
+			until(p.Offset)
+			parts[len(parts)-1].Keep = true
+		}
+	}
+	until(len(content))
+	if parts == nil {
+		parts = []Part{{}}
 	}
 	return parts
 }
 
 // Keeps reports whether a Prefix to keep ends in the request's i-th message.
-func (r *Request) Keeps(i int) bool { return r.Parts(i)[0].Keep }
+func (r *Request) Keeps(i int) bool {
+	return slices.ContainsFunc(r.Parts(i), func(p Part) bool { return p.Keep })
+}
 
 // Role is the author of a Message.
 type Role string
@@ -186,6 +208,9 @@ type Result struct {
 	RequestID string       // of the HTTP request, from the response's headers
 	Limits    []LimitState // what the headers say, if anything
 	Raw       []byte       // the body as received, bounded
+	// Tokens are those of the answer, if Request.LogProbs asked for them and the provider gives them. Their texts make up
+	// Text, but may have more around it, such as reasoning.
+	Tokens []Token
 }
 
 // Grounding is the evidence in an answer that the provider searched for it.

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,12 @@ type Request struct {
 	ID string
 	// Call says what the call is, with all fields known.
 	Call Scope
+	// Accounts are accounts of the call's provider, such as openai/eu. The call is made at the one that admits it first, which
+	// Lease.Provider names. It keeps the limits and cooldowns of that account, and the limits of the provider. While
+	// several have room, they take turns. Empty: Call.Provider is where it is made.
+	//
+	// The lease's ID ends with the account. A MaxWait or a Consent refuses the call only once every account does.
+	Accounts []string
 	// Holders must be registered: while one is not, because its limits were lost or it
 	// has ended, the call waits.
 	Holders []string
@@ -98,22 +105,65 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("limit %s admits the call in %s", r.Limit, r.Wait.Round(time.Millisecond))
 }
 
-// call is a Request that waits. The pump owns it, except for the fields that the Limiter's lock guards.
+// yields reports whether another refusal, at another account, takes the place of this one: it has a shorter wait, or may
+// end at all.
+func (r *Refusal) yields(to *Refusal) bool {
+	if r == nil || r.TooLarge != to.TooLarge {
+		return r == nil || r.TooLarge
+	}
+	return to.Wait < r.Wait
+}
+
+// call is a Request that waits, at one account if it has several. The pump owns it.
 type call struct {
 	Request
-	asked  time.Time
-	answer chan answer // holds one
+	*caller
+	asked time.Time
 
 	seq     uint64
 	queue   *queue        // where it waits; nil once decided
 	element *list.Element // its place there
 	// unclear is set when a script asked for the call and its answer was lost: the call may hold a lease.
 	unclear bool
+	// refusal is why the account refuses the call; nil: it does not, as far as is known. The call waits there nevertheless,
+	// because the account may admit it before another one does.
+	refusal *Refusal
+}
+
+// caller waits in Acquire for the first of its calls that is admitted. The pump owns it, except for the fields that the
+// Limiter's lock guards.
+type caller struct {
+	calls  []*call // one for each account
+	answer chan answer
 
 	// Guarded by Limiter.mu.
 	withdrawn bool // the caller has given up
 	answered  bool
 }
+
+// newCaller returns the caller of a Request, with a call for each of its accounts.
+func newCaller(r Request, now time.Time) *caller {
+	one := &caller{answer: make(chan answer, 1)}
+	if len(r.Accounts) == 0 {
+		one.calls = []*call{{Request: r, caller: one, asked: now}}
+	}
+	for _, account := range r.Accounts {
+		at := r
+		at.ID, at.Call.Provider = atAccount(r.ID, account), account
+		one.calls = append(one.calls, &call{Request: at, caller: one, asked: now})
+	}
+	return one
+}
+
+// atAccount returns the ID of a call's lease at an account. Each account has one of its own: if the answer of a script was
+// lost, only the ID says which of them has the lease.
+func atAccount(id, account string) string {
+	_, name, _ := strings.Cut(account, accountMark)
+	return id + "@" + name
+}
+
+// elsewhere reports whether the call waits at other accounts, too.
+func (c *call) elsewhere() bool { return c.caller != nil && len(c.calls) > 1 }
 
 type answer struct {
 	lease *Lease
@@ -131,7 +181,7 @@ func (l *Limiter) Wait(ctx context.Context, call Scope) error {
 	return nil
 }
 
-// Acquire waits until the call is admitted under every limit that matches it
+// Acquire waits until the call is admitted under every limit that matches it, at one of its accounts if it has several,
 // and until the start it was granted for, and returns its lease. While Redis is
 // away, and before Run runs, it waits. Calls under the same limits are admitted
 // in the order in which they asked.
@@ -145,13 +195,16 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	if l.holder != "" {
 		r.Holders = append(slices.Clone(r.Holders), l.holder)
 	}
-	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}
+
+	c := newCaller(r, time.Now())
 	l.mu.Lock()
-	if lease := l.leases[r.ID]; lease != nil {
-		l.mu.Unlock()
-		return lease, nil
+	for _, at := range c.calls {
+		if lease := l.leases[at.ID]; lease != nil {
+			l.mu.Unlock()
+			return lease, nil
+		}
 	}
-	l.mail.calls = append(l.mail.calls, c)
+	l.mail.calls = append(l.mail.calls, c.calls...)
 	l.waiting++
 	l.mu.Unlock()
 	l.wakePump()
@@ -163,7 +216,7 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
 }
 
 // await blocks until the pump has answered the call and the granted start has come.
-func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
+func (l *Limiter) await(ctx context.Context, c *caller) (*Lease, error) {
 	var a answer
 	var err error
 	select {
@@ -197,13 +250,13 @@ func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	}
 }
 
-// withdraw gives up a call whose caller no longer waits.
-func (l *Limiter) withdraw(c *call) {
+// withdraw gives up the calls of a caller that no longer waits.
+func (l *Limiter) withdraw(c *caller) {
 	l.mu.Lock()
 	c.withdrawn = true
 	answered := c.answered
 	if !answered {
-		l.mail.withdrawn = append(l.mail.withdrawn, c)
+		l.mail.withdrawn = append(l.mail.withdrawn, c.calls...)
 	}
 	l.mu.Unlock()
 	l.wakePump()
@@ -214,8 +267,8 @@ func (l *Limiter) withdraw(c *call) {
 	}
 }
 
-// decide gives a call its answer, and reports whether the caller was still waiting.
-func (l *Limiter) decide(c *call, a answer) bool {
+// decide gives a caller its answer, and reports whether it was still waiting.
+func (l *Limiter) decide(c *caller, a answer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.withdrawn {

@@ -20,13 +20,13 @@ type Admin struct {
 }
 
 // NewAdmin returns an Admin that uses client. The caller closes client. Config.Worker is not used.
-func NewAdmin(client redis.UniversalClient, cfg Config) *Admin {
+func NewAdmin(client redis.Cmdable, cfg Config) *Admin {
 	return &Admin{access: newAccess(client, cfg)}
 }
 
 // access holds what a Limiter and an Admin need to use Redis.
 type access struct {
-	client redis.UniversalClient
+	client redis.Cmdable
 	cfg    Config
 	keys   keys
 	known  *atomic.Pointer[registry] // as last read
@@ -36,7 +36,7 @@ type access struct {
 // now returns the time on this process's own clock.
 func (a access) now() instant { return a.own() }
 
-func newAccess(client redis.UniversalClient, cfg Config) access {
+func newAccess(client redis.Cmdable, cfg Config) access {
 	cfg.Namespace = cmp.Or(cfg.Namespace, "ef")
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
 	a := access{client: client, cfg: cfg, keys: newKeys(cfg.Namespace), known: &atomic.Pointer[registry]{}, own: newOwnClock()}

@@ -55,6 +55,11 @@ type group struct {
 	aged  bool // the first of them has waited long
 }
 
+// unlimited reports whether only cooldowns hold back the group's calls, and none of them may be admitted elsewhere.
+func (g group) unlimited() bool {
+	return len(g.queue.rules) == 0 && !slices.ContainsFunc(g.calls, (*call).elsewhere)
+}
+
 func (b *batch) ask(g *queue, calls []*call) {
 	b.groups = append(b.groups, group{queue: g, calls: calls, aged: g.aged(time.Now())})
 	b.touch(g.rules...)
@@ -111,6 +116,7 @@ type grant struct {
 	// bound is the rate that set the start, or the cooldown of an outage whose end the call tries;
 	// nil: none.
 	bound *rule
+	taken bool // the call was admitted at another of its accounts; the rest is not set
 }
 
 // errStale means that the registry has changed since the batch's limits were read.
@@ -212,6 +218,7 @@ type (
 	}
 	admitCall struct {
 		ID string `json:"id"`
+		Of int    `json:"of,omitempty"`
 		admitUsed
 		Counts int64 `json:"counts,omitempty"`
 	}
@@ -257,14 +264,23 @@ func (b *batch) request(l *Limiter, now instant) admitRequest {
 		}
 	}
 
+	callers := map[*caller]int{} // those with several accounts, numbered from 1
 	for _, g := range b.groups {
 		group := admitGroup{Limits: b.indicesOf(g.queue.rules), Cooldowns: g.queue.cooldowns, Aged: g.aged}
+		unlimited := g.unlimited()
 		for _, c := range g.calls {
-			if len(g.queue.rules) == 0 {
+			if unlimited {
 				group.IDs = append(group.IDs, c.ID)
-			} else {
-				group.Calls = append(group.Calls, admitCall{c.ID, argument(c.reserves()), c.counts().Microseconds()})
+				continue
 			}
+			of := 0
+			if c.elsewhere() {
+				if callers[c.caller] == 0 {
+					callers[c.caller] = len(callers) + 1
+				}
+				of = callers[c.caller]
+			}
+			group.Calls = append(group.Calls, admitCall{c.ID, of, argument(c.reserves()), c.counts().Microseconds()})
 		}
 		r.Groups = append(r.Groups, group)
 	}
@@ -351,7 +367,11 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 			return o, false
 		}
 		for range n {
-			answer.grants = append(answer.grants, grant{start: micros(), bound: limit()})
+			granted := grant{start: micros(), bound: limit()}
+			if granted.bound == forgotten {
+				granted = grant{taken: true}
+			}
+			answer.grants = append(answer.grants, granted)
 		}
 		o.groups = append(o.groups, answer)
 	}

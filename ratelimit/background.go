@@ -140,7 +140,7 @@ func (a *Admin) endBackground(ctx context.Context, call string, used *Used, keep
 	for _, limit := range known.Limits {
 		r.rules = append(r.rules, newRule(a.keys, limit.ID(), limit))
 	}
-	holder := New(a.client, Config{Namespace: a.cfg.Namespace, Worker: backgroundCalls, Lease: a.cfg.Lease})
+	holder := newLimiter(a.client, Config{Namespace: a.cfg.Namespace, Worker: backgroundCalls, Lease: a.cfg.Lease})
 	var b batch
 	b.end([]*release{r})
 	if _, err := holder.admit(ctx, &b); err != nil {

@@ -35,7 +35,7 @@ func (h *history) allOrNone(s *sentBatch, o outcome) error {
 			if asked[c.ID] > 1 || s.by.flightOf(c.ID) != nil {
 				continue
 			}
-			admitted := n < len(o.groups[i].grants)
+			admitted := n < len(o.groups[i].grants) && !o.groups[i].grants[n].taken
 			checks = append(checks, check{c.ID, "ledger", admitted, pipe.ZScore(ctx, h.keys.ledger(s.by.name), c.ID)})
 			for _, r := range g.queue.rules {
 				if r.leased() {

@@ -6,20 +6,15 @@ import "time"
 // impose the same wait on every call, the calls behind the first are asked too: none of them starts sooner.
 func (p *pump) seekConsent(g *queue, first bool, now time.Time) {
 	refusal := g.declined(now)
-	var gone []*call
-	for i, c := range g.first(g.calls.Len()) {
-		switch {
-		case i > 0 && g.bound.Kind.tokens() || p.consents(c, g, i == 0 && first, now):
-		case i == 0:
-			g.due = now // the new first caller has not yet been asked as first
-			fallthrough
-		default:
-			gone = append(gone, c)
+	calls := g.first(g.calls.Len())
+	for i, c := range calls {
+		if c.refusal != nil || i > 0 && g.bound.Kind.tokens() || p.consents(c, g, i == 0 && first, now) {
+			continue
 		}
+		p.decline(c, refusal)
 	}
-	for _, c := range gone {
-		g.remove(c)
-		p.limiter.decide(c, answer{err: refusal})
+	if calls[0].queue == nil {
+		g.due = now // the new first caller has not yet been asked as first
 	}
 }
 

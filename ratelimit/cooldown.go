@@ -83,8 +83,12 @@ func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 			found = r
 		}
 	}
+
 	if found != nil {
-		scope = Scope{Provider: found.Provider, Model: found.Model, Group: found.Group}
+		scope = Scope{Model: found.Model, Group: found.Group}
+		if found.Provider != "" { // all accounts have the limit together, but one of them refused
+			scope.Provider = e.call.Provider
+		}
 	}
 	rates := e.paces(kind, wait)
 	if len(rates) == 0 || scope.Tier != "" {

@@ -32,7 +32,7 @@ func acquireBatch(t testing.TB, p *process, id string, input int64) *Lease {
 }
 
 // tokensInUse returns how many tokens the only limit of enqueued tokens counts.
-func tokensInUse(t testing.TB, client redis.UniversalClient) int {
+func tokensInUse(t testing.TB, client redis.Cmdable) int {
 	t.Helper()
 	usage, err := tools(client).Usage(t.Context())
 	if err != nil {

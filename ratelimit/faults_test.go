@@ -20,6 +20,14 @@ type fault struct {
 	twice bool
 	// lost is the share of scripts whose answer is lost.
 	lost float64
+	// ran is how many scripts were sent.
+	ran int
+}
+
+func (f *fault) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ran
 }
 
 var errCut = errors.New("connection cut")
@@ -46,6 +54,9 @@ func (f *fault) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return errCut
 		}
 		script := cmd.Name() == "evalsha" || cmd.Name() == "eval"
+		if script {
+			f.set(func() { f.ran++ })
+		}
 		if script && twice {
 			if err := next(ctx, cmd); err != nil {
 				return err

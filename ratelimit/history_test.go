@@ -52,8 +52,17 @@ type history struct {
 	flushed    int64 // when Redis began to remember
 	run        string
 	steps      int
-	batches    bool // some calls are batches
+	also       some
 }
+
+// some says what some calls of a history are.
+type some string
+
+const (
+	nothing  some = ""
+	batches  some = "batches"
+	accounts some = "accounts" // calls that one of two accounts may answer
+)
 
 // dice are the bytes of a step, and after them what they seed.
 type dice struct {
@@ -95,6 +104,9 @@ var (
 // someLimits are those that a holder pins.
 func (h *history) someLimits(holder string) []Limit {
 	scope := pick(h.dice, Scope{}, Scope{Provider: "p"}, Scope{Provider: "p", Model: "m"}, Scope{Group: "g"})
+	if h.also == accounts && h.once(2) {
+		scope = pick(h.dice, Scope{Provider: "p/a"}, Scope{Provider: "p/b"}, Scope{Provider: "p/a", Model: "m"})
+	}
 	if holder != "fleet" {
 		scope = Scope{Evaluation: holder}
 	}
@@ -105,7 +117,7 @@ func (h *history) someLimits(holder string) []Limit {
 		}
 	}
 	kinds := 9
-	if h.batches {
+	if h.also == batches {
 		kinds = 12
 	}
 	for range 1 + h.n(3) {
@@ -181,10 +193,10 @@ func (h *history) close() (err error) {
 	return err
 }
 
-// play does a history, with batches or without, and returns where the scripts and the model differ.
-func play(s *stage, data []byte, batches bool) (h *history, err error) {
+// play does a history, with some calls of a kind, and returns where the scripts and the model differ.
+func play(s *stage, data []byte, also some) (h *history, err error) {
 	h, err = newHistory(s)
-	h.batches = batches
+	h.also = also
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err != nil {
 		return h, err

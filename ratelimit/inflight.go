@@ -60,7 +60,11 @@ func (p *pump) countOthers(b *batch, o outcome, now time.Time) {
 		own, same := p.limiter.held[r.id], func(of *rule) bool { return of.id == r.id }
 		for k, g := range b.groups { // granted there, and not yet here
 			if slices.ContainsFunc(g.queue.rules, same) {
-				own += int64(min(len(o.groups[k].grants), len(g.calls)))
+				for _, granted := range o.groups[k].grants {
+					if !granted.taken {
+						own++
+					}
+				}
 			}
 		}
 

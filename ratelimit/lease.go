@@ -51,6 +51,9 @@ func (u Used) minus(other Used) Used {
 // ID returns the ID of the Request, by which Redis knows the lease: the random one if the Request had none.
 func (e *Lease) ID() string { return e.id }
 
+// Provider returns where the call is made: the provider of the Request, or the account that admitted it.
+func (e *Lease) Provider() string { return e.call.Provider }
+
 // BoundBy returns the ID of the limit, or of the cooldown, that the call waited for last; "" if it did not wait.
 // WaitedFor puts a cooldown into words.
 func (e *Lease) BoundBy() string { return e.boundBy }

@@ -34,6 +34,8 @@ func (k Kind) tokens() bool { return k == Tokens || k == InputTokens || k == Out
 // limit with Provider and Model set applies to that model only. The zero Scope
 // is the whole fleet.
 type Scope struct {
+	// Provider is the name of a provider, such as openai, which contains all of its accounts, or of one account, such as
+	// openai/eu.
 	Provider   string `json:"provider,omitempty"`
 	Model      string `json:"model,omitempty"`
 	Group      string `json:"group,omitempty"`
@@ -46,11 +48,31 @@ type Scope struct {
 // Matches reports whether a limit of scope s applies to a call of scope call. All fields of
 // call must be known.
 func (s Scope) Matches(call Scope) bool {
-	return (s.Provider == "" || s.Provider == call.Provider) &&
+	return (s.Provider == "" || Contains(s.Provider, call.Provider)) &&
 		(s.Model == "" || s.Model == call.Model) &&
 		(s.Group == "" || s.Group == call.Group) &&
 		(s.Evaluation == "" || s.Evaluation == call.Evaluation) &&
 		(s.Tier == "" || s.Tier == call.Tier)
+}
+
+// accountMark separates a provider from an account there.
+const accountMark = "/"
+
+// At returns the scope of the call if it is made at a provider, or an account.
+func (s Scope) At(provider string) Scope {
+	s.Provider = provider
+	return s
+}
+
+// Contains reports whether provider is the same provider or account as of, or the provider of the account of.
+func Contains(provider, of string) bool {
+	rest, ok := strings.CutPrefix(of, provider)
+	return ok && (rest == "" || strings.HasPrefix(rest, accountMark))
+}
+
+// Concerns reports whether the scope matches a call, or would if that was made at one of its provider's accounts.
+func (s Scope) Concerns(call Scope) bool {
+	return s.Matches(call) || Contains(call.Provider, s.Provider) && s.Matches(call.At(s.Provider))
 }
 
 // Limit is a bound that calls must keep.
@@ -98,6 +120,11 @@ func (l Limit) Matches(call Scope) bool {
 		return !batch
 	}
 	return true
+}
+
+// Concerns reports whether the limit applies to a call, or would if that was made at one of its provider's accounts.
+func (l Limit) Concerns(call Scope) bool {
+	return l.Matches(call) || Contains(call.Provider, l.Provider) && l.Matches(call.At(l.Provider))
 }
 
 // Shape is how a provider counts a rate.

@@ -99,6 +99,11 @@ type mail struct {
 
 // New returns a Limiter that uses client. The caller closes client.
 func New(client redis.UniversalClient, cfg Config) *Limiter {
+	return newLimiter(client, cfg)
+}
+
+// newLimiter returns a Limiter for a single admission: it can Run only if client is a redis.UniversalClient.
+func newLimiter(client redis.Cmdable, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
 	cfg.Notes = cmp.Or(cfg.Notes, &Notes{})
 	return &Limiter{

@@ -97,9 +97,9 @@ func (p *process) stop() error {
 	return err
 }
 
-func tools(client redis.UniversalClient) *Admin { return NewAdmin(client, Config{}) }
+func tools(client redis.Cmdable) *Admin { return NewAdmin(client, Config{}) }
 
-func register(t testing.TB, client redis.UniversalClient, holder string, limits ...Limit) {
+func register(t testing.TB, client redis.Cmdable, holder string, limits ...Limit) {
 	t.Helper()
 	if err := tools(client).Register(t.Context(), holder, limits); err != nil {
 		t.Fatal(err)

@@ -76,14 +76,14 @@ func parseMargins(fields map[string]string) (margins, error) {
 	return all, nil
 }
 
-// of returns the margin of a provider, or the greatest of all for a limit without a provider.
+// of returns the margin of a provider, which is the greatest of its accounts, or the greatest of all for a limit without a
+// provider.
 func (m margins) of(provider string) Margin {
-	if provider != "" {
-		return cmp.Or(m[provider], unmeasured)
-	}
 	greatest := Margin{}
-	for _, one := range m {
-		greatest.Send, greatest.Path = max(greatest.Send, one.Send), max(greatest.Path, one.Path)
+	for name, one := range m {
+		if provider == "" || Contains(provider, name) {
+			greatest.Send, greatest.Path = max(greatest.Send, one.Send), max(greatest.Path, one.Path)
+		}
 	}
 	return cmp.Or(greatest, unmeasured)
 }
@@ -247,7 +247,7 @@ func (k keys) margin(in *registry, provider string, wanted Margin) (keys []strin
 
 func (r *registry) keeping(provider string) (rates []*rule) {
 	for _, rule := range r.rules {
-		if rule.measured && (rule.Provider == provider || rule.Provider == "") {
+		if rule.measured && (rule.Provider == "" || Contains(rule.Provider, provider)) {
 			rates = append(rates, rule)
 		}
 	}

@@ -117,16 +117,19 @@ func (h *history) batch(w *mate) error {
 	b.end(h.releases(w))
 	for range h.n(4) {
 		scope := pick(h.dice, historyScopes...)
-		if h.batches && h.once(2) {
+		if h.also == batches && h.once(2) {
 			scope.Tier = TierBatch
 		}
-		rules, _ := w.rules.match(scope)
 		var calls []*call
 		for range 1 + h.n(5) {
 			calls = append(calls, h.call(w, scope))
 		}
-		b.ask(newQueue(rules, cooldownsOf(scope)...), calls)
-		b.groups[len(b.groups)-1].aged = h.once(3)
+		for _, calls := range h.atAccounts(calls) {
+			at := calls[0].Call
+			rules, _ := w.rules.match(at)
+			b.ask(newQueue(rules, cooldownsOf(at)...), calls)
+			b.groups[len(b.groups)-1].aged = h.once(3)
+		}
 		b.version = w.rules.version
 	}
 	if h.once(3) {
@@ -163,6 +166,23 @@ func (h *history) batch(w *mate) error {
 		return h.batch(w)
 	}
 	return nil
+}
+
+// atAccounts returns the calls, or what is asked for in their place at two accounts. Some of them may be made at one only.
+func (h *history) atAccounts(calls []*call) [][]*call {
+	if h.also != accounts || calls[0].Call.Provider != "p" || h.once(4) {
+		return [][]*call{calls}
+	}
+	at := make([][]*call, 2)
+	for _, c := range calls {
+		r := c.Request
+		r.Accounts = pick(h.dice, []string{"p/a", "p/b"}, []string{"p/a", "p/b"}, []string{"p/b"})
+		for _, c := range newCaller(r, time.Time{}).calls {
+			i := strings.Index("ab", c.Call.Provider[2:])
+			at[i] = append(at[i], c)
+		}
+	}
+	return slices.DeleteFunc(at, func(calls []*call) bool { return len(calls) == 0 })
 }
 
 // message is a batch of a worker whose clock is ahead.
@@ -362,6 +382,10 @@ func words(o outcome) string {
 	for _, g := range o.groups {
 		text += "; admitted"
 		for _, granted := range g.grants {
+			if granted.taken {
+				text += " elsewhere"
+				continue
+			}
 			text += fmt.Sprintf(" in %d by %s", granted.start.Microseconds(), id(granted.bound))
 		}
 		if g.bound != nil {
@@ -382,6 +406,7 @@ func (h *history) use(s *sentBatch, o outcome) error {
 			}
 		}
 	}
+	served := map[*caller]string{}
 	// In the order of their admission: the groups take turns.
 	for n := range callsPerScript {
 		for i, g := range s.b.groups {
@@ -389,6 +414,13 @@ func (h *history) use(s *sentBatch, o outcome) error {
 				continue
 			}
 			c, granted := g.calls[n], o.groups[i].grants[n]
+			if granted.taken {
+				continue
+			}
+			if other := served[c.caller]; other != "" && c.elsewhere() {
+				return fmt.Errorf("%s and %s are calls of the same caller, and both are admitted", other, c.ID)
+			}
+			served[c.caller] = c.ID
 			s.starts[c.ID] = now + granted.start.Microseconds()
 			if slices.ContainsFunc(s.by.flights, func(f *flight) bool { return f.id == c.ID && !f.released }) {
 				continue
@@ -415,6 +447,9 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 	for i, g := range s.b.groups {
 		for n, again := range o.groups[i].grants {
 			c := g.calls[n]
+			if again.taken {
+				continue
+			}
 			granted++
 			start, was := s.starts[c.ID]
 			f := s.by.flightOf(c.ID)

@@ -15,6 +15,7 @@ type admission struct {
 	limits []*limitSeen
 	byID   map[string]*limitSeen
 	groups []*groupSeen
+	served map[*caller]bool
 }
 
 // limitSeen is a limit as one admission sees it.
@@ -61,7 +62,7 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	if b.version != "" && b.version != m.versionString() {
 		return outcome{}, false
 	}
-	a := &admission{model: m, worker: worker, byID: map[string]*limitSeen{}}
+	a := &admission{model: m, worker: worker, byID: map[string]*limitSeen{}, served: map[*caller]bool{}}
 	for _, r := range b.rules {
 		l := &limitSeen{batchRule: r, account: m.account(r.id), beganWith: -1}
 		a.join(l)
@@ -74,7 +75,6 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		}
 		a.end(r, limits)
 	}
-	longest := 0
 	for _, g := range b.groups {
 		seen := &groupSeen{group: g}
 		for _, rule := range g.queue.rules {
@@ -82,23 +82,16 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		}
 		a.groups = append(a.groups, seen)
 		a.wanted += int64(len(g.calls))
-		longest = max(longest, len(g.calls))
 	}
+	// Groups that only cooldowns hold back go first.
 	for _, g := range a.groups {
-		if len(g.limits) > 0 {
-			continue
-		}
-		for _, c := range g.calls {
-			if !g.waiting {
-				a.ask(g, c)
-			}
+		for g.unlimited() && a.askNext(g) {
 		}
 	}
-	for n := range longest {
+	for more := true; more; {
+		more = false
 		for _, g := range a.groups {
-			if len(g.limits) > 0 && !g.waiting && n < len(g.calls) {
-				a.ask(g, g.calls[n])
-			}
+			more = !g.unlimited() && a.askNext(g) || more
 		}
 	}
 	o.now = m.now
@@ -124,6 +117,20 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		o.groups = append(o.groups, g.groupOutcome)
 	}
 	return o, true
+}
+
+// askNext asks for a group's next call whose caller has none yet, and reports whether there is one.
+func (a *admission) askNext(g *groupSeen) bool {
+	for !g.waiting && len(g.grants) < len(g.calls) {
+		c := g.calls[len(g.grants)]
+		if !a.served[c.caller] {
+			a.ask(g, c)
+			a.served[c.caller] = c.elsewhere() && !g.waiting
+			return true
+		}
+		g.grants = append(g.grants, grant{taken: true})
+	}
+	return false
 }
 
 // join finds the worker's place. Dead workers leave when they come to the front.

@@ -30,6 +30,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		}
 	}
 	if err != nil {
+		p.forsake(b)
 		return err
 	}
 
@@ -52,10 +53,37 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.stay(r.id, o.waits[i], now)
 	}
 
+	stood := make([]*rule, len(b.groups)) // what each queue waited for
 	for i, g := range b.groups {
-		p.spread(ctx, g, o.groups[i], told, now)
+		stood[i] = g.queue.bound
+		for _, c := range g.calls {
+			c.unclear = false
+		}
+	}
+	for i, g := range b.groups { // a call that is admitted leaves the other queues
+		for k, granted := range o.groups[i].grants {
+			if !granted.taken {
+				p.grant(g.calls[k], granted, told)
+			}
+		}
+	}
+	for i, g := range b.groups {
+		p.spread(ctx, g, o.groups[i], stood[i], told, now)
 	}
 	return nil
+}
+
+// forsake gives back what the calls of a batch, whose answer was lost, may have been granted at one of several accounts.
+// Asked again, they could be granted at another one. A script that arrives even later leaves a lease that nobody has,
+// which ends by itself.
+func (p *pump) forsake(b *batch) {
+	for _, g := range b.groups {
+		for _, c := range g.calls {
+			if c.elsewhere() {
+				p.undo(c)
+			}
+		}
+	}
 }
 
 // exchange is a run of the admission script.
@@ -65,22 +93,19 @@ type exchange struct {
 	moved          time.Duration // how far Redis's clock had been set by then
 }
 
-// spread gives the calls of a queue their outcomes.
-func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, told exchange, now time.Time) {
-	g, stoodFor := asked.queue, asked.queue.bound
-	for i, c := range asked.calls {
-		c.unclear = false
-		if i < len(o.grants) {
-			p.grant(c, o.grants[i], told)
-		}
-	}
-
+// spread tells the calls of a queue that were not admitted what they wait for. stoodFor is what the queue waited for
+// before; nil: nothing.
+func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, stoodFor *rule, told exchange, now time.Time) {
+	g := asked.queue
 	g.admittedUpTo(len(o.grants), len(asked.calls))
 	if g.calls.Len() == 0 {
 		if stoodFor != nil && p.queued[stoodFor.id] != nil {
 			g.keep(stoodFor, now)
 		}
 		return
+	}
+	if o.bound == nil || stoodFor == nil || o.bound.id != stoodFor.id || len(o.grants) > 0 {
+		g.forgive()
 	}
 	if o.bound == nil {
 		return
@@ -132,7 +157,9 @@ func (p *pump) grant(c *call, granted grant, told exchange) {
 	case g.refusedBy != nil && c.seq <= g.refusedUpTo:
 		e.boundBy = g.refusedBy.id
 	}
-	g.remove(c)
+	for _, at := range c.calls {
+		p.discard(at)
+	}
 
 	p.limiter.mu.Lock()
 	holder := p.limiter.leases[c.ID]
@@ -141,8 +168,8 @@ func (p *pump) grant(c *call, granted grant, told exchange) {
 	}
 	p.limiter.mu.Unlock()
 	if holder != nil {
-		p.limiter.decide(c, answer{lease: holder}) // the same ID was asked for twice
-	} else if !p.limiter.decide(c, answer{lease: e}) {
+		p.limiter.decide(c.caller, answer{lease: holder}) // the same ID was asked for twice
+	} else if !p.limiter.decide(c.caller, answer{lease: e}) {
 		e.abandon()
 	}
 }
@@ -151,22 +178,19 @@ func (p *pump) grant(c *call, granted grant, told exchange) {
 func (p *pump) refuse(g *queue, now time.Time) {
 	stay := 0
 	for _, c := range g.first(g.calls.Len()) {
-		wait := g.waitOf(stay, now)
-		if !g.tooLong(c, wait) {
-			stay++
-			continue
+		if wait := g.waitOf(stay, now); g.tooLong(c, wait) {
+			p.decline(c, g.refusal(wait))
 		}
-		refusal := g.refusal(wait)
-		g.remove(c)
-		p.limiter.decide(c, answer{err: refusal})
+		if c.queue != nil {
+			stay++
+		}
 	}
 }
 
-// exhaust declines the calls of a queue because a budget leaves no room for them.
+// exhaust declines the calls of a queue because a budget, which all accounts share, leaves no room for them.
 func (p *pump) exhaust(g *queue, budget *rule) {
 	for _, c := range g.first(g.calls.Len()) {
-		g.remove(c)
-		p.limiter.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
+		p.conclude(c.caller, &Refusal{Limit: budget.id, Exhausted: true})
 	}
 }
 

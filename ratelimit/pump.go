@@ -153,6 +153,7 @@ func (p *pump) collect() {
 // place puts a call into the wait queue of its limits. Until the registry is known, all calls
 // share one.
 func (p *pump) place(c *call) {
+	c.refusal = nil
 	if p.registry != nil && slices.ContainsFunc(c.Holders, func(holder string) bool { return p.registry.holders[holder] == nil }) {
 		p.setAside(c)
 		return
@@ -163,7 +164,7 @@ func (p *pump) place(c *call) {
 		rules, set = p.registry.match(c.Call)
 	}
 	if r := tooSmall(rules, c); r != nil {
-		p.limiter.decide(c, answer{err: &Refusal{Limit: r.id, TooLarge: true, Tokens: c.Input, Allows: r.Max}})
+		p.decline(c, &Refusal{Limit: r.id, TooLarge: true, Tokens: c.Input, Allows: r.Max})
 		return
 	}
 	cooldowns := cooldownsOf(c.Call)
@@ -174,20 +175,51 @@ func (p *pump) place(c *call) {
 		p.queues[set] = g
 	}
 
+	why := p.refuses(c, g)
+	if why == nil || c.elsewhere() {
+		g.add(c)
+		g.gather()
+	}
+	if why != nil {
+		p.decline(c, why)
+	}
+}
+
+// refuses returns the refusal of a call that is about to wait in a queue; nil: it may wait.
+func (p *pump) refuses(c *call, g *queue) *Refusal {
 	now := time.Now()
 	if wait := g.waitOf(g.calls.Len(), now); g.tooLong(c, wait) {
-		p.limiter.decide(c, answer{err: g.refusal(wait)})
-		return
+		return g.refusal(wait)
 	}
 	if g.bound == nil && g.calls.Len() == 0 {
 		p.follow(g, now)
 	}
 	if g.bound != nil && !g.bound.Kind.tokens() && !p.consents(c, g, false, now) {
-		p.limiter.decide(c, answer{err: g.declined(now)})
-		return
+		return g.declined(now)
 	}
-	g.add(c)
-	g.gather()
+	return nil
+}
+
+// decline records that an account refuses a call, and answers the caller once all of its accounts have refused it.
+func (p *pump) decline(c *call, why *Refusal) {
+	c.refusal = why
+	for _, at := range c.calls {
+		if at.refusal == nil {
+			return
+		}
+		if why.yields(at.refusal) {
+			why = at.refusal
+		}
+	}
+	p.conclude(c.caller, why)
+}
+
+// conclude tells a caller that none of its calls is admitted.
+func (p *pump) conclude(one *caller, why *Refusal) {
+	for _, at := range one.calls {
+		p.discard(at)
+	}
+	p.limiter.decide(one, answer{err: why})
 }
 
 // tooSmall returns a limit that would never have room for a call; nil: there is none. A rate or a window makes a debt for

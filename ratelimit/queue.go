@@ -114,6 +114,13 @@ func (g *queue) admittedUpTo(n, asked int) {
 	}
 }
 
+// forgive notes that the account no longer refuses the queue's calls: they wait for something else.
+func (g *queue) forgive() {
+	for e := g.calls.Front(); e != nil; e = e.Next() {
+		e.Value.(*call).refusal = nil
+	}
+}
+
 // refused records which limit the queue waits for, and when to ask again.
 func (g *queue) refused(o groupOutcome, now time.Time) {
 	g.bound, g.due, g.start, g.alone = o.bound, now.Add(o.wait), now.Add(o.known), now.Add(o.own)

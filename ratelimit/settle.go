@@ -74,7 +74,7 @@ type remaining struct {
 // leftOf returns the limits of the call that a provider's header is about, with what is left of them.
 func (e *Lease) leftOf(left Left) (limits []remaining) {
 	for _, r := range e.rules {
-		said := r.Kind == left.Kind && r.Provider != "" && r.Period == time.Minute
+		said := r.Kind == left.Kind && r.Provider == e.call.Provider && r.Period == time.Minute
 		// The count of a rate is unknown; only 0 left says something: no burst is saved up.
 		if said && (r.way == byRate && left.Units == 0 || r.way == byWindow && r.Window.Length == r.Period) {
 			limits = append(limits, remaining{rule: r, units: max(0, left.Units)})
@@ -94,7 +94,7 @@ func (e *Lease) tooHigh(exceeded Kind) *rule {
 		if r.Kind == exceeded && exceeded != Concurrency {
 			return nil
 		}
-		if r.Adaptive && (narrowest == nil || r.Model != "") {
+		if r.Adaptive && (narrowest == nil || len(r.Provider) > len(narrowest.Provider) || r.Model != "") {
 			narrowest = r
 		}
 	}

@@ -20,7 +20,7 @@ type wake struct {
 // listen turns messages into mail. The client subscribes again when its
 // connection is lost.
 func (l *Limiter) listen(ctx context.Context) error {
-	subscription := l.client.Subscribe(ctx, l.keys.wake(l.cfg.Worker))
+	subscription := l.client.(redis.UniversalClient).Subscribe(ctx, l.keys.wake(l.cfg.Worker)) // New takes no other
 	defer func() { _ = subscription.Close() }()
 	messages := subscription.ChannelWithSubscriptions()
 	for {

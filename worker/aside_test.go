@@ -59,7 +59,7 @@ func cooldownOfOneModel(t *testing.T, change func(*eval.Evaluation, map[string]s
 		return firstWins(ctx, n, request)
 	}}
 	b := setup(t, provider)
-	ctx, limiter := t.Context(), ratelimit.New(b.store.Client(), ratelimit.Config{})
+	ctx, limiter := t.Context(), ratelimit.New(store.Universal(b.store), ratelimit.Config{})
 	hold := func() {
 		began := time.Now()
 		if err := limiter.Cool(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, cools); err != nil {

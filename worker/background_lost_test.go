@@ -62,7 +62,10 @@ type keptJob struct {
 // keepJob has a job submitted that takes as long as latency.
 func keepJob(t *testing.T, took time.Duration) *keptJob {
 	t.Helper()
-	s := research(t, latency(took), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	s := research(t, latency(took), 2, func(settings *record.Settings) {
+		settings.Limit = 1
+		settings.Prices = map[string]providers.Price{"openaidp:" + researcher: {Rates: providers.Rates{Input: 10, Output: 40}}}
+	})
 	k := &keptJob{simulated: s, task: record.Task{Evaluation: s.id, Model: "openaidp:" + researcher}}
 	stop := s.start(s.cfg)
 	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Submitted > 0 })
@@ -175,11 +178,37 @@ func TestKeptJobThatNoRunTakes(t *testing.T) {
 	k.look()
 	k.wantLeases(0, "once it is cancelled")
 	k.jobs("it is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
-	testrun.Eventually(t, "its call is recorded", func() bool {
+	testrun.Eventually(t, "its call is recorded, and what it may have cost", func() bool {
 		k.look()
 		_, calls := k.outcomes()
-		return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
+		return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill && calls[0].MostUSD != nil &&
+			k.job.Cost > 0 && *calls[0].MostUSD == float64(k.job.Cost)/ratelimit.Dollar
 	})
+}
+
+// A worker that cannot call a job's provider drops no job that no run has: the job counts, and is cancelled once the
+// provider can be called.
+func TestKeptJobWhoseProviderCannotBeCalled(t *testing.T) {
+	t.Parallel()
+	k := keepJob(t, time.Hour)
+	k.flush()
+	k.look()
+	k.resubmit()
+	k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
+	k.look()
+	endpoints := k.session.worker.Endpoints
+	k.session.worker.Endpoints = nil
+	k.session.handler.Caller.SettleOrphans(t.Context())
+	k.look()
+	if k.wantLeases(1, "while its provider cannot be called"); t.Failed() {
+		t.FailNow() // it is cancelled nevermore
+	}
+
+	k.session.worker.Endpoints = endpoints
+	k.session.handler.Caller.SettleOrphans(t.Context())
+	k.look()
+	k.wantLeases(0, "once it is cancelled")
+	k.jobs("it is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
 }
 
 // An evaluation is deleted, and the worker that pulls the job's run cancels the job. Another that knows it, too, asks

@@ -1,11 +1,15 @@
 package worker
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -252,7 +256,9 @@ func TestBatchCancelled(t *testing.T) {
 			f := newBatcher()
 			f.ends = func(*fakeBatch) bool { return false }
 			b, cfg := batched(t, f)
-			b.submit(5, inBatches(8))
+			b.submit(5, inBatches(8), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+				s.Limits = append(s.Limits, ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.EnqueuedTokens, Max: 1e9})
+			})
 			defer b.start(cfg)()
 			b.waitCounted(3)
 			if paused {
@@ -273,24 +279,35 @@ func TestBatchCancelled(t *testing.T) {
 				return !slices.ContainsFunc(f.batches, func(of *fakeBatch) bool { return !of.cancelled })
 			})
 			b.wantNothingCounted()
+			if left := b.store.Client().ZCard(t.Context(), "{ef}:s:provider/p/enqueued_tokens").Val(); left > 0 {
+				t.Errorf("%d batches hold tokens although their provider says that they have ended", left)
+			}
 		})
 	}
 }
 
-// TestBatchDeadline: what no batch has answered in its time is asked one by one.
+// TestBatchDeadline: what no batch has answered in its time is asked one by one. The time holds for acceptance too: a
+// machine that cannot submit within it gets twice as long.
 func TestBatchDeadline(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBatcher()
-	f.ends = func(*fakeBatch) bool { return false }
-	b, cfg := batched(t, f)
-	b.submit(4, inBatches(1000), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
-		s.Batch.Deadline = time.Second
-	})
-	defer b.start(cfg)()
-	b.wait()
-	b.wantEachOnce()
-	b.wantBatches(f, 1, b.runs)
+	for deadline := time.Second; ; deadline *= 2 {
+		f := newBatcher()
+		f.ends = func(*fakeBatch) bool { return false }
+		b, cfg := batched(t, f)
+		b.submit(4, inBatches(1000), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+			s.Batch.Deadline = deadline
+		})
+		stop := b.start(cfg)
+		b.wait()
+		stop()
+		b.wantEachOnce()
+		if batches, _ := f.counts(); batches == 0 && deadline < time.Minute {
+			continue
+		}
+		b.wantBatches(f, 1, b.runs)
+		return
+	}
 }
 
 // TestBatchAfterLoss: Redis loses its memory while a batch runs at the provider. Its run gets it back from the worker
@@ -316,6 +333,43 @@ func TestBatchAfterLoss(t *testing.T) {
 	b.wantBatches(f, 3, 0)
 }
 
+// TestBatchComesBackAfterItsEnd: Redis loses everything after a batch was taken apart. A worker that knows the batch, and
+// not its end, gives it back to its run, and the one that has its answers records them again. Then the batch counts no
+// longer.
+func TestBatchComesBackAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	f := newBatcher()
+	b, cfg := batched(t, f)
+	b.submit(5, inBatches(1000))
+	defer b.start(cfg)()
+	b.wait()
+	b.wantNothingCounted()
+	jobs := b.submitted()
+	if len(jobs) != 1 {
+		t.Fatalf("the results stream tells of %d batches, want 1", len(jobs))
+	}
+
+	b.store.Client().FlushAll(t.Context())
+	b.resubmit(func(s *enqueue.Submission) {
+		s.Settle = func(ctx context.Context) error {
+			task, progress := store.WithJob(b.id, jobs[0])
+			if _, err := b.store.RestoreProgress(ctx, task, progress); err != nil {
+				return err
+			}
+			admin := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
+			if err := admin.AssertBackground(ctx, jobs[0].ID, jobs[0].Lease, time.Hour); err != nil {
+				return err
+			}
+			b.waitFor("every answer is recorded again", func(now store.Standing) bool { return now.Total(eval.StateSucceeded) == b.runs })
+			return nil
+		}
+	})
+	b.wait()
+	b.wantEachOnce()
+	b.wantBatches(f, 1, 0)
+	b.wantNothingCounted()
+}
+
 // TestBatchCannotBeLookedFor: a batch may exist, and the provider fails when it is asked for it. No other is submitted.
 func TestBatchCannotBeLookedFor(t *testing.T) {
 	testrun.Slow(t) // a minute until it is looked for again
@@ -337,6 +391,37 @@ func TestBatchCannotBeLookedFor(t *testing.T) {
 		return &providers.Error{Class: providers.Transient, Status: 503, Message: "try again"}
 	}
 	defer b.start(b.batching(f, b.config()))()
+	b.wait()
+	b.wantEachOnce()
+	b.wantBatches(f, 1, 0)
+}
+
+// TestBatchLookedForWithARevokedKey: the key is refused when a batch is looked for that may exist. That pauses its provider,
+// as it does when any call is made, and no other batch is submitted when the provider is resumed.
+func TestBatchLookedForWithARevokedKey(t *testing.T) {
+	t.Parallel()
+	f := newBatcher()
+	f.loses()
+	b, cfg := batched(t, f)
+	b.submit(5, inBatches(1000))
+	stop := b.start(cfg)
+	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
+	stop()
+	b.submittedLongAgo(f.batches[0])
+
+	var valid atomic.Bool
+	f.find = func() error {
+		if valid.Load() {
+			return nil
+		}
+		return &providers.Error{Class: providers.Auth, Status: 401, Message: "the key was revoked"}
+	}
+	defer b.start(b.batching(f, b.config()))()
+	b.waitFor("the provider is paused", func(now store.Standing) bool { return now.Paused["p"].Class == providers.Auth })
+	valid.Store(true)
+	if _, err := b.enqueuer().Resume(t.Context(), b.id); err != nil {
+		t.Fatal(err)
+	}
 	b.wait()
 	b.wantEachOnce()
 	b.wantBatches(f, 1, 0)

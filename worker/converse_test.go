@@ -281,7 +281,7 @@ func TestGroupsRunsWaitForWhoCanCall(t *testing.T) {
 	config.Log = zerolog.Nop()
 	stop := b.start(config)
 	b.waitFor("the run of p has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == 1 })
-	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
+	inspector := asynq.NewInspectorFromRedisClient(store.Universal(b.store))
 	testrun.EventuallyGot(t, "the run of q is back in its queue", func() (string, bool) {
 		info, err := inspector.GetTaskInfo("group=both", string(b.id)+".0.0.0")
 		return fmt.Sprintf("%+v, %v", info, err), err == nil && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, "cannot call q:m")

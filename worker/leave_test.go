@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -25,7 +26,7 @@ func TestEndedRunsAreSeenInAsynq(t *testing.T) {
 	b.wait()
 	stop()
 
-	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
+	inspector := asynq.NewInspectorFromRedisClient(store.Universal(b.store))
 	archived, err := inspector.ListArchivedTasks("p")
 	if err != nil || len(archived) != 1 {
 		t.Fatalf("%d tasks are archived, %v; want 1", len(archived), err)
@@ -63,7 +64,7 @@ func TestDroppedTaskLeavesNothing(t *testing.T) {
 	stop := b.start(b.config())
 	b.wait()
 	stop()
-	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
+	inspector := asynq.NewInspectorFromRedisClient(store.Universal(b.store))
 	info, err := inspector.GetQueueInfo("p")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -35,7 +36,7 @@ func TestTaskInAnotherQueueIsDropped(t *testing.T) {
 	defer b.start(b.config())()
 	b.reach(4)
 
-	client := b.store.Client()
+	client := store.Universal(b.store)
 	tasks := asynq.NewClientFromRedisClient(client)
 	for index, documents := range [][]string{{"d000.md", "d001.md"}, {"d001.md", "d000.md"}} {
 		task := record.Task{Evaluation: b.id, Index: index, Kind: eval.KindPairwise, Model: "p:m", Documents: documents}
@@ -77,7 +78,7 @@ func TestTaskOfACancelledRunIsNotKept(t *testing.T) {
 		t.Fatalf("Cancel = %s, %v", status, err)
 	}
 	close(blocked)
-	client := b.store.Client()
+	client := store.Universal(b.store)
 	testrun.EventuallyGot(t, "no task is held", func() (string, bool) {
 		held, err := client.LRange(t.Context(), "asynq:{p}:active", 0, -1).Result()
 		return "held", err == nil && len(held) == 0

@@ -36,7 +36,7 @@ var ErrStuck = errors.New("a run is stuck in this process; others take over its 
 // life holds what outlasts the sessions of one Run: the handlers that a fenced session left behind with unwritten
 // outcomes, and the outcomes that Redis may still lose.
 type life struct {
-	client  redis.UniversalClient
+	client  redis.Cmdable
 	log     zerolog.Logger
 	ledger  *ledger.Ledger
 	cache   *call.Cache

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker/internal/call"
@@ -105,7 +106,7 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 		}
 	}
 
-	info, err := asynq.NewInspectorFromRedisClient(b.store.Client()).GetTaskInfo("p", string(b.id)+".0.0.0")
+	info, err := asynq.NewInspectorFromRedisClient(store.Universal(b.store)).GetTaskInfo("p", string(b.id)+".0.0.0")
 	if err != nil {
 		t.Fatal(err)
 	}

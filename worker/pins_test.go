@@ -108,7 +108,7 @@ func TestConfiguredLimitsThatWereLost(t *testing.T) {
 func TestLimitsOfDeadWorkersGo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
-	client := b.store.Client()
+	client := store.Universal(b.store)
 	limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 	pin := func(holder, provider string) {
 		t.Helper()
@@ -197,7 +197,7 @@ func TestEvaluationWhoseLimitsWereLost(t *testing.T) {
 			}
 		},
 		"the limiter's whole slot": func(t *testing.T, b *bench) {
-			client := b.store.Client()
+			client := store.Universal(b.store)
 			if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestConfiguredLimitsOutliveAFence(t *testing.T) {
 	limited.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
 	defer b.start(limited)()
 	b.inForce("the worker has pinned its limit", 1)
-	client := b.store.Client()
+	client := store.Universal(b.store)
 	holders := func() (pinned []string) {
 		for _, holder := range client.HKeys(t.Context(), "{ef}:limits").Val() {
 			if _, ok := ratelimit.PinnedBy(holder); ok {

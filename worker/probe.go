@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -64,12 +62,12 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// begin makes the probe read a new session.
-func (p *Probe) begin(s *session) {
+// begin makes the probe read a new session, which serves providers.
+func (p *Probe) begin(limiter *ratelimit.Limiter, troubles func() map[string]string, serves []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sessions++
-	p.limiter, p.troubles, p.serves = s.worker.Limiter, s.troubles.Own, slices.Sorted(maps.Keys(s.cfg.Endpoints))
+	p.limiter, p.troubles, p.serves = limiter, troubles, serves
 }
 
 // end adds the counts of a session that has ended.

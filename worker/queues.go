@@ -10,8 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// idleTime is how long a queue is served after its last active evaluation.
-const idleTime = time.Minute
+// idleTime is how long a queue is served after its last active evaluation. A task of a worker that died returns within two
+// minutes, and may be that of a run whose job is to be cancelled.
+const idleTime = 3 * time.Minute
 
 // queues holds the queues that a session serves or knows. It is safe for concurrent use.
 type queues struct {

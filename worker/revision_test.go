@@ -32,7 +32,7 @@ func TestMissedAnnouncementKeepsNoOldPrices(t *testing.T) {
 		return firstWins(ctx, n, request)
 	})})
 	b.submit(12, atMost(2), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) { s.Prices = pricedAt(1) })
-	client := b.store.Client()
+	client := store.Universal(b.store)
 	deaf := []any{"ACL", "SETUSER", "deaf", "on", ">deaf", "~*", "+@all", "resetchannels", "&{ef}:*", "&asynq:*"}
 	if err := client.Do(t.Context(), deaf...).Err(); err != nil {
 		t.Fatal(err)

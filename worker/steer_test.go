@@ -142,7 +142,7 @@ func TestPauseEndsWaitsInPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.waitFor("no task is held", func(store.Standing) bool {
-			info, err := asynq.NewInspectorFromRedisClient(b.store.Client()).GetQueueInfo("p")
+			info, err := asynq.NewInspectorFromRedisClient(store.Universal(b.store)).GetQueueInfo("p")
 			return err == nil && info.Active == 0
 		})
 

@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -128,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)
-		cfg.Probe.begin(s)
+		cfg.Probe.begin(s.worker.Limiter, s.troubles.Own, slices.Sorted(maps.Keys(s.cfg.Endpoints)))
 		err := s.run(ctx)
 		cfg.Probe.end()
 		grace = s.grace()

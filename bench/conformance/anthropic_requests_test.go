@@ -44,6 +44,15 @@ func TestTheMessagesDialectSendsWhatAnthropicsSDKSends(t *testing.T) {
 			sdk:  func(p *anthropic.MessageNewParams) { p.System = []anthropic.TextBlockParam{{Text: system}} },
 			ours: providers.Request{Messages: conversation()},
 		},
+		"images": {
+			sdk: func(p *anthropic.MessageNewParams) {
+				p.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(
+					anthropic.NewTextBlock(prompt[:5]), anthropic.NewImageBlockBase64("image/png", image), anthropic.NewTextBlock(prompt[5:]),
+					anthropic.NewImageBlock(anthropic.URLImageSourceParam{URL: "https://h/i.png"}),
+				)}
+			},
+			ours: pictured("https://h/i.png"),
+		},
 		"a beginning to keep": {
 			sdk: func(p *anthropic.MessageNewParams) {
 				first := anthropic.NewTextBlock(prompt[:5])

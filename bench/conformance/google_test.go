@@ -59,6 +59,16 @@ func TestTheGenerateDialectSendsWhatGooglesSDKSends(t *testing.T) {
 			ours:     providers.Request{Messages: conversation()},
 			differ:   empty.with(reasons{"body.systemInstruction.role": "it says nothing of an instruction, and Google's examples leave it out"}),
 		},
+		"images": {
+			contents: []*genai.Content{genai.NewContentFromParts([]*genai.Part{
+				genai.NewPartFromText(prompt[:5]), genai.NewPartFromBytes(decoded(t, image), "image/png"), genai.NewPartFromText(prompt[5:]),
+			}, genai.RoleUser)},
+			ours: pictured(""),
+		},
+		"log probabilities": {
+			settings: &genai.GenerateContentConfig{ResponseLogprobs: true, Logprobs: genai.Ptr[int32](20)},
+			ours:     providers.Request{LogProbs: true},
+		},
 		"a repair": {
 			contents: []*genai.Content{
 				genai.NewContentFromText(prompt, genai.RoleUser), genai.NewContentFromText("a?", genai.RoleModel), genai.NewContentFromText("JSON, please.", genai.RoleUser),

@@ -62,6 +62,21 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			},
 			ours: providers.Request{Messages: conversation()},
 		},
+		"images": {
+			sdk: func(p *openai.ChatCompletionNewParams) {
+				part := func(address string) openai.ChatCompletionContentPartUnionParam {
+					return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: address})
+				}
+				p.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
+					openai.TextContentPart(prompt[:5]), part("data:image/png;base64," + image), openai.TextContentPart(prompt[5:]), part("https://h/i.png"),
+				})}
+			},
+			ours: pictured("https://h/i.png"),
+		},
+		"log probabilities": {
+			sdk:  func(p *openai.ChatCompletionNewParams) { p.Logprobs, p.TopLogprobs = openai.Bool(true), openai.Int(20) },
+			ours: providers.Request{LogProbs: true},
+		},
 		"a beginning to keep": {
 			sdk: func(p *openai.ChatCompletionNewParams) {
 				p.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{

@@ -66,6 +66,28 @@ func TestTheResponsesDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			sdk:  func(p *responses.ResponseNewParams) { p.Instructions = openai.String(system) },
 			ours: providers.Request{Messages: conversation()},
 		},
+		"log probabilities": {
+			sdk: func(p *responses.ResponseNewParams) {
+				p.Include = []responses.ResponseIncludable{responses.ResponseIncludableMessageOutputTextLogprobs}
+				p.TopLogprobs = openai.Int(20)
+			},
+			ours: providers.Request{LogProbs: true},
+		},
+		"images": {
+			sdk: func(p *responses.ResponseNewParams) {
+				part := func(address string) responses.ResponseInputContentUnionParam {
+					return responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{
+						Detail: responses.ResponseInputImageDetailAuto, ImageURL: openai.String(address),
+					}}
+				}
+				p.Input.OfInputItemList = responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(
+					responses.ResponseInputMessageContentListParam{
+						responses.ResponseInputContentParamOfInputText(prompt[:5]), part("data:image/png;base64," + image),
+						responses.ResponseInputContentParamOfInputText(prompt[5:]), part("https://h/i.png"),
+					}, responses.EasyInputMessageRoleUser)}
+			},
+			ours: pictured("https://h/i.png"),
+		},
 		"a beginning to keep": {
 			sdk: func(p *responses.ResponseNewParams) {
 				p.Input.OfInputItemList = responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(

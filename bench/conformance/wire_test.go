@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -204,6 +205,28 @@ func conversation() []providers.Message {
 // repeating returns a request whose first five bytes are to be cached.
 func repeating() providers.Request {
 	return providers.Request{Messages: user(), CacheKey: "k", Prefixes: []providers.Prefix{{Offset: 5, Keep: true}}}
+}
+
+// image is a PNG of one pixel, in base64.
+const image = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+
+func decoded(t *testing.T, encoded string) []byte {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// pictured is a request with an image after its first five bytes, and with another at its end if it has an address.
+func pictured(address string) providers.Request {
+	all := user()
+	all[0].Images = []providers.Image{{Offset: 5, Type: "image/png", Data: image, Width: 1, Height: 1}}
+	if address != "" {
+		all[0].Images = append(all[0].Images, providers.Image{Offset: len(all[0].Content), URL: address})
+	}
+	return providers.Request{Messages: all}
 }
 
 // repair is a talk in which an answer was not what was asked.

@@ -222,10 +222,9 @@ func TestEnqueuedPromptsAreAnsweredThenJudged(t *testing.T) {
 	}
 }
 
-// TestFailedAnswersAreMissing: a model whose calls fail is missing and named, its texts are not ranked, and the command
-// fails. Once it answers, --retry-failed asks for these answers alone, and no verdict is asked for again.
-func TestFailedAnswersAreMissing(t *testing.T) {
-	t.Parallel()
+// withoutKeen is a fleet in which all calls of one of the models fail that are asked for answers.
+func withoutKeen(t *testing.T) *testFleet {
+	t.Helper()
 	settings := simulator.Config{Models: map[string]simulator.Model{"obedient": {Behaviour: &simulator.Behaviour{FailRate: 1, FailStatus: 400}}}}
 	raw, err := json.Marshal(settings)
 	if err != nil {
@@ -237,6 +236,14 @@ func TestFailedAnswersAreMissing(t *testing.T) {
 	}
 	f := newFleetWith(t, "--settings", file)
 	f.configure(f.provider, calm)
+	return f
+}
+
+// TestFailedAnswersAreMissing: a model whose calls fail is missing and named, its texts are not ranked, and the command
+// fails. Once it answers, --retry-failed asks for these answers alone, and no verdict is asked for again.
+func TestFailedAnswersAreMissing(t *testing.T) {
+	t.Parallel()
+	f := withoutKeen(t)
 	evaluation, answers, verdicts := f.crossed(3, "")
 	run := []string{"run", evaluation, "--config", "fleet.yaml", "--out-dir", "out"}
 	f.do(exitRunsFailed, run...)
@@ -268,6 +275,31 @@ func TestFailedAnswersAreMissing(t *testing.T) {
 	}
 	if of := f.madeOf(); len(of.Answers.Missing) > 0 || of.Runs.Succeeded != verdicts {
 		t.Errorf("after --retry-failed, the report says %+v, want %d verdicts", of, verdicts)
+	}
+}
+
+// TestVerdictsOfAFleetWithoutACache: workers without --cache judge no pair again that was judged before answers were asked
+// for again, because the submission has read the results store. They say what they cannot do.
+func TestVerdictsOfAFleetWithoutACache(t *testing.T) {
+	t.Parallel()
+	f := withoutKeen(t)
+	evaluation, _, verdicts := f.crossed(3, "")
+	enqueue := []string{"enqueue", evaluation, "--wait", "--out-dir", "out", "--config", "fleet.yaml"}
+	worker := f.program("worker", "--config", "fleet.yaml")
+	f.onFleet(exitRunsFailed, enqueue...)
+	judged := f.counts().Models["careful"].Answered
+	worker.signal(syscall.SIGTERM)
+	worker.wait()
+
+	f.simulate()
+	f.configure(f.provider, calm)
+	f.startWorkers(1)
+	f.onFleet(exitOK, append(enqueue, "--retry-failed")...)
+	if got, most := f.counts().Models["careful"].Arrived, int64(verdicts)-judged; judged == 0 || got > most {
+		t.Errorf("%d verdicts were asked for after %d, want at most %d that are new", got, judged, most)
+	}
+	if want := "without --cache, this worker finds no earlier answers"; !strings.Contains(worker.stderr.String(), want) {
+		t.Errorf("the worker says\n%s\nwant %q", worker.stderr.String(), want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,6 +24,7 @@ import (
 func commands(p *process) []*cli.Command {
 	return []*cli.Command{
 		runCommand(p),
+		addCommand(p),
 		enqueueCommand(p),
 		workerCommand(p),
 		collectCommand(p),
@@ -49,6 +51,7 @@ func commands(p *process) []*cli.Command {
 		manCommand(p),
 
 		uiCommand(p),
+		voteCommand(p),
 		demoCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
@@ -117,10 +120,11 @@ type process struct {
 	keys   config.Lookup // providers' keys and bounds on calls: env, then a .env that was found
 	own    outdir.Owner  // knows the output folders of this user's runs
 	stdin  io.Reader
-	stdout io.Writer       // results: paths, ids, tables
-	stderr io.Writer       // everything else
-	format string          // of the log: terminal.JSON, terminal.Plain, or an invalid --log-format
-	atOnce <-chan struct{} // closed to give up everything in flight
+	stdout io.Writer        // results: paths, ids, tables
+	stderr io.Writer        // everything else
+	format string           // of the log: terminal.JSON, terminal.Plain, or an invalid --log-format
+	now    func() time.Time // the clock
+	atOnce <-chan struct{}  // closed to give up everything in flight
 }
 
 // Main runs one command line and returns the process's exit code. args excludes the program's name; env is a function
@@ -138,7 +142,7 @@ func Main(
 	if terminal.Of(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}
-	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
+	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the error may come from any point of the command
 		err = failure.With(failure.Interrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
@@ -209,11 +213,11 @@ func (p *process) run(ctx context.Context, args []string) error {
 }
 
 // services are the commands that run until they are stopped, without a person who reads their output.
-var services = []string{"worker", "controller", "ui"}
+var services = []string{"worker", "controller", "ui", "vote"}
 
 // working are the commands that must not end when a program that reads their output has ended. Others end by SIGPIPE,
 // as in `evalfleet status | head`.
-var working = []string{"run", "resume", "retry", "demo", "enqueue", "collect", "worker", "controller", "ui"}
+var working = []string{"run", "resume", "retry", "demo", "enqueue", "collect", "worker", "controller", "ui", "vote"}
 
 // logFormat returns the format of the log for a command line. All of standard error has this format: off a terminal,
 // messages and errors become lines of a JSON log.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -31,6 +32,36 @@ var (
 		"internal/telemetry/lossy", "internal/telemetry/notify", "internal/text", "internal/web/moment", "internal/web/upload",
 	}
 )
+
+// Few packages reach the types of go-redis' connections. The compiler repeats some 1,700 of its methods in each that does,
+// which takes about 1.5 s of a processor. Others hold a redis.Cmdable (see store.Store.Client).
+func TestFewPackagesReachConnections(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export",
+		"-f", `{{if .Module}}{{if .Module.Main}}{{.ImportPath}} {{.Export}}{{end}}{{end}}`, ".")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reach []string
+	for line := range strings.Lines(string(out)) {
+		name, archive, _ := strings.Cut(strings.TrimSpace(line), " ")
+		compiled, err := os.ReadFile(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(compiled, []byte("struct { *github.com/redis/go-redis/v9.baseClient; ")) {
+			reach = append(reach, strings.TrimPrefix(name, modulePath))
+		}
+	}
+	if len(reach) > mostReach {
+		t.Errorf("%d packages reach go-redis' connections, want at most %d:\n%s", len(reach), mostReach, strings.Join(reach, "\n"))
+	}
+}
+
+// mostReach is how many packages may reach go-redis' connections: those that open them, that have asynq's clients,
+// inspector and server, and that subscribe.
+const mostReach = 10
 
 // The picture in docs/architecture.md has a box for every package, those of a family
 // together, and the arrows from which all imports follow, and no other.

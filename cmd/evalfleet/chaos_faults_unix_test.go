@@ -222,8 +222,7 @@ func onMember(chosen func(*member) bool, strike func(*chaos, *member) (end func(
 			// Redis has just forgotten, only this worker may have known it.
 			c.orphans += c.unstored()
 			if !c.restored() {
-				c.repeats += c.orphans
-				c.orphans = 0
+				c.forgetOrphans()
 			}
 		}
 		m.struck = true
@@ -245,7 +244,7 @@ func (c *chaos) restart(m *member) {
 // unstored returns how many answers no results store has.
 func (c *chaos) unstored() int {
 	c.t.Helper()
-	answered, stored := c.stats().All.Answered, 0
+	answered, stored := c.stats().All.taken(), 0
 	for _, folder := range []string{"a", "b", "d"} {
 		stored += c.rows(folder).all
 	}
@@ -256,8 +255,8 @@ func (c *chaos) unstored() int {
 // granted before.
 func (c *chaos) wantPaused(folder string) {
 	c.t.Helper()
-	if late := c.arrivedOf(folder) - c.paused[folder]; late > chaosLimit {
-		c.breach("pause", "%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
+	if late, most := c.arrivedOf(folder)-c.paused[folder], c.inFlight(); late > most {
+		c.breach("pause", "%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, most)
 	}
 }
 
@@ -276,5 +275,5 @@ func (c *chaos) endPauses(folders ...string) {
 // arrivedOf returns how many calls of an evaluation have arrived.
 func (c *chaos) arrivedOf(folder string) int {
 	_, model, _ := strings.Cut(chaosJudges[folder], ":")
-	return c.stats().Models[model].Arrived
+	return c.stats().Models[model].asked()
 }

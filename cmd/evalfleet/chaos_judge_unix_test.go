@@ -28,9 +28,10 @@ import (
 //   - liveness: every evaluation ends, and its submitter with it;
 //   - rows: each run is in its results store once, and failed only if workers died, with class lost;
 //   - verdicts: each run that succeeded has one, about its own two documents;
-//   - limits: each provider saw no more calls in flight than it allows, and refused none;
+//   - limits: each provider saw no more calls in flight, or tokens in batches, than it allows, and refused none;
 //   - quota: a provider saw no more calls in the days that Redis's clock has shown than it allows;
 //   - budget: what a provider charged, for calls that were cut off too, is no more than the budget;
+//   - batches: no run is answered in two batches, but for those that the faults can have lost;
 //   - pause: no call of a paused evaluation arrives but those in flight;
 //   - exit codes: a worker that was stopped ends with 0, and no process ends by itself;
 //   - cost: no more answers were asked for again than the faults can have lost;
@@ -49,6 +50,7 @@ func (c *chaos) judge() {
 	if counts.All.MaxInFlight > chaosLimit || counts.All.Rejected > 0 {
 		c.breach("limits", "at most %d in flight, %d rejected; want %d and none", counts.All.MaxInFlight, counts.All.Rejected, chaosLimit)
 	}
+	c.judgeBatches(counts)
 	c.judgeQuota()
 	c.judgeBudget(counts)
 	if !c.finishTheRest() {
@@ -67,10 +69,11 @@ func (c *chaos) judge() {
 			c.breach("exit codes", "a worker that was stopped ended with %d, want %d", code, exitOK)
 		}
 	}
-	total += min(c.size.runs["c"], counts.Models["careless"].Answered)
-	c.t.Logf("%d calls, %d answered, for at most %d runs; faults may have lost %d answers", counts.All.Arrived, counts.All.Answered, total, c.repeats)
-	if counts.All.Answered > total+c.repeats {
-		c.breach("cost", "%d answers for %d runs; the faults can have lost %d", counts.All.Answered, total, c.repeats)
+	answered := counts.All.answered()
+	total += min(c.size.runs["c"], counts.Models["careless"].answered())
+	c.t.Logf("%d calls, %d answered, for at most %d runs; faults may have lost %d answers", counts.All.asked(), answered, total, c.repeats)
+	if answered > total+c.repeats {
+		c.breach("cost", "%d answers for %d runs; the faults can have lost %d", answered, total, c.repeats)
 	}
 	c.wantNothingLeft()
 }
@@ -92,8 +95,7 @@ func (c *chaos) judgeQuota() {
 // judgeBudget compares what a provider has charged with the budget.
 func (c *chaos) judgeBudget(counts seen) {
 	c.t.Helper()
-	charged := counts.Models["dear"].OutputTokens * 10 * 1000 // nano-USD
-	budget := int64(c.size.budget) * callCosts
+	charged, budget := c.chargedBy(counts.Models["dear"]), c.budgetOf(c.size.budget)
 	c.t.Logf("%s charged of a budget of %s", ratelimit.Dollars(charged), ratelimit.Dollars(budget))
 	if charged > budget {
 		c.breach("budget", "the provider charged %s, want at most %s", ratelimit.Dollars(charged), ratelimit.Dollars(budget))
@@ -107,7 +109,7 @@ func (c *chaos) finishTheRest() bool {
 	if code := c.command("cancel", c.ids["m"]); code != exitOK {
 		c.breach("exit codes", "cancel ended with %d", code)
 	}
-	c.writeEvaluation("d", 10*c.size.runs["d"])
+	c.writeEvaluation("d", c.budgetOf(10*c.size.runs["d"]))
 	for _, m := range c.members {
 		if isSubmitter(m) && m.folder() == "d" {
 			c.start(m)
@@ -169,7 +171,8 @@ func (c *chaos) untilEnded(besides ...string) bool {
 		}
 		slices.Sort(left)
 		counts := c.stats()
-		got := fmt.Sprintf("%d calls, %d in flight; %s", counts.All.Arrived, counts.All.InFlight, strings.Join(left, "; "))
+		got := fmt.Sprintf("%d calls, %d in flight, %d tokens in batches; %s",
+			counts.All.asked(), counts.All.InFlight, counts.All.Batches.Enqueued, strings.Join(left, "; "))
 		if got != last {
 			last, since = got, time.Now()
 		}
@@ -266,7 +269,14 @@ func (c *chaos) wantNothingLeft() {
 			if _, err := client.ZScore(ctx, "{ef}:alive", worker).Result(); own && errors.Is(err, redis.Nil) {
 				continue // no limit counts what a worker that is gone has listed, and nothing moves it with the clock
 			}
-			if n, err := client.ZCount(ctx, key, strconv.FormatInt(now.UnixMicro(), 10), "+inf").Result(); err == nil && n > 0 {
+			ends := now
+			if c.size.batched && (own && worker == "background" || strings.HasSuffix(key, "/"+string(ratelimit.EnqueuedTokens))) {
+				if c.forgot {
+					continue // only a worker that is gone may have known a batch that Redis has forgotten
+				}
+				ends = now.Add(chaosBatchStuck) // a batch that was cancelled, or whose worker was killed, counts for minutes
+			}
+			if n, err := client.ZCount(ctx, key, strconv.FormatInt(ends.UnixMicro(), 10), "+inf").Result(); err == nil && n > 0 {
 				left = append(left, fmt.Sprintf("%d leases of %s", n, key))
 			}
 		}

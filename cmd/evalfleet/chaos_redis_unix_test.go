@@ -41,7 +41,7 @@ var redisFaults = []chaosFault{
 			return nil // it starts from its log
 		}
 		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.Save(ctx).Err() })
-		c.copied = c.stats().All.Answered
+		c.copied = c.stats().All.taken()
 		return func() {}
 	})},
 	{"Redis starts from an older copy", olderCopy},
@@ -148,7 +148,7 @@ func (c *chaos) look(now seen) {
 		return
 	}
 	if n := len(c.copies); n == 0 || time.Since(c.copies[n-1].at) > copiesApart {
-		c.copies = append(c.copies, chaosCopy{c.redis.Copy(), time.Now(), now.All.Answered})
+		c.copies = append(c.copies, chaosCopy{c.redis.Copy(), time.Now(), now.All.taken()})
 	}
 	if c.listed.IsZero() && c.forgot {
 		c.onRedis(func(ctx context.Context, r *redis.Client) error {
@@ -189,10 +189,10 @@ var olderCopy = onRedisWith(func(c *chaos, target uint64) (string, func()) {
 // promote lets a replica follow Redis, cuts it off, and when the fault ends kills Redis and leads
 // all connections to the replica.
 func promote(c *chaos) func() {
-	synced := c.stats().All.Answered
+	synced := c.stats().All.taken()
 	replica := c.newRedis(c.t, c.redis)
 	separate := follow(c.t, replica, c.redis)
-	answered := c.stats().All.Answered
+	answered := c.stats().All.taken()
 	separate()
 
 	return func() {
@@ -241,7 +241,7 @@ func lateDelete(c *chaos) func() {
 	}
 	w := newWire(c.t, c.redis.URL())
 	w.delay(c.ids["c"])
-	c.repeats += c.arrivedOf("c") // what no results store has
+	c.mayRepeat(c.arrivedOf("c")) // what no results store has
 	p := launch(c.t, c.dir, "delete", c.ids["c"], "--force", "--redis", w.url())
 	if code := exit(p.wait()); code != exitOK {
 		c.breach("exit codes", "delete ended with %d: %s", code, lastLine(p.stderr.String()))
@@ -282,11 +282,23 @@ func (c *chaos) forgets(copied int) {
 	c.forgot, c.listed = true, time.Time{}
 	c.repeats += chaosLimit
 	if copied > 0 {
-		c.repeats += c.stats().All.Answered - copied
+		c.mayRepeat(c.stats().All.taken() - copied)
 		return
 	}
-	c.repeats += min(c.orphans, c.unstored())
+	c.orphans = min(c.orphans, c.unstored())
+	c.forgetOrphans()
+}
+
+// forgetOrphans notes that the answers which workers that were struck knew may be asked for again.
+func (c *chaos) forgetOrphans() {
+	c.mayRepeat(c.orphans)
 	c.orphans = 0
+}
+
+// mayRepeat notes that answers may be asked for again, also in batches.
+func (c *chaos) mayRepeat(answers int) {
+	c.repeats += answers
+	c.again += answers
 }
 
 // restored reports whether workers have had the time to record again what Redis has forgotten:

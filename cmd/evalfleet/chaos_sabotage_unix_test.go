@@ -27,6 +27,8 @@ type chaosSabotage struct {
 	breaks []string     // and no other invariant
 	before func(*chaos) // the fleet is healed
 	after  func(*chaos) // every evaluation has ended
+	// batched: the fleet asks in batches.
+	batched bool
 }
 
 var chaosSabotages = map[string]chaosSabotage{
@@ -82,6 +84,14 @@ var chaosSabotages = map[string]chaosSabotage{
 		c.command("delete", c.ids["c"], "--force")
 		end()
 	}},
+	"nothing, in batches": {batched: true},
+	"a request in two batches": {batched: true, breaks: []string{"batches", "cost"}, after: func(c *chaos) {
+		c.batch("average", c.size.runs["b"], "Say something.")
+		testrun.Eventually(c.t, "it has ended", func() bool { return c.stats().All.Batches.Enqueued == 0 })
+	}},
+	"a batch beyond the tokens of its limit": {batched: true, breaks: []string{"limits"}, after: func(c *chaos) {
+		c.batch("average", 1, strings.Repeat("word ", 2*chaosEnqueued))
+	}},
 	"a key is left": {breaks: []string{"leftovers"}, after: func(c *chaos) {
 		c.patience = 5 * time.Second
 		c.onRedis(func(ctx context.Context, r *redis.Client) error {
@@ -102,7 +112,9 @@ func TestChaosJudge(t *testing.T) {
 	for name, sabotage := range chaosSabotages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newChaos(t, 1, small)
+			size := small
+			size.batched = sabotage.batched
+			c := newChaos(t, 1, size)
 			if sabotage.before != nil {
 				sabotage.before(c)
 			}
@@ -162,6 +174,31 @@ func (c *chaos) call(url, model string, calls int) {
 		})
 	}
 	all.Wait()
+}
+
+// batch submits a batch of requests past the fleet.
+func (c *chaos) batch(model string, requests int, text string) {
+	c.t.Helper()
+	var lines []string
+	for i := range requests {
+		lines = append(lines, fmt.Sprintf(
+			`{"custom_id": "s%d", "params": {"model": %q, "max_tokens": 150, "messages": [{"role": "user", "content": "%d %s"}]}}`, i, model, i, text,
+		))
+	}
+	body := `{"requests": [` + strings.Join(lines, ",") + `]}`
+	url := c.simulatorURL() + "/v1/messages/batches"
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "X-Api-Key": chaosKey, "Anthropic-Version": "2023-06-01"} {
+		request.Header.Set(name, value)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = answer.Body.Close()
 }
 
 // exceed sends calls to a provider past the fleet until one of them is rejected.

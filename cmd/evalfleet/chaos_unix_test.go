@@ -61,6 +61,8 @@ type chaosSize struct {
 	budget int            // what so many calls of evaluation d cost, which has more runs
 	quota  int            // calls a day of evaluation m, which has more runs
 	lease  time.Duration
+	// batched: what has no quota is asked in batches, at all forms of batch endpoints.
+	batched bool
 }
 
 var chaosWhole = chaosSize{
@@ -73,7 +75,8 @@ var chaosWhole = chaosSize{
 // stalled, flushed, restored from an older copy and replaced by a replica that
 // lacks writes; its clock jumps, it refuses what it allowed, and its password changes; requests
 // to Redis arrive late; connections to Redis and to the provider are cut; workers join that are
-// sick; disks are full; evaluations are paused and cancelled. After each schedule everything is healed, and the outcome is judged
+// sick; disks are full; evaluations are paused and cancelled. In every second schedule the evaluations are asked in batches, and
+// submissions of batches are lost or come late, too. After each schedule everything is healed, and the outcome is judged
 // from outside: by the rows of the results stores, the providers' own counts, exit
 // codes, and what is left in Redis. See chaosFaultKinds and chaos.judge. Only
 // `make chaos` runs it.
@@ -95,14 +98,14 @@ func TestChaos(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			c := newChaos(t, seed, chaosWhole)
+			c := newChaos(t, seed, chaosOf(seed))
 			defer func() { tally.add(c, time.Since(begun)) }()
 			defer func() {
 				if t.Failed() {
 					t.Logf("replay with: go test -run '^TestChaos$' ./cmd/evalfleet -chaos-seed %d", seed)
 				}
 			}()
-			c.play(drawSchedule(c.Rand))
+			c.play(c.drawSchedule())
 			c.heal()
 			c.judge()
 			for invariant, breaches := range c.broken {
@@ -164,15 +167,19 @@ type step struct {
 	lasts  time.Duration
 }
 
-func drawSchedule(random *rand.Rand) (steps []step) {
+func (c *chaos) drawSchedule() (steps []step) {
 	chosen := regexp.MustCompile(*chaosOnly)
-	kinds := slices.DeleteFunc(slices.Clone(chaosFaultKinds), func(f chaosFault) bool { return !chosen.MatchString(f.name) })
+	kinds := slices.Clone(chaosFaultKinds)
+	if c.size.batched {
+		kinds = append(kinds, batchFaults...)
+	}
+	kinds = slices.DeleteFunc(kinds, func(f chaosFault) bool { return !chosen.MatchString(f.name) })
 	for range chaosFaults {
 		steps = append(steps, step{
-			after:  random.IntN(chaosApart),
-			kind:   kinds[random.IntN(len(kinds))],
-			target: random.Uint64(),
-			lasts:  time.Second + time.Duration(random.Int64N(int64(chaosLasts-time.Second))),
+			after:  c.IntN(chaosApart),
+			kind:   kinds[c.IntN(len(kinds))],
+			target: c.Uint64(),
+			lasts:  time.Second + time.Duration(c.Int64N(int64(chaosLasts-time.Second))),
 		})
 	}
 	return steps
@@ -199,10 +206,12 @@ type chaos struct {
 	login       *login   // of the fleet's processes on it
 	redisPID    int
 	redisStruck bool
-	wires       []*wire // between processes and Redis
-	provider    *wire   // between workers and provider
-	meter       string  // URL of the provider with a quota
-	zone        *time.Location
+	// providerStruck: a fault strikes what workers say to the provider about batches.
+	providerStruck bool
+	wires          []*wire // between processes and Redis
+	provider       *wire   // between workers and provider
+	meter          string  // URL of the provider with a quota
+	zone           *time.Location
 
 	members  []*member  // workers, the controller, submitters
 	replaced []*program // workers that were told to stop
@@ -221,6 +230,7 @@ type chaos struct {
 	rejected int // calls, by the provider with a limit
 
 	repeats int // answers that faults may have lost, so that they are asked for again
+	again   int // of these, the ones that may be in a batch again
 	forgot  bool
 	orphans int // answers that no results store had when the workers that knew them were struck
 	deaths  int // of workers, which may have taken runs with them
@@ -240,6 +250,9 @@ func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 		files: map[string]string{}, ids: map[string]string{}, paused: map[string]int{},
 		days: map[string]bool{}, begun: map[string]int{}, broken: map[string][]string{},
 	}
+	if size.batched {
+		c.stuck, c.patience = chaosBatchStuck, chaosBatchStuck
+	}
 	// Others are told after 200 ms that a script takes long, and a replica begins at once.
 	c.options = []string{"--busy-reply-threshold", "200", "--repl-diskless-sync-delay", "0", "--auto-aof-rewrite-percentage", "0"}
 	c.appendOnly = c.IntN(2) == 0
@@ -256,16 +269,16 @@ func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 
 	f.simulate("--settings", f.write("metered.json", chaosMetered))
 	c.meter = f.provider
-	f.simulate("--settings", f.write("simulator.json", fmt.Sprintf(chaosSimulator, chaosKey)))
+	f.simulate("--settings", f.write("simulator.json", c.simulatorSettings()))
 	c.provider = newWire(t, f.provider)
 	f.write(".env", chaosKeyVariable+"="+chaosKey+"\n")
 	for name, address := range map[string]string{"fleet.yaml": c.provider.listener.Addr().String(), "by-name.yaml": "provider.invalid"} {
-		f.write(name, fmt.Sprintf(chaosFleet, address, chaosKeyVariable, c.meter, size.lease, size.quota, c.zone))
+		f.write(name, c.fleetFile(address))
 	}
 
 	f.documents(24)
 	for folder := range chaosJudges {
-		c.writeEvaluation(folder, size.budget)
+		c.writeEvaluation(folder, c.budgetOf(size.budget))
 	}
 	for i := range 3 {
 		c.member(fmt.Sprintf("worker %d", i), "worker")
@@ -276,8 +289,8 @@ func newChaos(t *testing.T, seed uint64, size chaosSize) *chaos {
 	}
 	f.onFleet(exitOK, append(c.submission("c"), "--config", "fleet.yaml")...)
 	f.until("calls of every evaluation were answered", func(s seen) bool {
-		return s.Models["careful"].Answered > 0 && s.Models["average"].Answered > 0 && s.Models["careless"].Answered > 0 &&
-			s.Models["dear"].Answered > 0 && c.metered().All.Answered > 0
+		return s.Models["careful"].answered() > 0 && s.Models["average"].answered() > 0 && s.Models["careless"].answered() > 0 &&
+			s.Models["dear"].answered() > 0 && c.metered().All.Answered > 0
 	})
 	for _, e := range c.evaluations() {
 		c.ids[e.Name[len("chaos-"):]] = string(e.ID)
@@ -323,8 +336,8 @@ var chaosJudges = map[string]string{
 	"a": "simulator:careful", "b": "simulator:average", "c": "simulator:careless", "d": "simulator:dear", "m": "metered:average",
 }
 
-// writeEvaluation writes the file of an evaluation, that of d with a budget for so many calls.
-func (c *chaos) writeEvaluation(folder string, budget int) {
+// writeEvaluation writes the file of an evaluation, that of d with a budget in nano-USD.
+func (c *chaos) writeEvaluation(folder string, budget int64) {
 	c.t.Helper()
 	text := fmt.Sprintf(`name: chaos-%s
 documents: ["docs/*.md"]
@@ -332,9 +345,12 @@ judges: [{model: %q, overrides: {max_completion_tokens: 150}}]
 pairwise: {pairs: all, order: both}
 retry: {max_attempts: 12, initial_delay: 100ms, max_delay: 1s, jitter: 100ms}
 concurrency: {max_concurrency: 100}
-`, folder, chaosJudges[folder])
+`, folder, c.judgeOf(folder))
 	if folder == "d" {
-		text += fmt.Sprintf("budget: {usd: %v}\n", view.USD(int64(budget)*callCosts))
+		text += fmt.Sprintf("budget: {usd: %v}\n", view.USD(budget))
+	}
+	if c.size.batched && folder != "m" {
+		text += chaosBatch
 	}
 	c.files[folder] = c.write(folder+".yaml", text)
 }
@@ -384,8 +400,8 @@ func (c *chaos) play(steps []step) {
 	var endings []ending
 	for _, s := range steps {
 		now := c.stats()
-		next, latest := now.All.Arrived+s.after, now.At.Add(chaosQuiet)
-		for now.All.Arrived < next && now.At.Before(latest) {
+		next, latest := now.All.asked()+s.after, now.At.Add(chaosQuiet)
+		for now.All.asked() < next && now.At.Before(latest) {
 			time.Sleep(chaosLook)
 			for len(endings) > 0 && time.Now().After(endings[0].at) {
 				endings[0].end()
@@ -400,7 +416,7 @@ func (c *chaos) play(steps []step) {
 			continue
 		}
 		c.begun[s.kind.name]++
-		c.t.Logf("%s, after %d calls, %d in flight: %s: %s, for %s", now.At.Format("15:04:05.000"), now.All.Arrived, now.All.InFlight,
+		c.t.Logf("%s, after %d calls, %d in flight: %s: %s, for %s", now.At.Format("15:04:05.000"), now.All.asked(), now.All.InFlight,
 			s.kind.name, what, s.lasts.Round(time.Millisecond))
 		endings = append(endings, ending{time.Now().Add(s.lasts), end})
 		slices.SortFunc(endings, func(a, b ending) int { return a.at.Compare(b.at) })

@@ -33,18 +33,7 @@ checks: [{json_schema: {type: object}, gate: true}, {max_words: 3, name: laconic
 		t.Errorf("the estimate is not of 6 runs, of which 4 need no call:\n%s%s", estimated, stderr)
 	}
 
-	for range 2 {
-		if code, _, stderr := evalfleet(t, nil, "run", file, "--out-dir", out); code != int(exitOK) {
-			t.Fatalf("code %d\n%s", code, stderr)
-		}
-	}
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	read := runTwice(t, file, out)
 	if calls := strings.Count(read("calls.csv"), "\n") - 1; calls != 2 {
 		t.Errorf("%d calls, want 2", calls)
 	}
@@ -56,5 +45,23 @@ checks: [{json_schema: {type: object}, gate: true}, {max_words: 3, name: laconic
 	}
 	if page := read("report.html"); !strings.Contains(page, "1 of 3 texts failed a gate") || !strings.Contains(page, `id="checks"`) {
 		t.Error("the report says nothing about checks")
+	}
+}
+
+// runTwice runs an evaluation file into a folder and resumes it, and returns a function that reads the folder's files.
+func runTwice(t *testing.T, file, out string) (read func(name string) string) {
+	t.Helper()
+	for range 2 {
+		if code, _, stderr := evalfleet(t, nil, "run", file, "--out-dir", out); code != int(exitOK) {
+			t.Fatalf("code %d\n%s", code, stderr)
+		}
+	}
+	return func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
 }

@@ -136,9 +136,7 @@ func (p *process) warnOfCommands(s *config.Submission, commands []*config.Comman
 // keyVariables returns the names of the variables with the keys of the providers that an evaluation may name.
 func keyVariables(s *config.Submission) (names []string) {
 	for _, provider := range s.Providers {
-		if provider.KeyEnv != "" {
-			names = append(names, provider.KeyEnv)
-		}
+		names = append(names, provider.KeyEnvs()...)
 	}
 	return names
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/estimate"
@@ -34,21 +35,36 @@ const (
 
 // confirmCost tells a person at a terminal what an evaluation may cost, and asks before an expensive one starts. It does
 // not ask if the evaluation has a budget, or has made calls before. Without a terminal it does not ask, and warns of an
-// expensive evaluation that has no budget.
+// expensive evaluation that has no budget. It always warns of old prices, by which a budget counts, too.
 func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) error {
 	person, bounded := terminal.Interactive(p.stdin), s.Settings.Budget() > 0
-	if !person && bounded { // an estimate would be told to nobody
-		return nil
-	}
 	latency, err := p.recordedLatency(c, s, evaluationDir(c, s))
 	if err == nil && latency > 0 { // the evaluation itself reports a store that cannot be read
 		return nil
 	}
-	made, err := estimateBy(s, 0, 0, slots)
+
+	asked := []record.Settings{s.Settings}
+	if s.Judging != nil {
+		asked = append(asked, s.Judging.Planned.Settings)
+	}
+	if s.Anchors != nil {
+		asked = append(asked, s.Anchors.Settings)
+	}
+	p.warnOfOldPrices(estimate.OldPrices(p.now(), asked...))
+	if !person && bounded { // an estimate would be told to nobody
+		return nil
+	}
+
+	q := estimate.Question{Now: p.now(), Slots: slots}
+	if person {
+		if q.Known, _, err = p.known(c, s); err != nil {
+			return err
+		}
+	}
+	made, err := estimateBy(s, q)
 	if err != nil {
 		return err
 	}
-
 	bound := cmp.Or(s.ConfirmAbove, int64(defaultConfirmAbove))
 	expensive := isExpensive(made, bound) && !bounded
 	switch {
@@ -63,6 +79,13 @@ func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) e
 
 	_, err = p.confirm(c.Context, p.stderr, "Start it?", "no calls were made")
 	return err
+}
+
+// warnOfOldPrices says how old prices are by which a cost is estimated or bounded, if some are old.
+func (p *process) warnOfOldPrices(old []estimate.OldPrice) {
+	if about := estimate.AboutOldPrices(old); about != "" {
+		fmt.Fprintln(p.stderr, "evalfleet: warning: prices "+about)
+	}
 }
 
 // confirm asks a question on the terminal. The error says that the user declined or interrupted, and that nothing, such

@@ -3,22 +3,31 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestRunAsksBeforeItSpends: on a terminal, `run` says what an evaluation may cost and asks above confirm_above. It does
-// not ask an evaluation that has made calls, nor one with --yes or a budget. Without a terminal it does not ask.
+// not ask an evaluation that has made calls, nor one with --yes or a budget. Without a terminal it does not ask. It always
+// says that prices are old.
 func TestRunAsksBeforeItSpends(t *testing.T) {
 	t.Parallel()
 	f := newFleetWith(t)
 	f.configure(f.provider, calm)
-	f.add("fleet.yaml", "prices: {\"simulator:*\": {input: 0, output: 1000}}\n")
+	f.add("fleet.yaml", "prices: {\"simulator:*\": {input: 0, output: 1000, as_of: 2020-02-29}}\n")
 	f.documents(3)
 	const questions = "documents: [\"docs/*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n"
 	const most, question = "confirm_above: {usd: 0.01}\n", "Start it? [y/N] "
 	write := func(name, settings string) []string {
 		return []string{"run", f.write(name+".yaml", "name: "+name+"\n"+questions+settings), "--config", "fleet.yaml", "--out-dir", name}
+	}
+	old := func(name, said string) {
+		t.Helper()
+		if n := strings.Count(said, "warning: prices older than 90 days: simulator "); n != 1 {
+			t.Errorf("%s: it says %d times that prices are old, want once:\n%s", name, n, said)
+		}
 	}
 	calls := 0
 	wantCalls := func(name string, added int) {
@@ -47,6 +56,7 @@ func TestRunAsksBeforeItSpends(t *testing.T) {
 		if code != c.code || c.last != "" && lastLine(said) != c.last {
 			t.Errorf("%s: exit code %d, %q; want %d and %q", c.name, code, said, c.code, c.last)
 		}
+		old(c.name, asked)
 		wantCalls(c.name, c.calls)
 	}
 
@@ -67,12 +77,33 @@ func TestRunAsksBeforeItSpends(t *testing.T) {
 		if told := strings.Contains(said, "at least 6 calls for about $"); told != (c.calls > 0) {
 			t.Errorf("%s: it says what it may cost: %t\n%s", c.name, told, said)
 		}
+		if c.calls > 0 {
+			old(c.name, said)
+		}
 		wantCalls(c.name, c.calls)
+	}
+
+	grown := write("growing", most)[:4] // beside each other, output folders are looked through
+	f.typing("y\n", grown...)
+	wantCalls("before it grows", 6)
+	f.write("docs/d03.md", "A fourth essay.\n")
+	if asked, _, _ := f.typing("n\n", grown...); !strings.Contains(asked, "at least 6 calls for about $") {
+		t.Errorf("an evaluation that has grown: asked %q, want what is new", asked)
+	}
+	if err := os.Remove(filepath.Join(f.dir, "docs", "d03.md")); err != nil {
+		t.Fatal(err)
 	}
 
 	p := launch(t, f.dir, write("unattended", most)...)
 	if code := p.wait(); code != int(exitOK) || !strings.Contains(p.stderr.String(), "to bound the cost, add budget: {usd: …} to the file") {
 		t.Errorf("without a terminal: exit code %d, %s", code, p.stderr.String())
 	}
+	old("without a terminal", p.stderr.String())
 	wantCalls("without a terminal", 6)
+
+	p = launch(t, f.dir, write("unattended with a budget", "budget: {usd: 900}\n")...)
+	if code := p.wait(); code != int(exitOK) {
+		t.Errorf("without a terminal, with a budget: exit code %d, %s", code, p.stderr.String())
+	}
+	old("without a terminal, with a budget", p.stderr.String())
 }

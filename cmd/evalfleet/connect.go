@@ -130,7 +130,7 @@ func connect(
 		return nil, err
 	}
 	if err := o.examine(ctx, stays); err != nil {
-		_ = o.Client().Close()
+		_ = o.Close()
 		return nil, err
 	}
 	return o.Store, nil

@@ -76,7 +76,7 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	part := func(stdout io.Writer, args ...string) error {
 		// The user's own settings and keys would lead out of the demo.
 		none := func(string) (string, bool) { return "", false }
-		of := &process{env: none, keys: none, stdin: strings.NewReader(""), stdout: stdout, stderr: io.Discard, atOnce: p.atOnce}
+		of := &process{env: none, keys: none, stdin: strings.NewReader(""), stdout: stdout, stderr: io.Discard, now: p.now, atOnce: p.atOnce}
 		return of.run(running, append(args, fleet...))
 	}
 	for range demoWorkers {

@@ -174,7 +174,7 @@ func newDocsBench(t *testing.T, root, page string) *docsBench {
 	t.Cleanup(func() { _ = provider.Close() })
 	addresses := []string{
 		"http://127.0.0.1:8000/v1", provider.URL + "/v1", "http://10.0.0.5:8000/v1", provider.URL + "/v1",
-		":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0",
+		":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0", "0.0.0.0:8090", "127.0.0.1:0",
 	}
 	const database = "postgres://ann@db.example.org/evals"
 	if strings.Contains(page, database) {
@@ -234,12 +234,12 @@ const (
 )
 
 // serveFleet starts a worker, and a controller in place of docsServer; evaluation.yaml is
-// one that they can run.
+// one that they can run and have run, and results is its output folder.
 func (d *docsBench) serveFleet() {
 	d.t.Helper()
 	redis := d.address.Replace("redis://redis:6379")
 	for _, name := range []string{"evaluation", "english", "french"} {
-		d.write(name+".yaml", "name: "+name+"\ndocuments: [\"drafts/*.md\"]\njudges: [\"openai-chat:gpt-4.1-mini\"]\npairwise: {}\n")
+		d.write(name+".yaml", "name: "+name+"\ndocuments: [\"drafts/*.md\"]\njudges: [\"openai-chat:gpt-4.1-mini\", \"anthropic:claude-sonnet-4-5\"]\npairwise: {}\n")
 	}
 	start := func(args ...string) *program {
 		path, err := binary()
@@ -255,6 +255,8 @@ func (d *docsBench) serveFleet() {
 	if err := os.CopyFS(filepath.Join(d.dir, "essays"), os.DirFS(filepath.Join(d.root, "examples", "essays"))); err != nil {
 		d.t.Fatal(err)
 	}
+	d.carryOut("evalfleet run evaluation.yaml --out-dir results")
+	d.carryOut("evalfleet enqueue evaluation.yaml --server " + docsServer + " --wait --out-dir voted")
 }
 
 // requests is a line of another program that asks the controller: it has no password to type,
@@ -268,7 +270,7 @@ func (d *docsBench) requests(line string) string {
 var submittedID = regexp.MustCompile(`(?m)^ev-[a-z2-7]+$`)
 
 // serves are the commands that run until they are stopped.
-var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow|--no-buffer`)
+var serves = regexp.MustCompile(`^(worker|ui|vote|simulate|controller)\b|--watch|--follow|--no-buffer`)
 
 // command runs a line's shell where a reader would. What fails before a pipe fails.
 func (d *docsBench) command(line, shell string) *exec.Cmd {
@@ -288,7 +290,7 @@ func (d *docsBench) command(line, shell string) *exec.Cmd {
 // carryOut runs one line. Of a target of the Makefile it checks that there is one.
 func (d *docsBench) carryOut(line string) {
 	d.t.Helper()
-	shell := d.address.Replace(strings.ReplaceAll(line, docsServer, d.server))
+	shell := d.address.Replace(strings.NewReplacer(docsServer, d.server, docsID, d.id).Replace(line))
 	if arguments, ok := strings.CutPrefix(shell, "go run ./cmd/evalfleet "); ok {
 		shell = "evalfleet " + arguments
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -76,22 +75,25 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	} else {
 		evaluations, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
 		if err == nil {
-			client := evaluations.Client()
-			defer client.Close()
-			err = ratelimit.NewAdmin(client, ratelimit.Config{Namespace: c.String(namespaceFlag), Lease: s.Lease}).CheckLease(c.Context)
+			defer evaluations.Close()
+			limits := ratelimit.Config{Namespace: c.String(namespaceFlag), Lease: s.Lease}
+			err = ratelimit.NewAdmin(evaluations.Client(), limits).CheckLease(c.Context)
 		}
 		say("redis", dial.Redact(at.URL)+" is reachable and accepts this client", err)
 	}
 
 	tried := map[string]bool{}
 	for _, judge := range s.Settings.Everyone(s.Evaluation) {
-		if target := judge.Target(); !tried[target] {
-			tried[target] = true
-			result, err := p.probe(c.Context, s, judge)
+		if tried[judge.Target()] {
+			continue
+		}
+		tried[judge.Target()] = true
+		for _, at := range s.Providers[judge.Provider].Each() {
+			result, err := p.probe(c.Context, at, judge.Model, s.Settings.Timeout(judge))
 			if c.Err() != nil {
 				return c.Err()
 			}
-			say(target, result, err)
+			say(at.Name+":"+judge.Model, result, err)
 		}
 	}
 
@@ -101,46 +103,42 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	return nil
 }
 
-// probe asks a model for one word, and reports the result or a remedy. If the address has no such path, it also tries
-// the address that was probably meant.
-func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge))
+// probe asks a model of a provider, or an account, for one word, and reports the result or a remedy. If the address has no
+// such path, it also tries the address that was probably meant.
+func (p *process) probe(ctx context.Context, at catalog.Entry, model string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	told, err := p.askAt(ctx, s.Providers, judge)
+	told, err := p.askAt(ctx, at, model)
 	var failure *providers.Error
-	entry := s.Providers[judge.Provider]
-	other := entry.Alternative()
-	if !errors.As(err, &failure) || !failure.NoSuchPath() || other == "" {
+	other := at
+	other.BaseURL = at.Alternative()
+	if !errors.As(err, &failure) || !failure.NoSuchPath() || other.BaseURL == "" {
 		return told, err
 	}
 
-	tried := maps.Clone(s.Providers)
-	entry.BaseURL = other
-	tried[judge.Provider] = entry
-	if told, other := p.askAt(ctx, tried, judge); other == nil {
-		return "", fmt.Errorf(
-			"no answer at %s, but at another address it %s; write base_url: %q", s.Providers[judge.Provider].BaseURL, told,
-			entry.BaseURL,
-		)
+	if told, otherErr := p.askAt(ctx, other, model); otherErr == nil {
+		return "", fmt.Errorf("no answer at %s, but at another address it %s; write base_url: %q", at.BaseURL, told, other.BaseURL)
 	}
-	return "", fmt.Errorf("%w; %s does not answer either", err, entry.BaseURL)
+	return "", fmt.Errorf("%w; %s does not answer either", err, other.BaseURL)
 }
 
-// askAt asks a model for one word at the addresses in known.
-func (p *process) askAt(ctx context.Context, known map[string]catalog.Entry, judge eval.Judge) (string, error) {
-	callable, err := endpoints.Open(known, p.env, p.keys, 1, endpoints.OfJudges([]eval.Judge{judge}))
+// askAt asks a model of a provider, or an account, for one word.
+func (p *process) askAt(ctx context.Context, at catalog.Entry, model string) (string, error) {
+	judges := []eval.Judge{{Provider: at.Name, Model: model}}
+	callable, err := endpoints.Open(map[string]catalog.Entry{at.Name: at}, p.env, p.keys, 1, endpoints.OfJudges(judges))
 	if err != nil {
 		return "", err
 	}
 	defer callable.Close()
-	endpoint, began := callable.ByName[judge.Provider], time.Now()
+
+	endpoint, began := callable.ByName[at.Name], time.Now()
 	result, err := endpoint.Provider.Call(ctx, &providers.Request{
-		Key: endpoint.Key, Model: judge.Model, MaxOutputTokens: probeTokens,
+		Key: endpoint.Key, Model: model, MaxOutputTokens: probeTokens,
 		Messages: []providers.Message{{Role: providers.User, Content: probePrompt}},
 	})
 	var failure *providers.Error
 	if errors.As(err, &failure) {
-		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.Entries[judge.Provider], judge.Model))
+		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.Entries[at.Name], model))
 	}
 	if err != nil {
 		return "", err
@@ -160,6 +158,9 @@ func remedy(failure *providers.Error, e catalog.Entry, model string) string {
 	case failure.Class == providers.Auth && e.KeyEnv != "":
 		return "put a valid key for " + e.BaseURL + " into " + e.KeyEnv
 	case failure.Class == providers.Auth:
+		if provider, account := catalog.ProviderOf(e.Name); account != "" {
+			return "name the variable with the key of account " + account + " in providers." + provider + ".accounts"
+		}
 		return "name the variable with the key in providers." + e.Name + ".api_key_env"
 	case failure.Class == providers.ModelUnavailable:
 		return "check the name " + model + ", and whether the account may use it at " + e.BaseURL

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/cli/commandline"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
@@ -52,8 +53,10 @@ func (p *process) dryRunOf(s *config.Submission, n int) error {
 		return err
 	}
 	runs := 0
-	for _, plan := range plans {
-		runs += plan.Runs()
+	for phase, one := range plans {
+		if !plan.Recorded(e, phase) {
+			runs += one.Runs()
+		}
 	}
 	_, err = fmt.Fprintf(p.stderr, "evalfleet: %d of %s shown; nothing was sent or stored\n", shown, wording.Counted(runs, "run"))
 	return err

@@ -64,8 +64,8 @@ func enqueueCommand(p *process) *cli.Command {
 			}
 
 			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
-				if s.Judging != nil {
-					return nil, p.enqueuePrompts(c, s, on)
+				if inParts(s) {
+					return nil, p.enqueueParts(c, s, on)
 				}
 				if len(plan.Phases(s.Evaluation)) == 0 {
 					return nil, usageError("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
@@ -80,7 +80,7 @@ func enqueueCommand(p *process) *cli.Command {
 type target struct {
 	dir   string // output folder; empty: the evaluation's default one
 	store string // URL of the results store; empty: results.db in the folder
-	part  bool   // judges come after it: its own result is not printed
+	part  bool   // another part comes after it: its own result is not printed
 }
 
 // storeURL returns the results store that the command line or the file of a submission names; empty: none.
@@ -88,19 +88,13 @@ func storeURL(c *cli.Context, s *config.Submission) string {
 	return cmp.Or(c.String(sinkFlagName), s.Sink)
 }
 
-// enqueuePrompts submits an evaluation file with prompts: the part that makes the answers, and, once they are collected,
-// the part that judges them.
-func (p *process) enqueuePrompts(c *cli.Context, s *config.Submission, on failOn) error {
-	both := bothParts{dir: evaluationDir(c, s), store: storeURL(c, s), failOn: on, retry: c.Bool(retryFailedFlag)}
-	return both.do(c.Context, s,
-		func(dir, store string) error {
-			_, err := p.enqueue(c, s, on, target{dir: dir, store: store, part: true})
-			return err
-		},
-		func(judged *config.Submission) error {
-			_, err := p.enqueue(c, judged, on, target{dir: both.dir, store: both.store})
-			return err
-		})
+// enqueueParts submits an evaluation file with several parts, each once the one before is collected.
+func (p *process) enqueueParts(c *cli.Context, s *config.Submission, on failOn) error {
+	all := parts{process: p, c: c, dir: evaluationDir(c, s), store: storeURL(c, s), failOn: on, retry: c.Bool(retryFailedFlag)}
+	return all.do(c.Context, s, func(s *config.Submission, at part) error {
+		_, err := p.enqueue(c, s, on, target{dir: at.dir, store: at.store, part: !at.last})
+		return err
+	})
 }
 
 func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn, to target) (answers []string, err error) {
@@ -110,7 +104,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	defer d.Close()
 	d.Dir, d.ResultsURL = to.dir, to.store
-	if to.part { // its store is in the folder of the judges' part, and no flag names it
+	if to.part { // its store is in the folder of the last part, and no flag names it
 		saved, err := outdir.SavedURL(to.store)
 		if err != nil {
 			return nil, outdir.StoreError(err)

@@ -60,15 +60,19 @@ func usageError(format string, args ...any) error { return failure.Usagef(format
 func hint(err error) string {
 	var lost *fleet.LostError
 	var noRun *outdir.NoRunError
-	answered := func(dir string) bool {
-		_, err := os.Lstat(filepath.Join(dir, answersDir, outdir.ResumeFile))
+	begun := func(dir, part string) bool {
+		_, err := os.Lstat(filepath.Join(dir, part, outdir.ResumeFile))
 		return err == nil
 	}
 
 	switch {
 	case errors.As(err, new(*outdir.OpenError)):
 		return fmt.Sprintf("; choose another with --%s", outDirFlag)
-	case errors.As(err, &noRun) && answered(noRun.Dir):
+	case errors.As(err, &noRun) && begun(noRun.Dir, anchorsDir) && !begun(noRun.Dir, answersDir):
+		return fmt.Sprintf(
+			", only anchors were asked; go on with the same `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir),
+		)
+	case errors.As(err, &noRun) && begun(noRun.Dir, answersDir):
 		return fmt.Sprintf(
 			", and the answers in it are not judged yet; go on with the same `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir),
 		)

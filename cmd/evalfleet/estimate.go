@@ -30,10 +30,11 @@ const (
 func estimateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "estimate",
-		Usage:     "Estimate runs, calls, tokens and duration",
+		Usage:     "Estimate calls, cost and duration",
 		ArgsUsage: "FILE…|FOLDER",
-		Description: "Makes no calls. The number of calls is a minimum; retries and repairs are extra. Input tokens are counted on a " +
-			"sample of prompts. The duration is the shortest that the slowest limit permits. It assumes " +
+		Description: "Makes no calls. Prints a table of the ways in which the evaluation could be asked, with what to write to get each: " +
+			"as it is now, in another service tier, in batches, with fewer pairs. The number of calls is a minimum; retries and repairs " +
+			"are extra. Input tokens are counted on a sample of prompts. The time is the shortest that the slowest limit permits, at " +
 			"--latency per call. With until in the file, the evaluation may end earlier: the estimate says when that is first checked.",
 		Flags: append(questionFlags(), slotsOption(),
 			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` per call, such as 8s (default the median recorded in the output folder, or 10s)"},
@@ -80,11 +81,12 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 		}
 	}
 
-	made, err := estimateBy(s, latency, tokensOut, slots)
+	known, answered, err := p.known(c, s)
 	if err != nil {
 		return err
 	}
-	if err := p.sayKnown(c, s); err != nil {
+	made, err := estimateBy(s, estimate.Question{Now: p.now(), Latency: latency, TokensOut: tokensOut, Slots: slots, Known: known})
+	if err != nil {
 		return err
 	}
 
@@ -94,29 +96,46 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 		return encoder.Encode(made)
 	}
 
-	answers := ""
+	from := estimate.Sources{Latency: source, Known: answered}
 	if tokensOut > 0 {
-		answers = "as --" + tokensOutFlag + " says"
+		from.Answers = "as --" + tokensOutFlag + " says"
 	}
-	return made.Write(p.stdout, p.columns(p.stdout), source, answers)
+	return made.Write(p.stdout, p.columns(p.stdout), from)
 }
 
-// estimateBy estimates an evaluation with the given latency of a call, tokens of an answer and calls in flight. 0 stands
-// for the default of each. The judges of its answers are included.
-func estimateBy(s *config.Submission, latency time.Duration, tokensOut, slots int) (estimate.Estimate, error) {
+// estimateBy estimates an evaluation with all its parts: its anchors, and the judging of its answers. Of the question, it takes
+// the time, what is known and, if they are not 0, the latency of a call, the tokens of an answer and the calls in flight.
+func estimateBy(s *config.Submission, q estimate.Question) (estimate.Estimate, error) {
 	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
 		return estimate.Estimate{}, failure.With(failure.Usage, err)
 	}
-	made, err := estimate.Of(estimate.Question{
-		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
-		Latency: cmp.Or(latency, assumedLatency(s)), TokensOut: tokensOut, Slots: slots, Now: time.Now(),
-		TwoCalls: s.TwoCalls, Window: s.Window, Flags: s.ByFlags,
-	})
-	if err != nil || s.Judging == nil {
+	of := q
+	of.Evaluation, of.Plans, of.Texts, of.Settings = s.Evaluation, plans, s.Texts, s.Settings
+	of.Latency, of.Accounts = cmp.Or(q.Latency, assumedLatency(s)), map[string]int{}
+	for name, provider := range s.Providers {
+		of.Accounts[name] = len(provider.Accounts)
+	}
+	of.TwoCalls, of.Capabilities, of.Flags = s.TwoCalls, s.Capabilities, s.ByFlags
+	made, err := estimate.Of(of)
+	if err != nil {
 		return made, failure.With(failure.Usage, err)
 	}
-	judged, err := estimateBy(s.Judging.Planned, latency, tokensOut, slots)
+
+	q.Known = estimate.Known{} // of the other parts nothing is: answers do not exist yet, and anchors are asked anew
+	if s.Anchors != nil {
+		asked, err := estimateBy(s.Anchors, q)
+		if err != nil {
+			return made, err
+		}
+		both := asked.Then(made)
+		both.Evaluation, both.Name = made.Evaluation, made.Name
+		made = both
+	}
+	if s.Judging == nil {
+		return made, nil
+	}
+	judged, err := estimateBy(s.Judging.Planned, q)
 	return made.Then(judged), err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -122,6 +123,23 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
 	want := `: 12,006 runs, at least 8,006 calls, plus retries and repairs
 
+to write           calls   cost   at least  limited by
+as it is now       8,006  $0.00  22h15m43s  6 requests/min
+pairs: sample:0.2  1,606  $0.00   4h27m49s  6 requests/min
+order: random      4,006  $0.00   11h8m17s  6 requests/min
+pairs: swiss       5,340  $0.00  14h50m52s  6 requests/min
+
+pairs: sample:0.2       intervals are about twice as wide
+order: random           a judge's bias for a place is not seen
+pairs: swiss            places the top well, the middle less surely
+keys      pairs, order and top_n are keys of pairwise
+
+duration  at least 22h15m43s, at 10ms per call (by default; --latency)
+limit     provider simulator: 6 requests/min
+          set by concurrency.per_provider.simulator.requests_per_minute
+          then 16s by this evaluation: 5 in flight
+          then 810ms by one process: 100 in flight
+
 phase     judge                                          runs  no call  calls  tokens in  tokens out
 single    simulator:careful                                 3        0      3      2,084         210
 single    a judge whose name is…s column has room for       3        0      3      2,084         210
@@ -132,16 +150,6 @@ all                                                    12,006    4,000  8,006  5
 tokens    in: one per 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: typical of short verdicts, without reasoning; set max_completion_tokens to bound them
 no call   4,000 runs on two equal texts, or on one that fails a gate
-cost      $0.00
-duration  at least 22h15m43s, at 10ms per call (by default; --latency)
-limit     provider simulator: 6 requests/min
-          set by concurrency.per_provider.simulator.requests_per_minute
-          then 16s by this evaluation: 5 in flight
-          then 810ms by one process: 100 in flight
-cheaper   for the same question; pairs, order and top_n are keys of pairwise
-          pairs: sample:0.2 needs 1,606 calls, $0.00; intervals are about twice as wide
-          order: random needs 4,006 calls, $0.00; a judge's bias for a place is not seen
-          pairs: swiss needs 5,340 calls, $0.00; places the top well, the middle less surely
 `
 	if code != int(exitOK) || after != want {
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant\n%s", code, stderr, after, want)
@@ -165,9 +173,43 @@ func TestEstimateByListPrices(t *testing.T) {
 		t.Errorf("cost %v by prices of %q, want one by those of %s", made.CostUSD, made.PricesAsOf, catalog.PricesAsOf())
 	}
 	_, stdout, _ := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
-	for _, want := range []string{"at list prices of " + catalog.PricesAsOf(), "at 10s per call (by default; --latency)"} {
+	for _, want := range []string{"list prices of " + catalog.PricesAsOf(), "at 10s per call (by default; --latency)"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("estimate does not say %q:\n%s", want, stdout)
+		}
+	}
+}
+
+// Prices grow old by the clock: `estimate` and `validate` say so, and nothing else does before.
+func TestOldPricesAreSaid(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.",
+		"evaluation.yaml": "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: {}\n" +
+			"prices: {\"simulator:*\": {input: 1, output: 2, as_of: 2026-05-01}}\n",
+	})
+	for days, want := range map[int]bool{90: false, 91: true} {
+		for _, command := range [][]string{{"estimate"}, {"estimate", "--json"}, {"validate"}} {
+			var said bytes.Buffer
+			none := func(string) (string, bool) { return "", false }
+			p := &process{
+				env: none, keys: none, stdin: strings.NewReader(""), stdout: &said, stderr: &said,
+				now: func() time.Time { return time.Date(2026, 5, 1+days, 12, 0, 0, 0, time.UTC) },
+			}
+			args := append(command, filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
+			if command[0] == "validate" {
+				args = args[:2]
+			}
+			if err := p.run(t.Context(), args); err != nil {
+				t.Fatalf("%q: %v", args, err)
+			}
+			about := "older than 90 days: simulator 91 days (careful, of 2026-05-01)"
+			if len(command) == 2 {
+				about = `"days": 91`
+			}
+			if got := strings.Contains(strings.Join(strings.Fields(said.String()), " "), about); got != want {
+				t.Errorf("%q after %d days: it says %q: %t, want %t\n%s", command, days, about, got, want, &said)
+			}
 		}
 	}
 }

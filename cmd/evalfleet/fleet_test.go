@@ -253,11 +253,32 @@ type arrivals struct {
 	InFlightSeconds float64        `json:"in_flight_seconds"` // integrated over time
 	Retaken         int            `json:"prompts_retaken"`   // prompts called more than once
 	OutputTokens    int64          `json:"output_tokens"`
-	Limits          []struct {
+	ChargedUSD      float64        `json:"charged_usd"`
+	Batches         struct {
+		Submitted    int `json:"submitted"`
+		Refused      int `json:"refused"`
+		Requests     int `json:"requests"`
+		Answered     int `json:"answered"`
+		Failed       int `json:"failed"`
+		Expired      int `json:"expired"`
+		Cancelled    int `json:"cancelled"`
+		Enqueued     int `json:"enqueued_tokens"`
+		MostEnqueued int `json:"most_enqueued_tokens"`
+	} `json:"batches"`
+	Limits []struct {
 		Limit   string `json:"limit"`
 		Busiest int    `json:"busiest"` // most in one window
 	} `json:"limits"`
 }
+
+// asked is how many prompts have arrived, in calls and in batches.
+func (a arrivals) asked() int { return a.Arrived + a.Batches.Requests }
+
+// answered is how many of them were answered.
+func (a arrivals) answered() int { return a.Answered + a.Batches.Answered }
+
+// taken is how many answers a provider has given, or will give to a batch that it has.
+func (a arrivals) taken() int { return a.Answered + a.Batches.Requests }
 
 func (f *testFleet) stats() seen {
 	f.t.Helper()

@@ -35,6 +35,10 @@ var examples = map[string][]string{
 		"evalfleet run evaluation.yaml --out-dir results",
 		"evalfleet run essays/ --judge openai:gpt-5-mini --max-concurrency 8",
 	},
+	"add": {
+		"evalfleet add results model-d.jsonl",
+		"evalfleet add evalfleet-out/board-ev-7kjbbnha7oy4 'new/*.jsonl' --opponents 4",
+	},
 	"enqueue": {
 		"evalfleet enqueue evaluation.yaml --redis redis://redis:6379/0",
 		"evalfleet enqueue evaluation.yaml --server https://evalfleet.example.com --wait",
@@ -77,6 +81,7 @@ var examples = map[string][]string{
 	"init":     {"evalfleet init", "evalfleet init essays"},
 	"schema":   {"evalfleet schema evaluation", "evalfleet schema fleet"},
 	"ui":       {"evalfleet ui results", "evalfleet ui --redis redis://redis:6379/0 --listen 127.0.0.1:9000"},
+	"vote":     {"evalfleet vote results", "evalfleet vote results --contested --votes-per-pair 3 --listen 0.0.0.0:8090"},
 	"simulate": {
 		"evalfleet simulate --listen 127.0.0.1:8089 --latency 200ms..2s",
 		"evalfleet simulate --requests 60/1m --fail-rate 0.05",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/config"
+	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -16,33 +17,52 @@ import (
 
 // sayKnown prints how many runs `run` would take from earlier evaluations, if any.
 func (p *process) sayKnown(c *cli.Context, s *config.Submission) error {
-	if s.NoReuse {
-		return nil
+	_, answered, err := p.known(c, s)
+	if err == nil && answered != "" {
+		fmt.Fprint(p.stderr, p.folded(answered+": `run` does not ask them again\n"))
 	}
+	return err
+}
+
+// known returns the runs that `run` would not ask, because they are recorded or an earlier evaluation has answered them.
+// answered says how many of the latter there are, and of which evaluations; empty: none.
+func (p *process) known(c *cli.Context, s *config.Submission) (known estimate.Known, answered string, err error) {
 	ctx, dir := c.Context, evaluationDir(c, s)
 	var own results.Reader
 	if url, _, err := p.storeIn(c, dir); err == nil { // else nothing is recorded yet
 		if own, err = results.OpenReadOnly(ctx, url); err != nil {
-			return outdir.StoreError(err)
+			return known, "", outdir.StoreError(err)
 		}
 		defer own.Close()
 	}
+	record, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return known, "", failure.With(failure.Usage, err)
+	}
+	if own != nil {
+		for phase := range plans {
+			ended, err := reuse.EndedIn(ctx, own, record.ID, phase)
+			if err != nil {
+				return known, "", outdir.StoreError(err)
+			}
+			known.Recorded = append(known.Recorded, ended)
+		}
+	}
+	if s.NoReuse {
+		return known, "", nil
+	}
+
 	others, closeAll := reuse.Open(ctx, p.own.Earlier(dir, s.Providers), zerolog.Nop())
 	defer closeAll()
 	if own == nil && len(others) == 0 {
-		return nil
+		return known, "", nil
 	}
-
-	record, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	found, err := reuse.Find(ctx, reuse.Asking{Evaluation: s.Evaluation, Record: record, Plans: plans}, own, others...)
 	if err != nil {
-		return failure.With(failure.Usage, err)
+		return known, "", outdir.StoreError(err)
 	}
-	known, err := reuse.Find(ctx, reuse.Asking{Evaluation: s.Evaluation, Record: record, Plans: plans}, own, others...)
-	if err != nil {
-		return outdir.StoreError(err)
+	if found.Runs() > 0 {
+		known.Answered, answered = found.ByPhase(), found.String()
 	}
-	if known.Runs() > 0 {
-		fmt.Fprint(p.stderr, p.folded(fmt.Sprintf("%s: `run` does not ask them again\n", known)))
-	}
-	return nil
+	return known, answered, nil
 }

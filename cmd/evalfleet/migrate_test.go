@@ -23,7 +23,7 @@ func TestMigrate(t *testing.T) {
 	}
 	for _, argument := range []string{path, dir} {
 		code, stdout, stderr := evalfleet(t, nil, "migrate", argument)
-		if code != 0 || stdout != path+" already has version 9\n" || stderr != "" {
+		if code != 0 || stdout != path+" already has version 13\n" || stderr != "" {
 			t.Errorf("migrate %s: got %d, %q, %q", argument, code, stdout, stderr)
 		}
 	}

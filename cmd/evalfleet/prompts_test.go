@@ -18,7 +18,7 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 {"id": "b", "api": "test", "model_name": "m", "prompt": ["one", "two"], "parameters": {"raise_error": "no"}}
 {"id": "c", "api": "test", "model_name": "m", "prompt": "x", "parameters": {"raise_error": "True"}}
 {"id": "d", "api": "test", "model_name": "m", "prompt": "x", "parameters": {"raise_error": "yes", "raise_error_type": "Exception"}}
-{"id": "e", "api": "test", "model_name": "m", "prompt": [{"role": "user", "content": [{"type": "image_url", "image_url": "x.jpg"}]}]}
+{"id": "e", "api": "test", "model_name": "m", "prompt": [{"role": "user", "content": [{"type": "audio", "media": "x.mp3"}]}]}
 `})
 	file, data, out := filepath.Join(dir, "demo.jsonl"), filepath.Join(dir, "data"), filepath.Join(dir, "out")
 	_, dry, stderr := evalfleet(t, nil, "run", file, "--dry-run", "9")
@@ -50,13 +50,13 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 	for line := range strings.Lines(string(raw)) {
 		got[line[:9]] = sent.ReplaceAllString(strings.TrimSpace(line), `"sent"`)
 	}
-	const failed, media = "This is a test error which we should handle and return", `prompt[0]: a part of its content has the type \"image_url\": only text is supported, not images, audio or video`
+	const failed, media = "This is a test error which we should handle and return", `prompt[0]: a part of its content has the type \"audio\", which is not supported here`
 	want := map[string]string{
 		`{"id": "a`: `{"id": "a", "api": "test", "model_name": "m", "prompt": "Hi $HOME", "parameters": {"raise_error": "False"}, "own": [1, 2.50], "sent", "response": "This is a test response"}`,
 		`{"id": "b`: `{"id": "b", "api": "test", "model_name": "m", "prompt": ["one", "two"], "parameters": {"raise_error": "no"}, "sent", "response": ["This is a test response", "This is a test response"]}`,
 		`{"id": "c`: `{"id": "c", "api": "test", "model_name": "m", "prompt": "x", "parameters": {"raise_error": "True"}, "sent", "response": "ValueError - ` + failed + `", "error": "bad_request: ` + failed + `"}`,
 		`{"id": "d`: `{"id": "d", "api": "test", "model_name": "m", "prompt": "x", "parameters": {"raise_error": "yes", "raise_error_type": "Exception"}, "sent", "response": "An unexpected error occurred when querying the API: (Exception - ` + failed + `) after maximum 2 attempts", "error": "transient: ` + failed + `"}`,
-		`{"id": "e`: `{"id": "e", "api": "test", "model_name": "m", "prompt": [{"role": "user", "content": [{"type": "image_url", "image_url": "x.jpg"}]}], "sent", "response": "TypeError - ` + media + `", "error": "bad_request: ` + media + `"}`,
+		`{"id": "e`: `{"id": "e", "api": "test", "model_name": "m", "prompt": [{"role": "user", "content": [{"type": "audio", "media": "x.mp3"}]}], "sent", "response": "TypeError - ` + media + `", "error": "bad_request: ` + media + `"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
@@ -53,46 +54,12 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		return err
 	}
 
-	saved, err := outdir.ReadResumption(dir)
+	r, err := p.openSaved(c, dir)
 	if err != nil {
 		return err
 	}
-	if saved.Redis && c.String(redisFlag) == "" {
-		return usageError("the run in %s used the Redis of --%s: set it again", dir, redisFlag)
-	}
-	at, err := p.fleetRedis(c)
-	if err != nil {
-		return err
-	}
-
-	out, log, err := p.output(c)
-	if err != nil {
-		return err
-	}
-	configured, err := p.fleet(c.String(configFlag))
-	if err != nil {
-		return err
-	}
-
-	if !p.own.Sealed(saved) {
-		if err := p.adopt(c, dir, &saved, configured, out); err != nil {
-			return err
-		}
-	}
-
-	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.ResultsURL, filepath.Join(dir, outdir.ResultsFile)))
-	if err != nil {
-		return outdir.StoreError(err)
-	}
-	defer reader.Close()
-	submission, err := saved.Submission(c.Context, reader)
-	if err != nil {
-		return err
-	}
-
-	if c.String(configFlag) != "" {
-		maps.Copy(submission.Providers, configured.Providers)
-	}
+	defer r.reader.Close()
+	saved, submission, reader, out := r.saved, r.Submission, r.reader, r.out
 	var retry func(enqueue.Recorded) bool
 	if classes != nil {
 		switch none, err := fleet.NothingFailed(c.Context, reader, saved.Evaluation, classes); {
@@ -107,11 +74,14 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 
-	j := p.jobOf(c, submission, out, log)
-	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
+	j := p.jobOf(c, submission, out, r.log)
+	j.redis, j.how, j.failOn = r.redis, how, failOn(saved.FailOn)
 	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.ResultsURL, retry
 	j.Earlier = p.own.Earlier(dir, submission.Providers)
-	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+wording.ShellWord(dir)
+	j.Resume, j.Raise = resumeWith(c, dir), raise+"evalfleet run FILE --"+outDirFlag+" "+wording.ShellWord(dir)
+	if submission.Evaluation.Board != nil {
+		j.Raise = "continue with a higher budget: evalfleet add " + wording.ShellWord(dir) + " FILE… --" + budgetFlag + " USD"
+	}
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)
 	}
@@ -132,6 +102,58 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	fmt.Fprintf(out, "next, have judges compare these answers: evalfleet run FILE --%s %s\n", outDirFlag, wording.ShellWord(filepath.Dir(dir)))
 	return ended
+}
+
+// savedRun is the run in an output folder, as this user may continue it.
+type savedRun struct {
+	dir    string
+	saved  outdir.Resumption
+	reader results.Reader
+	*config.Submission
+	fleet *config.Fleet // of --config
+	redis dial.Settings
+	out   *terminal.Console
+	log   zerolog.Logger
+}
+
+// openSaved opens the run in a folder. Providers in --config replace those with the same name. Close its reader.
+func (p *process) openSaved(c *cli.Context, dir string) (*savedRun, error) {
+	r := &savedRun{dir: dir}
+	var err error
+	if r.saved, err = outdir.ReadResumption(dir); err != nil {
+		return nil, err
+	}
+	if r.saved.Redis && c.String(redisFlag) == "" {
+		return nil, usageError("the run in %s used the Redis of --%s: set it again", dir, redisFlag)
+	}
+	if r.redis, err = p.fleetRedis(c); err != nil {
+		return nil, err
+	}
+
+	if r.out, r.log, err = p.output(c); err != nil {
+		return nil, err
+	}
+	if r.fleet, err = p.fleet(c.String(configFlag)); err != nil {
+		return nil, err
+	}
+	if !p.own.Sealed(r.saved) {
+		if err := p.adopt(c, dir, &r.saved, r.fleet, r.out); err != nil {
+			return nil, err
+		}
+	}
+
+	r.reader, err = results.OpenReadOnly(c.Context, cmp.Or(r.saved.ResultsURL, filepath.Join(dir, outdir.ResultsFile)))
+	if err != nil {
+		return nil, outdir.StoreError(err)
+	}
+	if r.Submission, err = r.saved.Submission(c.Context, r.reader); err != nil {
+		r.reader.Close()
+		return nil, err
+	}
+	if c.String(configFlag) != "" {
+		maps.Copy(r.Providers, r.fleet.Providers)
+	}
+	return r, nil
 }
 
 // adopt makes the resume.json of a folder use the settings, addresses and results store that are configured here,

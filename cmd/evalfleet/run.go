@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
@@ -53,8 +54,8 @@ func runCommand(p *process) *cli.Command {
 			}
 
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
-				if s.Judging != nil {
-					return nil, p.runPrompts(c, s)
+				if inParts(s) {
+					return nil, p.runParts(c, s)
 				}
 				j, err := p.newJob(c, s, evaluationDir(c, s))
 				if err != nil {
@@ -100,9 +101,9 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission, dir stri
 		return nil, err
 	}
 	j.Earlier = p.own.Earlier(dir, submission.Providers)
-	j.Resume, j.Again = resumeWith(c, dir), p.again(c)
+	j.Resume, j.Raise = resumeWith(c, dir), p.raise(c)
 	if c.IsSet(judgeFolderFlag) { // the part after it does not belong to the folder
-		j.Resume = j.Again
+		j.Resume = p.again(c)
 	}
 	if c.Bool(retryFailedFlag) {
 		j.Retry = fleet.EveryFailed
@@ -125,7 +126,7 @@ type job struct {
 	how    work
 	failOn failOn
 
-	part    bool     // judges come after it: its own result is not printed
+	part    bool     // another part comes after it: its own result is not printed
 	answers []string // paths of the files with answers, set after the run
 	env     config.Lookup
 	keys    config.Lookup // as in process
@@ -168,7 +169,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		j.Worker.Client = evaluations.Client()
+		j.Worker.Client = store.Universal(evaluations)
 		defer j.Worker.Client.Close()
 	}
 

@@ -60,7 +60,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			return true
 		}
 		fmt.Fprintf(p.stderr, "evalfleet: %s %s:\n%s\n", in.Path, became, message(err))
-		failed = append(failed, failure.With(kindOf(err), fmt.Errorf("%s %s: see above", in.Path, became)))
+		failed = append(failed, err)
 		return false
 	}
 	receipts := make([]*web.Receipt, len(inputs)) // nil: not submitted
@@ -87,7 +87,10 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			return err
 		}
 	}
-	return joined(failed)
+	if len(failed) == 0 {
+		return nil
+	}
+	return failure.With(kindOf(failed[0]), fmt.Errorf("%d of %d evaluations failed: see above", len(failed), len(inputs)))
 }
 
 // sendTo submits an evaluation to a server and prints what became of it, with its file and id if it is one of several.

@@ -127,7 +127,7 @@ func TestEnqueueAnswersToAServer(t *testing.T) {
 }
 
 // Several evaluation files are submitted one by one, each with its result and its own folder. One that is wrong does not
-// keep the others from being submitted, and the exit code is its.
+// keep the others from being submitted, is named once, and the exit code is its.
 func TestEnqueueSeveralToAServer(t *testing.T) {
 	t.Parallel()
 	f, url := served(t)
@@ -145,9 +145,10 @@ func TestEnqueueSeveralToAServer(t *testing.T) {
 	for _, want := range []string{
 		first + ": " + ids[0] + " enqueued: 6 runs on ", last + ": " + ids[1] + " enqueued: 6 runs on ",
 		wrong + " was not submitted:\n", "judgs: unknown key", none + " was not submitted:\n", "no such file",
+		"2 of 4 evaluations failed",
 	} {
-		if !strings.Contains(sent.stderr.String(), want) {
-			t.Errorf("no %q in\n%s", want, sent.stderr.String())
+		if strings.Count(sent.stderr.String(), want) != 1 {
+			t.Errorf("want %q once in\n%s", want, sent.stderr.String())
 		}
 	}
 

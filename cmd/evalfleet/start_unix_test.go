@@ -120,7 +120,7 @@ func TestServicesWaitForRedisWithinBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer redis.Client().Close()
+	defer redis.Close()
 	redis.within = 10 * time.Millisecond
 	ctx, cancel := context.WithDeadline(t.Context(), testrun.Deadline(t))
 	defer cancel()

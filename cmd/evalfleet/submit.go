@@ -148,7 +148,8 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		return nil, err
 	}
 	r := &request{options: config.Options{
-		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), RunsCommands: true, Fleet: fleet, ForFleet: forFleet, Waits: c.Bool(waitFlag),
+		Env: p.keys, Now: p.now(), AllowOutside: c.Bool(allowOutsideFlag),
+		RunsCommands: true, Fleet: fleet, ForFleet: forFleet, Waits: c.Bool(waitFlag),
 		Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		NoReuse: c.Bool(noReuseFlag),
@@ -265,9 +266,20 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	}
 }
 
-// again returns the command line that resumes an interrupted command, without passwords.
-func (p *process) again(c *cli.Context) string {
-	return commandline.Again(c, []string{logLevelFlag, logFormatFlag}, func(flag, value string) string {
+// raise begins the advice for an evaluation whose budget in its file is spent; a command follows.
+const raise = "raise budget in the evaluation file and resume with: "
+
+// raise says how to go on with a higher budget.
+func (p *process) raise(c *cli.Context) string {
+	if c.IsSet(budgetFlag) {
+		return "continue with a higher budget: " + p.again(c, budgetFlag) + " --" + budgetFlag + " USD"
+	}
+	return raise + p.again(c)
+}
+
+// again returns the command line that resumes an interrupted command, without passwords and some flags.
+func (p *process) again(c *cli.Context, without ...string) string {
+	return commandline.Again(c, append(without, logLevelFlag, logFormatFlag), func(flag, value string) string {
 		switch flag {
 		case redisFlag:
 			return dial.Redact(value)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
 // reader is a program that reads tables, and how the page of tables is run with it.
@@ -63,6 +65,7 @@ func (r reader) play(t *testing.T, program, dir, script string) string {
 // TestTablesAreRead runs each block of docs/tables.md on the folder of a run, with the program that it is for. The
 // blocks name columns of every table. With pandas, ids stay what they are, and every column has its documented type.
 func TestTablesAreRead(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/tables.md")
 	if err != nil {

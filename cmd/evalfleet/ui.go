@@ -73,22 +73,35 @@ func pageFlags(listen string) []cli.Flag {
 				"on addresses other than loopback, requires --" + authFileFlag,
 		},
 
-		&cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"},
-		&cli.StringSliceFlag{
-			Name: allowedHostsFlag,
-			Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP " +
-				"addresses; with --" + authFileFlag + ", all)",
-		},
-		&cli.StringFlag{
-			Name:  tlsCertFlag,
-			Usage: "`FILE` with the certificate of the pages, PEM; serves https, requires --" + tlsKeyFlag + " (default http)",
-		},
-		&cli.StringFlag{Name: tlsKeyFlag, Usage: "`FILE` with the private key of --" + tlsCertFlag + ", PEM (default none)"},
+		authOption(), hostsOption(), certOption(), keyOption(),
 		&cli.StringFlag{
 			Name:  prometheusFlag,
 			Usage: "`URL` of a Prometheus that scrapes the controller, for asynqmon's charts (default no charts)",
 		},
 	}
+}
+
+func authOption() cli.Flag {
+	return &cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"}
+}
+
+func hostsOption() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name: allowedHostsFlag,
+		Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP " +
+			"addresses; with --" + authFileFlag + ", all)",
+	}
+}
+
+func certOption() cli.Flag {
+	return &cli.StringFlag{
+		Name:  tlsCertFlag,
+		Usage: "`FILE` with the certificate of the pages, PEM; serves https, requires --" + tlsKeyFlag + " (default http)",
+	}
+}
+
+func keyOption() cli.Flag {
+	return &cli.StringFlag{Name: tlsKeyFlag, Usage: "`FILE` with the private key of --" + tlsCertFlag + ", PEM (default none)"}
 }
 
 // pages holds what `ui` serves, and the connection from which it reads.
@@ -169,22 +182,28 @@ func (p *process) showFolder(c *cli.Context, of *pages, dir string) error {
 // pageSettings returns pages without a source, for the users that the command line names.
 func pageSettings(c *cli.Context, log zerolog.Logger) (of dashboard.Dashboard, err error) {
 	of.Start, of.Changes, of.Hosts, of.Log = "/", c.Bool(allowActionsFlag), c.StringSlice(allowedHostsFlag), log
+	of.Voting = web.DefaultVoting()
 	if of.Prometheus, err = dashboard.PrometheusURL(c.String(prometheusFlag)); err != nil {
 		return of, usageError("--%s: %w", prometheusFlag, err)
 	}
+	return of, secured(c, &of)
+}
+
+// secured adds the users and the certificate that the command line names.
+func secured(c *cli.Context, of *dashboard.Dashboard) (err error) {
 	if cert, key := c.String(tlsCertFlag), c.String(tlsKeyFlag); cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return of, usageError("--%s and --%s: %w", tlsCertFlag, tlsKeyFlag, err)
+			return usageError("--%s and --%s: %w", tlsCertFlag, tlsKeyFlag, err)
 		}
 		of.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	if path := c.String(authFileFlag); path != "" {
 		if of.Accounts, err = web.OpenAccounts(path); err != nil {
-			return of, usageError("--%s: %w", authFileFlag, err)
+			return usageError("--%s: %w", authFileFlag, err)
 		}
 	}
-	return of, nil
+	return nil
 }
 
 // serve serves pages until ctx ends, which is not an error.
@@ -193,8 +212,11 @@ func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashb
 	if err != nil {
 		return usageError("--%s %s: %w; choose another, such as --%s 127.0.0.1:0 for any free port", listenFlag, address, err, listenFlag)
 	}
+
 	switch {
 	case !of.Exposed(listener.Addr()):
+	case of.Voting.Key != nil:
+		fmt.Fprintln(p.stderr, "evalfleet: anyone who has the link reads the texts and can vote")
 	case of.Changes:
 		_ = listener.Close()
 		return usageError(
@@ -208,5 +230,11 @@ func (p *process) serve(ctx context.Context, address string, of *dashboard.Dashb
 			listener.Addr(), authFileFlag,
 		)
 	}
-	return of.Serve(ctx, listener, func(address string) { fmt.Fprintln(p.stdout, address) })
+
+	return of.Serve(ctx, listener, func(address string) {
+		if of.Voting.Only != "" { // a link to share
+			address = reachable(address)
+		}
+		fmt.Fprintln(p.stdout, address)
+	})
 }

@@ -53,12 +53,17 @@ func (p *process) look(c *cli.Context) (looked bool, err error) {
 }
 
 func (p *process) validate(c *cli.Context, s *config.Submission) error {
+	if s.Anchors != nil {
+		if err := p.validate(c, s.Anchors); err != nil {
+			return err
+		}
+	}
 	text, plans, err := summary(s)
 	if err != nil {
 		return failure.With(failure.Usage, err)
 	}
 	large, err := estimate.OverWindows(estimate.Question{
-		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Window: s.Window,
+		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings, Capabilities: s.Capabilities,
 	})
 	if err != nil {
 		return failure.With(failure.Usage, err)
@@ -67,6 +72,7 @@ func (p *process) validate(c *cli.Context, s *config.Submission) error {
 		fmt.Fprintf(p.stderr, "evalfleet: warning: %s\n", prompts)
 	}
 
+	p.warnOfOldPrices(estimate.OldPrices(p.now(), s.Settings))
 	p.sayQueues(s)
 	if err := p.sayKnown(c, s); err != nil {
 		return err

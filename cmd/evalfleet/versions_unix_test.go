@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -84,7 +85,7 @@ func TestFleetOfTwoVersions(t *testing.T) {
 		submitter     string
 		first, second []string // workers; the second replace the first in the middle
 		dies          bool     // the first of them is killed, not stopped
-		queue         string   // of a model with a limit of its own, as its submitter calls it; empty: it has none
+		queue         string   // of a model with a limit of its own, as its submitter calls it; empty: it has none; or byCriteria
 		blind         bool     // which the old cannot work on, and leave to the new
 	}{
 		{"the old submits, both work", before, []string{before, now, before, now}, nil, false, "", false},
@@ -98,6 +99,7 @@ func TestFleetOfTwoVersions(t *testing.T) {
 		{"the old names the queues, workers are upgraded", before, []string{before, now}, []string{now, now}, false, "simulator-careful", false},
 		{"the new names the queues, workers are downgraded", now, []string{now, before}, []string{before, before}, false, "simulator:careful", false},
 		{"the new submits a blind one, both work", now, []string{before, now, before}, nil, false, "", true},
+		{"the new asks for criteria, both work", now, []string{before, now, before}, nil, false, byCriteria, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +108,9 @@ func TestFleetOfTwoVersions(t *testing.T) {
 				settings = lapses
 			}
 			f := newFleet(t, 8, settings) // 112 runs
-			if c.queue != "" {
+			if c.queue == byCriteria {
+				f.askByCriteria()
+			} else if c.queue != "" {
 				f.file = f.limitModel("careful", fleetLimit/2)
 			}
 			if c.submitter == now && !c.blind {
@@ -138,7 +142,7 @@ func TestFleetOfTwoVersions(t *testing.T) {
 				}
 			}
 
-			if queues := f.redis.Client().SMembers(t.Context(), "asynq:queues").Val(); c.queue != "" && !slices.Contains(queues, c.queue) {
+			if queues := f.redis.Client().SMembers(t.Context(), "asynq:queues").Val(); c.queue != "" && c.queue != byCriteria && !slices.Contains(queues, c.queue) {
 				t.Errorf("queues %v, want %s", queues, c.queue)
 			}
 			if code := submitted.wait(); code != int(exitOK) {
@@ -215,6 +219,18 @@ func TestLimitsOfTheNextVersion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// byCriteria marks an evaluation that asks by criterion and degree, which the old version does not know.
+const byCriteria = "by criteria"
+
+// askByCriteria has judges compare by criterion, too.
+func (f *testFleet) askByCriteria() {
+	text, err := os.ReadFile(f.file)
+	if err != nil || !strings.Contains(string(text), "pairwise: {") {
+		f.t.Fatalf("%v, or no pairwise in %s", err, text)
+	}
+	f.write(filepath.Base(f.file), strings.Replace(string(text), "pairwise: {", "pairwise: {criteria: [accuracy], scale: 5, ", 1))
 }
 
 // nameDocuments has judges see the documents' ids, as they did before they were blind.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/config/endpoints"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/outdir"
@@ -66,7 +67,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Client: d.Store.Client(), Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
+		Client: store.Universal(d.Store), Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
 		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.Log,
 		Observer: observe.Observer{
 			Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.Screen, inFlight, grace) },

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -260,9 +261,12 @@ func (r *Run) check() error {
 		return fmt.Errorf("a run of kind %s names %d documents and %d candidates, want %d", r.Kind, len(r.Documents), len(r.Candidates), shown)
 	case r.Attempts < 0 || r.Attempts > math.MaxInt32 || r.Trial < 0 || r.Trial > math.MaxInt32:
 		return fmt.Errorf("invalid numbers of attempts and trials: %d, %d", r.Attempts, r.Trial)
-	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie &&
-		r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
-		return fmt.Errorf("the winner %.80q is not one of its documents", r.Winner)
+	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded:
+		if err := r.checkPair(); err != nil {
+			return err
+		}
+	case r.Degree != 0 || len(r.Criteria) > 0 || r.Chances != nil:
+		return errors.New("verdicts by criterion, degree or probability of a run that compared nothing")
 	}
 
 	for _, score := range r.Scores {
@@ -271,6 +275,27 @@ func (r *Run) check() error {
 		}
 	}
 
+	return nil
+}
+
+// checkPair reports a winner that is not one of the run's documents, an invalid degree, and invalid probabilities.
+func (r Run) checkPair() error {
+	if r.Chances != nil {
+		if err := r.Chances.Check(); err != nil {
+			return err
+		}
+	}
+	if len(r.Criteria) > mostGrouping {
+		return fmt.Errorf("%d verdicts by criterion", len(r.Criteria))
+	}
+	for _, p := range append([]Preference{{Winner: r.Winner, Degree: r.Degree}}, r.Criteria...) {
+		if p.Winner != eval.Tie && !slices.Contains(r.Documents, p.Winner) {
+			return fmt.Errorf("the winner %.80q is not one of its documents", p.Winner)
+		}
+		if p.Degree < 0 || p.Degree > eval.MaxDegrees || p.Winner == eval.Tie && p.Degree > 0 {
+			return fmt.Errorf("the winner %.80q has the degree %d", p.Winner, p.Degree)
+		}
+	}
 	return nil
 }
 
@@ -290,6 +315,9 @@ func (c Call) check() error {
 	}
 	if c.Attempt < 0 || c.Attempt > math.MaxInt32 {
 		return fmt.Errorf("invalid attempt %d", c.Attempt)
+	}
+	if !plain(c.Named) {
+		return fmt.Errorf("its model's name %.40q is too long or has control characters", c.Named)
 	}
 	if err := c.Usage.Check(); err != nil {
 		return err

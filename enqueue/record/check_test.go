@@ -105,3 +105,46 @@ func TestFitKnowsTheEvaluation(t *testing.T) {
 		}
 	}
 }
+
+// TestFitKnowsRubrics: a result that leaves out a criterion, or has a value other than 0 and 1, would give a wrong score.
+func TestFitKnowsRubrics(t *testing.T) {
+	t.Parallel()
+	fit := NewFit(&eval.Evaluation{
+		Judges:    []eval.Judge{{Name: "strict"}},
+		Items:     []eval.Item{{ID: "q", Rubric: []eval.RubricCriterion{{Text: "x", Points: 1}, {Text: "y", Points: -1}}}},
+		Documents: []eval.Document{{ID: "a.md"}},
+		Single:    &eval.Single{Rubric: true, Criteria: []eval.Criterion{{Name: eval.RubricName}}},
+	})
+	entry := func(scores ...Score) Entry {
+		e := exampleEntry()
+		e.Run.Phase, e.Run.Kind, e.Run.Documents, e.Run.Candidates = 0, eval.KindSingle, []string{"a.md"}, []string{"a"}
+		e.Run.Winner, e.Run.Reason, e.Run.Scores = "", "", scores
+		return e
+	}
+	of := func(criterion string, score float64) Score {
+		return Score{Criterion: criterion, Score: score, Reason: "because"}
+	}
+	first, second := of("rubric 1", 1), of("rubric 2", 0)
+	if err := fit.Check(entry(second, first)); err != nil {
+		t.Errorf("a result of its own: %v", err)
+	}
+
+	failed := entry()
+	failed.Run.State, failed.Run.Class = eval.StateFailed.String(), providers.Timeout
+	if err := fit.Check(failed); err != nil {
+		t.Errorf("a run that failed: %v", err)
+	}
+	for name, scores := range map[string][]Score{
+		"none":           nil,
+		"one":            {first},
+		"one twice":      {first, first},
+		"one more":       {first, second, of("rubric 3", 1)},
+		"another name":   {first, of("style", 1)},
+		"a half":         {first, of("rubric 2", 0.5)},
+		"the sum itself": {of(eval.RubricName, 100)},
+	} {
+		if fit.Check(entry(scores...)) == nil {
+			t.Errorf("%s: a foreign result fits", name)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -44,6 +45,11 @@ type Run struct {
 	Dimension  string   `json:"dimension,omitempty"` // panel: the dimension that its Judge, an agent, was asked about
 
 	Winner string `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
+	Degree int    `json:"degree,omitempty"` // pairwise: by how much it is better (eval.DegreeWords); 0: a tie, or no degrees
+	// Chances are those of the possible verdicts on a pair, if the judge's tokens tell them; nil: they do not.
+	Chances *eval.Chances `json:"chances,omitempty"`
+	// Criteria holds the verdicts of a pair by criterion. Those that the judge left out are missing.
+	Criteria []Preference `json:"criteria,omitempty"`
 	// Reason holds, for a pair, the judge's reason, or "identical" when no judge was asked. For a
 	// panel whose run failed, it holds the text that replaces the argument.
 	Reason string  `json:"reason,omitempty"`
@@ -61,6 +67,13 @@ type Run struct {
 	Ended    time.Time       `json:"ended"`
 	Worker   string          `json:"worker"`
 	Tally
+}
+
+// Preference is the verdict on a pair by one criterion.
+type Preference struct {
+	Criterion string `json:"criterion"`
+	Winner    string `json:"winner"` // a document id, or eval.Tie
+	Degree    int    `json:"degree,omitempty"`
 }
 
 // Score is one criterion's score.
@@ -102,11 +115,12 @@ func known(kind eval.Kind, name string, documents []string) []string {
 // Call is one request to a provider, recorded as it ended. It is recorded also when its run's
 // result was discarded, because it was paid for.
 type Call struct {
-	ID        string           `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
+	ID        string           `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>", and "@<account>" if there are several
 	Phase     int              `json:"phase"`
 	Index     int              `json:"index"`
-	Stage     string           `json:"stage"` // "answer", "verdict", "grounded", "json", "repair"
-	Model     string           `json:"model"` // provider:model called
+	Stage     string           `json:"stage"`             // "answer", "verdict", "grounded", "json", "repair"
+	Model     string           `json:"model"`             // provider:model called
+	Account   string           `json:"account,omitempty"` // of the provider: openai/eu; empty: it has one only
 	Attempt   int              `json:"attempt"`
 	Asked     time.Time        `json:"asked"`   // when admission was requested
 	Started   time.Time        `json:"started"` // when the request was written
@@ -117,7 +131,7 @@ type Call struct {
 	Error     string           `json:"error,omitempty"`
 	MaybeBill bool             `json:"may_be_billed,omitempty"` // failed, but possibly charged
 	RequestID string           `json:"request_id,omitempty"`
-	Named     string           `json:"-"`                  // the provider's name of the model; not recorded
+	Named     string           `json:"named,omitempty"`    // the provider's name of the model that answered
 	Usage     providers.Usage  `json:"usage"`              // its cost is by Price, unless the provider reported it
 	Price     *providers.Price `json:"price,omitempty"`    // used to compute the cost
 	MostUSD   *float64         `json:"most_usd,omitempty"` // at most, if the cost is unknown
@@ -137,6 +151,15 @@ type Call struct {
 	// call was made. Started is zero then, and nothing was used or charged.
 	Key    string `json:"key,omitempty"`
 	Cached bool   `json:"cached,omitempty"`
+}
+
+// CalledAt returns the model and where it was called: "openai:gpt-5", or "openai/eu:gpt-5" at one of several accounts.
+func (c Call) CalledAt() string {
+	_, model, ok := strings.Cut(c.Model, ":")
+	if c.Account == "" || !ok {
+		return c.Model
+	}
+	return c.Account + ":" + model
 }
 
 // Saved returns what the provider's prompt cache saved of the call's cost, in USD; below 0, it cost more than it saved.

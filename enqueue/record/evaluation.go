@@ -15,15 +15,20 @@ import (
 )
 
 // Versions of an evaluation's record. One whose runs are asked in batches has the second: programs that know only the
-// first would push the runs of a batch alone.
+// first would push the runs of a batch alone. One that asks judges for what those two leave out has the third; see
+// Settings.Extended.
 const (
-	EvaluationVersion      = 1
-	EvaluationVersionBatch = 2
+	EvaluationVersion         = 1
+	EvaluationVersionBatch    = 2
+	EvaluationVersionExtended = 3
 )
 
 // Version returns the version of the evaluation's record.
 func (e Evaluation) Version() int {
-	if e.Settings.Batch != nil {
+	switch {
+	case e.Settings.Extended:
+		return EvaluationVersionExtended
+	case e.Settings.Batch != nil:
 		return EvaluationVersionBatch
 	}
 	return EvaluationVersion
@@ -168,6 +173,9 @@ type Phase struct {
 	// record (Keys.Choice).
 	Chosen bool         `json:"chosen,omitempty"`
 	Choice *plan.Choice `json:"-"`
+	// Strong is the name of the judge that the phase asks about pairs that others have seen (plan.Escalated); empty
+	// for other phases.
+	Strong string `json:"strong,omitempty"`
 }
 
 // Choices returns, for each phase, the choice of what it compares; nil for a phase whose documents
@@ -218,6 +226,8 @@ type Settings struct {
 	// Batching names the agents of the panel that are asked about all dimensions of a document in
 	// one call.
 	Batching []string `json:"batching,omitempty"`
+	// Extended means that judges see images or anchors, compare by criterion, by degree or softly, or score by rubrics.
+	Extended bool `json:"extended,omitempty"`
 	// Batch says which runs are asked through the batch endpoints of their providers; nil: none.
 	Batch *Batch `json:"batch,omitempty"`
 	// ConcurrencySource says where the bound on the evaluation's concurrency comes from, so that
@@ -247,6 +257,9 @@ type Settings struct {
 	// require reasoning only by default ask them without it.
 	Unreasoning []string `json:"unreasoning,omitempty"`
 }
+
+// DefaultBatchDeadline is Batch.Deadline if nothing else is configured. Providers promise an answer within a day.
+const DefaultBatchDeadline = 24 * time.Hour
 
 // Batch says which runs are asked through the batch endpoints of their providers, and how.
 type Batch struct {
@@ -364,7 +377,7 @@ func (s Settings) Timeout(model eval.Judge) time.Duration {
 	if !ok {
 		general = DefaultTimeout
 	}
-	if model.Tier() == "flex" {
+	if model.Tier() == providers.TierFlex {
 		return max(general, FlexTimeout)
 	}
 	return general
@@ -401,8 +414,9 @@ const (
 	// ProgressSubmitting is the time in Unix milliseconds when a worker was about to submit a job
 	// whose name is not known yet; 0: none.
 	ProgressSubmitting = "submitting"
-	ProgressLines      = "lines"       // how many runs the batch asks that is being submitted; 0: none is
-	ProgressWriter     = "died:writer" // pull that saved last: "<worker>-<n>"; earlier releases skip died:…
+	ProgressLines      = "lines"        // how many runs the batch asks that is being submitted; 0: none is
+	ProgressAccount    = "died:account" // where the job or batch is being submitted; earlier releases skip died:…
+	ProgressWriter     = "died:writer"  // pull that saved last: "<worker>-<n>"; earlier releases skip died:…
 )
 
 // MaxAnswer is the most bytes that an answer kept in the progress may have.

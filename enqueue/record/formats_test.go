@@ -101,6 +101,7 @@ func TestGoldenPhase(t *testing.T) {
 	chosen.Open, chosen.Chosen, chosen.Choice = false, true, &plan.Choice{Documents: []int{0, 2, 5}}
 	for name, value := range map[string]any{
 		"open": open, "chosen": chosen, "best": chosen.Choice, "round": plan.Choice{Pairs: [][]int{{0, 3}, {1, 2, 4}}},
+		"escalated": plan.Choice{Contested: []int{1, 4}, Sampled: []int{0, 7}},
 	} {
 		if got, err := json.Marshal(value); err != nil || string(got) != golden(t, name) {
 			t.Errorf("%s: got %s, %v; want %s", name, got, err, golden(t, name))

@@ -51,3 +51,15 @@ func TestEntryOfANewerVersion(t *testing.T) {
 		t.Errorf("got %v, want an error that says what to collect with", err)
 	}
 }
+
+// TestVersionsOfRecords: what asks for more than earlier programs know has a version that they refuse, in batches too.
+func TestVersionsOfRecords(t *testing.T) {
+	t.Parallel()
+	for want, settings := range map[int]Settings{
+		EvaluationVersion: {}, EvaluationVersionBatch: {Batch: &Batch{}}, EvaluationVersionExtended: {Extended: true, Batch: &Batch{}},
+	} {
+		if got := (Evaluation{Settings: settings}).Version(); got != want {
+			t.Errorf("%+v: got version %d, want %d", settings, got, want)
+		}
+	}
+}

@@ -39,14 +39,39 @@ func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 		return b, fmt.Errorf("look at the results of %s: %w", id, err)
 	}
 
-	if len(entries) == 1 {
-		text, _, _ := strings.Cut(entries[0].ID, "-")
-		millis, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return b, fmt.Errorf("results of %s have the entry %s: %w", id, entries[0].ID, err)
-		}
-		b.Oldest = time.UnixMilli(millis)
+	b.Oldest, err = oldest(id, entries)
+	return b, err
+}
+
+// oldest returns when the first of an evaluation's entries was appended; zero: there are none.
+func oldest(id eval.ID, entries []redis.XMessage) (time.Time, error) {
+	if len(entries) == 0 {
+		return time.Time{}, nil
+	}
+	text, _, _ := strings.Cut(entries[0].ID, "-")
+	millis, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("results of %s have the entry %s: %w", id, entries[0].ID, err)
+	}
+	return time.UnixMilli(millis), nil
+}
+
+// Unattended reports whether results of an evaluation have waited for longer than most, and no controller has run in the
+// last minute.
+func (s *Store) Unattended(ctx context.Context, id eval.ID, most time.Duration) (bool, error) {
+	controlled, err := s.client.Exists(ctx, s.keys.SweepLock()).Result()
+	if err != nil {
+		return false, fmt.Errorf("look for a controller: %w", err)
+	}
+	if controlled > 0 {
+		return false, nil
 	}
 
-	return b, nil
+	pipe := s.client.Pipeline()
+	first, now := pipe.XRangeN(ctx, s.keys.Results(id), "-", "+", 1), pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return false, fmt.Errorf("look at the results of %s: %w", id, err)
+	}
+	since, err := oldest(id, first.Val())
+	return !since.IsZero() && now.Val().Sub(since) > most, err
 }

@@ -83,7 +83,7 @@ func TestLateCommand(t *testing.T) {
 						t.Fatal(err)
 					}
 					hook := &late{script: tt.script}
-					s.client.AddHook(hook)
+					Universal(s).AddHook(hook)
 					if err := tt.command(ctx, s, r); !errors.Is(err, errLate) {
 						t.Fatalf("the command ended with %v, want that it is late", err)
 					}
@@ -122,7 +122,7 @@ func TestDeletionDeliveredTwice(t *testing.T) {
 		if err := deleteScript.Load(ctx, s.client).Err(); err != nil {
 			t.Fatal(err)
 		}
-		s.client.AddHook(&twice{script: deleteScript, between: func() {
+		Universal(s).AddHook(&twice{script: deleteScript, between: func() {
 			again, e, texts := example()
 			again.Created = again.Created.Add(time.Second)
 			if _, err := s.Create(ctx, again, e, texts, nil); err != nil {
@@ -163,7 +163,7 @@ func TestLateRemovalFromAList(t *testing.T) {
 					t.Fatal(err)
 				}
 				hook := &late{script: unlistScript}
-				s.client.AddHook(hook)
+				Universal(s).AddHook(hook)
 				if err := tt.command(ctx, s, r); !errors.Is(err, errLate) {
 					t.Fatalf("the command ended with %v, want that it is late", err)
 				}

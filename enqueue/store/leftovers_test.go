@@ -161,7 +161,7 @@ func TestUses(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {
 		r := create(t, s)
-		s.client.HSet(t.Context(), s.keys.Record("ev-newer"), fieldVersion, record.EvaluationVersionBatch+1, fieldStatus, "active")
+		s.client.HSet(t.Context(), s.keys.Record("ev-newer"), fieldVersion, record.EvaluationVersionExtended+1, fieldStatus, "active")
 		s.client.Set(t.Context(), s.keys.Record("ev-broken"), "text", 0)
 		uses, err := s.Uses(t.Context(), []eval.ID{r.ID, "ev-gone", "ev-newer", "ev-broken"})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // protects nothing: a holder that was suspended may notice only after acting that it has lost the
 // lock. A Lock must not be used by several goroutines at once.
 type Lock struct {
-	client redis.UniversalClient
+	client redis.Cmdable
 	key    string
 	id     string
 	life   time.Duration
@@ -47,7 +47,7 @@ func (l *Lock) Hold(ctx context.Context) (held bool, err error) {
 
 // acquire sets a key for a life, if it does not exist. If it exists, acquire shortens its remaining life
 // to at most that.
-func acquire(ctx context.Context, client redis.UniversalClient, key string, value any, life time.Duration) (taken bool, err error) {
+func acquire(ctx context.Context, client redis.Cmdable, key string, value any, life time.Duration) (taken bool, err error) {
 	return acquireScript.Run(ctx, client, []string{key}, value, life.Milliseconds()).Bool()
 }
 

@@ -55,7 +55,9 @@ type Progress struct {
 	Faults           int         // failures of the program itself during this run
 	// Submitting is when a worker was about to submit a job whose name is not known yet.
 	Submitting time.Time
-	Lines      int // of the batch that is being submitted; 0: none is
+	// Account is where the job is being submitted; empty: its provider has no accounts.
+	Account string
+	Lines   int // of the batch that is being submitted; 0: none is
 	// Writer names the pull that saves the progress, and Found the one that had saved it when Check
 	// read it. Empty: none.
 	Writer, Found string
@@ -182,6 +184,9 @@ func parseProgress(words []string) (Progress, error) {
 			continue
 		case record.ProgressAnswerBy:
 			p.AnswerBy = value
+			continue
+		case record.ProgressAccount:
+			p.Account = value
 			continue
 		case record.ProgressSaid:
 			if err := json.Unmarshal([]byte(value), &p.Said); err != nil {
@@ -316,6 +321,9 @@ func (p Progress) fields() ([]any, error) {
 	}
 	if p.Lines > 0 {
 		values = append(values, record.ProgressLines, p.Lines)
+	}
+	if p.Account != "" {
+		values = append(values, record.ProgressAccount, p.Account)
 	}
 	if p.Cut > 0 {
 		values = append(values, record.ProgressCut, p.Cut)

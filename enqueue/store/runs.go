@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -65,6 +66,13 @@ func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record
 // Run returns the run's identifier.
 func (o Outcome) Run() eval.RunID { return o.id }
 
+// Has reports whether the outcome's calls include one.
+func (o Outcome) Has(call string) bool {
+	var calls []record.Call
+	_ = json.Unmarshal(o.calls, &calls) // Encode has encoded them; empty: there are none
+	return slices.ContainsFunc(calls, func(c record.Call) bool { return c.ID == call })
+}
+
 // Size returns about how many bytes the outcome takes.
 func (o Outcome) Size() int { return len(o.run) + len(o.calls) + 200 }
 
@@ -78,6 +86,8 @@ type Recorded struct {
 	Streak int
 	// Entry is at or after what was appended for the outcome; zero: nothing was.
 	Entry Entry
+	// Job is the one that the run's progress had, which is gone now; nil: it had none.
+	Job *record.Job
 }
 
 // Put records an encoded outcome, as Record does.
@@ -152,9 +162,11 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 	defer cancel()
 	reply, err := recordScript.Run(ctx, s.client, keys, args...).Slice()
 	var results []int64
+	var jobs []string
 	var entry Entry
-	if err == nil {
-		results, entry, err = parseRecorded(reply, len(positions))
+	if last := max(0, len(reply)-1); err == nil {
+		results, entry, err = parseRecorded(reply[:last], len(positions))
+		jobs = parseJobs(reply[last:], len(positions))
 	}
 	for n, i := range positions {
 		switch {
@@ -165,9 +177,23 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 		case results[n] < 0:
 			answers[i].err = ErrNoEvaluation
 		default:
-			answers[i].Recorded = Recorded{Once: results[n] > 0, Streak: int(max(0, results[n]-1)), Entry: entry}
+			answers[i].Recorded = Recorded{
+				Once: results[n] > 0, Streak: int(max(0, results[n]-1)), Entry: entry, Job: jobIn(jobs[n]),
+			}
 		}
 	}
+}
+
+// parseJobs reads the last value of that reply: the jobs of the runs, as JSON, or empty.
+func parseJobs(last []any, runs int) []string {
+	jobs := make([]string, runs)
+	for _, value := range last {
+		values, _ := value.([]any)
+		for i := range min(runs, len(values)) {
+			jobs[i], _ = values[i].(string)
+		}
+	}
+	return jobs
 }
 
 // parseRecorded reads the reply of the record script for a number of runs: the result of each, and

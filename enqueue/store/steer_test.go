@@ -285,7 +285,7 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 			t.Errorf("listed half-way: %v, %v; want the evaluation", ids, err)
 		}
 		fault := &noScan{}
-		s.client.AddHook(fault)
+		Universal(s).AddHook(fault)
 		if err := s.Delete(ctx, r.ID); !errors.Is(err, errNoScan) {
 			t.Fatalf("Delete that is cut short: %v", err)
 		}

@@ -89,7 +89,7 @@ func TestCommandDeliveredTwice(t *testing.T) {
 					t.Fatal(err)
 				}
 				hook := &twice{script: tt.script, between: func() { all(tt.between) }}
-				s.client.AddHook(hook)
+				Universal(s).AddHook(hook)
 				all([]command{tt.command})
 				if hook.between != nil {
 					t.Fatal("the command was delivered once")

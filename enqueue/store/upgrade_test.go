@@ -72,7 +72,7 @@ func TestProgressOfANewerProgram(t *testing.T) {
 func TestRecordOfANewerProgram(t *testing.T) {
 	t.Parallel()
 	for field, value := range map[string]string{
-		fieldVersion:  strconv.Itoa(record.EvaluationVersionBatch + 1),
+		fieldVersion:  strconv.Itoa(record.EvaluationVersionExtended + 1),
 		fieldPaused:   `["p"]`,
 		fieldSettings: `"brief"`,
 		fieldPhases:   `{"first":{}}`,

@@ -104,7 +104,7 @@ func TestAnyPrefixComparesAllAboutEquallyOften(t *testing.T) {
 				for i, ids := range byItem {
 					documents[i] = newTally(ids)
 				}
-				ofPair := p.Len(queue) * plan.RunsOfPair(e) / p.Runs()
+				ofPair := p.Len(queue) * plan.RunsOfPair(e, 0) / p.Runs()
 				for i := range p.Len(queue) {
 					run := p.At(queue, i)
 					if before := p.At(queue, i-i%ofPair); min(run.First, run.Second) != min(before.First, before.Second) ||

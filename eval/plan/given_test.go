@@ -16,7 +16,7 @@ func TestGivenVerdicts(t *testing.T) {
 		Given: &eval.Given{Hash: "h", PairRuns: 7},
 	}
 	e.Normalize()
-	if got := RunsOfPair(e); got != 7 {
+	if got := RunsOfPair(e, 0); got != 7 {
 		t.Errorf("a pair has %d runs, want 7", got)
 	}
 	if _, err := New(e, 0, Options{JudgeQueues: []string{"q"}}); err == nil || !strings.Contains(err.Error(), "read from files, so there is nothing to ask") {

@@ -18,6 +18,7 @@ const (
 	Fixed      Basis = iota // the evaluation alone
 	ByScores                // the scores of its single phase
 	ByVerdicts              // the verdicts of the rounds before
+	ByDoubts                // the verdicts of the first judges; see Escalated
 )
 
 // BasisOf returns what determines the documents that e's phase compares. A phase that is not Fixed can be planned
@@ -28,6 +29,8 @@ func BasisOf(e *eval.Evaluation, phase int) Basis {
 	switch {
 	case phase < 0 || phase >= len(phases) || phases[phase] != eval.KindPairwise:
 		return Fixed
+	case Escalated(e, phase):
+		return ByDoubts
 	case phase > first:
 		return ByVerdicts
 	case e.Pairwise.TopN > 0:
@@ -36,13 +39,18 @@ func BasisOf(e *eval.Evaluation, phase int) Basis {
 	return Fixed
 }
 
-// Choice holds what a phase that is not Fixed compares, as positions of documents. Only one of its fields is set.
+// Choice holds what a phase that is not Fixed compares, as positions of documents or numbers of pairs. Only the fields of
+// one Basis are set.
 type Choice struct {
 	// Documents, for ByScores, are the positions of the documents that are compared with each other, ascending.
 	Documents []int `json:"documents,omitempty"`
 	// Pairs, for ByVerdicts, are lists of positions, ascending. The first document of each list is compared with all
 	// others in it.
 	Pairs [][]int `json:"pairs,omitempty"`
+	// Contested and Sampled, for ByDoubts, are the numbers of pairs of the phase before, ascending. Both together are
+	// compared.
+	Contested []int `json:"contested,omitempty"`
+	Sampled   []int `json:"sampled,omitempty"`
 }
 
 // Found holds the results of earlier phases for each document, by its position. Choose needs only the field that the
@@ -50,6 +58,11 @@ type Choice struct {
 type Found struct {
 	Scores    []float64 // the mean of its single scores; NaN: none
 	Abilities []float64 // of the document's candidate, from all verdicts so far
+	// Placed are the newcomers of a grown evaluation whose rank is known already.
+	Placed []string
+	// Contested and Agreed are the numbers of the pairs about which the first judges are in doubt, and of all others that
+	// judges were asked about; both ascending.
+	Contested, Agreed []int
 }
 
 // Choose determines what e's phase compares. choices are those of the earlier phases, by their number; entries of
@@ -66,7 +79,12 @@ func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Cho
 		if len(found.Abilities) != len(e.Documents) {
 			return nil, fmt.Errorf("choose phase %d: %d strengths of %d documents", phase, len(found.Abilities), len(e.Documents))
 		}
+		if PlacingRound(e, phase) > 0 {
+			return nextPlacing(e, phase, choices, found)
+		}
 		return nextRound(e, phase, choices, found.Abilities)
+	case ByDoubts:
+		return escalated(e, found)
 	}
 	return nil, fmt.Errorf("choose phase %d: it has nothing to choose", phase)
 }
@@ -219,7 +237,8 @@ func validateChoice(e *eval.Evaluation, basis Basis, c *Choice) error {
 	switch {
 	case basis == Fixed:
 		return errors.New("the evaluation already determines what it compares")
-	case basis == ByScores && len(c.Pairs) > 0 || basis == ByVerdicts && len(c.Documents) > 0:
+	case basis != ByScores && len(c.Documents) > 0 || basis != ByVerdicts && len(c.Pairs) > 0 ||
+		basis != ByDoubts && len(c.Contested)+len(c.Sampled) > 0:
 		return errors.New("the choice belongs to another phase")
 	}
 	for i, d := range c.Documents {

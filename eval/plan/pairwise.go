@@ -26,6 +26,7 @@ func newComparisons(e *eval.Evaluation, phase int, choice *Choice) (comparisons,
 	if err != nil {
 		return comparisons{}, err
 	}
+
 	c := comparisons{pairs: chosen, orders: 1, seed: newSeed(id, "balanced")}
 	switch e.Pairwise.Order {
 	case eval.OrderBoth:
@@ -36,13 +37,26 @@ func newComparisons(e *eval.Evaluation, phase int, choice *Choice) (comparisons,
 	case eval.OrderRandom:
 		c.swap = coin(newSeed(id, "order"))
 	case eval.OrderAsListed:
+		if PlacingRound(e, phase) > 0 { // these pairs are not listed
+			c.swap = coin(newSeed(id, "order"))
+		}
+	}
+	if Recorded(e, phase) { // the pairs are listed as they were shown
+		c.swap = nil
 	}
 	return c, nil
 }
 
 // pairwisePhases returns how many phases compare pairs.
 func pairwisePhases(e *eval.Evaluation) int {
-	if e.Pairwise.Pairs.Mode != eval.PairsSwiss {
+	switch e.Pairwise.Pairs.Mode {
+	case eval.PairsGrown:
+		return 1 + Placing(e.Pairwise.Pairs.Opponents)
+	case eval.PairsSwiss:
+	default:
+		if e.Strong() >= 0 {
+			return 2
+		}
 		return 1
 	}
 	docs := e.Documents
@@ -59,6 +73,9 @@ func pairwisePhases(e *eval.Evaluation) int {
 func choosePairs(e *eval.Evaluation, id eval.ID, phase int, choice *Choice) (pairs, error) {
 	if choice != nil && BasisOf(e, phase) == ByVerdicts {
 		return newGrouped(choice.Pairs), nil
+	}
+	if Escalated(e, phase) {
+		return newDoubted(e, id, choice)
 	}
 	if e.Pairwise.TopN == 0 {
 		return pairsOf(e, e.Documents, id, phase)
@@ -78,6 +95,11 @@ func choosePairs(e *eval.Evaluation, id eval.ID, phase int, choice *Choice) (pai
 func pairsOf(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (pairs, error) {
 	switch e.Pairwise.Pairs.Mode {
 	case eval.PairsListed:
+		return listed(e.Pairwise.Pairs.Listed), nil
+	case eval.PairsGrown:
+		if PlacingRound(e, phase) > 0 {
+			return placingPairs(e, phase), nil
+		}
 		return listed(e.Pairwise.Pairs.Listed), nil
 	case eval.PairsBaseline:
 		return newAgainst(docs, e.Pairwise.Pairs.Baseline)
@@ -114,12 +136,12 @@ func (c comparisons) at(i int) (first, second int) {
 // Prefixes reports whether the first pairs of the evaluation are a fair sample of all: any pair is equally likely to
 // be among them.
 func Prefixes(e *eval.Evaluation) bool {
-	return e.Pairwise != nil && e.Pairwise.Pairs.Mode == eval.PairsSample && e.Pairwise.TopN == 0
+	return e.Pairwise != nil && e.Pairwise.Pairs.Mode == eval.PairsSample && e.Pairwise.TopN == 0 && e.Escalate == nil
 }
 
-// RunsOfPair returns how many runs each pair of e has. They are consecutive, so that run i of a phase is about pair
-// i/RunsOfPair. e must compare pairs. If verdicts were given elsewhere, pairs may have fewer.
-func RunsOfPair(e *eval.Evaluation) int {
+// RunsOfPair returns how many runs each pair of e has in a phase that compares pairs. They are consecutive, so that run
+// i of the phase is about pair i/RunsOfPair. If verdicts were given elsewhere, pairs may have fewer.
+func RunsOfPair(e *eval.Evaluation, phase int) int {
 	if e.Given != nil {
 		return max(1, e.Given.PairRuns)
 	}
@@ -127,7 +149,20 @@ func RunsOfPair(e *eval.Evaluation) int {
 	if e.Pairwise.Order == eval.OrderBoth {
 		orders = 2
 	}
-	return orders * e.Pairwise.Trials * len(e.JudgesOf(eval.KindPairwise))
+	_, judges := JudgesIn(e, phase)
+	return orders * e.Pairwise.Trials * judges
+}
+
+// PairSizes returns RunsOfPair of every phase, and 1 for phases that compare no pairs.
+func PairSizes(e *eval.Evaluation) []int {
+	phases := Phases(e)
+	sizes := make([]int, len(phases))
+	for phase, kind := range phases {
+		if sizes[phase] = 1; kind == eval.KindPairwise {
+			sizes[phase] = max(1, RunsOfPair(e, phase))
+		}
+	}
+	return sizes
 }
 
 // listed enumerates the pairs of a file, in its order.

@@ -17,7 +17,8 @@
 // that is balanced: an evaluation that ends early has compared all documents about equally often ([Plan.Balanced]).
 //
 // The documents that a phase compares may depend on the results of earlier phases (BasisOf). Choose computes them, and
-// from then on they are part of the plan's input. Only later rounds of swiss pairing take memory for their pairs.
+// from then on they are part of the plan's input. Only later rounds of swiss pairing, and the pairs that a strong judge
+// sees, take memory.
 //
 // The package does not know which runs are already recorded. Pairs of identical texts are ordinary runs; the worker
 // decides whether to ask a judge about them.
@@ -33,7 +34,7 @@ import (
 )
 
 // Phases returns the kinds of an evaluation's phases in the order in which they run. A phase's number is its position
-// in this list. Swiss pairing has a phase for each round.
+// in this list. Swiss pairing has a phase for each round, and escalation one for the strong judge.
 func Phases(e *eval.Evaluation) []eval.Kind {
 	var kinds []eval.Kind
 	if e.Single != nil {
@@ -72,7 +73,8 @@ type Plan struct {
 	cases      cases
 	trials     int
 	dimensions int // of a panel; 1 for other kinds
-	judges     int
+	first      int // the first judge that is asked
+	judges     int // how many are, from the first on
 	all        int // runs of the phase, regardless of the limit
 	runs       int // runs within the limit
 	queues     queues
@@ -105,7 +107,8 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 	}
 	kind := Phases(e)[phase]
-	p := &Plan{kind: kind, dimensions: 1, judges: len(e.JudgesOf(kind))}
+	p := &Plan{kind: kind, dimensions: 1}
+	p.first, p.judges = JudgesIn(e, phase)
 	switch p.kind {
 	case eval.KindSingle:
 		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials
@@ -132,7 +135,7 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	}
 
 	p.all, p.runs = all, within(all, o.Limit)
-	p.queues = dealtQueues(o.JudgeQueues, p.runs)
+	p.queues = dealtQueues(o.JudgeQueues[p.first:p.first+p.judges], p.runs)
 	if c, ok := p.cases.(comparisons); ok && p.runs == p.all {
 		p.queues.balanced, p.queues.perJudge = newBalanced(c.pairs, c.seed), c.orders*p.trials
 	}
@@ -165,23 +168,43 @@ func (p *Plan) Open() bool { return p.open }
 // Runs returns the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }
 
-// Asks counts the first `runs` runs of a phase by the judges that they ask, in the order of [eval.Evaluation.Asked].
-// The evaluation must have the kind, but need not be valid.
-func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
+// Judges returns how many judges the phase asks (JudgesIn).
+func (p *Plan) Judges() int { return p.judges }
+
+// Asks counts the first `runs` runs of a phase by the judges that they ask, in the order of
+// [eval.Evaluation.JudgesOf]. The evaluation must have the phase, but need not be valid.
+func Asks(e *eval.Evaluation, phase, runs int) []int {
 	var l list
+	kind := Phases(e)[phase]
 	switch kind {
 	case eval.KindRuns:
 		l = fileRuns(e.Runs.List)
 	case eval.KindPrompts:
 		l = prompts(e.Prompts.List)
 	default:
-		return dealt(len(e.JudgesOf(kind)), runs)
+		asked := make([]int, len(e.JudgesOf(kind)))
+		first, judges := JudgesIn(e, phase)
+		copy(asked[first:], dealt(judges, runs))
+		return asked
 	}
 	asked := make([]int, len(e.JudgesOf(kind)))
 	for index := range min(runs, l.count()) {
 		asked[l.at(index).Judge]++
 	}
 	return asked
+}
+
+// JudgesIn returns which of the judges of its kind (eval.Evaluation.JudgesOf) a phase asks: the position of the first,
+// and how many.
+func JudgesIn(e *eval.Evaluation, phase int) (first, judges int) {
+	kind := Phases(e)[phase]
+	switch {
+	case Escalated(e, phase):
+		return e.Strong(), 1
+	case kind == eval.KindPairwise:
+		return 0, len(e.FirstJudges())
+	}
+	return 0, len(e.JudgesOf(kind))
 }
 
 // dealt returns how many of the first runs each judge gets, if judges take turns.
@@ -246,7 +269,7 @@ func (p *Plan) Run(index int) Run {
 	rest, judge := index/p.judges, index%p.judges
 	first, second := p.cases.at(rest / p.trials)
 	return Run{
-		Index: index, Judge: judge, First: first, Second: second, Trial: rest%p.trials + 1,
+		Index: index, Judge: p.first + judge, First: first, Second: second, Trial: rest%p.trials + 1,
 		Dimension: rest / p.trials % p.dimensions,
 	}
 }

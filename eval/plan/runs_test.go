@@ -53,7 +53,7 @@ func TestListedRunsAreTheList(t *testing.T) {
 					perModel[run.Model]++
 				}
 			}
-			asks := plan.Asks(e, p.Kind(), p.Runs())
+			asks := plan.Asks(e, 0, p.Runs())
 			for model, want := range perModel {
 				if got := asks[model]; got != want {
 					t.Errorf("limit %d: model %d is asked %d times, want %d", limit, model, got, want)
@@ -153,7 +153,7 @@ func TestAskedOfCountsJudges(t *testing.T) {
 		for i := range p.Runs() {
 			want[p.Run(i).Judge]++
 		}
-		asks := plan.Asks(e, eval.KindPairwise, p.Runs())
+		asks := plan.Asks(e, pairwise, p.Runs())
 		for judge := range want {
 			if got := asks[judge]; got != want[judge] {
 				t.Errorf("limit %d: judge %d is asked %d times, want %d", limit, judge, got, want[judge])

@@ -184,7 +184,7 @@ func validatePanel(p *eval.Panel) error {
 }
 
 func validatePairwise(e *eval.Evaluation) error {
-	problems := []error{validateTrials(e.Pairwise.Trials), validateTopN(e)}
+	problems := []error{validateTrials(e.Pairwise.Trials), validateTopN(e), validateEscalate(e)}
 	switch e.Pairwise.Order {
 	case eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed:
 	default:
@@ -218,9 +218,11 @@ func validatePairwise(e *eval.Evaluation) error {
 			problems = append(problems, errors.New("swiss compares documents of one candidate, too, which are kept apart"))
 		}
 		problems = append(problems, validateSomePair(e))
+	case eval.PairsGrown:
+		problems = append(problems, validateGrown(e))
 	default:
-		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s, %s or %s",
-			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline, eval.PairsSwiss))
+		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s, %s, %s or %s",
+			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline, eval.PairsSwiss, eval.PairsGrown))
 	}
 
 	return errors.Join(problems...)

@@ -63,8 +63,23 @@ type array[I any] struct {
 	Items I      `json:"items"`
 }
 
-type scores struct {
-	Evaluations array[object[score]] `json:"evaluations"`
+// entries is the schema of an answer with a list of entries of type P.
+type entries[P any] struct {
+	Evaluations array[object[P]] `json:"evaluations"`
+}
+
+// listSchema returns the schema of an answer with a list of entries.
+func listSchema[P any](entry object[P]) json.RawMessage {
+	return encode(newObject(entries[P]{array[object[P]]{Type: "array", Items: entry}}, "evaluations"))
+}
+
+// quoted returns the JSON of names, with a separator between them.
+func quoted(names []string, separator string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = quote(name)
+	}
+	return strings.Join(all, separator)
 }
 
 type score struct {
@@ -73,31 +88,26 @@ type score struct {
 	Reason    text    `json:"reason"`
 }
 
-func pairwiseAnswer(first, second string, ties bool) answerFormat {
-	ids := []string{quote(first), quote(second)}
-	winner := "the id of the better document, exactly " + ids[0] + " or " + ids[1]
-	if ties {
-		ids = append(ids, quote(eval.Tie))
-		winner += "; " + quote(eval.Tie) + " only if neither is better"
-	} else {
-		winner += "; choose one even if they are close"
+type truth struct {
+	Type string `json:"type"`
+}
+
+type finding struct {
+	Criterion text  `json:"criterion"`
+	Reason    text  `json:"reason"`
+	Met       truth `json:"met"`
+}
+
+func namesOf(criteria []eval.Criterion) []string {
+	names := make([]string, len(criteria))
+	for i, c := range criteria {
+		names[i] = c.Name
 	}
-	return answerFormat{
-		name: "pairwise_verdict",
-		words: "- winner_doc_id: " + winner + ".\n" +
-			"- reason: what decided, in one to three sentences; never empty.",
-		// Built as text for speed, because every run has its own schema.
-		schema: json.RawMessage(`{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":[` + strings.Join(ids, ",") +
-			`]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"],"additionalProperties":false}`),
-	}
+	return names
 }
 
 func singleAnswer(s *eval.Single) answerFormat {
-	names := make([]string, len(s.Criteria))
-	quoted := make([]string, len(s.Criteria))
-	for i, c := range s.Criteria {
-		names[i], quoted[i] = c.Name, string(encode(c.Name))
-	}
+	names := namesOf(s.Criteria)
 	entry := newObject(score{
 		Criterion: text{Type: "string", Enum: names},
 		Score:     integer{Type: "integer", Minimum: s.Scale.Min, Maximum: s.Scale.Max},
@@ -105,12 +115,29 @@ func singleAnswer(s *eval.Single) answerFormat {
 	}, "criterion", "score", "reason")
 	return answerFormat{
 		name: "single_verdict",
-		words: "- evaluations: one entry for each criterion, every criterion once: " + strings.Join(quoted, ", ") + ".\n" +
+		words: "- evaluations: one entry for each criterion, every criterion once: " + quoted(names, ", ") + ".\n" +
 			fmt.Sprintf("- score: a whole number from %d (worst) to %d (best).\n", s.Scale.Min, s.Scale.Max) +
 			"- reason: what decided the score, in one to three sentences; never empty.",
-		schema: encode(newObject(scores{
-			Evaluations: array[object[score]]{Type: "array", Items: entry},
-		}, "evaluations")),
+		schema: listSchema(entry),
+	}
+}
+
+func rubricAnswer(criteria int) answerFormat {
+	numbers := make([]string, criteria)
+	for i := range numbers {
+		numbers[i] = eval.RubricNumber(i)
+	}
+	entry := newObject(finding{
+		Criterion: text{Type: "string", Enum: numbers},
+		Reason:    text{Type: "string"},
+		Met:       truth{Type: "boolean"},
+	}, "criterion", "reason", "met")
+	return answerFormat{
+		name: "rubric_verdict",
+		words: "- evaluations: one entry for each criterion, every criterion once, by its number: " + quoted(numbers, ", ") + ".\n" +
+			"- reason: what in the document decides it, in one or two sentences; never empty.\n" +
+			"- met: true if the document does all of what the criterion describes, otherwise false.",
+		schema: listSchema(entry),
 	}
 }
 

@@ -12,15 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// documentBlock shows a text between tags that its author cannot have written. data holds all texts that the prompt
-// shows.
-func documentBlock(name, text string, data []string) string {
-	fence := fenceFor(text, data)
-	return `<document id="` + html.EscapeString(name) + `" fence="` + fence + `">` + "\n" +
-		text + "\n" +
-		`</document fence="` + fence + `">`
-}
-
 // questionBlock shows the item's question in the same way, because questions often come from data sets and may read
 // like instructions.
 func questionBlock(question string, data []string) string {

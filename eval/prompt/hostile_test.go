@@ -63,7 +63,7 @@ func asks(t *testing.T, model string, p prompt.Prompt) string {
 		Messages []message `json:"messages"`
 	}{Model: model}
 	for _, m := range p.Messages {
-		asked.Messages = append(asked.Messages, message(m))
+		asked.Messages = append(asked.Messages, message{m.Role, m.Content})
 	}
 	body, err := json.Marshal(asked)
 	if err != nil {
@@ -86,11 +86,11 @@ func asks(t *testing.T, model string, p prompt.Prompt) string {
 // verdict. shown changes the prompt before it is asked.
 func winner(t *testing.T, model string, texts [2]string, shown func(prompt.Prompt) prompt.Prompt) string {
 	t.Helper()
-	won, _, err := verdict.Pairwise(asks(t, model, shown(builtOf(t, texts))), "a.md", "b.md", false)
+	won, err := verdict.Pairwise(asks(t, model, shown(builtOf(t, texts))), "a.md", "b.md", &eval.Pairwise{})
 	if err != nil {
 		return ""
 	}
-	return won
+	return won.Winner
 }
 
 // winnerInTwo is winner where the answer is given in prose, and its JSON written down
@@ -99,11 +99,11 @@ func winnerInTwo(t *testing.T, model string, texts [2]string) string {
 	t.Helper()
 	built := builtOf(t, texts)
 	prose := asks(t, model, prompt.Prompt{Messages: built.Prose()})
-	won, _, err := verdict.Pairwise(asks(t, model, prompt.Prompt{Messages: built.Jsonify(prose)}), "a.md", "b.md", false)
+	won, err := verdict.Pairwise(asks(t, model, prompt.Prompt{Messages: built.Jsonify(prose)}), "a.md", "b.md", &eval.Pairwise{})
 	if err != nil {
 		return ""
 	}
-	return won
+	return won.Winner
 }
 
 func asBuilt(p prompt.Prompt) prompt.Prompt { return p }

@@ -31,10 +31,6 @@ func dimensionsList(dimensions []eval.Dimension) string {
 	return strings.Join(lines, "\n")
 }
 
-type opinions struct {
-	Evaluations array[object[opinion]] `json:"evaluations"`
-}
-
 type opinion struct {
 	CriterionID text    `json:"criterion_id"`
 	Score       integer `json:"score"`
@@ -45,9 +41,8 @@ type opinion struct {
 // several.
 func panelAnswer(dimensions []eval.Dimension, scale eval.Scale) answerFormat {
 	ids := make([]string, len(dimensions))
-	quoted := make([]string, len(dimensions))
 	for i, d := range dimensions {
-		ids[i], quoted[i] = d.ID, quote(d.ID)
+		ids[i] = d.ID
 	}
 	entry := newObject(opinion{
 		CriterionID: text{Type: "string", Enum: ids},
@@ -56,11 +51,9 @@ func panelAnswer(dimensions []eval.Dimension, scale eval.Scale) answerFormat {
 	}, "criterion_id", "score", "argument")
 	return answerFormat{
 		name: "panel_verdict",
-		words: "- evaluations: one entry for each criterion_id, every one once: " + strings.Join(quoted, ", ") + ".\n" +
+		words: "- evaluations: one entry for each criterion_id, every one once: " + quoted(ids, ", ") + ".\n" +
 			fmt.Sprintf("- score: a whole number from %d (worst) to %d (best).\n", scale.Min, scale.Max) +
 			"- argument: what decided the score, in one to three sentences; never empty.",
-		schema: encode(newObject(opinions{
-			Evaluations: array[object[opinion]]{Type: "array", Items: entry},
-		}, "evaluations")),
+		schema: listSchema(entry),
 	}
 }

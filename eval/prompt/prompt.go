@@ -59,7 +59,7 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	if kind == eval.KindPrompts {
 		return written(e.Prompts, about.First, texts)
 	}
-	template, err := parsed(kind, cmp.Or(e.Template(kind), DefaultTemplate(kind)))
+	template, err := parsed(kind, cmp.Or(e.Template(kind), builtIn(e, kind)))
 	if err != nil {
 		return Prompt{}, err
 	}
@@ -71,6 +71,8 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	question := item.Question
 	names := e.ShownAs(shown)
 	data := []string{question}
+	figures := 0
+	bodies := make([]body, len(shown))
 	for i, d := range shown {
 		if !printable(names[i]) {
 			return Prompt{}, fmt.Errorf(
@@ -82,7 +84,12 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		if !ok {
 			return Prompt{}, fmt.Errorf("text of document %q (%s) is missing", d.ID, d.Hash)
 		}
-		data = append(data, text)
+		var err error
+		if bodies[i], err = bodyOf(d, text, figures); err != nil {
+			return Prompt{}, err
+		}
+		figures += len(bodies[i].pieces)
+		data = append(data, bodies[i].String())
 	}
 
 	var answer answerFormat
@@ -98,11 +105,17 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	}
 	switch kind {
 	case eval.KindSingle:
+		if e.Single.Rubric {
+			answer = rubricAnswer(len(item.Rubric))
+			values["rubric"] = rubricList(item.Rubric)
+			break
+		}
 		answer = singleAnswer(e.Single)
 		values["criteria"] = criteriaList(e.Single.Criteria)
 		values["scale"] = scaleWords(e.Single.Scale)
 	case eval.KindPairwise:
-		answer = pairwiseAnswer(names[0], names[1], e.Pairwise.Ties)
+		answer = pairwiseAnswer(names[0], names[1], e.Pairwise)
+		values["criteria"] = criteriaList(e.Pairwise.Criteria)
 	case eval.KindPanel:
 		dimensions := make([]eval.Dimension, len(about.Dimensions))
 		for i, d := range about.Dimensions {
@@ -114,18 +127,40 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		values["scale"] = scaleWords(e.Panel.Scale)
 	}
 	blocks := make([]string, len(shown))
+	var images []eval.Shown
+	at := 0
 	for i, name := range names {
-		blocks[i] = documentBlock(name, data[1+i], data)
+		block, within := bodies[i].block(name, data)
+		for _, image := range within {
+			image.Offset += at
+			images = append(images, image)
+		}
+		blocks[i] = block
+		at += len(block) + len(blockGap)
 	}
-	values["documents"] = strings.Join(blocks, "\n\n")
+	values["documents"] = strings.Join(blocks, blockGap)
 	answer.search = e.Grounded(kind)
 	values["answer_format"] = answer.text()
 
 	r := template.render(values)
+	if err := r.show(images, texts); err != nil {
+		return Prompt{}, err
+	}
 	return Prompt{
 		Messages: r.messages, Repeats: r.repeats(len(blocks[0])), Schema: answer.schema, SchemaName: answer.name,
 		form: form{answer: answer, at: r.format},
 	}, nil
+}
+
+// builtIn returns the built-in template for an evaluation.
+func builtIn(e *eval.Evaluation, kind eval.Kind) string {
+	switch {
+	case kind == eval.KindPairwise && len(e.Pairwise.Criteria) > 0:
+		return WithCriteria(DefaultTemplate(kind))
+	case kind == eval.KindSingle && e.Single.Rubric:
+		return RubricTemplate()
+	}
+	return DefaultTemplate(kind)
 }
 
 // Repair returns the messages that follow the prompt after an invalid answer: the answer itself, and a turn that says
@@ -145,6 +180,16 @@ func criteriaList(criteria []eval.Criterion) string {
 	lines := make([]string, len(criteria))
 	for i, c := range criteria {
 		lines[i] = described(c.Name, c.Description)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// rubricList returns criteria with their numbers. Judges do not see points, so that what a criterion is worth does not
+// sway them.
+func rubricList(rubric []eval.RubricCriterion) string {
+	lines := make([]string, len(rubric))
+	for i, criterion := range rubric {
+		lines[i] = eval.RubricNumber(i) + ". " + strings.Join(strings.Fields(criterion.Text), " ")
 	}
 	return strings.Join(lines, "\n")
 }

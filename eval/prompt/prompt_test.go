@@ -186,7 +186,7 @@ func TestPromptBeginsTheSameForTheSameFirstDocument(t *testing.T) {
 	e, texts := answers("one", "two", "three")
 	a := mustBuild(t, e, eval.KindPairwise, 0, 1, texts)
 	b := mustBuild(t, e, eval.KindPairwise, 0, 2, texts)
-	if a.Messages[0] != b.Messages[0] {
+	if a.Messages[0].Content != b.Messages[0].Content {
 		t.Error("system messages differ, want one for the whole evaluation")
 	}
 	until := func(p prompt.Prompt) string {
@@ -291,7 +291,7 @@ func TestBuildRefuses(t *testing.T) {
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	got := prompt.Repair("A wins.", "it is no JSON")
-	if len(got) != 2 || got[0] != (eval.Message{Role: "assistant", Content: "A wins."}) ||
+	if len(got) != 2 || got[0].Role != "assistant" || got[0].Content != "A wins." ||
 		got[1].Role != "user" || !strings.Contains(got[1].Content, "it is no JSON") {
 		t.Errorf("Repair = %+v, want the answer and a user turn that names the problem", got)
 	}

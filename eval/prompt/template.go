@@ -17,6 +17,8 @@ var (
 	pairwiseTemplate string
 	//go:embed single.md
 	singleTemplate string
+	//go:embed rubric.md
+	rubricTemplate string
 	//go:embed panel.md
 	panelTemplate string
 )
@@ -29,7 +31,8 @@ var (
 //	[[reference]]      the item's reference answer, fenced
 //	[[item.NAME]]      a further field of the item, fenced
 //	[[answer_format]]  the expected answer and its schema; appended to the prompt if omitted
-//	[[criteria]]       single: the criteria with their descriptions, as a list
+//	[[criteria]]       single, pairwise: the criteria with their descriptions, as a list
+//	[[rubric]]         single: the criteria of the item's rubric with their numbers, as a list
 //	[[scale]]          single, panel: "1 (worst) to 5 (best)"
 //	[[agent]]          panel: the agent's role
 //	[[dimensions]]     panel: the dimensions asked for, as a list
@@ -46,6 +49,9 @@ func DefaultTemplate(kind eval.Kind) string {
 	}
 	return pairwiseTemplate
 }
+
+// RubricTemplate returns the text of the built-in template for documents that are scored by rubrics.
+func RubricTemplate() string { return rubricTemplate }
 
 // templates is a cache of parsed templates. An evaluation uses one template for each kind, in every run.
 var templates = struct {
@@ -96,8 +102,29 @@ func ReferenceTemplate(kind eval.Kind) string {
 	return strings.Replace(text, heading, "\nReference answer:\n\n[[reference]]\n"+heading, 1)
 }
 
-// ShowsReference reports whether a template shows reference answers.
-func ShowsReference(text string) bool { return strings.Contains(text, "[[reference]]") }
+// WithCriteria returns a built-in template of comparisons for judges that also compare by criterion.
+func WithCriteria(text string) string {
+	before, rest, _ := strings.Cut(text, "Criteria, the most important first:\n")
+	_, after, _ := strings.Cut(rest, "\nHow to judge:\n")
+	return before + "Criteria:\n\n[[criteria]]\n\nHow to judge:\n\n" +
+		"- Compare the documents on each criterion separately: one that is better on one can be worse on another.\n" +
+		"- Then decide which document is better overall, with all criteria in mind." + after
+}
+
+// BuiltIn reports whether a text is a built-in template of a kind.
+func BuiltIn(kind eval.Kind, text string) bool {
+	own := []string{DefaultTemplate(kind), ReferenceTemplate(kind)}
+	switch kind {
+	case eval.KindPairwise:
+		own = append(own, WithCriteria(own[0]), WithCriteria(own[1]))
+	case eval.KindSingle:
+		own = append(own, RubricTemplate())
+	}
+	return slices.Contains(own, text)
+}
+
+// Shows reports whether a template has a placeholder, such as criteria.
+func Shows(text, placeholder string) bool { return strings.Contains(text, "[["+placeholder+"]]") }
 
 // Fields returns the names of the further item fields that a template shows, in their order.
 func Fields(text string) []string {
@@ -132,7 +159,9 @@ func placeholders(kind eval.Kind) []string {
 	names := []string{"documents", "question", "reference", "answer_format", userMark}
 	switch kind {
 	case eval.KindSingle:
-		names = append(names, "criteria", "scale")
+		names = append(names, "criteria", "scale", "rubric")
+	case eval.KindPairwise:
+		names = append(names, "criteria")
 	case eval.KindPanel:
 		names = append(names, "agent", "dimensions", "scale")
 	}
@@ -291,8 +320,8 @@ func fill(pieces []piece, values map[string]string) (text string, at offsets) {
 
 // unknown returns an error that suggests what an unknown placeholder may have been meant to be.
 func unknown(kind eval.Kind, name string, known []string) error {
-	if kind == eval.KindPairwise && (name == "criteria" || name == "scale") {
-		return fmt.Errorf("[[%s]] belongs to single templates: a comparison has none, so write what counts into the template", name)
+	if kind == eval.KindPairwise && name == "scale" {
+		return errors.New("[[scale]] belongs to single templates: the answer format of a comparison names its degrees")
 	}
 	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	if distance(name, nearest) > 1+len(nearest)/3 {

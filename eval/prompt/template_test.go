@@ -40,7 +40,7 @@ func TestCheckTemplate(t *testing.T) {
 		"space for line":    {eval.KindPairwise, "[[documents]] [[answer format]]", "did you mean [[answer_format]]?"},
 		"in capitals":       {eval.KindPairwise, "[[DOCUMENTS]]", "did you mean [[documents]]?"},
 		"far from any":      {eval.KindPairwise, "[[documents]] [[A]]", "unknown placeholder [[A]]: known are [[documents]], [[question]], [[reference]], [[answer_format]], [[user]]"},
-		"of another kind":   {eval.KindPairwise, "[[documents]] [[criteria]]", "[[criteria]] belongs to single templates"},
+		"of another kind":   {eval.KindPairwise, "[[documents]] [[scale]]", "[[scale]] belongs to single templates"},
 		"documents twice":   {eval.KindPairwise, "[[documents]] [[documents]]", "[[documents]] appears 2 times"},
 		"answer twice":      {eval.KindPairwise, "[[documents]] [[answer_format]] [[answer_format]]", "[[answer_format]] appears 2 times"},
 		"user twice":        {eval.KindPairwise, "[[user]] [[user]] [[documents]]", "[[user]] appears 2 times"},
@@ -129,7 +129,7 @@ func TestReferenceTemplatesShowTheReference(t *testing.T) {
 				t.Errorf("%s: the template has %q %d times", kind, part, strings.Count(text, part))
 			}
 		}
-		if prompt.ShowsReference(prompt.DefaultTemplate(kind)) || !prompt.ShowsReference(text) {
+		if prompt.Shows(prompt.DefaultTemplate(kind), "reference") || !prompt.Shows(text, "reference") {
 			t.Errorf("%s: the wrong template shows references", kind)
 		}
 	}

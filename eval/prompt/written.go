@@ -18,7 +18,31 @@ func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) 
 	if err != nil {
 		return Prompt{}, err
 	}
+	if err := show(w, of, texts); err != nil {
+		return Prompt{}, err
+	}
 	return Prompt{Messages: w.At(nil), Written: &w}, nil
+}
+
+// show sets the images of a conversation, which are those of its row in the same order.
+func show(w eval.Conversation, row eval.Document, texts map[string]string) error {
+	k := 0
+	for _, turn := range w.Turns {
+		for _, m := range turn {
+			for i := range m.Images {
+				if k == len(row.Images) {
+					return fmt.Errorf("%q shows an image that is not stored", row.ID)
+				}
+				content, ok := texts[row.Images[k].Hash]
+				if !ok {
+					return fmt.Errorf("image %q (%s) is missing", row.Images[k].Name, row.Images[k].Hash)
+				}
+				m.Images[i].Image, m.Images[i].Content = row.Images[k], content
+				k++
+			}
+		}
+	}
+	return nil
 }
 
 // ReadRow parses the prompt of one of eval.Prompts' rows, whose text is line. Errors are written for the author of

@@ -25,8 +25,8 @@ const (
 //
 // Raw agreement is how often two raters gave the same value. The coefficients compare it with the agreement expected
 // by chance: 1 is full agreement, 0 is chance, and a negative coefficient is systematic disagreement. If nearly all
-// units have the same value, coefficients are low although raw agreement is high. Therefore report both (Feinstein
-// and Cicchetti 1990, "High agreement but low kappa").
+// units have the same value, such as ties, coefficients are low although raw agreement is high. Therefore report both
+// (Feinstein and Cicchetti 1990, "High agreement but low kappa").
 type Agreement struct {
 	raters       int
 	pairs        map[[2]int]map[[2]float64]float64 // by raters i < j: how often i gave one value and j the other
@@ -80,31 +80,63 @@ func (a *Agreement) Add(values []float64) {
 // rater with every verdict of another, in whichever order they saw the texts. A rater that contradicts itself thus
 // agrees with nobody on more than the larger of its shares, and raters that follow the order agree by chance. Zeng et
 // al. 2024, "Evaluating Large Language Models at Evaluating Instruction Following", also average over both orders.
+//
+// Which text of a pair is called the first says nothing about it, so half of every pair is counted with its texts
+// exchanged. Otherwise, the agreement expected by chance would depend on the names of candidates: if the better text is
+// usually the one that is called the first, raters who agree because they see that seem to agree by chance. Without ties,
+// kappa is thus twice the raw agreement less 1, as for values that are equally frequent (Byrt, Bishop and Carlin 1993,
+// "Bias, prevalence and kappa").
 func (a *Agreement) AddShares(said []Shares) {
-	answers := make([][]answer, len(said))
+	answers, exchanged := make([][]answer, len(said)), make([][]answer, len(said))
 	for i, shares := range said {
 		for outcome, share := range shares {
 			if share > 0 {
 				answers[i] = append(answers[i], answer{float64(outcome), share})
+				exchanged[i] = append(exchanged[i], answer{float64(Outcome(outcome).exchanged()), share})
 			}
 		}
 	}
-	a.add(answers)
+	a.add(answers, exchanged)
 }
 
-func (a *Agreement) add(answers [][]answer) {
-	if len(answers) != a.raters {
-		panic(fmt.Sprintf("rank: values of %d raters, want %d", len(answers), a.raters))
+// exchanged returns the outcome if the two texts are exchanged.
+func (o Outcome) exchanged() Outcome {
+	if o == Tied {
+		return Tied
 	}
+	return SecondWins - o
+}
+
+// add adds a unit, in several forms that weigh the same together as one. Forms differ in the values that raters gave, but
+// not in which of these are equal.
+func (a *Agreement) add(forms ...[][]answer) {
 	var said []int // the raters with an answer
-	for i, one := range answers {
+	for i, one := range forms[0] {
 		if len(one) > 0 {
 			said = append(said, i)
 		}
 	}
+	if len(forms[0]) != a.raters {
+		panic(fmt.Sprintf("rank: values of %d raters, want %d", len(forms[0]), a.raters))
+	}
 
-	// Count every ordered pair of values, with weights such that a unit weighs as much as it has raters.
 	agreeing := 0.0
+	for _, answers := range forms {
+		agreeing += a.compare(answers, said, 1/float64(len(forms)))
+	}
+
+	if len(said) > 1 {
+		a.shared++
+	}
+	if n := len(said); n == a.raters && n > 1 {
+		a.complete++
+		a.same += agreeing / float64(n*(n-1))
+	}
+}
+
+// compare counts every ordered pair of values of a unit, with weights such that it weighs as much as it has raters, times
+// a factor. It returns by how many ordered pairs of raters agree.
+func (a *Agreement) compare(answers [][]answer, said []int, factor float64) (agreeing float64) {
 	for k, i := range said {
 		for _, j := range said[k+1:] {
 			table := a.pairs[[2]int{i, j}]
@@ -114,7 +146,7 @@ func (a *Agreement) add(answers [][]answer) {
 			}
 			for _, v := range answers[i] {
 				for _, w := range answers[j] {
-					both := v.share * w.share
+					both := v.share * w.share * factor
 					table[[2]float64{v.value, w.value}] += both
 					a.coincidences[[2]float64{v.value, w.value}] += both / float64(len(said)-1)
 					a.coincidences[[2]float64{w.value, v.value}] += both / float64(len(said)-1)
@@ -126,18 +158,14 @@ func (a *Agreement) add(answers [][]answer) {
 		}
 	}
 
-	if len(said) > 1 {
-		a.shared++
-	}
-	if n := len(said); n == a.raters && n > 1 {
-		a.complete++
-		a.same += agreeing / float64(n*(n-1))
+	if len(said) == a.raters && len(said) > 1 {
 		for _, one := range answers {
 			for _, v := range one {
-				a.given[v.value] += v.share
+				a.given[v.value] += v.share * factor
 			}
 		}
 	}
+	return agreeing
 }
 
 // Units returns the number of units with values of at least two raters.
@@ -180,22 +208,6 @@ func (a *Agreement) Cohen(i, j int) float64 {
 		chance += one[v] * other[v]
 	}
 	return corrected(same/total, chance/(total*total))
-}
-
-// Even returns the agreement of all pairs of raters beyond chance if both values of two were equally frequent, which is
-// twice the raw agreement less 1. Unlike a kappa, it does not fall if one value is much more frequent. On pairs of texts
-// that happens if the better text is usually the one that a file lists first, which says nothing about raters. See Byrt,
-// Bishop and Carlin 1993, "Bias, prevalence and kappa".
-func (a *Agreement) Even() float64 {
-	same, total := 0.0, 0.0
-	for i := range a.raters {
-		for j := i + 1; j < a.raters; j++ {
-			if share, units := a.Raw(i, j); units > 0 {
-				same, total = same+share*float64(units), total+float64(units)
-			}
-		}
-	}
-	return 2*same/total - 1
 }
 
 // Fleiss returns Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale agreement among many raters"). It

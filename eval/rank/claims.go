@@ -306,14 +306,14 @@ func (u *Uncertainty) tested(i, j int) bool {
 // equal probability.
 func (u *Uncertainty) alwaysWon(i, j int) float64 {
 	if clusters := u.wonIn(i, j); clusters > 0 {
-		return math.Exp2(float64(1 - clusters))
+		return math.Exp2(1 - clusters)
 	}
 	return 1
 }
 
-// wonIn returns the number of clusters in which i beat j; j never beat i. If judges may prefer a position, it counts
-// the clusters in which i won from the position from which it won less often.
-func (u *Uncertainty) wonIn(i, j int) int {
+// wonIn returns the number of clusters in which i beat j, as victories counts them; j never beat i. If judges may prefer
+// a position, it counts the clusters in which i won from the position from which it won less often.
+func (u *Uncertainty) wonIn(i, j int) float64 {
 	v := u.victors[pairOf(i, j)]
 	switch {
 	case v == nil:

@@ -123,6 +123,10 @@ func (fit *Fit) PerCell() float64 {
 	return games / max(float64(len(fit.model.rows)), 1)
 }
 
+// Weighted reports whether verdicts have different weights or degrees, so that the likelihood says nothing about how well
+// the model fits.
+func (fit *Fit) Weighted() bool { return fit.model.heaviest > 0 || fit.model.degree != 1 }
+
 // Nu returns Davidson's ν; 0 for a judge that never tied.
 func (e JudgeEffect) Nu() float64 {
 	if !e.HasNu {
@@ -244,14 +248,14 @@ func rowsOf(judges []*Tally) []row {
 
 // newModel returns the model of rows, which must be sorted by judge.
 func newModel(n, judges int, rows []row, options Options) *model {
-	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, scale: 1, size: n}
-	hasTies, measured := make([]bool, judges), false
+	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, scale: 1, size: n, degree: 1}
+	ties, measured := make([]float64, judges), false // ties may have negative weights
 	for i := range rows {
 		r := &rows[i]
 		if options.Ties == HalfWins {
 			r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
 		}
-		hasTies[r.judge] = hasTies[r.judge] || r.ties > 0
+		ties[r.judge] += r.ties
 		measured = measured || r.longer != 0
 	}
 
@@ -267,7 +271,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 
 	for k := range judges {
 		m.tie[k] = -1
-		if hasTies[k] {
+		if ties[k] > 0 {
 			m.tie[k] = m.size
 			m.size++
 		}

@@ -56,9 +56,10 @@ const (
 // mostApart returns how far apart in the ranking pairs of candidates, which are in order, can be tested within the bound on
 // work; at most one less than there are candidates. Only pairs that are to be tested count, which are few if one candidate
 // won all. It returns 0 if that is less than leastApart. It also returns 0 if a prior holds a judge's parameters, because
-// the prior would look like evidence.
+// the prior would look like evidence, and if verdicts have weights, because a cluster that was seen by chance does not say
+// as much as its weight.
 func (f *Fit) mostApart(candidates []int, clusters [][]Observed, how Drawing) int {
-	if slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
+	if f.model.heaviest > 0 || slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
 		return 0
 	}
 	verdicts := 0.0

@@ -26,8 +26,11 @@ type influences struct {
 }
 
 // victories counts the clusters in which a candidate beat another, by the winner's position.
+//
+// Where verdicts have weights, a cluster counts as part of the heaviest: if that is a verdict of one in five pairs, and one
+// of a pair that was chosen for another reason has weight 1, five of these are as much evidence about all pairs.
 type victories struct {
-	shownFirst, shownSecond int
+	shownFirst, shownSecond float64
 	lastFirst, lastSecond   int32 // the last cluster that was counted
 }
 
@@ -115,6 +118,9 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	components, judges := map[int]bool{}, map[int32]bool{}
 	in.decide(k, cluster)
 	for _, o := range cluster {
+		if o.Predicted {
+			continue
+		}
 		if c := f.component[o.First]; !components[c] {
 			components[c] = true
 			in.members[c]++
@@ -131,14 +137,14 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 		if o.FirstWins > 0 {
 			if v := in.victor(o.First, o.Second); v.lastFirst != k {
 				v.lastFirst = k
-				v.shownFirst++
+				v.shownFirst += f.model.evidence(o)
 			}
 		}
 
 		if o.SecondWins > 0 {
 			if v := in.victor(o.Second, o.First); v.lastSecond != k {
 				v.lastSecond = k
-				v.shownSecond++
+				v.shownSecond += f.model.evidence(o)
 			}
 		}
 	}
@@ -151,7 +157,7 @@ func (in *influences) decide(k int32, cluster []Observed) {
 	full := func(i int32) bool { return len(in.decided[i]) == fewestDecided }
 	won := map[orderedPair]int32{}
 	for _, o := range cluster {
-		if full(o.First) && full(o.Second) {
+		if o.Predicted || full(o.First) && full(o.Second) {
 			continue
 		}
 		by := o.FirstWins - o.SecondWins
@@ -172,6 +178,14 @@ func (in *influences) decide(k int32, cluster []Observed) {
 			}
 		}
 	}
+}
+
+// evidence returns the part of a cluster that verdicts count as; see victories.
+func (m *model) evidence(o Observed) float64 {
+	if m.heaviest == 0 {
+		return 1
+	}
+	return o.weight() / m.heaviest
 }
 
 func (in *influences) victor(winner, loser int32) *victories {
@@ -226,10 +240,7 @@ func (c *clusterScore) add(cluster []Observed) {
 	var terms []term
 
 	for _, o := range cluster {
-		r := row{
-			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer / m.scale,
-			wins: float64(o.FirstWins), losses: float64(o.SecondWins), ties: float64(o.Ties),
-		}
+		r := o.row(m.scale, m.degree)
 		if c.fit.halves {
 			r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
 		}

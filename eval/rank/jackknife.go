@@ -81,21 +81,28 @@ func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
 		}
 	}
 
-	groups, mean := float64(len(c.without)), 0.0
 	var values []float64
 	for _, a := range c.without {
 		values = append(values, of(a))
-		mean += values[len(values)-1] / groups
 	}
+	return jackknifed(of(&c.Agreement), values)
+}
 
+// jackknifed returns the limits of a coefficient whose values without one group after another are given. They are NaN if
+// there are fewer than two, or if all are equal.
+func jackknifed(at float64, values []float64) Limits {
+	groups, mean := float64(len(values)), 0.0
+	for _, value := range values {
+		mean += value / groups
+	}
 	variance := 0.0
 	for _, value := range values {
 		variance += (value - mean) * (value - mean) * (groups - 1) / groups
 	}
-	if !(variance > nothing) {
-		return none
+	if groups < 2 || !(variance > nothing) {
+		return Limits{math.NaN(), math.NaN(), math.NaN()}
 	}
-	at, se := of(&c.Agreement), math.Sqrt(variance)
+	se := math.Sqrt(variance)
 	times := student(groups - 1).Quantile(1 - level/2)
 	return Limits{SE: se, Low: max(at-times*se, -1), High: min(at+times*se, 1)}
 }

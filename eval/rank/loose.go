@@ -72,14 +72,17 @@ func around(x, se, times float64) Limits {
 	return Limits{SE: se, Low: x - times*se, High: x + times*se}
 }
 
+// still is the largest difference of two estimates in log-odds that is taken for rounding.
+const still = 1e-6
+
 // moved extends the limits in the direction in which looser priors move an estimate, up to the limit that the moved
-// estimate has.
+// estimate has. If they do not move it, it extends both.
 func (l Limits) moved(from, to, se, times float64) Limits {
 	far := around(to, se, times)
-	if to >= from {
+	if to >= from-still {
 		l.High = max(l.High, far.High)
 	}
-	if to <= from {
+	if to <= from+still {
 		l.Low = min(l.Low, far.Low)
 	}
 	return l

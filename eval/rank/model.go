@@ -40,6 +40,8 @@ type model struct {
 	ridge      []float64 // by parameter: precision of a normal prior at 0
 	component  []int     // by candidate
 	sizes      []int     // by component
+	heaviest   float64   // weight of a verdict; 0: all have the same
+	degree     float64   // what a win of the first degree counts as; 1 without degrees
 }
 
 // chances holds the probabilities of a row's outcomes.
@@ -107,8 +109,8 @@ func (m *model) logLikelihood(x []float64) float64 {
 		size := math.Abs(half)
 		small := math.Exp(-size)
 		sum += (r.wins-r.losses)*half - r.total()*(size+math.Log(1+small*small+small*p.nu[r.judge]))
-		if r.ties > 0 {
-			sum += r.ties * x[m.tie[r.judge]]
+		if l := m.tie[r.judge]; l >= 0 {
+			sum += r.ties * x[l]
 		}
 	}
 	return sum

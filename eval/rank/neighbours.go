@@ -106,6 +106,9 @@ func (c *Conclusions) narrowing(candidates []int, freedom float64, further func(
 // not told apart yet.
 func (u *Uncertainty) further(c, i, j int, chance float64) float64 {
 	difference, limits := u.difference(i, j)
+	if math.Abs(difference) < still { // by rounding alone: no number of verdicts like these separates them
+		return math.Inf(1)
+	}
 	_, expected := u.spread[c].order(difference, limits.SE*limits.SE)
 	clusters := u.parts[c].freedom + 1
 	if u.fit.strong[i] != u.fit.strong[j] {

@@ -68,3 +68,34 @@ func TestNeighboursWithoutADoubt(t *testing.T) {
 		t.Errorf("equals: %+v", u.Neighbours())
 	}
 }
+
+// TestEqualRecordsAreTreatedAlike: candidates with the very same record have the same limits, whatever rounding makes of
+// their strengths, and no number of further verdicts tells them apart.
+func TestEqualRecordsAreTreatedAlike(t *testing.T) {
+	t.Parallel()
+	var placed, tied []Observed
+	for item := range 12 {
+		for i := range 4 {
+			for j := range i {
+				placed = append(placed, game(item, i, j, FirstWins), game(item, j, i, FirstWins))
+				tied = append(tied, game(item, i, j, Tied), game(item, j, i, Tied))
+			}
+		}
+		tied = append(tied, game(item, 4, 0, FirstWins), game(item, 0, 4, SecondWins))
+	}
+	_, u := estimated(t, 4, placed, Options{OrderEffect: true}, Drawing{})
+	for i, limits := range u.Abilities {
+		if first := u.Abilities[0]; math.Abs(limits.Low-first.Low) > 1e-3 || math.Abs(limits.High-first.High) > 1e-3 ||
+			math.Abs(limits.Low+limits.High) > 1e-3 {
+			t.Errorf("candidate %d has limits %+v, the first %+v", i, limits, first)
+		}
+	}
+	_, even := estimated(t, 5, tied, Options{OrderEffect: true}, Drawing{})
+	for _, u := range []*Uncertainty{u, even} {
+		for _, pair := range u.Neighbours() {
+			if math.Abs(u.fit.Abilities[pair.Better]-u.fit.Abilities[pair.Worse]) < 1e-3 && !math.IsInf(pair.More, 1) {
+				t.Errorf("equal candidates: %+v", pair)
+			}
+		}
+	}
+}

@@ -37,11 +37,15 @@ func (c Counts) Total() int { return c.FirstWins + c.SecondWins + c.Ties }
 // Add counts one outcome. It ignores an unknown one.
 func (c *Counts) Add(o Outcome) {
 	if more, err := o.counts(); err == nil {
-		*c = c.plus(more)
+		*c = c.Plus(more)
 	}
 }
 
-func (c Counts) plus(d Counts) Counts {
+// Swapped returns the counts for the other order of the two candidates.
+func (c Counts) Swapped() Counts { return Counts{c.SecondWins, c.FirstWins, c.Ties} }
+
+// Plus returns the sum of both.
+func (c Counts) Plus(d Counts) Counts {
 	return Counts{c.FirstWins + d.FirstWins, c.SecondWins + d.SecondWins, c.Ties + d.Ties}
 }
 

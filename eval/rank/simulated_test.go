@@ -51,12 +51,41 @@ type simulatedJudge struct {
 	varies       float64 // standard deviation of the order effect between items
 	nu           float64
 	nuVaries     float64 // standard deviation of its logarithm between people
+	much         float64 // log-odds from which it calls a text much better; 0: verdicts have no degree
+	atRandom     float64 // share of its degrees that say nothing
+}
+
+// muchBetter returns the probabilities that it calls the text shown first much better, and much worse, given those of its
+// verdict.
+func (j simulatedJudge) muchBetter(difference, more float64, p chances) (better, worse float64) {
+	if j.much == 0 {
+		return 0, 0
+	}
+	d := j.scale*difference + j.order + more
+	better, worse = min(p.win, 1/(1+math.Exp(j.much-d))), min(p.loss, 1/(1+math.Exp(j.much+d)))
+	return better + j.atRandom*(p.win/2-better), worse + j.atRandom*(p.loss/2-worse)
+}
+
+// degree returns how many degrees more than 1 a verdict has whose place among its chances is at.
+func (j simulatedJudge) degree(random *rand.Rand, at, difference, more float64) int32 {
+	if j.much == 0 {
+		return 0
+	}
+	if random.Float64() < j.atRandom {
+		return int32(random.IntN(2))
+	}
+	d := j.scale*difference + j.order + more
+	if at > 1-1/(1+math.Exp(j.much-d)) || at < 1/(1+math.Exp(j.much+d)) {
+		return 1
+	}
+	return 0
 }
 
 // simulations are what coverage is measured of.
 func simulations() []evaluations {
 	plain := []simulatedJudge{{scale: 1, order: 0.6}, {scale: 1, order: -0.2}}
 	one := []simulatedJudge{{scale: 1, order: 0.4}}
+	graded, noisy, tying := gradingJudges()
 	return []evaluations{
 		{name: "independent, 6 candidates, 30 items", candidates: 6, drawn: true, items: 30, judges: one},
 		{name: "6 candidates, 3 items", candidates: 6, apart: 0.2, items: 3, judges: plain, luck: 0.5},
@@ -105,8 +134,24 @@ func simulations() []evaluations {
 		{name: "4 × 3, two candidates .6 off the sum, 50 items", candidates: 12, layout: &twoWay{4, 3, 0.2, 0.4, 0.6}, items: 50, judges: plain, luck: 0.5},
 		{name: "3 × 3, rows and columns .4 apart, 50 items", candidates: 9, layout: &twoWay{3, 3, 0.4, 0.4, 0}, items: 50, judges: plain, luck: 0.5},
 		{name: "2 × 2, equals, 8 items", candidates: 4, layout: &twoWay{2, 2, 0, 0, 0}, items: 8, judges: plain, luck: 0.5},
+		{name: "degrees, 6 candidates, 5 items", candidates: 6, apart: 0.2, items: 5, judges: graded, luck: 0.5},
+		{name: "degrees, 6 candidates, 30 items", candidates: 6, apart: 0.2, items: 30, judges: graded, luck: 0.5},
+		{name: "degrees and ties, 6 candidates .6 apart, 30 items", candidates: 6, apart: 0.6, items: 30, judges: tying, luck: 0.5},
+		{name: "degrees by noisy judges, 6 candidates, 30 items", candidates: 6, apart: 0.2, items: 30, judges: noisy, luck: 0.5},
+		{name: "degrees, 8 equal candidates, 10 items", candidates: 8, items: 10, judges: graded, luck: 0.5},
+		{name: "degrees, 10 candidates, 1 item, by pair", candidates: 10, drawn: true, items: 1, judges: graded, luck: 0.5},
+		{name: "separated: degrees, 4 candidates 4 apart, 12 items", candidates: 4, apart: 4, items: 12, judges: graded, luck: 0.5},
 		{name: "separated: 4 × 3, equal rows, columns 4 apart, 20 items", candidates: 12, layout: &twoWay{4, 3, 0, 4, 0}, items: 20, judges: plain, luck: 0.5},
 	}
+}
+
+// gradingJudges are good judges whose degrees follow what they feel, noisy ones whose degrees are half at random, and good
+// ones that tie.
+func gradingJudges() (good, noisy, tying []simulatedJudge) {
+	good = []simulatedJudge{{scale: 1.5, order: 0.3, much: 1.5}, {scale: 1, order: -0.2, much: 2}}
+	noisy = []simulatedJudge{{scale: 0.4, order: 0.8, much: 1, atRandom: 0.5}, {scale: 0.4, varies: 0.5, much: 1, atRandom: 1}}
+	tying = []simulatedJudge{{scale: 1.5, order: 0.3, nu: 0.6, much: 1.5}, {scale: 1, nu: 0.3, much: 2}}
+	return good, noisy, tying
 }
 
 // chances are those of the judge's verdict, with that much more of an order effect.
@@ -193,6 +238,12 @@ func (e evaluations) observed(random *rand.Rand, abilities []float64) []Observed
 					}
 					one := game(cluster, shown[0], shown[1], outcome)
 					one.Judge = int32(k)
+					switch degree := judge.degree(random, at, abilities[shown[0]]-abilities[shown[1]], more[k]); outcome {
+					case FirstWins:
+						one.FirstMore = degree
+					case SecondWins:
+						one.SecondMore = degree
+					}
 					observed = append(observed, one)
 				}
 			}
@@ -226,7 +277,7 @@ type truth struct {
 // from the model.
 func (e evaluations) truth(t *testing.T, abilities []float64) truth {
 	t.Helper()
-	if !slices.ContainsFunc(e.judges, func(j simulatedJudge) bool { return j.scale != 1 || j.varies > 0 || j.nuVaries > 0 }) {
+	if !slices.ContainsFunc(e.judges, func(j simulatedJudge) bool { return j.scale != 1 || j.varies > 0 || j.nuVaries > 0 || j.much > 0 }) {
 		var out truth
 		mean := 0.0
 		for _, ability := range abilities {
@@ -250,6 +301,7 @@ func (e evaluations) truth(t *testing.T, abilities []float64) truth {
 					continue
 				}
 				var p chances
+				var better, worse float64
 				for range steps {
 					more := 0.0
 					if judge.varies > 0 {
@@ -260,11 +312,14 @@ func (e evaluations) truth(t *testing.T, abilities []float64) truth {
 						judge.nu *= math.Exp(judge.nuVaries * random.NormFloat64())
 					}
 					one := judge.chances(abilities[i]-abilities[j], more)
+					far, below := judge.muchBetter(abilities[i]-abilities[j], more, one)
+					better, worse = better+far/steps, worse+below/steps
 					p.win, p.loss, p.tie = p.win+one.win/steps, p.loss+one.loss/steps, p.tie+one.tie/steps
 				}
 				expected = append(expected, Observed{
 					Judge: int32(k), First: int32(i), Second: int32(j),
 					FirstWins: int32(p.win * many), SecondWins: int32(p.loss * many), Ties: int32(p.tie * many),
+					FirstMore: int32(better * many), SecondMore: int32(worse * many),
 				})
 			}
 		}
@@ -281,6 +336,10 @@ func (e evaluations) truth(t *testing.T, abilities []float64) truth {
 }
 
 func (e evaluations) options() Options { return Options{OrderEffect: e.people == 0, Scales: e.weighed} }
+
+// ordered reports whether estimates of order effects are used. People have none, and those of judges are estimated from
+// winners alone where there are degrees.
+func (e evaluations) ordered() bool { return e.people == 0 && e.judges[0].much == 0 }
 
 // pairAt is the k-th of all pairs.
 func pairAt(n, k int) (i, j int) {

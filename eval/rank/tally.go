@@ -51,7 +51,7 @@ func (t *Tally) AddCounts(first, second int, counts Counts) error {
 		return nil
 	}
 	pair := orderedPair(first)<<32 | orderedPair(second)
-	t.cells[pair] = t.cells[pair].plus(counts)
+	t.cells[pair] = t.cells[pair].Plus(counts)
 	return nil
 }
 

@@ -24,6 +24,11 @@ type Tier struct {
 	Apart bool
 }
 
+// FewCandidates is the largest number of candidates of which bounds of ranks say something. More than 20 candidates have
+// over 200 differences. These share the 5 %, so bounds leave nearly every rank open, and a list of all candidates that
+// they leave rank 1 is too long to read.
+const FewCandidates = 20
+
 // Conclusions is what the tests of all differences between candidates say about them. A component is a set of candidates
 // that verdicts relate to each other.
 type Conclusions struct {
@@ -38,7 +43,8 @@ type Conclusions struct {
 	// Tiers holds the tiers of each component, best first. They follow from the same tests as RankLow and RankHigh.
 	Tiers [][]Tier
 	// Contenders are the candidates that may be the best of their component. In 95 of 100 evaluations they include
-	// the best. A candidate is one unless the tests of RankLow or those of MarginalLow claim that another one is
+	// the best. Among at most FewCandidates, they are those whose RankLow is 1, so this and the bounds hold at once.
+	// Among more, one is a contender unless the tests of RankLow or those of MarginalLow claim that another one is
 	// better. All tests are two-sided, but only the claim that another one is better can exclude the best, so both
 	// families together have an error probability of 5 %. This is the subset selection of Gupta 1965, "On some
 	// multiple decision (selection and ranking) rules", with a confidence set as in Hsu 1981, "Simultaneous confidence
@@ -162,8 +168,9 @@ func (c claimed) tiers() []Tier {
 // contend sets the contenders of a component, and adapts Best to them. The first candidate always is a contender.
 func (c *Conclusions) contend(d differences, candidates []int, joint float64) {
 	count, sum := 0.0, 0.0
+	alone := joint > level || joint == level && len(candidates) > FewCandidates // the tests of its own differences count
 	for k, i := range candidates {
-		open := (c.RankLow[i] == 1 || joint > level) && (c.MarginalLow[i] == 1 || joint < level)
+		open := (c.RankLow[i] == 1 || joint > level) && (c.MarginalLow[i] == 1 || !alone)
 		if c.Contenders[i] = open || k == 0; c.Contenders[i] && c.Best != nil {
 			count, sum = count+1, sum+c.Best[i]
 		}

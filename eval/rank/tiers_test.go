@@ -44,7 +44,7 @@ func threeAndThree(items int) []Observed {
 }
 
 // TestTiersFollowFromClaims: in evaluations of all kinds, tiers are what their comment says, and
-// no two numbers contradict each other: contenders are those that no test excludes, a candidate whose rank can only be 1 is the only contender,
+// no two numbers contradict each other: contenders are those that no test excludes, or, of few candidates, no bounds of ranks, a candidate whose rank can only be 1 is the only contender,
 // and contenders have 95 % of P(best).
 func TestTiersFollowFromClaims(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,8 @@ func TestTiersFollowFromClaims(t *testing.T) {
 		}
 
 		for i, contender := range u.Contenders {
-			if open := u.RankLow[i] == 1 && u.MarginalLow[i] == 1; contender != open {
+			few := len(fit.Components[fit.component[i]].Candidates) <= FewCandidates
+			if open := u.RankLow[i] == 1 && (few || u.MarginalLow[i] == 1); contender != open {
 				t.Errorf("%s: %d may be the best: %t, with ranks from %d, and %d alone", e.name, i, contender, u.RankLow[i], u.MarginalLow[i])
 			}
 			if u.RankHigh[i] == 1 && len(fit.Components) == 1 {

@@ -83,3 +83,18 @@ func (u *Uncertainty) Top(k int) (best []int, known bool) {
 	}
 	return best, len(best) == k
 }
+
+// placing is the part of the permitted error probability that is spent on looks at which newcomers may be placed.
+const placing = 0.1
+
+// PlacingLevel returns the error probability of each of so many looks at which a newcomer's rank may be known, for
+// Drawing.Joint. PlacedLevel is what they leave for the ranking afterwards.
+func PlacingLevel(looks int) float64 { return level * placing / float64(max(looks, 1)) }
+
+// PlacedLevel is the error probability of a ranking with newcomers, for Drawing.Joint.
+const PlacedLevel = level * (1 - placing)
+
+// Placed reports whether a candidate's rank is known: its bounds leave one, and it can be compared with all others.
+func (u *Uncertainty) Placed(i int) bool {
+	return len(u.fit.Components) == 1 && u.RankLow[i] == u.RankHigh[i]
+}

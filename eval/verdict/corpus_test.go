@@ -54,7 +54,7 @@ func TestAnswersOfOneReading(t *testing.T) {
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			winner, reason, err := verdict.Pairwise(c.answer, "a.md", "b.md", true)
+			winner, reason, err := pairwise(c.answer, "a.md", "b.md", true)
 			switch {
 			case c.Problem != "" && (err == nil || !strings.Contains(err.Error(), c.Problem)):
 				t.Errorf("Pairwise = %q, %v, want a problem with %q", winner, err, c.Problem)
@@ -103,7 +103,7 @@ func FuzzReading(f *testing.F) {
 	}
 	reasoning := regexp.MustCompile(`(?i)think|reasoning|thought|<\||◁`)
 	f.Fuzz(func(t *testing.T, text string) {
-		winner, _, err := verdict.Pairwise(text, "a.md", "b.md", true)
+		winner, _, err := pairwise(text, "a.md", "b.md", true)
 		if err != nil {
 			return
 		}
@@ -126,7 +126,7 @@ func FuzzReading(f *testing.F) {
 		}
 		for _, another := range []string{"a.md", "b.md"} {
 			two := text + ` {"winner_doc_id": "` + another + `", "reason": "r"}`
-			if now, _, err := verdict.Pairwise(two, "a.md", "b.md", true); another != winner && err == nil {
+			if now, _, err := pairwise(two, "a.md", "b.md", true); another != winner && err == nil {
 				t.Fatalf("Pairwise = %q from %s, which has two verdicts", now, two)
 			}
 		}

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -20,20 +19,20 @@ func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score,
 // answer without a list. A dimension that the answer does not mention is in neither.
 func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
 	s := panelSheet(dimensions, scale)
-	entries, rest := entriesIn(text)
+	entries, rest := s.entriesIn(text)
 	if rest != "" {
 		corrupt = append(corrupt, rest)
 	}
 	given := make([][]string, len(s.names)) // raw entries by dimension
 	right := make([]Score, len(s.names))
 	for i, raw := range entries {
-		score, err := s.score(raw, i)
-		at := slices.Index(s.names, score.Criterion)
-		if at < 0 {
+		fields, at, err := s.open(raw, i)
+		if err != nil {
 			corrupt = append(corrupt, string(raw))
 			continue
 		}
-		if given[at] = append(given[at], string(raw)); err == nil {
+		given[at] = append(given[at], string(raw))
+		if score, err := s.score(fields, s.names[at]); err == nil {
 			right[at] = score
 		}
 	}
@@ -55,15 +54,15 @@ func panelSheet(dimensions []eval.Dimension, scale eval.Scale) sheet {
 	for i, d := range dimensions {
 		names[i] = d.ID
 	}
-	return sheet{criterion: "criterion_id", reason: "argument", names: names, scale: scale}
+	return scoresOf("criterion_id", "argument", names, onScale(scale))
 }
 
 // entriesIn finds the list of scores in an answer. rest is text that should be an entry but is not. It is the broken
 // end of a truncated list, or the whole of an answer without a list.
-func entriesIn(text string) (entries []json.RawMessage, rest string) {
+func (l list) entriesIn(text string) (entries []json.RawMessage, rest string) {
 	fields, err := answer(text, listKey)
 	if err == nil {
-		if entries, err = entriesOf(fields); err == nil {
+		if entries, err = l.entries(fields); err == nil {
 			return entries, ""
 		}
 		return nil, text

@@ -3,7 +3,6 @@ package verdict
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +12,17 @@ import (
 // Score is a judge's score of a document on one criterion, or an agent's on one dimension.
 type Score struct {
 	Criterion string  // or the id of the dimension
-	Score     float64 // a whole number on the scale
+	Score     float64 // a whole number on the scale; by a rubric 1 if the document meets the criterion, otherwise 0
 	Reason    string  // or the agent's argument; never empty
+}
+
+// Scores reads what a judge says of one document of an evaluation, by its criteria (see Single) or by the rubric of the
+// document's item (see Rubric).
+func Scores(text string, e *eval.Evaluation, d eval.Document) ([]Score, error) {
+	if e.Single.Rubric {
+		return Rubric(text, len(e.Items[d.Item].Rubric))
+	}
+	return Single(text, e.Single.Criteria, e.Single.Scale)
 }
 
 // Single reads the scores of one document: every criterion exactly once, in the order of criteria. Each score must be
@@ -25,14 +33,67 @@ func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, 
 	for i, c := range criteria {
 		names[i] = c.Name
 	}
-	return sheet{criterion: "criterion", reason: "reason", names: names, scale: scale}.read(text)
+	return scoresOf("criterion", "reason", names, onScale(scale)).read(text)
+}
+
+// Rubric reads which criteria of a rubric one document meets: every criterion exactly once, in their order, named by
+// eval.RubricNumber in the answer and by eval.RubricID in the scores. Each must be met or not; "true" in quotes is true,
+// and "yes" is neither. The error is a *Problem that lists everything wrong.
+func Rubric(text string, criteria int) ([]Score, error) {
+	names := make([]string, criteria)
+	for i := range names {
+		names[i] = eval.RubricNumber(i)
+	}
+	sheet := scoresOf("criterion", "reason", names, met)
+	sheet.numbered = true
+	scores, err := sheet.read(text)
+	for i := range scores {
+		scores[i].Criterion = eval.RubricID(i)
+	}
+	return scores, err
 }
 
 // sheet says which scores are expected, and what the fields of a score are called.
 type sheet struct {
-	criterion, reason string
-	names             []string // of the criteria
-	scale             eval.Scale
+	list
+	reason string
+	value  reading
+}
+
+// scoresOf returns a sheet of scores on criteria with some names.
+func scoresOf(criterion, reason string, names []string, value reading) sheet {
+	return sheet{list{key: listKey, field: criterion, names: names}, reason, value}
+}
+
+// reading reads the value of an entry from its fields. name is the criterion, for the error.
+type reading func(fields map[string]json.RawMessage, name string) (float64, error)
+
+// onScale returns a function that reads a score on a scale.
+func onScale(scale eval.Scale) reading {
+	return func(fields map[string]json.RawMessage, name string) (float64, error) {
+		value, ok := wholeNumber(fields["score"])
+		if !ok || value < float64(scale.Min) || value > float64(scale.Max) {
+			return 0, problem("score of %s is %s; it must be a whole number from %d to %d",
+				quote(name), shorten(orNothing(fields["score"])), scale.Min, scale.Max)
+		}
+		return value, nil
+	}
+}
+
+// met reads whether a criterion is met.
+func met(fields map[string]json.RawMessage, name string) (float64, error) {
+	raw := fields["met"]
+	said, quoted := stringOf(raw)
+	if !quoted {
+		said = string(raw)
+	}
+	switch strings.ToLower(strings.TrimSpace(said)) {
+	case "true":
+		return 1, nil
+	case "false":
+		return 0, nil
+	}
+	return 0, problem("met of %s is %s; it must be true or false", quote(name), shorten(orNothing(raw)))
 }
 
 // listKey is the field of the answer that contains the scores.
@@ -44,70 +105,23 @@ func (s sheet) read(text string) ([]Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := entriesOf(fields)
+	entries, err := s.entries(fields)
 	if err != nil {
 		return nil, err
 	}
-
-	scores := make([]Score, len(s.names))
-	given := make([]int, len(s.names))
-	var wrong []string
-	for i, raw := range entries {
-		score, err := s.score(raw, i)
-		if at := slices.Index(s.names, score.Criterion); at >= 0 {
-			scores[at] = score
-			given[at]++
-		}
-		if err != nil {
-			wrong = append(wrong, err.Error())
-		}
-	}
-
-	for i, n := range given {
-		switch {
-		case n == 0:
-			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" is missing")
-		case n > 1:
-			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" appears "+strconv.Itoa(n)+" times; want it once")
-		}
-	}
-
+	scores, _, wrong := eachOnce(s.list, entries, s.score)
 	if len(wrong) > 0 {
 		return nil, problem("%s", strings.Join(atMost(wrong, 10), "; "))
 	}
 	return scores, nil
 }
 
-func entriesOf(fields map[string]json.RawMessage) ([]json.RawMessage, error) {
-	var entries []json.RawMessage
-	if err := json.Unmarshal(fields[listKey], &entries); err != nil || entries == nil { // null leaves it nil
-		return nil, problem("%s is %s; it must be an array with one object for each criterion", listKey, shorten(string(fields[listKey])))
+// score reads the entry of a criterion.
+func (s sheet) score(fields map[string]json.RawMessage, name string) (score Score, err error) {
+	score.Criterion = name
+	if score.Score, err = s.value(fields, name); err != nil {
+		return score, err
 	}
-	return entries, nil
-}
-
-// score reads the i-th entry. If its criterion is known, it is set even with an error.
-func (s sheet) score(raw json.RawMessage, i int) (Score, error) {
-	fields, err := fieldsOf(raw)
-	if err != nil {
-		return Score{}, problem("entry %d of evaluations is %s: %v", i+1, shorten(string(raw)), err)
-	}
-	said, _ := stringOf(fields[s.criterion])
-	name := strings.TrimSpace(said)
-	if slices.Contains(s.names, said) {
-		name = said
-	}
-	if !slices.Contains(s.names, name) {
-		return Score{}, problem("entry %d of evaluations has the %s %s; it must be exactly one of %s",
-			i+1, s.criterion, shorten(orNothing(fields[s.criterion])), quoteAll(s.names))
-	}
-	score := Score{Criterion: name}
-	value, ok := wholeNumber(fields["score"])
-	if !ok || value < float64(s.scale.Min) || value > float64(s.scale.Max) {
-		return score, problem("score of %s is %s; it must be a whole number from %d to %d",
-			quote(name), shorten(orNothing(fields["score"])), s.scale.Min, s.scale.Max)
-	}
-	score.Score = value
 	score.Reason, err = reasonOf(fields, s.reason, " of "+quote(name))
 	return score, err
 }

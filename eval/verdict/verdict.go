@@ -13,8 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/evalfleet/evalfleet/eval"
 )
 
 // Problem says why an answer is not a verdict. Its text says what was found and what is expected, for a repair turn
@@ -28,35 +26,6 @@ func (p *Problem) Error() string { return p.words }
 
 func problem(format string, args ...any) *Problem {
 	return &Problem{words: fmt.Sprintf(format, args...)}
-}
-
-// Pairwise reads the verdict on two documents, which the judge saw by the names first and second. winner is one of
-// these names, or eval.Tie if ties are allowed. reason is never empty. A name with HTML escapes is accepted, because
-// the tags of documents show it so, and a name with Markdown's \_ for an underscore too. Other keys are ignored. The
-// error is a *Problem.
-func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
-	const key = "winner_doc_id"
-	fields, err := answer(text, key)
-	if err != nil {
-		return "", "", err
-	}
-	allowed := []string{first, second}
-	if ties {
-		allowed = append(allowed, eval.Tie)
-	}
-	want := "it must be exactly one of " + quoteAll(allowed)
-	said, ok := stringOf(fields[key])
-	if !ok {
-		return "", "", problem("%s is %s, not a string; %s", key, shorten(string(fields[key])), want)
-	}
-	winner, ok = match(said, allowed)
-	if !ok {
-		return "", "", problem("%s is %s; %s", key, shorten(quote(said)), want)
-	}
-	if reason, err = reasonOf(fields, "reason", ""); err != nil {
-		return "", "", err
-	}
-	return winner, reason, nil
 }
 
 // match returns the allowed id that was meant. ok is false if it is none, or could be several.

@@ -10,6 +10,12 @@ import (
 	"github.com/evalfleet/evalfleet/eval/verdict"
 )
 
+// pairwise reads the verdict on two documents, without degrees and criteria.
+func pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
+	p, err := verdict.Pairwise(text, first, second, &eval.Pairwise{Ties: ties})
+	return p.Winner, p.Reason, err
+}
+
 func TestPairwiseAccepts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -38,7 +44,7 @@ func TestPairwiseAccepts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			winner, reason, err := verdict.Pairwise(test.text, test.first, test.second, test.ties)
+			winner, reason, err := pairwise(test.text, test.first, test.second, test.ties)
 			if winner != test.winner || reason != test.reason || err != nil {
 				t.Errorf("Pairwise = %q, %q, %v, want %q, %q", winner, reason, err, test.winner, test.reason)
 			}
@@ -88,7 +94,7 @@ func TestPairwiseRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			winner, reason, err := verdict.Pairwise(test.text, "a", "b", test.ties)
+			winner, reason, err := pairwise(test.text, "a", "b", test.ties)
 			var problem *verdict.Problem
 			if !errors.As(err, &problem) || !strings.Contains(problem.Error(), test.want) {
 				t.Errorf("Pairwise: %v, want a problem with %q", err, test.want)
@@ -104,14 +110,14 @@ func TestPairwiseRefuses(t *testing.T) {
 func TestAmbiguousEscapesAreRefused(t *testing.T) {
 	t.Parallel()
 	const text = `{"winner_doc_id":"R&amp;D","reason":"r"}`
-	if winner, _, err := verdict.Pairwise(text, "R&D", "R&amp;D", false); err == nil {
+	if winner, _, err := pairwise(text, "R&D", "R&amp;D", false); err == nil {
 		t.Errorf("Pairwise = %q, want a problem: both ids may be meant", winner)
 	}
 }
 
 func TestProblemsStayReadable(t *testing.T) {
 	t.Parallel()
-	_, _, err := verdict.Pairwise(`{"winner_doc_id":"`+strings.Repeat("é", 5000)+`","reason":"r"}`, "a", "b", false)
+	_, _, err := pairwise(`{"winner_doc_id":"`+strings.Repeat("é", 5000)+`","reason":"r"}`, "a", "b", false)
 	if err == nil || len(err.Error()) > 400 {
 		t.Errorf("problem of %d bytes, want a short one: %v", len(err.Error()), err)
 	}
@@ -121,10 +127,14 @@ func TestProblemsStayReadable(t *testing.T) {
 // these take a moment; from every bracket anew, longer than the test binary may run.
 func TestHostileAnswersAreReadOnce(t *testing.T) {
 	t.Parallel()
-	for _, unit := range []string{"{", "[", `{"a":`, `[{"a":`, `{"`, `{"a{"`, `{"a":{"a":1},`, `{"winner_doc_id":`} {
+	units := []string{"{", `{"winner_doc_id":`, "[", `{"a":`, `[{"a":`, `{"`, `{"a{"`, `{"a":{"a":1},`}
+	if testing.Short() {
+		units = units[:2]
+	}
+	for _, unit := range units {
 		t.Run(unit, func(t *testing.T) {
 			t.Parallel()
-			if _, _, err := verdict.Pairwise(strings.Repeat(unit, 1<<20/len(unit)), "a", "b", true); err == nil {
+			if _, _, err := pairwise(strings.Repeat(unit, 1<<20/len(unit)), "a", "b", true); err == nil {
 				t.Error("Pairwise found a winner, want a problem")
 			}
 		})
@@ -143,7 +153,7 @@ func FuzzPairwise(f *testing.F) {
 	f.Add(`{"winner_doc_id":" a ","reason":"\ud800 \u0000 \u202e"}`, "a", " a ", true)
 	f.Add(`[{"winner_doc_id":"a","reason":"r"}] {"winner_doc_id":"b","reason":"r"`, "a", "b", true)
 	f.Fuzz(func(t *testing.T, text, first, second string, ties bool) {
-		winner, reason, err := verdict.Pairwise(text, first, second, ties)
+		winner, reason, err := pairwise(text, first, second, ties)
 		if err != nil {
 			var problem *verdict.Problem
 			if !errors.As(err, &problem) || problem.Error() == "" || winner != "" || reason != "" {
@@ -164,16 +174,16 @@ func FuzzPairwise(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w, r, err := verdict.Pairwise(string(own), first, second, ties); err != nil || w != winner || r != reason {
+		if w, r, err := pairwise(string(own), first, second, ties); err != nil || w != winner || r != reason {
 			t.Fatalf("Pairwise = %q, %q; read again from %s: %q, %q, %v", winner, reason, own, w, r, err)
 		}
 		said := "Here it is:\n```json\n" + string(own) + "\n```\nThat is all [1] {so far}."
-		if w, r, err := verdict.Pairwise(said, first, second, ties); err == nil && (w != winner || r != reason) {
+		if w, r, err := pairwise(said, first, second, ties); err == nil && (w != winner || r != reason) {
 			t.Fatalf("Pairwise = %q, %q; read again from %s: %q, %q", winner, reason, said, w, r)
 		}
 		other := `{"winner_doc_id":"neither of them","reason":"r"}`
 		for _, two := range []string{said + other, other + said} {
-			if w, _, err := verdict.Pairwise(two, first, second, ties); err == nil && !strings.Contains(text, "neither of them") {
+			if w, _, err := pairwise(two, first, second, ties); err == nil && !strings.Contains(text, "neither of them") {
 				t.Fatalf("Pairwise = %q, read from %s, which has two verdicts", w, two)
 			}
 		}

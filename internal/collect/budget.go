@@ -259,7 +259,8 @@ func seed(ctx context.Context, limits *ratelimit.Admin, memory string, reader re
 
 		for target, calls := range begun {
 			provider, model, _ := strings.Cut(target, ":")
-			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
+			counts := ratelimit.Scope{Provider: quota.Provider, Model: quota.Model}
+			if counts.Matches(ratelimit.Scope{Provider: provider, Model: model}) {
 				n += calls
 			}
 		}

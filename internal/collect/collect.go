@@ -261,7 +261,7 @@ func (f *Collector) OpenEvaluation(ctx context.Context, id eval.ID) (record.Eval
 
 	var hashes []string
 	for _, document := range e.Everything() {
-		hashes = append(hashes, document.Hash)
+		hashes = append(hashes, document.Hashes()...)
 	}
 	if r.Settings.Votes != "" {
 		hashes = append(hashes, r.Settings.Votes)

@@ -269,7 +269,7 @@ func (e *ending) parked(ctx context.Context) ([]ratelimit.Cooldown, error) {
 	return slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
 		scope, ok := c.Scope()
 		return c.ID != ratelimit.MemoryID && (!ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id), Tier: j.Tier()})
+			return scope.Concerns(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id), Tier: j.Tier()})
 		}))
 	}), nil
 }

@@ -78,12 +78,12 @@ func (o Outcome) CancelledError(what string) error {
 	return fmt.Errorf("%w: %s; %s", ErrCancelled, o.recorded(), what)
 }
 
-// StoppedError returns the error for an evaluation that has stopped early. raised is the command
-// that submits it with a higher budget, resume the one that resumes it.
-func (o Outcome) StoppedError(raised, resume string) error {
+// StoppedError returns the error for an evaluation that has stopped early. raise says how to go on with a higher
+// budget; resume is the command that resumes it.
+func (o Outcome) StoppedError(raise, resume string) error {
 	what, how := o.Why().String()+"; "+o.recorded(), "resume with: "+resume
 	if o.Stopped != "" {
-		what, how = o.Why().String()+", "+o.recorded(), "raise budget in the evaluation file and resume with: "+raised
+		what, how = o.Why().String()+", "+o.recorded(), raise
 	}
 	return fmt.Errorf("%w: %s; %s", ErrStopped, what, how)
 }

@@ -51,7 +51,7 @@ func newUntil(ctx context.Context, s Settings) (*until, error) {
 		return nil, nil
 	}
 	u := &until{
-		id: s.Record.ID, reader: s.Results, enqueuer: s.Enqueuer, asks: e, rule: how.Rule(e), phase: phase, each: plan.RunsOfPair(e),
+		id: s.Record.ID, reader: s.Results, enqueuer: s.Enqueuer, asks: e, rule: how.Rule(e), phase: phase, each: plan.RunsOfPair(e, phase),
 	}
 	for _, earlier := range s.Record.Phases[:phase] {
 		u.before += earlier.Runs

@@ -288,11 +288,10 @@ func fieldsSeen(path string) string {
 }
 
 // openable returns an error if a file cannot be read.
-func openable(path string) (os.FileInfo, error) {
+func openable(path string) error {
 	file, err := openRegular(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer file.Close()
-	return file.Stat()
+	return file.Close()
 }

@@ -94,7 +94,7 @@ func TestBatchProblems(t *testing.T) {
 			"requests.jsonl:3:1: not JSON: invalid character 'x' looking for beginning of value; write one JSON object per line",
 		}, "\n")},
 		"no model":         {strings.Replace(request("a", ""), `"model":"gpt-4o",`, "", 1), Options{}, "requests.jsonl:1:70: body: the body does not name a model; add model, or set --model"},
-		"an image":         {strings.Replace(request("a", ""), `"content":"a"`, `"content":[{"type":"image_url"}]`, 1), Options{}, `requests.jsonl:1:70: body: messages[0]: a part of its content has the type "image_url": only text is supported, not images, audio or video`},
+		"an image":         {strings.Replace(request("a", ""), `"content":"a"`, `"content":[{"type":"image_url","image_url":"https://h/i.png"}]`, 1), Options{}, `requests.jsonl:1:70: body: messages[0]: a part of its content has the type "image_url", which is not supported here`},
 		"unknown provider": {request("a", ""), Options{Provider: "anthropc"}, "--provider: unknown provider anthropc; did you mean anthropic?"},
 		"empty":            {"\n", Options{}, `requests.jsonl: the file has no requests; write one JSON object per line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`},
 	} {

@@ -3,16 +3,14 @@ package config
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 )
 
-// Batches of an evaluation that sets no others. Providers promise an answer within a day.
+// The runs of a batch: if an evaluation sets no number, and at most.
 const (
-	defaultBatchRuns     = 1000
-	mostBatchRuns        = 10_000
-	defaultBatchDeadline = 24 * time.Hour
+	defaultBatchRuns = 1000
+	mostBatchRuns    = 10_000
 )
 
 // The ways to use the batch endpoints of providers.
@@ -23,7 +21,7 @@ const (
 
 // batch reads how the batch endpoints of providers are used: a word, or a block with it.
 func (s *draft) batch(y *yamlFile, v value) {
-	use, of := batchPrefer, &record.Batch{Runs: defaultBatchRuns, Deadline: defaultBatchDeadline}
+	use, of := batchPrefer, &record.Batch{Runs: defaultBatchRuns, Deadline: record.DefaultBatchDeadline}
 	words := []string{batchPrefer, batchOff}
 	if isMapping(v.node) {
 		y.mapping(v, keys{

@@ -168,7 +168,7 @@ func (s *draft) runChecks() {
 		}
 		for i := range s.asked.Documents {
 			d := &s.asked.Documents[i]
-			if why, passed := test(s.texts[d.Hash], s.asked.Items[d.Item]); !passed {
+			if why, passed := test(d.Readable(s.texts[d.Hash]), s.asked.Items[d.Item]); !passed {
 				d.Failed = append(d.Failed, eval.FailedCheck{Check: k, Why: check.Reason(why)})
 			}
 		}

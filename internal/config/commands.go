@@ -100,7 +100,7 @@ func (s *Submission) Commands() []*Command {
 			words := check.Command(c, s.Evaluation.Items[d.Item])
 			of := key{k, d.Hash, strings.Join(words, "\x00")}
 			if known[of] == nil {
-				known[of] = &Command{Check: c, Words: words, Text: s.Texts[d.Hash], check: k}
+				known[of] = &Command{Check: c, Words: words, Text: d.Readable(s.Texts[d.Hash]), check: k}
 				all = append(all, known[of])
 			}
 			known[of].documents = append(known[of].documents, i)

@@ -47,7 +47,7 @@ func (c concurrency) charged(known map[string]catalog.Entry) {
 	for i, l := range c.limits {
 		switch l.Kind {
 		case ratelimit.Tokens, ratelimit.InputTokens, ratelimit.OutputTokens:
-			c.limits[i].Charged = known[l.Provider].ChargesReserved()
+			c.limits[i].Charged = chargesReserved(known, l.Provider)
 		}
 	}
 }
@@ -94,17 +94,29 @@ func (c concurrency) bound() bound {
 func (y *yamlFile) providerLimits(v value, provider string, c *concurrency) {
 	scope := ratelimit.Scope{Provider: provider}
 	more := keys{
-		"timeout_seconds": func(v value) { c.timeouts[provider] = y.seconds(v) },
-		"models": func(v value) {
-			y.entries(v, func(model string, v value) {
-				scope := ratelimit.Scope{Provider: provider, Model: model}
-				y.limits(v, scope, c, keys{
-					"timeout_seconds": func(v value) { c.timeouts[provider+":"+model] = y.seconds(v) },
-				})
-			})
-		},
+		"models": func(v value) { y.modelLimits(v, provider, c) },
+	}
+	if _, account := catalog.ProviderOf(provider); account == "" {
+		more["timeout_seconds"] = func(v value) { c.timeouts[provider] = y.seconds(v) }
 	}
 	y.limits(v, scope, c, more)
+}
+
+// modelLimits reads the limits of models of a provider, or of an account.
+func (y *yamlFile) modelLimits(v value, provider string, c *concurrency) {
+	of, account := catalog.ProviderOf(provider)
+	y.entries(v, func(model string, v value) {
+		more := keys{}
+		if account == "" {
+			more["timeout_seconds"] = func(v value) { c.timeouts[of+":"+model] = y.seconds(v) }
+		}
+		y.limits(v, ratelimit.Scope{Provider: provider, Model: model}, c, more)
+	})
+}
+
+// add takes over the limits of another block.
+func (c *concurrency) add(other concurrency) {
+	c.limits, c.scopes = append(c.limits, other.limits...), append(c.scopes, other.scopes...)
 }
 
 func (y *yamlFile) groupLimits(v value, group string, c *concurrency) {

@@ -73,6 +73,8 @@ type Options struct {
 	// Replaceable returns why the answer of a listed run must not replace the file at a path below
 	// the working folder; nil: it may. Without it, every file may be replaced.
 	Replaceable func(name string) error
+	// Now is the time at which the evaluation is read, by which prices are chosen. Zero: the current time.
+	Now time.Time
 	// Opened is called with the path of each file that the evaluation reads, even if the evaluation
 	// turns out to be invalid. nil: no calls.
 	Opened func(path string)
@@ -115,6 +117,8 @@ type Submission struct {
 	ByFlags bool
 	// Judging is the evaluation that compares the answers of this one; nil: there is none.
 	Judging *Judging
+	// Anchors is the evaluation that asks the same judges about anchors, before anything else; nil: there is none.
+	Anchors *Submission
 	// NoReuse asks also what earlier evaluations have recorded answers to.
 	NoReuse bool
 	// ConfirmAbove is the cost in nano-USD above which a person is asked before the evaluation starts; 0: not given.

@@ -28,6 +28,8 @@ type documentSet struct {
 
 type foundDocument struct {
 	id, item, candidate, text string
+	turns                     bool         // text is a list of turns
+	images                    []eval.Image // that it shows
 	facts
 	at place
 }
@@ -135,6 +137,7 @@ func (set *documentSet) add(doc foundDocument) {
 	set.answers[key] = append(set.answers[key], len(s.asked.Documents))
 	s.asked.Documents = append(s.asked.Documents, eval.Document{
 		ID: doc.id, Item: item, Candidate: doc.candidate, Hash: hash, Bytes: len(doc.text),
+		Turns: doc.turns, Images: doc.images,
 	})
 }
 

@@ -39,8 +39,10 @@ type answerFiles struct {
 type foundAnswer struct {
 	answers.Answer
 	facts
-	shape *answers.Shape
-	at    place
+	shape  *answers.Shape
+	turns  bool         // Text is a list of turns
+	images []eval.Image // that they show
+	at     place
 }
 
 // taking counts what was taken from the files of one shape.
@@ -146,7 +148,7 @@ func (a *answerFiles) pattern(y *yamlFile, v value, pattern string) {
 	if !ok {
 		return
 	}
-	if _, err := openable(path); err == nil || !strings.ContainsAny(pattern, "*?[{") {
+	if err := openable(path); err == nil || !strings.ContainsAny(pattern, "*?[{") {
 		if err != nil {
 			y.refuse(v.place, "paths are relative to the evaluation file's folder", "%s: %v", pattern, err)
 			return
@@ -252,6 +254,10 @@ func (a *answerFiles) row(at place, shape *answers.Shape, reader *answers.Reader
 		}
 	}
 
+	images, turns, ok := a.conversation(at, row)
+	if !ok {
+		return
+	}
 	taken, skipped, faults := reader.Take(row)
 	for _, fault := range faults {
 		s.fault(at, fault, row, a.set.file)
@@ -261,7 +267,7 @@ func (a *answerFiles) row(at place, shape *answers.Shape, reader *answers.Reader
 		return
 	}
 	for _, answer := range taken {
-		found := foundAnswer{Answer: answer, shape: shape, at: at}
+		found := foundAnswer{Answer: answer, shape: shape, turns: turns, images: images, at: at}
 		if !a.takeFacts(&found, row) || len(faults) > 0 {
 			return
 		}
@@ -384,6 +390,7 @@ func (a *answerFiles) add(found foundAnswer) {
 	t := a.taking(found.shape)
 	doc := foundDocument{
 		id: found.ID, item: found.Item, candidate: found.Candidate, text: found.Text, facts: found.facts, at: found.at,
+		turns: found.turns, images: found.images,
 	}
 	if doc.id == "" && doc.candidate == "" {
 		s.refuse(doc.at, "give each line an id, or an item and a candidate", "the document has no id")

@@ -114,6 +114,10 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 }
 
 func (set *documentSet) addFile(file string, doc foundDocument) {
+	if isImage(file) {
+		set.addImage(file, doc)
+		return
+	}
 	text, ok := set.draft.readText(file, maxText)
 	if !ok {
 		return

@@ -132,7 +132,7 @@ func TestDocumentProblems(t *testing.T) {
 		{"a PDF", "[a.md]", map[string]string{"a.md": "%PDF-1.4\n"}, []string{"a.md: not a text: a PDF; convert it, for example with pdftotext"}},
 		{"Word", "[a.md]", map[string]string{"a.md": "PK\x03\x04\xff"}, []string{"a.md: not a text: a zip archive, as documents of Word are; save it as text or Markdown"}},
 		{"UTF-16", "[a.md]", map[string]string{"a.md": "\xff\xfea\x00"}, []string{"a.md: not a text: UTF-16; save it as UTF-8"}},
-		{"a picture", "[a.md]", map[string]string{"a.md": "\x89PNG\r\n\x1a\n"}, []string{"a.md: not a text: image/png; remove it, or name only the texts"}},
+		{"a picture", "[a.md]", map[string]string{"a.md": "\x89PNG\r\n\x1a\n"}, []string{"a.md: the image is damaged: its size cannot be read"}},
 		{"no UTF-8", "[a.md]", map[string]string{"a.md": "caf\xe9!"}, []string{"a.md: not UTF-8: byte 3 is not part of a character"}},
 		{"too large", "[a.md]", map[string]string{"a.md": strings.Repeat("x", maxText+1)},
 			[]string{"a.md: 8388609 bytes is too large: at most 8388608 bytes are read"}},

@@ -58,8 +58,21 @@ type draft struct {
 	byFlags bool
 	// untilAt is the position of settings.Until.
 	untilAt place
+	// softAt is the position of Pairwise.Soft.
+	softAt place
 	// batchAt is the position of settings.Batch.
 	batchAt place
+	// escalateAt is the position of asked.Escalate, and strongAt of the judge in it.
+	escalateAt, strongAt place
+	strong               eval.Judge
+	// rubricAt is where the file says that documents are scored by rubrics.
+	rubricAt place
+	// anchors are pairs that judges are asked about first; anchorsAt is their key.
+	anchors   []anchor
+	anchorsAt place
+	// images are those that documents and prompts show, each once, and imageBytes the length of their files.
+	images     []foundImage
+	imageBytes int
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -71,7 +84,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		}
 	}
 	return &draft{
-		findings: findings{opened: o.Opened},
+		findings: findings{opened: o.Opened, now: o.Now},
 
 		options: o,
 		noReuse: o.NoReuse,
@@ -140,7 +153,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		y.mismatch(root, "keys with values")
 		return
 	}
-	var documents, judges, pairwise, votes, items, runs, test, checks *value
+	var documents, judges, pairwise, votes, items, runs, test, checks, anchors *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
@@ -160,9 +173,11 @@ func (s *draft) read(y *yamlFile, root value) {
 		"jsonify":   func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
 		"fallback":  func(v value) { s.fallback(y, v) },
 		"until":     func(v value) { s.until(y, v) },
+		"escalate":  func(v value) { s.escalate(y, v) },
 		"votes":     keep(&votes),
 		"items":     keep(&items),
 		"checks":    keep(&checks),
+		"anchors":   keep(&anchors),
 		"prompts":   func(value) {}, // see readPrompted
 		"models":    func(v value) { s.onlyWithPrompts(y, v) },
 
@@ -181,10 +196,13 @@ func (s *draft) read(y *yamlFile, root value) {
 	}
 	listed := s.listed(y, runs, test)
 	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil &&
-		votes == nil && items == nil && checks == nil && s.answers == nil {
+		votes == nil && items == nil && checks == nil && anchors == nil && s.answers == nil {
 		return
 	}
 	s.judged(y, documents, judges, pairwise, votes, items)
+	if anchors != nil {
+		s.readAnchors(y, *anchors)
+	}
 	if checks != nil {
 		s.checks(y, *checks)
 	}
@@ -226,6 +244,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *v
 		s.refuse(s.top, "add single, pairwise or panel", "there is no question about the documents")
 	}
 	s.showFacts()
+	s.rubrics(set)
 }
 
 func (y *yamlFile) requirement(v value) eval.Requirement {
@@ -250,14 +269,17 @@ func (s *draft) finish() (*Submission, error) {
 	if !nameable(s.asked.Name) {
 		s.unnameable(s.nameAt, s.asked.Name, "cannot be a name")
 	}
+	s.addStrong()
 	s.checkJudges()
 	s.checkAgents()
 	s.checkModels()
 	s.checkFallback()
+	s.checkImages()
 	s.setJSON()
 	s.setJsonify()
 	s.setBatching()
 	s.setBatch()
+	s.checkSoft()
 	s.priceEveryone()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()
@@ -267,6 +289,9 @@ func (s *draft) finish() (*Submission, error) {
 	s.timeoutFromEnv()
 	own := s.ownBound()
 	s.checkUntil()
+	if len(s.anchors) > 0 && !nameable(s.asked.Name+eval.AnchorsSuffix) {
+		s.unnameable(s.nameAt, s.asked.Name, "is too long for an evaluation with anchors")
+	}
 	if err := s.err(); err != nil {
 		return nil, err
 	}
@@ -295,7 +320,7 @@ func (s *draft) finish() (*Submission, error) {
 	if s.own.lease > 0 {
 		lease = s.own.lease
 	}
-	return &Submission{
+	made := &Submission{
 		Evaluation: &s.asked,
 		Texts:      s.texts,
 		Settings:   s.settings,
@@ -310,7 +335,11 @@ func (s *draft) finish() (*Submission, error) {
 
 		NoReuse:      s.noReuse,
 		ConfirmAbove: s.confirmAbove.nano,
-	}, nil
+	}
+	if len(s.anchors) > 0 {
+		made.Anchors = made.anchored(s.anchors, s.asked.ID())
+	}
+	return made, nil
 }
 
 // setJSON sets the JSON mode. Answers of listed runs are prose unless a mode is given. Answers to
@@ -421,6 +450,7 @@ func (s *draft) caps() (sum int, all bool) {
 			}
 		}
 	}
+
 	all = true
 	asked := map[string]bool{}
 	for _, judge := range s.settings.Everyone(&s.asked) {
@@ -429,37 +459,23 @@ func (s *draft) caps() (sum int, all bool) {
 		}
 		asked[judge.Provider] = true
 		most, capped := tightest[ratelimit.Scope{Provider: judge.Provider}]
+		if pooled, each := s.pooled(judge.Provider, tightest); each && (!capped || pooled < most) {
+			most, capped = pooled, true
+		}
 		all = all && capped
 		sum = int(min(int64(sum)+most, math.MaxInt32))
 	}
 	return sum, all
 }
 
-// neverMet reports whether the limit applies to no call of this evaluation. Such a limit would only
-// be listed, and would bind other evaluations.
-func (s *draft) neverMet(l ratelimit.Limit) bool {
-	called := func(judge eval.Judge) bool {
-		return (l.Provider == "" || l.Provider == judge.Provider) && (l.Model == "" || l.Model == judge.Model)
+// pooled sums the bounds on calls in flight of a provider's accounts; each reports whether every one has one.
+func (s *draft) pooled(provider string, tightest map[ratelimit.Scope]int64) (sum int64, each bool) {
+	accounts := s.fleet.Providers[provider].Accounts
+	each = len(accounts) > 0
+	for _, account := range accounts {
+		most, capped := tightest[ratelimit.Scope{Provider: catalog.AccountName(provider, account.Name)}]
+		each = each && capped
+		sum = min(sum+most, math.MaxInt32)
 	}
-	return !slices.ContainsFunc(s.settings.Everyone(&s.asked), called) || l.Group != "" && !slices.Contains(s.settings.Groups, l.Group)
-}
-
-// unusedScopes warns of limits that apply to no run of this evaluation: a misspelt model would
-// otherwise be called without its limit.
-func (s *draft) unusedScopes() {
-	models := map[string][]string{}
-	for _, judge := range append(s.settings.Everyone(&s.asked), s.others...) {
-		models[judge.Provider] = append(models[judge.Provider], judge.Model)
-	}
-	for _, scope := range s.own.scopes {
-		used := models[scope.Provider]
-		switch {
-		case scope.Group != "":
-			s.warn(scope.at, "remove it", "no run of this evaluation belongs to group %s", scope.Group)
-		case len(used) == 0 && scope.Model == "":
-			s.warn(scope.at, "remove it", "provider %s gets no calls", scope.Provider)
-		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
-			s.warn(scope.at, didYouMean(scope.Model, used), "model %s:%s gets no calls", scope.Provider, scope.Model)
-		}
-	}
+	return sum, each
 }

@@ -145,12 +145,19 @@ func (x *experiment) add(l experimentLine) {
 	if len(x.problems) > before {
 		return
 	}
-	if _, err := prompto.Read(l.text); err != nil {
+	written, err := prompto.Read(l.text)
+	if err != nil {
 		x.warn(l.values["prompt"].at, "", "%v; this line's run will fail", err)
 	}
+
+	images, ok := x.imagesOf(l.values["prompt"].at, written, eval.Judge{Provider: x.provider(who), Model: who.Model})
+	if !ok {
+		return
+	}
+
 	at := l.values["api"].at
 	model := x.model(who, parameters, filter, at)
 	x.senders[model].prompts++
-	x.prompts.List = append(x.prompts.List, eval.Prompt{Model: model, Row: x.row(l)})
+	x.prompts.List = append(x.prompts.List, eval.Prompt{Model: model, Row: x.row(l, images)})
 	x.written = append(x.written, prompto.WrittenID{ID: idOf(l.values["id"].raw), Line: l.at.line})
 }

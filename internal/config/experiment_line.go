@@ -182,8 +182,8 @@ func (x *experiment) provider(who prompto.Sender) string {
 	return catalog.Canonical(who.API)
 }
 
-// row returns the position in prompts.Rows of a line's text. Lines with the same text share one.
-func (x *experiment) row(l experimentLine) int {
+// row returns the position in prompts.Rows of a line's text, which shows images. Lines with the same text share one.
+func (x *experiment) row(l experimentLine, images []eval.Image) int {
 	hash := eval.TextHash(l.text)
 	if i, ok := x.rows[hash]; ok {
 		return i
@@ -191,7 +191,7 @@ func (x *experiment) row(l experimentLine) int {
 	x.texts[hash] = l.text
 	x.rows[hash] = len(x.prompts.Rows)
 	id := fmt.Sprintf("line %d", l.at.line)
-	x.prompts.Rows = append(x.prompts.Rows, eval.Document{ID: id, Item: x.item, Candidate: id, Hash: hash, Bytes: len(l.text)})
+	x.prompts.Rows = append(x.prompts.Rows, eval.Document{ID: id, Item: x.item, Candidate: id, Hash: hash, Bytes: len(l.text), Images: images})
 	return len(x.prompts.Rows) - 1
 }
 

@@ -92,6 +92,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	maps.Copy(known, y.asksKeys(&fleet.asks))
 	y.ofFleet = true
 	y.mapping(root, known)
+	c.add(y.ofAccounts)
 	fleet.Retry.MaxAttempts = 0
 	y.retries(c.retry, retry, &fleet.Retry)
 	fleet.attemptsSet = fleet.Retry.MaxAttempts > 0
@@ -122,7 +123,7 @@ func LoadFleet(path string) (*Fleet, error) {
 // knownScopes refuses limits for providers that do not exist.
 func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
-		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
+		if s.Provider != "" && s.Model == "" && !knows(known, s.Provider) {
 			f.unknownProvider(s.at, s.Provider, known)
 		}
 	}

@@ -61,7 +61,7 @@ func TestHints(t *testing.T) {
 		{"a number sign in a name", "name: round #2 of 3 \n" + minimal, `eval.yaml:1:7: name: the value is "round", because # after a space begins a comment; put it in quotes, "round #2 of 3"`},
 		{"a number sign in a file's name", "documents:\n  - docs/*.md #1\njudges: [simulator:careful]\npairwise: {}\n", `eval.yaml:2:5: documents[0]: the value is "docs/*.md"`},
 		{"a key in a comment", minimal + "providers:\n  mine:\n    base_url: \"http://x/v1\"\n    api_key_env: sk-secret-1234 #secret\n", leaked},
-		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: batch, blind, budget"},
+		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: anchors, batch, blind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -185,10 +185,13 @@ func (s *draft) showFacts() {
 		if has && *text == prompt.DefaultTemplate(kind) {
 			*text = prompt.ReferenceTemplate(kind)
 		}
+		if kind == eval.KindPairwise && len(s.asked.Pairwise.Criteria) > 0 && prompt.BuiltIn(kind, *text) {
+			*text = prompt.WithCriteria(*text)
+		}
 		texts = append(texts, *text)
 	}
 
-	shows := slices.ContainsFunc(texts, prompt.ShowsReference)
+	shows := slices.ContainsFunc(texts, func(text string) bool { return prompt.Shows(text, "reference") })
 	var fields []string
 	for _, text := range texts {
 		fields = append(fields, prompt.Fields(text)...)

@@ -99,7 +99,7 @@ func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
 	return twoCalls(s.Evaluation, s.Providers, kind, judge)
 }
 
-// Window returns the context window of a judge's model in tokens; 0: unknown.
-func (s *Submission) Window(judge eval.Judge) int {
-	return s.Providers[judge.Provider].Capabilities(judge.Model).ContextWindow
+// Capabilities returns what is known about a judge's model.
+func (s *Submission) Capabilities(judge eval.Judge) providers.Capabilities {
+	return s.Providers[judge.Provider].Capabilities(judge.Model)
 }

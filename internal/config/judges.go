@@ -17,33 +17,38 @@ import (
 // known.
 func (y *yamlFile) judges(v value, s *draft) {
 	y.list(v, func(v value) {
-		var judge eval.Judge
-		model, modelAt, provider := "", v.place, ""
-		if word, ok := scalar(v.node); ok {
-			model = word
-		} else {
-			written := false
-			y.mapping(v, keys{
-				"name":      func(v value) { judge.Name = y.called(v) },
-				"provider":  func(v value) { provider = y.text(v) },
-				"model":     func(v value) { model, modelAt, written = y.text(v), v.place, true },
-				"overrides": func(v value) { judge.Overrides = y.overrides(v) },
-			})
-			model = ofProvider(provider, model)
-			if !written {
-				y.refuse(v.place, "add model: provider:model, or write only the text \"provider:model\"", "the judge has no model")
-				return
-			}
-		}
-		if s.setTarget(&judge, model, modelAt) {
+		if judge, at, ok := y.judge(v, s); ok {
 			s.asked.Judges = append(s.asked.Judges, judge)
-			s.judgesAt = append(s.judgesAt, modelAt)
+			s.judgesAt = append(s.judgesAt, at)
 		}
 	})
 
 	if isEmptyList(v.node) {
 		s.noJudges(v.place)
 	}
+}
+
+// judge reads a judge: provider:model, or a mapping. at is the position of its model.
+func (y *yamlFile) judge(v value, s *draft) (judge eval.Judge, at place, ok bool) {
+	model, provider := "", ""
+	at = v.place
+	if word, isWord := scalar(v.node); isWord {
+		model = word
+	} else {
+		written := false
+		y.mapping(v, keys{
+			"name":      func(v value) { judge.Name = y.called(v) },
+			"provider":  func(v value) { provider = y.text(v) },
+			"model":     func(v value) { model, at, written = y.text(v), v.place, true },
+			"overrides": func(v value) { judge.Overrides = y.overrides(v) },
+		})
+		model = ofProvider(provider, model)
+		if !written {
+			y.refuse(v.place, "add model: provider:model, or write only the text \"provider:model\"", "the judge has no model")
+			return judge, at, false
+		}
+	}
+	return judge, at, s.setTarget(&judge, model, at)
 }
 
 func (s *draft) noJudges(at place) {

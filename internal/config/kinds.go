@@ -17,12 +17,14 @@ import (
 func (s *draft) single(y *yamlFile, v value) *eval.Single {
 	single := &eval.Single{Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1, Template: prompt.DefaultTemplate(eval.KindSingle)}
 	criteria := false
+	var scale, template *value
 	y.mapping(v, keys{
-		"criteria": func(v value) { single.Criteria, criteria = y.criteria(v), true },
-		"scale":    func(v value) { single.Scale = y.scale(v) },
+		"criteria": func(v value) { s.criteria(y, v, single); criteria = true },
+		"scale":    func(v value) { single.Scale, scale = y.scale(v), &v },
 		"trials":   func(v value) { single.Trials = y.integer(v, 1, math.MaxInt32) },
-		"template": func(v value) { single.Template = s.template(y, v, eval.KindSingle) },
+		"template": func(v value) { single.Template, template = s.template(y, v, eval.KindSingle), &v },
 	})
+	s.fitsRubric(single, scale, template)
 	if !criteria {
 		s.refuse(v.key, "for example criteria: [factuality, style]", "single has no criteria")
 	}
@@ -89,7 +91,7 @@ func allPairs() *eval.Pairwise {
 // pairwise reads the pairwise block over the documents found.
 func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	pairwise := allPairs()
-	var named *value
+	var named, ties, scale, template *value
 	y.mapping(v, keys{
 		"pairs": func(v value) { pairwise.Pairs, named = y.pairs(v) },
 		"order": func(v value) {
@@ -97,12 +99,17 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 			pairwise.Order = eval.Order(y.oneOf(v, words))
 		},
 		"trials":   func(v value) { pairwise.Trials = y.integer(v, 1, math.MaxInt32) },
-		"ties":     func(v value) { pairwise.Ties = y.boolean(v) },
-		"template": func(v value) { pairwise.Template = s.template(y, v, eval.KindPairwise) },
+		"ties":     func(v value) { pairwise.Ties, ties = y.boolean(v), &v },
+		"template": func(v value) { pairwise.Template, template = s.template(y, v, eval.KindPairwise), &v },
+		"criteria": func(v value) { pairwise.Criteria = y.criteria(v) },
+		"scale":    func(v value) { scale = &v },
+		"soft":     func(v value) { pairwise.Soft, s.softAt = y.boolean(v), v.place },
 		"top_n":    func(v value) { pairwise.TopN = s.topN(y, v) },
 
 		"same_candidate": func(v value) { s.sameCandidate = y.boolean(v) },
 	})
+	y.degrees(pairwise, scale, ties)
+	s.criteriaShown(pairwise, template)
 	s.keepApart(pairwise, set, v.key)
 	if s.completePairs(y, v, named, pairwise, set); named != nil {
 		return pairwise

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
@@ -39,6 +38,7 @@ func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 				y.entries(v, func(tier string, v value) { p.Tiers[tier] = y.number(v, 0, "a factor, at least 0") })
 			},
 			"search_once": func(v value) { p.SearchOnce = y.boolean(v) },
+			"as_of":       func(v value) { p.AsOf = y.day(v) },
 			"long": func(v value) {
 				p.Long = &providers.LongRates{}
 				written := false
@@ -141,7 +141,7 @@ func (s *draft) price(provider, model string) (p providers.Price, known, listed 
 	if p, known = priceOf(rows, provider+":"+model); known {
 		return p, true, false
 	}
-	p, known = s.known[provider].Price(model, time.Now())
+	p, known = s.known[provider].Price(model, s.clock())
 	return p, known, known && p.Input > 0
 }
 

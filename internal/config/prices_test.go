@@ -133,3 +133,42 @@ prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 
 		t.Errorf("prices as of %q, want %q", got, catalog.PricesAsOf())
 	}
 }
+
+// A configured price may have a day, which must not be in the future. Listed prices have that of their source.
+func TestDaysOfPrices(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	load := func(day string) (*Submission, error) {
+		dir := folder(t, map[string]string{"a.md": "a", "b.md": "b", "eval.yaml": `documents: ["*.md"]
+judges: [simulator:careful, openai:gpt-5-mini]
+pairwise: {pairs: all}
+prices:
+  "simulator:*": {input: 1, output: 2, as_of: ` + day + "}\n"})
+		return loadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Now: now})
+	}
+
+	for _, day := range []string{"2026-05-01", `"2026-11-30"`, "2026-12-01"} { // the last has begun in the east
+		s, err := load(day)
+		if err != nil {
+			t.Errorf("%s: %v", day, err)
+			continue
+		}
+		if got := s.Settings.Prices["simulator:careful"].AsOf; got != strings.Trim(day, `"`) {
+			t.Errorf("%s: a price of %q", day, got)
+		}
+		if got := s.Settings.Prices["openai:gpt-5-mini"].AsOf; got < "2025" || got > catalog.PricesAsOf() {
+			t.Errorf("a listed price of %q, want the day of its source", got)
+		}
+	}
+	for day, want := range map[string]string{
+		"2026-12-02": "2026-12-02 is in the future; want today or an earlier day",
+		"2026-13-01": `got "2026-13-01"; want a day as year-month-day, for example 2026-11-30`,
+		"May":        `got "May"; want a day as year-month-day, for example 2026-11-30`,
+		"2026":       `got "2026"; want a day as year-month-day, for example 2026-11-30`,
+		"[]":         "got a list; want a day as year-month-day, for example 2026-11-30",
+	} {
+		if _, err := load(day); err == nil || !strings.Contains(err.Error(), ":5:") || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want an error in line 5 that ends with %q", day, err, want)
+		}
+	}
+}

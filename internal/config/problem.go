@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
@@ -109,6 +110,15 @@ type findings struct {
 	problems Problems
 	warnings Problems
 	opened   func(path string) // like Options.Opened; may be nil
+	now      time.Time         // like Options.Now
+}
+
+// clock returns the time at which the files are read.
+func (f *findings) clock() time.Time {
+	if f.now.IsZero() {
+		return time.Now()
+	}
+	return f.now
 }
 
 func (f *findings) refuse(at place, fix, format string, args ...any) {

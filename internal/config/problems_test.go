@@ -22,8 +22,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: judgs: unknown key; did you mean judges?"},
 		{"unknown key far from any", minimal + "pairwise_: {}\nzzzzzzzzzz: 1\n", nil,
 			"eval.yaml:4:1: pairwise_: unknown key; did you mean pairwise?\n" +
-				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: batch, blind, budget, cache, checks, concurrency, confirm_above, documents, enforce_web_search, fallback, grounding, " +
-				"items, json, jsonify, judges, llm_api, model, models, name, outage, …"},
+				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: anchors, batch, blind, budget, cache, checks, concurrency, confirm_above, documents, enforce_web_search, escalate, fallback, grounding, " +
+				"items, json, jsonify, judges, llm_api, model, models, …"},
 		{"nested unknown key", docs + judge + "pairwise: {trails: 2}\n", nil,
 			"eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
 		{"key twice", minimal + "pairwise: {ties: true}\n", nil,

@@ -102,6 +102,9 @@ func readPrompted(path string, o Options, recorded map[string]string) (made, jud
 		judges.answers.describe(&judges.asked, made.Evaluation.ID())
 	}
 	judged, judgeErr := judges.finish()
+	if err == nil && judgeErr == nil && judged.Anchors != nil { // they are asked before there are answers
+		made.Anchors, judged.Anchors = judged.anchored(judges.anchors, made.Evaluation.ID()), nil
+	}
 	return made, judged, bothProblems(err, judgeErr)
 }
 

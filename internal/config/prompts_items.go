@@ -222,10 +222,14 @@ func (s *draft) promptItem(at place, shape *answers.Shape, reader *answers.Reade
 	return item, true
 }
 
-// shownFields returns what judges see of an item without a question: its fields, one a line.
+// shownFields returns what judges see of an item without a question: its fields, one a line, without a rubric and its
+// points.
 func shownFields(of []*field, values map[string]string) string {
 	var lines []string
 	for _, f := range of {
+		if slices.Contains(rubricFields, f.name) {
+			continue
+		}
 		lines = append(lines, f.name+": "+values[f.name])
 	}
 	return strings.Join(lines, "\n")

@@ -70,6 +70,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 		"ca_file":     func(v value) { e.CAFile = y.absolute(v) },
 		"client_cert": func(v value) { e.CertFile = y.absolute(v) },
 		"client_key":  func(v value) { e.KeyFile = y.absolute(v) },
+		"accounts":    func(v value) { e.Accounts = y.accounts(v, base.Name) },
 	}
 
 	for name := range private {
@@ -90,9 +91,16 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 	if e.BaseURL == "" && e.Dialect == base.Dialect {
 		e.BaseURL = base.BaseURL
 	}
-	if !e.Addressed() {
-		y.refuse(v.key, fixAddress(e), "base_url is missing")
+	if e.BaseURL == "" && len(e.Accounts) > 0 {
+		e.BaseURL = e.Accounts[0].BaseURL
 	}
+	for _, at := range e.Each() {
+		if !at.Addressed() {
+			y.refuse(v.key, fixAddress(e), "base_url is missing")
+			break
+		}
+	}
+	y.checkAccounts(v, e)
 	y.checkPath(addressAt, e)
 	return e
 }
@@ -188,6 +196,8 @@ func (y *yamlFile) models(v value) []catalog.Rule {
 			"prompt_cache":   func(v value) { rule.PromptCache = y.oneOf(v, catalog.PromptCacheWords) },
 			"cache_minimum":  func(v value) { rule.CacheMinimum = tokens(v) },
 			"batch":          func(v value) { taken := y.boolean(v); rule.Batch = &taken },
+			"images":         func(v value) { taken := y.boolean(v); rule.Images = &taken },
+			"logprobs":       func(v value) { given := y.boolean(v); rule.LogProbs = &given },
 		})
 
 		rules = append(rules, rule)
@@ -217,8 +227,20 @@ func fixAddress(e catalog.Entry) string {
 	return `add base_url: "http://…/v1"`
 }
 
+// knows reports whether a provider, or an account of one, is among known.
+func knows(known map[string]catalog.Entry, name string) bool {
+	provider, account := catalog.ProviderOf(name)
+	e, ok := known[provider]
+	return ok && (account == "" || e.Has(account))
+}
+
 // unknownProvider reports a provider that is not among known.
 func (f *findings) unknownProvider(at place, name string, known map[string]catalog.Entry) {
 	all := slices.Concat(slices.Collect(maps.Keys(known)), catalog.Aliases())
+	for _, e := range known {
+		for _, account := range e.Accounts {
+			all = append(all, catalog.AccountName(e.Name, account.Name))
+		}
+	}
 	f.refuse(at, didYouMean(name, all), "unknown provider %s", name)
 }

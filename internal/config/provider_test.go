@@ -126,3 +126,69 @@ func TestProviderWithoutAddress(t *testing.T) {
 	load(t, files, Options{ForFleet: true})
 	load(t, files, Options{Fleet: fleet(t, "providers: {azure-openai: {base_url: \"http://127.0.0.1:1\"}}\n")})
 }
+
+// Accounts have names that stay when the list changes, addresses and keys, and limits of their own.
+func TestAccountsOfAProvider(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, `
+providers:
+  openai:
+    accounts:
+      - {name: eu, api_key_env: EU_KEY, limits: {max_concurrency: 4, models: {gpt-5: {tokens_per_minute: 900}}}}
+      - {api_key_env: US_KEY, base_url: "https://us.api.openai.com/v1"}
+  vllm:
+    accounts: [{base_url: "http://10.0.0.1:8000/v1"}, {base_url: "http://10.0.0.2:8000/v1"}]
+concurrency: {per_provider: {openai: {max_concurrency: 9}, openai/US_KEY: {max_concurrency: 6}, "vllm/10.0.0.1-8000": {max_concurrency: 1}}}
+`)
+	var got []string
+	for _, name := range []string{"openai", "vllm"} {
+		for _, at := range f.Providers[name].Each() {
+			got = append(got, at.Name+" "+at.Dialect+" "+at.BaseURL+" "+at.KeyEnv)
+		}
+	}
+	want := []string{
+		"openai/eu responses https://api.openai.com/v1 EU_KEY", "openai/US_KEY responses https://us.api.openai.com/v1 US_KEY",
+		"vllm/10.0.0.1-8000 chat http://10.0.0.1:8000/v1 ", "vllm/10.0.0.2-8000 chat http://10.0.0.2:8000/v1 ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+	ids := map[string]int64{}
+	for _, limit := range f.Limits {
+		ids[limit.ID()] = limit.Max
+		if limit.Kind == ratelimit.Tokens && !limit.Charged {
+			t.Error("a limit of tokens at OpenAI is not charged as reserved")
+		}
+	}
+	if diff := cmp.Diff(map[string]int64{
+		"provider/openai/concurrency": 9, "provider/openai/eu/concurrency": 4, "provider/openai/US_KEY/concurrency": 6,
+		"provider/openai/eu/model/gpt-5/tokens/1m0s": 900, "provider/vllm/10.0.0.1-8000/concurrency": 1,
+	}, ids); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+
+	for text, want := range map[string]string{
+		`[{name: a, api_key_env: A}, {name: a, api_key_env: B}]`: "two accounts are openai/a",
+		`[{name: a, api_key_env: A}, {name: b, api_key_env: A}]`: "openai/a and openai/b have the same address and key",
+		`[{name: a}]`:                          "an account with neither a key nor an address of its own",
+		`[{name: model, api_key_env: A}]`:      `the name model is reserved`,
+		`[{name: a/b, api_key_env: A}]`:        `"a/b" is not a valid name of an account`,
+		`[{api_key_env: A, limits: {rpm: 1}}]`: "rpm",
+	} {
+		err := refusedFleet(t, "providers: {openai: {accounts: "+text+"}}\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("accounts: %s is refused with %v, want %q", text, err, want)
+		}
+	}
+	err := refusedFleet(t, "concurrency: {per_provider: {openai/eu: {max_concurrency: 1}}}\n")
+	if err == nil || !strings.Contains(err.Error(), "unknown provider openai/eu") {
+		t.Errorf("limits of an account that does not exist: %v", err)
+	}
+}
+
+// refusedFleet returns the error of a fleet file.
+func refusedFleet(t *testing.T, text string) error {
+	t.Helper()
+	_, err := LoadFleet(filepath.Join(folder(t, map[string]string{"fleet.yaml": text}), "fleet.yaml"))
+	return err
+}

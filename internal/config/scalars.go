@@ -154,6 +154,22 @@ func secondsToDuration(f float64) (time.Duration, bool) {
 	return time.Duration(math.Round(f * float64(time.Second))), true
 }
 
+// aheadOfUTC is how far the clocks of the easternmost places are ahead of UTC.
+const aheadOfUTC = 14 * time.Hour
+
+// day reads a day, year-month-day, that has begun somewhere.
+func (y *yamlFile) day(v value) string {
+	word, _ := scalar(v.node)
+	at, err := time.Parse(time.DateOnly, word)
+	switch {
+	case err != nil:
+		y.mismatch(v, "a day as year-month-day, for example "+y.clock().UTC().Format(time.DateOnly))
+	case at.After(y.clock().UTC().Add(aheadOfUTC)):
+		y.refuse(v.place, "want today or an earlier day", "%s is in the future", word)
+	}
+	return word
+}
+
 func (y *yamlFile) oneOf(v value, words []string) string {
 	word, _ := scalar(v.node)
 	if slices.Contains(words, word) {

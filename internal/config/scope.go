@@ -2,9 +2,12 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -213,4 +216,34 @@ func (y *yamlFile) zone(v value) string {
 		return defaultZone
 	}
 	return name
+}
+
+// neverMet reports whether the limit applies to no call of this evaluation. Such a limit would only
+// be listed, and would bind other evaluations.
+func (s *draft) neverMet(l ratelimit.Limit) bool {
+	called := func(judge eval.Judge) bool {
+		return ratelimit.Scope{Provider: l.Provider, Model: l.Model}.Concerns(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model})
+	}
+	return !slices.ContainsFunc(s.settings.Everyone(&s.asked), called) || l.Group != "" && !slices.Contains(s.settings.Groups, l.Group)
+}
+
+// unusedScopes warns of limits that apply to no run of this evaluation: a misspelt model would
+// otherwise be called without its limit.
+func (s *draft) unusedScopes() {
+	models := map[string][]string{}
+	for _, judge := range append(s.settings.Everyone(&s.asked), s.others...) {
+		models[judge.Provider] = append(models[judge.Provider], judge.Model)
+	}
+	for _, scope := range s.own.scopes {
+		provider, _ := catalog.ProviderOf(scope.Provider)
+		used := models[provider]
+		switch {
+		case scope.Group != "":
+			s.warn(scope.at, "remove it", "no run of this evaluation belongs to group %s", scope.Group)
+		case len(used) == 0 && scope.Model == "":
+			s.warn(scope.at, "remove it", "provider %s gets no calls", scope.Provider)
+		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
+			s.warn(scope.at, didYouMean(scope.Model, used), "model %s:%s gets no calls", scope.Provider, scope.Model)
+		}
+	}
 }

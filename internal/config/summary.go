@@ -25,13 +25,16 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 	texts := fmt.Sprintf("(%s, %d bytes)", wording.Counted(different, "different text"), bytes)
 	var asked []string
 	if len(e.Documents) > 0 {
-		judges := e.Judges
+		judges := e.FirstJudges()
 		if e.Panel != nil {
 			judges = slices.Concat(judges, e.Panel.Agents)
 		}
 		judged := ""
 		if len(judges) > 0 {
 			judged = ", judged by " + names(judges)
+		}
+		if strong := e.Strong(); strong >= 0 {
+			judged += ", and what they contest by " + names(e.Judges[strong:])
 		}
 		if len(e.Checks) > 0 {
 			judged += ", checked by " + checkNames(e)
@@ -68,7 +71,11 @@ func (s *Submission) Summary(plans []*plan.Plan) (string, error) {
 	runs := 0
 	for _, p := range plans {
 		runs += p.Runs()
-		phases = append(phases, fmt.Sprintf("%s of %s", p.Kind(), wording.Counted(p.Runs(), "run")))
+		most := ""
+		if p.Open() && e.Escalate != nil {
+			most = "at most "
+		}
+		phases = append(phases, fmt.Sprintf("%s of %s%s", p.Kind(), most, wording.Counted(p.Runs(), "run")))
 	}
 
 	if len(plans) == 0 {

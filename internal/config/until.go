@@ -2,8 +2,10 @@ package config
 
 import (
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 )
 
@@ -61,7 +63,7 @@ func (s *draft) boundPairs() {
 	if until == nil || until.MaxPairs == 0 {
 		return
 	}
-	runs := until.MaxPairs * plan.RunsOfPair(&s.asked)
+	runs := until.MaxPairs * plan.RunsOfPair(&s.asked, slices.Index(plan.Phases(&s.asked), eval.KindPairwise))
 	if s.asked.Single != nil {
 		runs += len(s.asked.Documents) * s.asked.Single.Trials * len(s.asked.Judges)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
 // maxVotes bounds the size of a file of votes.
@@ -78,7 +79,12 @@ func (l *voteList) readTable(t *table) {
 		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column with verdicts")
 		return
 	}
-	t.each(func() { l.addRow(t.header, t.cell) })
+	t.each(func() {
+		l.addRow(t.header, func(name string) (string, place) {
+			text, at := t.cell(name)
+			return harmless.FromCell(text), at
+		})
+	})
 }
 
 // readLines reads JSON objects, whose keys are the names of columns.

@@ -24,6 +24,21 @@ var voteAnswers = map[string]string{"a.jsonl": `{"item":"q1","candidate":"x","te
 {"item":"q3","candidate":"x","id":"again","text":"7"}
 `}
 
+// A name that a spreadsheet would take for a formula has an apostrophe in an exported file. It stays one person's name,
+// whose votes count once.
+func TestNamesOfExportedVotes(t *testing.T) {
+	t.Parallel()
+	text := "item,candidate_a,candidate_b,winner_doc_id,annotator\nq1,x,y,q1/y,'=anna\nq1,x,y,q1/y,'bo\n"
+	s := load(t, with(voteAnswers, "eval.yaml", voted3+"v.csv\n", "v.csv", text), Options{})
+	want := []eval.Vote{
+		{Annotator: "'bo", First: "q1/x", Second: "q1/y", Winner: "q1/y"},
+		{Annotator: "=anna", First: "q1/x", Second: "q1/y", Winner: "q1/y"},
+	}
+	if diff := cmp.Diff(want, votesOf(t, s)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func votesOf(t *testing.T, s *Submission) []eval.Vote {
 	t.Helper()
 	votes, err := eval.DecodeVotes(s.Texts[s.Settings.Votes])

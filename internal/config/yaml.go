@@ -24,8 +24,10 @@ type yamlFile struct {
 	source  []byte // its text
 	anchors map[string]ast.Node
 	ofFleet bool // it is the fleet's file
-	misused bool // an evaluation file instead of a fleet file, already reported
-	tooDeep bool // reported already: an alias of its own container recurs
+	// ofAccounts holds the limits that accounts of providers have.
+	ofAccounts concurrency
+	misused    bool // an evaluation file instead of a fleet file, already reported
+	tooDeep    bool // reported already: an alias of its own container recurs
 }
 
 // value is one value of a file.

@@ -83,7 +83,7 @@ func New(cfg Config) *Controller {
 		store:   cfg.Store,
 		limiter: ratelimit.NewAdmin(cfg.Store.Client(), ratelimit.Config{Namespace: cfg.Store.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
-		queues: asynq.NewInspectorFromRedisClient(cfg.Store.Client()), quarantine: quarantine.New(cfg.Log),
+		queues: asynq.NewInspectorFromRedisClient(store.Universal(cfg.Store)), quarantine: quarantine.New(cfg.Log),
 		scrapeTime: scrapeTime, sweepEvery: sweepEvery,
 	}
 	c.scales = moment.Cache[struct{}, Scale]{

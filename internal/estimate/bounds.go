@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -22,41 +21,6 @@ type Bound struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// demand is a judge's work in a phase.
-type demand struct {
-	judge         eval.Judge
-	group         string // of limits; empty: none
-	tier          string // service tier; empty: the standard one
-	calls         int
-	input, output int64
-	reserved      int64 // maximum output of its answers; equals output if unbounded
-}
-
-func newDemand(judge eval.Judge, group, tier string, p Part) demand {
-	reserved := p.Output
-	if p.OutputBound > 0 {
-		reserved = p.OutputBound
-	}
-	return demand{judge, group, tier, p.Calls, p.Input, p.Output, reserved}
-}
-
-// tokens returns how many tokens of the demand a limit counts.
-func (d demand) tokens(l ratelimit.Limit) int64 {
-	output := d.output
-	if l.Charged {
-		output = d.reserved
-	}
-	switch l.Kind {
-	case ratelimit.Tokens:
-		return d.input + output
-	case ratelimit.InputTokens:
-		return d.input
-	case ratelimit.OutputTokens:
-		return output
-	}
-	return 0
-}
-
 // bounds returns the limits that cover any calls, slowest first. Phases do not delay each other, because their runs
 // share the queues.
 func bounds(q Question, asked []demand) []Bound {
@@ -67,12 +31,9 @@ func bounds(q Question, asked []demand) []Bound {
 			all = append(all, Bound{limit, setting, covered, tokens, least.Seconds()})
 		}
 	}
-	total := 0
 	asked = slices.DeleteFunc(slices.Clone(asked), func(d demand) bool { return d.tier == providers.TierBatch })
-	for _, d := range asked {
-		total += d.calls
-	}
-	for _, l := range q.Settings.Limits {
+	total := callsOf(asked)
+	for _, l := range q.pooled() {
 		if l.Kind == ratelimit.Cost {
 			continue // it takes no time
 		}
@@ -102,6 +63,18 @@ func bounds(q Question, asked []demand) []Bound {
 	}
 	slices.SortStableFunc(all, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return all
+}
+
+// shortest returns the shortest duration, in seconds, of the demands that are in no batch, and the limit that causes it,
+// which is empty if the latency of a call does. all are the bounds of the demands.
+func shortest(q Question, all []Bound, asked []demand) (seconds float64, limit string) {
+	switch {
+	case len(all) > 0:
+		return all[0].Seconds, all[0].Limit
+	case callsOf(asked) > callsIn(asked, providers.TierBatch):
+		return q.Latency.Seconds(), ""
+	}
+	return 0, ""
 }
 
 // rounds returns how long calls take with at most atOnce of them in flight.

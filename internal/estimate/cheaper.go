@@ -21,6 +21,7 @@ type Saving struct {
 	AtLeast bool     `json:"at_least"`
 	CostUSD *float64 `json:"cost_usd" jsonschema:"nullable"`
 	Loses   string   `json:"loses"` // what the design tells less well
+	asked   []demand
 }
 
 // The settings of savings.
@@ -45,27 +46,40 @@ var asFlags = map[string]string{
 // best is the number in BestOnly.
 const best = 5
 
-// pairwiseCost is the part of an estimate that grows with the number of pairs, and the rest.
-type pairwiseCost struct {
-	pairs, calls, rest int
-	usd, restUSD       *float64
+// pairwiseWork is the work that grows with the number of pairs, and the rest.
+type pairwiseWork struct {
+	pairs          int
+	compares, rest []demand
 }
 
-// cheaper returns the designs that need fewer calls for the same documents and judges, the one with the fewest first.
-// asked are the demands of the estimate's parts.
-func cheaper(q Question, made Estimate, asked []demand) []Saving {
+// cheaper returns the designs that need fewer calls for the same documents and judges than are needed now, the one with
+// the fewest first. They ask everything, whether or not it is known. whole is the work of all runs.
+func cheaper(q Question, calls int, whole []demand) []Saving {
 	all := []Saving{}
-	if q.Evaluation.Pairwise == nil {
+	if q.Evaluation.Pairwise == nil || q.Evaluation.Escalate != nil || q.Evaluation.Anchors != nil {
 		return all
 	}
-	now := costOfPairs(q, made, asked)
-	add := func(setting string, part, of int, scores *Estimate, atLeast bool, loses string) {
-		s := now.with(part, of, scores)
-		s.Setting, s.AtLeast, s.Loses = setting, atLeast, loses
+	now := pairwiseWork{pairs: pairsOf(q.Evaluation)}
+	for _, d := range whole {
+		if d.kind == eval.KindPairwise {
+			now.compares = append(now.compares, d)
+		} else {
+			now.rest = append(now.rest, d)
+		}
+	}
+	add := func(setting string, part, of int, scores []demand, atLeast bool, loses string) {
+		s := Saving{Setting: setting, AtLeast: atLeast, Loses: loses}
+		s.asked = slices.Concat(scores, now.rest)
+		pairs := callsOf(now.compares)
+		s.Calls = callsOf(s.asked) + (pairs*part+of-1)/of
+		for _, d := range now.compares {
+			s.asked = append(s.asked, d.share(part, of))
+		}
+		s.CostUSD = cost(q, s.asked)
 		if flag, ok := asFlags[setting]; ok && q.Flags {
 			s.Setting = flag
 		}
-		if s.Calls < made.Total.Calls && now.calls > 0 {
+		if s.Calls < calls && pairs > 0 {
 			all = append(all, s)
 		}
 	}
@@ -83,43 +97,16 @@ func cheaper(q Question, made Estimate, asked []demand) []Saving {
 		now.untilBest(q, add)
 	}
 
+	if s, ok := escalating(q, whole); ok {
+		all = append(all, s)
+	}
+
 	slices.SortStableFunc(all, func(a, b Saving) int { return cmp.Compare(a.Calls, b.Calls) })
 	return all
 }
 
-// adding adds a design that asks a part of the pairs, after scores if they are not nil.
-type adding func(setting string, part, of int, scores *Estimate, atLeast bool, loses string)
-
-func costOfPairs(q Question, made Estimate, asked []demand) pairwiseCost {
-	now := pairwiseCost{pairs: pairsOf(q.Evaluation), rest: made.Total.Calls}
-	var pairwise, others []demand
-	for i, part := range made.Parts {
-		if part.Kind != eval.KindPairwise {
-			others = append(others, asked[i])
-			continue
-		}
-		pairwise = append(pairwise, asked[i])
-		now.calls += part.Calls
-		now.rest -= part.Calls
-	}
-	now.usd, now.restUSD = cost(q, pairwise), cost(q, others)
-	return now
-}
-
-// with returns the calls and the cost with part/of of the pairs, and with scores unless they are nil.
-func (c pairwiseCost) with(part, of int, scores *Estimate) Saving {
-	share := float64(part) / float64(of)
-	s := Saving{Calls: c.rest + int(share*float64(c.calls)+0.999)}
-	if c.usd != nil && c.restUSD != nil {
-		usd := *c.restUSD + share**c.usd
-		s.CostUSD = &usd
-	}
-	if scores != nil {
-		s.Calls += scores.Total.Calls
-		s.CostUSD = sum(s.CostUSD, scores.CostUSD)
-	}
-	return s
-}
+// adding adds a design that asks a part of the pairs, after scores.
+type adding func(setting string, part, of int, scores []demand, atLeast bool, loses string)
 
 // sum adds two costs; it returns nil if one is unknown.
 func sum(a, b *float64) *float64 {
@@ -130,7 +117,7 @@ func sum(a, b *float64) *float64 {
 	return &both
 }
 
-func (c pairwiseCost) inRounds(q Question, add adding) {
+func (w pairwiseWork) inRounds(q Question, add adding) {
 	e := q.Evaluation
 	if !wide(e) || e.Pairwise.Apart || (record.Until{}).Rule(e).Candidates > rank.MaxCandidates {
 		return
@@ -139,11 +126,11 @@ func (c pairwiseCost) inRounds(q Question, add adding) {
 	rounds.Pairwise = &pairwise
 	pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss, Share: plan.SwissShare}
 	if pairs := pairsOf(&rounds); pairs > 0 {
-		add(InRounds, pairs, c.pairs, nil, false, "places the top well, the middle less surely")
+		add(InRounds, pairs, w.pairs, nil, false, "places the top well, the middle less surely")
 	}
 }
 
-func (c pairwiseCost) bestOnly(q Question, add adding) {
+func (w pairwiseWork) bestOnly(q Question, add adding) {
 	e := q.Evaluation
 	if !wide(e) || e.Pairwise.TopN > 0 {
 		return
@@ -151,46 +138,47 @@ func (c pairwiseCost) bestOnly(q Question, add adding) {
 	few, pairwise := *e, *e.Pairwise
 	few.Pairwise = &pairwise
 	pairwise.TopN = best
-	setting, scores := BestOnly, (*Estimate)(nil)
+	setting, scores := BestOnly, []demand(nil)
 	if e.Single == nil {
 		few.Single = &eval.Single{Criteria: []eval.Criterion{{Name: "quality"}}, Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1}
 		made, err := scoresOf(q, few.Single)
 		if err != nil {
 			return
 		}
-		setting, scores = ScoreAll+", "+BestOnly, &made
+		setting, scores = ScoreAll+", "+BestOnly, made
 	}
 	if pairs := pairsOf(&few); pairs > 0 {
-		add(setting, pairs, c.pairs, scores, false, fmt.Sprintf("compares only the best %d of each item", best))
+		add(setting, pairs, w.pairs, scores, false, fmt.Sprintf("compares only the best %d of each item", best))
 	}
 }
 
-// scoresOf estimates the scores that choose the best documents.
-func scoresOf(q Question, single *eval.Single) (Estimate, error) {
+// scoresOf returns the work of the scores that choose the best documents.
+func scoresOf(q Question, single *eval.Single) ([]demand, error) {
 	e := *q.Evaluation
 	e.Single, e.Pairwise, e.Panel, e.Runs, e.Prompts = single, nil, nil, nil, nil
 	p, err := plan.New(&e, 0, plan.Options{JudgeQueues: anyQueue(e.Judges)})
 	if err != nil {
-		return Estimate{}, err
+		return nil, err
 	}
-	q.Evaluation, q.Plans, q.Window = &e, []*plan.Plan{p}, nil
-	return Of(q)
+	q.Evaluation, q.Plans, q.Capabilities, q.Known = &e, []*plan.Plan{p}, nil, Known{}
+	_, scores, err := of(q)
+	return scores, err
 }
 
-func (c pairwiseCost) untilBest(q Question, add adding) {
+func (w pairwiseWork) untilBest(q Question, add adding) {
 	e := q.Evaluation
-	if !wide(e) || e.Pairwise.TopN > 0 || e.Panel != nil || e.Runs != nil {
+	if !wide(e) || e.Pairwise.TopN > 0 || e.Panel != nil || e.Runs != nil || q.Settings.Batch != nil {
 		return
 	}
 	rule := (&record.Until{Top: 1}).Rule(e)
-	if rule.Check() != nil || rule.Pairs(1) >= c.pairs {
+	if rule.Check() != nil || rule.Pairs(1) >= w.pairs {
 		return
 	}
 	setting := UntilBest
 	if e.Pairwise.Pairs.Mode == eval.PairsAll {
 		setting = AllPairs + ", " + UntilBest
 	}
-	add(setting, rule.Pairs(1), c.pairs, nil, true, "ends once the best is known; the rest are less sure")
+	add(setting, rule.Pairs(1), w.pairs, nil, true, "ends once the best is known; the rest are less sure")
 }
 
 // wide reports whether an evaluation compares all pairs.
@@ -201,7 +189,7 @@ func wide(e *eval.Evaluation) bool {
 
 // pairsOf counts the pairs of an evaluation; 0 if it cannot be planned.
 func pairsOf(e *eval.Evaluation) int {
-	runs := 0
+	pairs := 0
 	for phase, kind := range plan.Phases(e) {
 		if kind != eval.KindPairwise {
 			continue
@@ -210,9 +198,9 @@ func pairsOf(e *eval.Evaluation) int {
 		if err != nil {
 			return 0
 		}
-		runs += p.Runs()
+		pairs += p.Runs() / plan.RunsOfPair(e, phase)
 	}
-	return runs / plan.RunsOfPair(e)
+	return pairs
 }
 
 // anyQueue returns a queue for each judge.

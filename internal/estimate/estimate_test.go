@@ -302,6 +302,24 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// Prices of long calls are those of calls that are long, not of many short ones.
+func TestCostOfManyShortCalls(t *testing.T) {
+	t.Parallel()
+	for above, factor := range map[int64]float64{5000: 1, 10: 3} {
+		q := question(t, 0, "x", "y", "z")
+		price := providers.Price{
+			Rates: providers.Rates{Input: 1, Output: 2},
+			Long:  &providers.LongRates{Above: above, Rates: providers.Rates{Input: 3, Output: 6}},
+		}
+		q.Settings.Prices = map[string]providers.Price{"one:m": price, "two:m": price}
+		made := mustEstimate(t, q)
+		want := factor * (float64(made.Total.Input)*1e-6 + float64(made.Total.Output)*2e-6)
+		if made.Total.Input < 2*5000 || made.CostUSD == nil || math.Abs(*made.CostUSD-want) > 1e-9 {
+			t.Errorf("%d tokens, long above %d: cost %v, want %v", made.Total.Input, above, made.CostUSD, want)
+		}
+	}
+}
+
 // Listed runs have models of their own beside the judges, and files of their own; two
 // files with one text are a call all the same.
 func TestListedRuns(t *testing.T) {
@@ -420,10 +438,10 @@ func TestBatchedEstimate(t *testing.T) {
 		t.Errorf("got %+v and the bounds %+v, want %+v and none", batched.Batch, batched.Bounds, want)
 	}
 	var text strings.Builder
-	if err := batched.Write(&text, 80, "", ""); err != nil {
+	if err := batched.Write(&text, 80, estimate.Sources{}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text.String(), "through batch endpoints") || strings.Contains(text.String(), "\nduration") {
+	if !strings.Contains(text.String(), "in batches; what they") || strings.Contains(text.String(), "\nduration") {
 		t.Errorf("the text is\n%s", text.String())
 	}
 }

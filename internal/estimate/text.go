@@ -1,10 +1,12 @@
 package estimate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -14,36 +16,44 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Write writes an estimate as text, in lines of at most `columns` characters. latencyFrom says where the latency
-// comes from. answersFrom says where the length of answers comes from; empty if it is assumed.
-func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom string) error {
+// Sources says where what was assumed comes from, in words.
+type Sources struct {
+	Latency string
+	Answers string // the length of answers; empty: it is assumed
+	Known   string // what earlier evaluations have answered; empty: nothing
+}
+
+// Write writes an estimate as text, in lines of at most `columns` characters: first the ways in which the evaluation
+// could be asked, and then what that was computed from.
+func (e Estimate) Write(to io.Writer, columns int, from Sources) error {
 	t := sheet{lines.New(to, columns, false)}
-	t.Line(fmt.Sprintf("%s (%s): %s, at least %s, plus retries and repairs", harmless.Short(e.Name, 29), e.Evaluation,
-		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call")))
+	calls := "no calls are needed"
+	if e.Total.Calls > 0 {
+		calls = fmt.Sprintf("at least %s, plus retries and repairs", wording.Counted(e.Total.Calls, "call"))
+	}
+	if e.LeastCalls > 0 {
+		calls = fmt.Sprintf("%s calls, plus retries and repairs", span(e.LeastCalls, e.Total.Calls, " to "))
+	}
+	t.Line(fmt.Sprintf("%s (%s): %s, %s", harmless.Short(e.Name, 29), e.Evaluation, wording.Counted(e.Total.Runs, "run"), calls))
+	t.Blank()
+	t.ways(e.Ways)
+	t.Blank()
+	t.notes(e)
+	t.money(e)
+	t.known(e.Total, from.Known)
+	t.duration(e, from.Latency)
+	t.until(e.Until, e.Total.Runs)
+	if e.LeastCalls > 0 {
+		t.entry("escalate", "the fewest calls if no pair is contested, the most if all are")
+	}
+
 	t.Blank()
 	t.table(e)
 	t.Blank()
-	t.assumptions(e, answersFrom)
-
+	t.assumptions(e, from.Answers)
 	for _, prompts := range e.TooLarge {
 		t.entry("too large", "%s", prompts)
 	}
-	switch {
-	case e.CostUSD == nil:
-		t.entry("cost", "unknown: not every judge has a price")
-	case e.PricesAsOf != "":
-		t.entry("cost", "%s, at list prices of %s where none are configured", ratelimit.USD(*e.CostUSD), e.PricesAsOf)
-	default:
-		t.entry("cost", "%s", ratelimit.USD(*e.CostUSD))
-	}
-	if b := e.Batch; b != nil {
-		t.entry("batches", "%s through batch endpoints, at their prices; what is not answered within %s is asked alone, at the full price",
-			wording.Counted(b.Calls, "call"), roundTime(b.Deadline))
-	}
-
-	t.duration(e, latencyFrom)
-	t.until(e.Until, e.Total.Runs)
-	t.savings(e)
 	return t.Flush()
 }
 
@@ -51,9 +61,17 @@ func (e Estimate) Write(to io.Writer, columns int, latencyFrom, answersFrom stri
 func (e Estimate) Summary() string {
 	cost := "at an unknown price"
 	if e.CostUSD != nil {
-		cost = "for about " + ratelimit.USD(*e.CostUSD)
+		cost = "for about " + costSpan(e.LeastCostUSD, *e.CostUSD, " to ")
 	}
-	return fmt.Sprintf("at least %s %s, in at least %s", wording.Counted(e.Total.Calls, "call"), cost, roundTime(e.Seconds))
+	calls := "at least " + wording.Counted(e.Total.Calls, "call")
+	if e.LeastCalls > 0 {
+		calls = span(e.LeastCalls, e.Total.Calls, " to ") + " calls"
+	}
+	time := "in at least " + roundTime(e.Seconds)
+	if e.Batch != nil {
+		time = "in batches, which have " + roundTime(e.Batch.Deadline)
+	}
+	return fmt.Sprintf("%s %s, %s", calls, cost, time)
 }
 
 // sheet is an estimate that is being written.
@@ -64,18 +82,150 @@ func (t sheet) entry(label, format string, args ...any) {
 	t.Wrap(fmt.Sprintf("%-10s", label), fmt.Sprintf(format, args...))
 }
 
+// shortNames are those of settings that are too long for the table of ways.
+var shortNames = map[string]string{
+	ScoreAll + ", " + BestOnly:       BestOnly + ", after scores",
+	AllPairs + ", " + UntilBest:      UntilBest,
+	"service_tier: flex, batch: off": "service_tier: flex",
+	"batch: prefer, no service_tier": "batch: prefer",
+}
+
+// name returns what the table of ways calls a way: what to write to get it.
+func (w Way) name() string {
+	switch w.Way {
+	case AsItIs:
+		return "as it is now"
+	case FromCaches:
+		return "prompt caches, at best"
+	case StrongAlone:
+		return "no escalate"
+	}
+	if strings.HasPrefix(w.Setting, "escalate: ") {
+		return "escalate: {to: …}"
+	}
+	return cmp.Or(shortNames[w.Setting], w.Setting)
+}
+
+// ways writes how the evaluation could be asked. The table fits into 80 columns.
+func (t sheet) ways(ways []Way) {
+	rows := append(lines.Table{{Head: "to write"}}, lines.Heads("calls", "cost", "at least")...)
+	rows = append(rows, lines.Column{Head: "limited by", Flexible: true})
+	for _, w := range ways {
+		calls, cost, time, limit := span(w.LeastCalls, w.Calls, "–"), "unknown", "none", ""
+		switch {
+		case w.AtLeast:
+			calls = "at least " + calls
+		case w.Changed > 0 && w.Changed < w.Calls:
+			calls = wording.Count(w.Changed) + " of " + wording.Count(w.Calls)
+		}
+		if w.CostUSD != nil {
+			cost = costSpan(w.LeastCostUSD, *w.CostUSD, "–")
+		}
+		switch {
+		case w.Deadline > 0:
+			time, limit = "no promise", roundTime(w.Deadline)+" a batch"
+		case w.Calls > 0:
+			time, limit = roundTime(w.Seconds), cmp.Or(amountOf(w.Limit), "one call")
+		}
+		rows.Add(w.name(), calls, cost, time, limit)
+	}
+	rows.Write(t.Writer)
+}
+
+// amountOf returns a limit without the scope in front of it.
+func amountOf(limit string) string {
+	if _, amount, ok := strings.Cut(limit, ": "); ok {
+		return amount
+	}
+	return limit
+}
+
+// notes writes what else to know about the ways, and where to write the settings.
+func (t sheet) notes(e Estimate) {
+	const width = 22
+	keys := 0
+	for _, w := range e.Ways {
+		note := w.Note
+		if w.Setting != w.name() && w.Setting != "" {
+			note = w.Setting + "; " + note
+		}
+		if note != "" {
+			t.Wrap(fmt.Sprintf("%-*s  ", width, w.name()), note)
+		}
+		if isKey := w.Setting != "" && !strings.HasPrefix(w.Setting, "--"); isKey && (e.flags || w.Way == AnotherDesign) {
+			keys++
+		}
+	}
+
+	switch {
+	case keys > 0 && e.flags:
+		t.entry("keys", "what is no flag is a key of an evaluation file, order and top_n of its pairwise")
+	case keys > 0:
+		t.entry("keys", "pairs, order and top_n are keys of pairwise")
+	}
+	if len(e.Ways) > 1 || e.Ways[0].Note != "" {
+		t.Blank()
+	}
+}
+
+// money writes by which prices the cost is computed, and what the budget covers.
+func (t sheet) money(e Estimate) {
+	label := "prices"
+	say := func(format string, args ...any) {
+		t.entry(label, format, args...)
+		label = ""
+	}
+	if len(e.Unpriced) > 0 {
+		say("unknown for %s; set prices, with tiers if a tier is named", listed(e.Unpriced))
+	}
+	if e.PricesAsOf != "" {
+		say("list prices of %s where none are configured", e.PricesAsOf)
+	}
+	if old := AboutOldPrices(e.OldPrices); old != "" {
+		say("%s", old)
+	}
+	if e.BudgetUSD > 0 && e.CostUSD != nil && *e.CostUSD > e.BudgetUSD {
+		t.entry("budget", "%s, less than the cost: the evaluation stops when the rest does not cover another call",
+			ratelimit.USD(e.BudgetUSD))
+	}
+}
+
+// known writes which runs are not asked.
+func (t sheet) known(total Part, answered string) {
+	if total.Recorded > 0 {
+		t.entry("recorded", "%s of this evaluation, which `run` does not ask again", wording.Counted(total.Recorded, "run"))
+	}
+	if answered != "" {
+		t.entry("known", "%s: `run` does not ask them again", answered)
+	}
+}
+
 // table writes the parts and their sum.
 func (t sheet) table(e Estimate) {
-	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, lines.Heads("runs", "no call", "calls",
-		"tokens in", "tokens out")...)
-	part := func(phase, judge string, p Part) {
-		rows.Add(
-			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls), wording.Count(p.Input),
-			wording.Count(p.Output),
-		)
+	known := e.Total.Recorded+e.Total.Answered > 0
+	counts := lines.Heads("runs", "no call", "known", "calls", "tokens in", "tokens out")
+	if !known {
+		counts = slices.Delete(counts, 2, 3)
 	}
+	rows := append(lines.Table{{Head: "phase"}, {Head: "judge", Flexible: true}}, counts...)
+
+	part := func(phase, judge string, p Part) {
+		cells := []string{
+			phase, judge, wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Recorded + p.Answered),
+			wording.Count(p.Calls), wording.Count(p.Input), wording.Count(p.Output),
+		}
+		if !known {
+			cells = slices.Delete(cells, 4, 5)
+		}
+		rows.Add(cells...)
+	}
+
 	for _, p := range e.Parts {
-		part(string(p.Kind), harmless.OneLine(p.Judge), p)
+		phase := string(p.Kind)
+		if p.Anchors {
+			phase = "anchors"
+		}
+		part(phase, harmless.OneLine(p.Judge), p)
 	}
 	part("all", "", e.Total)
 	rows.WriteStacked(t.Writer, func(int) {})
@@ -117,35 +267,10 @@ func (t sheet) until(u *Until, runs int) {
 	}
 }
 
-// savings writes the designs that need fewer calls.
-func (t sheet) savings(e Estimate) {
-	switch {
-	case len(e.Savings) == 0:
-	case e.flags:
-		t.entry("cheaper", "for the same question; what is no flag is a key of an evaluation file, order and top_n of its pairwise")
-	default:
-		t.entry("cheaper", "for the same question; pairs, order and top_n are keys of pairwise")
-	}
-	for _, saving := range e.Savings {
-		calls := wording.Counted(saving.Calls, "call")
-		if saving.AtLeast {
-			calls = "at least " + calls
-		}
-		if saving.CostUSD != nil {
-			calls += ", " + ratelimit.USD(*saving.CostUSD)
-		}
-		t.entry("", "%s needs %s; %s", saving.Setting, calls, saving.Loses)
-	}
-}
-
 // duration writes the shortest duration, the limit that causes it, and the next limits.
 func (t sheet) duration(e Estimate, source string) {
-	if e.Total.Calls == 0 {
-		t.entry("duration", "none: no calls are needed")
-		return
-	}
-	if e.Batch != nil && e.Batch.Calls == e.Total.Calls {
-		return // the entry about batches says it
+	if e.Seconds == 0 {
+		return // no call is needed, or all are in batches
 	}
 	t.entry("duration", "at least %s, at %s per call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
 	for i, b := range e.Bounds[:min(4, len(e.Bounds))] {

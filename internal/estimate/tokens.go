@@ -6,6 +6,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // promptsSampled is the maximum number of prompts that are built, over all phases.
@@ -20,6 +21,8 @@ const BytesPerToken = 3.2
 const (
 	TokensPerComparison = 90
 	TokensPerCriterion  = 70
+	TokensPerPreference = 30 // of a comparison by one criterion, which has no reason of its own
+	TokensPerDegree     = 8
 	TokensPerListedRun  = 1000
 )
 
@@ -29,10 +32,23 @@ type prompts struct {
 	bytes  int64
 	shown  int64 // bytes of the documents in them
 	frames int64 // bytes of the prompts that ask for the JSON of an answer, without the answer
+
+	images []eval.Shown // in them
+	levels []level      // their beginnings that repeat
 }
 
-// tokens returns the estimated input tokens of a number of calls.
-func (p prompts) tokens(calls int) int64 { return p.share(p.bytes, calls) }
+// tokens returns the estimated input tokens of a number of calls of a model with these capabilities.
+func (p prompts) tokens(calls int, can providers.Capabilities) int64 {
+	images := int64(0)
+	for _, image := range p.images {
+		images += can.ImageTokens(image.Width, image.Height)
+	}
+	tokens := p.share(p.bytes, calls)
+	if images > 0 {
+		tokens += images * int64(calls) / int64(p.count)
+	}
+	return tokens
+}
 
 func (p prompts) share(bytes int64, calls int) int64 {
 	if p.count == 0 {
@@ -75,6 +91,10 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 			return prompts{}, err
 		}
 		found.bytes += length(built.Messages)
+		for _, m := range built.Messages {
+			found.images = append(found.images, m.Images...)
+		}
+		found.begin(built)
 		found.shown += int64(shown[run.First].Bytes)
 		if run.Second >= 0 {
 			found.shown += int64(shown[run.Second].Bytes)
@@ -114,9 +134,13 @@ func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, b
 	if each == 0 {
 		switch kind {
 		case eval.KindPairwise:
-			each = TokensPerComparison
+			p := q.Evaluation.Pairwise
+			each = TokensPerComparison + TokensPerPreference*len(p.Criteria)
+			if p.Degrees > 0 {
+				each += TokensPerDegree * (1 + len(p.Criteria))
+			}
 		case eval.KindSingle:
-			each = TokensPerCriterion * len(q.Evaluation.Single.Criteria)
+			each = TokensPerCriterion * criteriaPerRun(q.Evaluation)
 		case eval.KindPanel:
 			each = TokensPerCriterion
 			if together(q, kind, judge) {
@@ -126,10 +150,23 @@ func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, b
 			each = TokensPerListedRun
 		}
 	}
+
 	most, bounded := judge.Overrides["max_completion_tokens"].(float64)
 	if bounded {
 		each = min(each, int(most))
 		bound = int64(calls) * int64(most)
 	}
 	return int64(calls) * int64(each), bound
+}
+
+// criteriaPerRun returns on how many criteria a judge scores a document, on average and rounded up.
+func criteriaPerRun(e *eval.Evaluation) int {
+	if !e.Single.Rubric {
+		return len(e.Single.Criteria)
+	}
+	all := 0
+	for _, d := range e.Documents {
+		all += len(e.Items[d.Item].Rubric)
+	}
+	return (all + len(e.Documents) - 1) / max(1, len(e.Documents))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // TooLarge counts a judge's prompts in a phase that exceed the context window of its model.
@@ -31,7 +32,7 @@ func (t TooLarge) String() string {
 // cannot be built.
 func OverWindows(q Question) ([]TooLarge, error) {
 	all := []TooLarge{}
-	if q.Window == nil {
+	if q.Capabilities == nil {
 		return all, nil
 	}
 	for _, p := range q.Plans {
@@ -53,9 +54,20 @@ func overWindows(q Question, p *plan.Plan, sampled prompts) []TooLarge {
 	}
 	frame := max(0, sampled.bytes-sampled.shown) / int64(sampled.count)
 	tokens := func(bytes int64) int { return int(float64(bytes+frame) / BytesPerToken) }
+	able := make([]providers.Capabilities, len(judges))
+	for i, judge := range judges {
+		able[i] = q.capabilities(judge)
+	}
 	sizes := make([]int64, len(shown))
 	for i, document := range shown {
 		sizes[i] = int64(document.Bytes)
+		for _, image := range document.Images { // by the greediest of the models
+			most := int64(0)
+			for _, model := range able {
+				most = max(most, model.ImageTokens(image.Width, image.Height))
+			}
+			sizes[i] += int64(float64(most) * BytesPerToken)
+		}
 	}
 
 	// Usually, not even the two largest documents are too large. Then no run needs to be checked.
@@ -63,7 +75,7 @@ func overWindows(q Question, p *plan.Plan, sampled prompts) []TooLarge {
 	counts := make([]TooLarge, len(judges))
 	any := false
 	for i, judge := range judges {
-		counts[i] = TooLarge{Kind: p.Kind(), Judge: judge.Name, Window: q.Window(judge)}
+		counts[i] = TooLarge{Kind: p.Kind(), Judge: judge.Name, Window: able[i].ContextWindow}
 		any = any || counts[i].Window > 0 && largest > counts[i].Window
 	}
 	if !any {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // TestPromptsAboveAWindowAreCounted: those of each judge whose window is known, before anything
@@ -16,7 +17,9 @@ func TestPromptsAboveAWindowAreCounted(t *testing.T) {
 	t.Parallel()
 	word := strings.Repeat("four", 8000) // 10,000 tokens
 	q := question(t, 0, "short", word, word+"!")
-	q.Window = func(judge eval.Judge) int { return map[string]int{"one": 8192}[judge.Provider] }
+	q.Capabilities = func(judge eval.Judge) providers.Capabilities {
+		return providers.Capabilities{ContextWindow: map[string]int{"one": 8192}[judge.Provider]}
+	}
 	got, err := estimate.OverWindows(q)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +41,7 @@ func TestPromptsAboveAWindowAreCounted(t *testing.T) {
 		t.Errorf("of the estimate: got %v", all)
 	}
 
-	q.Window = func(eval.Judge) int { return 100_000 }
+	q.Capabilities = func(eval.Judge) providers.Capabilities { return providers.Capabilities{ContextWindow: 100_000} }
 	if got, err := estimate.OverWindows(q); err != nil || len(got) != 0 {
 		t.Errorf("in a large window: got %v, %v", got, err)
 	}

@@ -167,7 +167,7 @@ func (f *Connection) ended(o collect.Outcome) error {
 	case o.Known != nil:
 		return nil
 	case o.Early():
-		return o.StoppedError(f.Again, f.Again)
+		return o.StoppedError("raise budget in the evaluation file and resume with: "+f.Again, f.Again)
 	}
 	return nil
 }

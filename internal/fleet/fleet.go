@@ -54,7 +54,7 @@ type Connection struct {
 }
 
 // Close ends the connection.
-func (f *Connection) Close() error { return f.Store.Client().Close() }
+func (f *Connection) Close() error { return f.Store.Close() }
 
 // Collector collects evaluations, each into the results store of its output folder.
 func (f *Connection) Collector() *collect.Collector {
@@ -147,6 +147,28 @@ func (f *Connection) Reader(ctx context.Context, id eval.ID) (results.Reader, ev
 		return nil, "", "", failure.With(failure.Unavailable, fmt.Errorf("%w; run `evalfleet collect %s` to get its results here", err, id))
 	}
 	return reader, id, f.FolderOf(r), nil
+}
+
+// OpenStore opens the results store of an evaluation for writing, if it exists and has the evaluation.
+func (f *Connection) OpenStore(ctx context.Context, id eval.ID) (results.Store, error) {
+	reader, _, _, err := f.Reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	_, err = reader.Evaluation(ctx, id)
+	_ = reader.Close()
+	if err != nil {
+		return nil, outdir.StoreError(err)
+	}
+	r, err := f.Store.Evaluation(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	url, err := f.storeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return results.Open(ctx, url)
 }
 
 // storeOf returns the results store of an evaluation: the one that its record names, or else the one

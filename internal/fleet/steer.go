@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/failure"
 	"github.com/evalfleet/evalfleet/internal/queue/gate"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // Target is an evaluation to steer, with its Redis.
@@ -23,10 +24,23 @@ type Target struct {
 }
 
 // Pause pauses the evaluation: no more runs begin. Like Resume and Cancel, it returns a message that
-// says so.
+// says so. Batches at providers are not paused, which the message says, too.
 func (t *Target) Pause(ctx context.Context) (string, error) {
 	status, err := t.Enqueuer().Pause(ctx, t.ID)
-	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; resume it with `evalfleet resume %s`", t.Name))
+	said := fmt.Sprintf("is paused; resume it with `evalfleet resume %s`", t.Name)
+	if jobs, readErr := t.Store.Jobs(ctx, t.ID); err == nil && readErr == nil {
+		batches, runs := 0, 0
+		for _, job := range jobs {
+			if job.Runs > 0 {
+				batches, runs = batches+1, runs+job.Runs
+			}
+		}
+		if batches > 0 {
+			said += fmt.Sprintf("\n%s in %s go on at the provider; `evalfleet cancel %s` stops them",
+				wording.Counted(runs, "run"), wording.Either(batches, "batch", "batches"), t.Name)
+		}
+	}
+	return t.came(ctx, status, err, record.StatusPaused, said)
 }
 
 // Resume resumes the evaluation.

@@ -32,8 +32,8 @@ func (f *Connection) ownStore(r record.Evaluation) string {
 	return cmp.Or(f.ResultsURL, filepath.Join(f.FolderOf(r), outdir.ResultsFile))
 }
 
-// openStore opens the results store at a URL for reading. It returns nil if the store does not exist yet.
-func openStore(ctx context.Context, url string) (results.Reader, error) {
+// OpenStore opens the results store at a URL for reading. It returns nil if the store does not exist yet.
+func OpenStore(ctx context.Context, url string) (results.Reader, error) {
 	reader, err := results.OpenReadOnly(ctx, url)
 	if errors.Is(err, results.ErrNoStore) {
 		return nil, nil
@@ -43,7 +43,7 @@ func openStore(ctx context.Context, url string) (results.Reader, error) {
 
 // StoredAt returns an evaluation as the results store at a URL has it; nil: it does not, or there is none.
 func StoredAt(ctx context.Context, url string, id eval.ID) (*eval.Evaluation, error) {
-	reader, err := openStore(ctx, url)
+	reader, err := OpenStore(ctx, url)
 	if err != nil || reader == nil {
 		return nil, err
 	}

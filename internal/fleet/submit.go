@@ -41,7 +41,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 	if err != nil {
 		return enqueue.Receipt{}, failure.With(failure.Usage, err)
 	}
-	recorded, err := openStore(ctx, f.ownStore(planned))
+	recorded, err := OpenStore(ctx, f.ownStore(planned))
 	if err != nil {
 		return enqueue.Receipt{}, err
 	}
@@ -57,7 +57,7 @@ func (f *Connection) Submit(ctx context.Context, s *config.Submission, o Options
 			return enqueue.Receipt{}, err
 		}
 		if known > 0 && recorded == nil {
-			if recorded, err = openStore(ctx, f.ownStore(planned)); err != nil {
+			if recorded, err = OpenStore(ctx, f.ownStore(planned)); err != nil {
 				return enqueue.Receipt{}, err
 			}
 		}

@@ -68,7 +68,8 @@ type collector struct {
 	alike    int32            // the first row that is the same as the one being read
 	unnamed  map[uint64]int32 // that row of those without an item, by their hash
 	seed     maphash.Seed
-	repeated int // rows without an item that are the same as an earlier one
+	repeated int  // rows without an item that are the same as an earlier one
+	soft     bool // there are probabilities other than 0, 1/2 and 1
 	files    []eval.GivenFile
 	shown    []bool // of each file: it tells the order, or the user does
 	asks     []bool // of each file: whether pairs in both orders tell the order
@@ -256,9 +257,15 @@ func (c *collector) add(f *ofFile, line int, v judgments.Verdict, documents [2]i
 	if !v.Failed {
 		f.met(v, line)
 	}
+	share := math.NaN()
+	if v.Share != nil {
+		share = *v.Share
+		c.soft = c.soft || share != 0 && share != 0.5 && share != 1
+	}
 	c.verdicts = append(c.verdicts, verdict{
 		first: documents[0], second: documents[1], judge: judge, row: c.rows, alike: c.alike, file: int16(len(c.files)),
 		outcome: v.Outcome, byName: v.ByName, reverse: v.Reverse, games: games, unasked: v.Unasked,
+		share: share,
 	})
 	return nil
 }

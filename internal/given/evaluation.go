@@ -41,7 +41,7 @@ func (c *collector) evaluation(name string) *eval.Evaluation {
 		c.sortPairs(e)
 	}
 	if len(c.verdicts) > 0 {
-		e.Pairwise = &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsListed}, Order: eval.OrderUnknown, Ties: true}
+		e.Pairwise = &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsListed}, Order: eval.OrderUnknown, Ties: true, Soft: c.soft}
 		both := c.number(e, ordered)
 		switch {
 		case !ordered:
@@ -236,6 +236,7 @@ func (c *collector) sortPairs(e *eval.Evaluation) {
 		v.reverse = false
 		if e.Documents[v.first].ID > e.Documents[v.second].ID {
 			v.first, v.second = v.second, v.first
+			v.share = 1 - v.share
 			switch v.outcome {
 			case judgments.First:
 				v.outcome = judgments.Second
@@ -407,6 +408,10 @@ func (c *collector) hash() string {
 		v := c.verdicts[i]
 		first, second := v.shown()
 		write(first, second, int32(c.shownAs[v.judge]), v.trial, int32(v.outcome), int32(one(v.unasked)), int32(one(v.reverse)))
+		if c.soft {
+			bits := math.Float64bits(v.share)
+			write(int32(bits>>32), int32(bits&math.MaxUint32))
+		}
 	}
 	for _, s := range c.scores {
 		bits := math.Float64bits(s.value)

@@ -63,6 +63,7 @@ type verdict struct {
 	reverse       bool // second was shown first
 	games         bool // the row has the games of both orders
 	unasked       bool
+	share         float64 // probability that first is better; NaN: not known
 }
 
 // score is a judge's score of one document.

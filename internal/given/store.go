@@ -149,6 +149,13 @@ func (w *writer) run(v verdict, said judgments.Verdict) *record.Run {
 	if v.unasked {
 		run.AnsweredBy = ""
 	}
+
+	if w.Evaluation.Pairwise.Soft && run.Winner != "" && !math.IsNaN(v.share) {
+		run.Chances = &eval.Chances{First: v.share, Second: 1 - v.share}
+		if v.reverse {
+			run.Chances.First, run.Chances.Second = run.Chances.Second, run.Chances.First
+		}
+	}
 	return run
 }
 

@@ -18,11 +18,12 @@ func TestTrustInScores(t *testing.T) {
 		want              report.Level
 		why               string
 	}{
-		"agree":               {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + j*(q%10/9) }, report.Sound, "Judges' scores agree with alpha 0.98."},
+		"agree":               {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + j*(q%10/9)*c }, report.Sound, "Judges' scores agree with alpha 0.99."},
 		"one under two names": {2, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "“j0 single” and “j1 single” gave the same scores to all 40 texts"},
 		"alike on few texts":  {2, 6, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Sound, "Judges' scores agree with alpha 1.00."},
 		"all right or wrong":  {2, 40, func(_, q, c int) any { return 1 + one(q%3 > c) }, report.Sound, "Judges' scores agree with alpha 1.00."},
-		"agree partly":        {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Caution, "judges' scores agree with alpha 0.53"},
+		"agree partly":        {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c*(1-j*one(q%3 > 0)) }, report.Caution, "judges' scores agree with alpha 0."},
+		"hard in other items": {2, 20, func(j, q, c int) any { return 3 + q%4 + 2*c + 3*j*(q%2) }, report.Sound, "Judges' scores agree with alpha 1.00."},
 		"contradict":          {2, 30, func(j, q, c int) any { return 5 + (1-2*j)*(q%3+c) }, report.Unsound, "no better than chance"},
 		"one judge":           {1, 20, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "there is one judge"},
 		"two questions":       {2, 2, func(_, q, c int) any { return 3 + q%4 + 2*c }, report.Caution, "candidates have scores on 2 items"},

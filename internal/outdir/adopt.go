@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -34,6 +35,7 @@ func (r *Resumption) Adopt(here *config.Fleet) (differences string) {
 // sameAddress reports whether two entries send the same secrets to the same place.
 func sameAddress(a, b catalog.Entry) bool {
 	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like &&
+		slices.Equal(a.Accounts, b.Accounts) &&
 		maps.Equal(a.Headers, b.Headers) && a.CAFile == b.CAFile && a.CertFile == b.CertFile && a.KeyFile == b.KeyFile
 }
 
@@ -42,6 +44,12 @@ func calledAt(e catalog.Entry) string {
 	switch {
 	case e.Dialect == "":
 		return "not configured"
+	case len(e.Accounts) > 0:
+		var each []string
+		for _, at := range e.Each() {
+			each = append(each, fmt.Sprintf("account %q: %s", at.Name, calledAt(at)))
+		}
+		return strings.Join(each, ", ")
 	case e.BaseURL == "":
 		return fmt.Sprintf("%q without an address", e.Dialect)
 	case e.KeyEnv == "":

@@ -85,6 +85,17 @@ func sealOf(key []byte, r Resumption) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
+// Derive returns a key of this user for a purpose. It is the same in every process of the user.
+func (s Owner) Derive(purpose string) ([]byte, error) {
+	key, err := s.key(true)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(purpose))
+	return mac.Sum(nil), nil
+}
+
 // key reads the key, and creates it if create is set. Two processes that create it at the same time
 // get the same one.
 func (s Owner) key(create bool) ([]byte, error) {

@@ -144,8 +144,10 @@ func (r Resumption) Submission(ctx context.Context, reader results.Reader) (*con
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {
-		if texts[document.Hash], err = reader.Text(ctx, document.Hash); err != nil {
-			return nil, StoreError(err)
+		for _, hash := range document.Hashes() {
+			if texts[hash], err = reader.Text(ctx, hash); err != nil {
+				return nil, StoreError(err)
+			}
 		}
 	}
 

@@ -70,7 +70,7 @@ type raterRow struct {
 }
 
 type agreedRow struct {
-	Of, Raters, Units, Raw, Fleiss, Alpha, Ordinal, Interval string
+	Of, Raters, Units, Raw, Fleiss, Alpha, Ordinal, Interval, Within string
 }
 
 func (r *Report) agreedView() *agreedView {
@@ -81,6 +81,11 @@ func (r *Report) agreedView() *agreedView {
 	}
 	for _, a := range r.ScoreAgreement {
 		v.Totals = append(v.Totals, agreedRowOf("scores on "+a.Name, a, true))
+	}
+	for _, part := range r.Rubric[:min(mostRubricParts, len(r.Rubric))] {
+		if part.Agreement != nil {
+			v.Totals = append(v.Totals, agreedRowOf(part.Name, part.Agreement, false))
+		}
 	}
 	for _, a := range r.PanelAgreement {
 		v.Totals = append(v.Totals, agreedRowOf("panel on "+a.Name, a, true))
@@ -117,10 +122,12 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 func agreedRowOf(of string, a *Agreement, scale bool) agreedRow {
 	row := agreedRow{
 		Of: of, Raters: wording.Count(len(a.Raters)), Units: wording.Count(a.Units), Raw: shareOf(a.raw()),
-		Fleiss: coefficientLimits(a.Fleiss, a.FleissLimits), Alpha: coefficientLimits(a.Alpha, a.AlphaLimits), Ordinal: "–", Interval: "–",
+		Fleiss: coefficientLimits(a.Fleiss, a.FleissLimits), Alpha: coefficientLimits(a.Alpha, a.AlphaLimits),
+		Ordinal: "–", Interval: "–", Within: "–",
 	}
 	if scale {
 		row.Ordinal, row.Interval = coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits)
+		row.Within = coefficientLimits(a.Within, a.WithinLimits)
 	}
 	return row
 }

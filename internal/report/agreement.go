@@ -20,12 +20,16 @@ type Agreement struct {
 	// Alpha is Krippendorff's alpha over the units, for values as mere names: two scores are equal or not. Ordinal
 	// and Interval are the alphas that also count how far apart two scores are.
 	Alpha, Ordinal, Interval float64
-	// Even is the value of rank.Agreement.Even.
-	Even float64
+	// Within is Interval of scores less the mean of their rater's scores in the same item, over WithinUnits documents, with
+	// its limits. Rankings compare scores within items, so to agree only on which items are hard is no agreement about
+	// candidates.
+	Within       float64
+	WithinUnits  int
+	WithinLimits rank.Limits
 	// Groups is the value of rank.ClusteredAgreement.Groups.
 	Groups int
 	// The limits of each coefficient at 95 %; NaN where they are not known.
-	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits, EvenLimits rank.Limits
+	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits rank.Limits
 }
 
 // RaterPair compares two raters over the units that both judged.
@@ -59,7 +63,7 @@ func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement
 	out := &Agreement{
 		Name: name, Raters: raters, Units: a.Units(),
 		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
-		Groups: a.Groups(), Even: a.Even(), EvenLimits: a.Limits((*rank.Agreement).Even),
+		Groups: a.Groups(),
 	}
 	out.Fleiss, out.Complete = a.Fleiss()
 	out.FleissLimits = a.Limits(func(a *rank.Agreement) float64 { kappa, _ := a.Fleiss(); return kappa })
@@ -120,28 +124,109 @@ func (r *ratings) add(document, rater, aspect int, score float64) {
 	r.scores[document][aspect*r.raters+rater].add(score)
 }
 
+// of returns the scores of a document on an aspect, by rater; nil: it has none.
+func (r *ratings) of(document, aspect int) []Score {
+	if r.scores[document] == nil {
+		return nil
+	}
+	return r.scores[document][aspect*r.raters : (aspect+1)*r.raters]
+}
+
+// verdict returns which of two documents a rater scored higher, by the sum over the aspects on which it scored both; equal
+// sums are a tie.
+func (r *ratings) verdict(rater, one, other int) rank.Shares {
+	more, known := 0.0, false
+	for aspect := range r.aspects {
+		first, second := r.of(one, aspect), r.of(other, aspect)
+		if first == nil || second == nil || first[rater].N == 0 || second[rater].N == 0 {
+			continue
+		}
+		more, known = more+first[rater].Mean()-second[rater].Mean(), true
+	}
+	switch {
+	case !known:
+		return rank.Shares{}
+	case more > 0:
+		return rank.FirstWins.Only()
+	case more < 0:
+		return rank.SecondWins.Only()
+	}
+	return rank.Tied.Only()
+}
+
+// setMeans sets values to the means of scores; NaN of those without any.
+func setMeans(values []float64, scores []Score) {
+	for k, s := range scores {
+		values[k] = math.NaN()
+		if s.N > 0 {
+			values[k] = s.Mean()
+		}
+	}
+}
+
 // agreement compares raters by their scores, for each aspect that two of them scored. cluster returns the cluster of
-// a document.
-func (r *ratings) agreement(raters, aspects []string, cluster func(document int) int) []*Agreement {
+// a document, and item its item.
+func (r *ratings) agreement(raters, aspects []string, cluster, item func(document int) int) []*Agreement {
 	var all []*Agreement
 	values := make([]float64, r.raters)
 	for aspect, name := range aspects {
 		a := rank.NewClusteredAgreement(r.raters)
-		for document, scores := range r.scores {
-			if scores == nil {
-				continue
+		for document := range r.scores {
+			if scores := r.of(document, aspect); scores != nil {
+				setMeans(values, scores)
+				a.Add(cluster(document), values)
 			}
-			for k, s := range scores[aspect*r.raters : (aspect+1)*r.raters] {
-				values[k] = math.NaN()
-				if s.N > 0 {
-					values[k] = s.Mean()
-				}
-			}
-			a.Add(cluster(document), values)
 		}
 		if one := agreed(name, raters, a); one != nil {
+			within := r.within(aspect, cluster, item)
+			one.Within, one.WithinUnits = within.Alpha(rank.Interval), within.Units()
+			one.WithinLimits = within.Limits(func(a *rank.Agreement) float64 { return a.Alpha(rank.Interval) })
 			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// within compares raters by their scores on an aspect less the mean of each rater's scores in the same item, in items with
+// several documents that two raters scored.
+func (r *ratings) within(aspect int, cluster, item func(document int) int) *rank.ClusteredAgreement {
+	documents := map[int][]int{} // by item
+	var items []int
+	for document := range r.scores {
+		n := 0
+		for _, s := range r.of(document, aspect) {
+			n += one(s.N > 0)
+		}
+		if n < 2 {
+			continue
+		}
+		i := item(document)
+		if documents[i] == nil {
+			items = append(items, i)
+		}
+		documents[i] = append(documents[i], document)
+	}
+
+	a := rank.NewClusteredAgreement(r.raters)
+	values := make([]float64, r.raters)
+	for _, i := range items {
+		if len(documents[i]) < 2 {
+			continue
+		}
+		means := make([]weighted, r.raters)
+		for _, document := range documents[i] {
+			setMeans(values, r.of(document, aspect))
+			for k, v := range values {
+				means[k].add(v, 1)
+			}
+		}
+		for _, document := range documents[i] {
+			setMeans(values, r.of(document, aspect))
+			for k := range values {
+				values[k] -= means[k].mean()
+			}
+			a.Add(cluster(document), values)
+		}
+	}
+	return a
 }

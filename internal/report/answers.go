@@ -219,7 +219,7 @@ func (r *Report) answerOf(ctx context.Context, source AnswerSource, of gridAnswe
 		case text == "":
 			return "", "The text is empty.", nil
 		}
-		return text, "", nil
+		return document.Readable(text), "", nil
 	}
 
 	row, found, err := source.Run(ctx, of.run)

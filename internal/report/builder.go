@@ -22,31 +22,38 @@ type builder struct {
 	judge     map[string]int // by name
 	criterion map[string]int // by name
 
-	scores  [][]Score         // by candidate and criterion
-	overall []Score           // by candidate
-	reasons []reasons         // by candidate
-	rated   *rank.Uncertainty // of the ranking by all raters; nil: there are no abilities
+	scores  [][]Score // by candidate and criterion
+	overall []Score   // by candidate
+	reasons []reasons // by candidate
+	rated   *rating   // by all raters, or the strong judge; nil: there are no abilities
 
 	documents [][]int // by candidate
 
-	verdicts verdicts // of judges, followed by people
-	scored   *ratings // by judges on criteria
-	opinions *ratings // by agents on dimensions
+	escalation *escalation // nil: every judge sees everything
+
+	verdicts verdicts        // of judges, followed by people
+	scored   *ratings        // by judges on criteria
+	rubric   *rubricVerdicts // nil: there are no rubrics
+	opinions *ratings        // by agents on dimensions
 
 	missing map[int]*MissingOf // by candidate
 	lacking []lacking
 	own     map[int]bool // annotators whose propensity to tie is estimated separately
+	sampled sampledVotes
+
+	comparing comparing  // by criterion
+	softRates []SoftRate // of each candidate; nil: verdicts are not soft
 
 	gated    bool // there are verdicts by gates that one text wins
 	readings readings
 	repeats  []repeats // of each judge
 	items    []Item    // in the order of the plan
 
-	documentScores []Score                // by document
-	panelScores    []Score                // by document
-	waiting        map[shown]rank.Outcome // verdicts whose other order has not been read yet
-	failure        map[string]int         // position in report.Failures by class
-	rows           map[asker]int          // number of result rows
+	documentScores []Score        // by document
+	panelScores    []Score        // by document
+	waiting        map[shown]told // verdicts whose other order has not been read yet
+	failure        map[string]int // position in report.Failures by class
+	rows           map[asker]int  // number of result rows
 }
 
 // shown is one pair of documents in the order shown, for one judge and trial.
@@ -54,12 +61,18 @@ type shown struct {
 	judge, first, second, trial int
 }
 
+// told is a verdict: who won, and the degrees above the first.
+type told struct {
+	outcome rank.Outcome
+	more    int
+}
+
 func newBuilder(r *Report) *builder {
 	plan := r.Evaluation.Plan
 	b := &builder{
 		report:    r,
 		candidate: map[string]int{}, document: map[string]int{}, judge: map[string]int{}, criterion: map[string]int{},
-		waiting: map[shown]rank.Outcome{}, failure: map[string]int{}, missing: map[int]*MissingOf{}, rows: map[asker]int{},
+		waiting: map[shown]told{}, failure: map[string]int{}, missing: map[int]*MissingOf{}, rows: map[asker]int{},
 	}
 	for _, document := range plan.Documents {
 		r.candidates = append(r.candidates, document.Candidate)
@@ -92,15 +105,19 @@ func newBuilder(r *Report) *builder {
 	for i := range b.scores {
 		b.scores[i] = make([]Score, len(r.Criteria))
 	}
-	b.overall = make([]Score, len(r.candidates))
+	b.overall, r.unscored = make([]Score, len(r.candidates)), map[string]int{}
 	b.items, b.documentScores = make([]Item, len(plan.Items)), make([]Score, len(plan.Documents))
 	b.panelScores = make([]Score, len(plan.Documents))
-	b.scored = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria))
+	b.scored, b.rubric = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria)), newRubricVerdicts(plan)
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
 	}
 	if plan.Pairwise != nil {
-		b.readings = readings{size: max(1, planned.RunsOfPair(plan)), votes: map[[2]int][3]int{}}
+		b.readings = readings{sizes: planned.PairSizes(plan), votes: map[[2]int][3]int{}}
+	}
+	r.ByCriteria = b.newByCriteria(plan.Pairwise)
+	if plan.Pairwise != nil && plan.Pairwise.Soft {
+		r.Soft = &SoftVerdicts{}
 	}
 	r.Listed, r.ListedRuns = newListed(plan), newListedRuns(r.Evaluation, r.Phases)
 	b.reasons, b.repeats = make([]reasons, len(r.candidates)), make([]repeats, len(r.Judges))
@@ -135,6 +152,9 @@ func (b *builder) addSingle(row results.SingleRow) error {
 	if row.AnsweredBy != row.Model {
 		b.report.Judges[judge].Fallback++
 		if !b.report.Options.Fallback {
+			if criterion == 0 { // a run has a row for each
+				b.report.unscored[row.Candidate]++
+			}
 			return nil
 		}
 	}
@@ -180,6 +200,9 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	if asked && row.AnsweredBy != row.Model {
 		judge.Fallback++
 		if !b.report.Options.Fallback {
+			if candidates[0] != candidates[1] {
+				b.lack(lacking{k, documents[0], documents[1]}, row.Trial)
+			}
 			return nil
 		}
 	}
@@ -196,9 +219,14 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	} else {
 		judge.Identical++
 	}
-	b.verdicts.add(k, documents[0], documents[1], outcome, asked)
+	said := told{outcome, eval.DegreesAbove(row.Degree)}
+	b.verdicts.add(k, documents[0], documents[1], outcome, said.more, asked)
 	if asked {
-		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, outcome)
+		b.soften(row, outcome)
+		if err := b.compareBy(k, documents, row); err != nil {
+			return err
+		}
+		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, said)
 	}
 	if candidates[0] == candidates[1] {
 		judge.Own++
@@ -231,20 +259,20 @@ func winnerOf(winner, first, second string) (outcome rank.Outcome, ok bool) {
 
 // pairOrders compares a verdict with the one on the same texts in the other order,
 // once both have been read. Neighbouring runs share documents, so few wait.
-func (b *builder) pairOrders(judge *Judge, key shown, outcome rank.Outcome) {
+func (b *builder) pairOrders(judge *Judge, key shown, said told) {
 	if b.report.Evaluation.Plan.Pairwise.Order != eval.OrderBoth {
 		return
 	}
 	other := shown{key.judge, key.second, key.first, key.trial}
 	if earlier, ok := b.waiting[other]; ok {
-		judge.Swaps.Add(earlier, outcome)
-		if earlier == outcome && outcome != rank.Tied && b.report.Options.FlipsTie {
-			b.verdicts.flip(key.judge, key.first, key.second, outcome)
+		judge.Swaps.Add(earlier.outcome, said.outcome)
+		if earlier.outcome == said.outcome && said.outcome != rank.Tied && b.report.Options.FlipsTie {
+			b.verdicts.flip(key.judge, key.first, key.second, said, earlier)
 		}
 		delete(b.waiting, other)
 		return
 	}
-	b.waiting[key] = outcome
+	b.waiting[key] = said
 }
 
 // recorded counts a result row and extends the time span of the report to it.

@@ -38,13 +38,26 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.Blank()
 	}
 
+	if words := r.addedWords(); words != "" {
+		out.Entry("Added", words, lines.Plain)
+	}
+	if words := r.EscalationLine(); words != "" {
+		out.Entry("Ranking", words, lines.Plain)
+	}
 	if t := r.Reliance(); t != nil {
 		out.Entry("Trust", t.Line(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
+	}
+	if words := r.OverTime.Line(); words != "" {
+		colour := lines.Plain
+		if len(r.OverTime.Warnings()) > 0 {
+			colour = lines.Yellow
+		}
+		out.Entry("Judges", words, colour)
 	}
 	if r.Effects != nil {
 		out.Entry("Effects", r.effectsHeadline(), lines.Plain)
 	}
-	if words := r.enough(); words != "" {
+	if words := r.enough(); words != "" && r.trust() != Unsound {
 		out.Entry("Enough?", words, lines.Plain)
 	}
 	if r.Evaluation.Plan.Given != nil {
@@ -63,7 +76,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.Entry("Stopped", harmless.Line(why.String()), colour)
 	}
 
-	if notes := r.Notes(); len(notes) > 0 {
+	if notes := r.Notes()[len(r.OverTime.Warnings()):]; len(notes) > 0 { // those are above
 		text := notes[0]
 		if more := len(notes) - 1; more > 0 {
 			first, _, _ := strings.Cut(text, ". ")
@@ -153,7 +166,8 @@ func (r *Report) cardTable() (s section, ok bool) {
 	t := lines.Table{{Head: "rank"}, {Head: "candidate", Flexible: true}}
 	head, means := r.scoreWords()
 	t = append(t, lines.Heads(head, "95 % interval")...)
-	if r.tested() {
+	certain := r.tested() && r.doubt() == "" // the headline does not say how certain it is otherwise, so nor does the table
+	if certain {
 		t = append(t, lines.Heads("P(best)")...)
 	}
 	if r.Scored > 0 && !r.ByScore() {
@@ -161,7 +175,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 	for _, c := range group.Ranked[:shown] {
 		cells := []string{r.ranks(c), harmless.Line(c.Name), r.score(c), r.scoreInterval(c)}
-		if r.tested() {
+		if certain {
 			cells = append(cells, probability(c.Best))
 		}
 		if r.Scored > 0 && !r.ByScore() {
@@ -187,7 +201,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	return s, true
 }
 
-// runWords returns how many runs succeeded, failed (by class), were cancelled or have no result yet, in words.
+// runWords returns how many runs succeeded, failed (by class), were cancelled have no result yet or are not needed, in words.
 func (r *Report) runWords() string {
 	planned, succeeded, failed, cancelled := r.runs()
 	words := []string{fmt.Sprintf("%s of %s succeeded", wording.Count(succeeded), wording.Count(planned))}
@@ -198,6 +212,7 @@ func (r *Report) runWords() string {
 		}
 		words = append(words, wording.Count(failed)+" failed ("+strings.Join(classes, ", ")+")")
 	}
+
 	missing := planned - succeeded - failed - cancelled
 	if r.cancelled() {
 		cancelled, missing = cancelled+missing, 0
@@ -205,8 +220,13 @@ func (r *Report) runWords() string {
 	if cancelled > 0 {
 		words = append(words, wording.Count(cancelled)+" cancelled")
 	}
+
 	if missing > 0 {
-		words = append(words, wording.Count(missing)+" without a result yet")
+		why := " without a result yet"
+		if r.known() { // early, because the best candidates are
+			why = " not needed"
+		}
+		words = append(words, wording.Count(missing)+why)
 	}
 	return strings.Join(words, ", ")
 }

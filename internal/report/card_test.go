@@ -87,6 +87,32 @@ func TestCardOfAStoppedEvaluation(t *testing.T) {
 	}
 }
 
+// Runs that an early end makes needless are not waited for; wins by degree are called so, and settings name the degrees and
+// the criteria.
+func TestCardOfAnEarlyEndAndDegrees(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(2), names(30), []string{"a", "b"}, []float64{0, 0}, 1)
+	m.counts = []results.PhaseCounts{{Kind: eval.KindPairwise, Runs: len(m.pairwise) + 40, Succeeded: len(m.pairwise), Classes: map[string]int{}}}
+	text := card(t, built(t, m, Options{}), CardOptions{})
+	if !strings.Contains(text, "40 without a result yet") || strings.Contains(text, "by their degree") {
+		t.Errorf("a running evaluation without degrees:\n%s", text)
+	}
+
+	m.evaluation.Stopped = &results.Stop{Known: &results.Known{}}
+	m.evaluation.Plan.Pairwise.Degrees, m.evaluation.Plan.Pairwise.Criteria = 2, []eval.Criterion{{Name: "style", Description: "How it reads."}}
+	r := built(t, m, Options{})
+	if text = card(t, r, CardOptions{TextOptions: TextOptions{Width: 300}}); !strings.Contains(text, "40 not needed") ||
+		!strings.Contains(text, "wins 63 %, counted by their degree.") || strings.Count(text, "counted by their degree") != 1 {
+		t.Errorf("an early end with degrees:\n%s", text)
+	}
+	page := pageOf(t, r)
+	for _, want := range []string{"better, much better", "criterion style", "How it reads."} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
 // The card and the page of a cancelled evaluation count its missing runs as cancelled, and
 // promise no result and no other submission.
 func TestCancelledEvaluation(t *testing.T) {
@@ -176,12 +202,12 @@ func TestReliance(t *testing.T) {
 	agreement := func(raw, kappa, low float64, units int) *Agreement {
 		limits := rank.Limits{Low: low}
 		return &Agreement{
-			Units: units, Groups: units, Even: 2*raw - 1, EvenLimits: rank.Limits{Low: 2*raw - 1.1}, FleissLimits: limits,
+			Units: units, Groups: units, FleissLimits: limits,
 			Pairs: []RaterPair{{A: 0, B: 1, Units: units, Raw: raw, Cohen: kappa, CohenLimits: limits}},
 		}
 	}
 	people := func(accuracy, kappa, low float64) *People {
-		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}, even: 2*accuracy - 1, evenLimits: rank.Limits{Low: 2*accuracy - 1.1}}
+		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}}
 		return &People{Judges: []AgainstPeople{one, one}}
 	}
 	swaps := func(consistent, flipped, tied int) []Judge {
@@ -204,18 +230,24 @@ func TestReliance(t *testing.T) {
 		level     Level
 		want      string
 	}{
-		{"worse than chance", swaps(92, 8, 0), moderately, people(.18, -.14, -.3), 100, Unsound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Do not rely on this ranking: judges match people on 18 % (kappa −0.14, poor), no better than chance."},
-		{"as people", swaps(92, 8, 0), moderately, people(.8, .65, .5), 100, Sound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Judges match people on 80 % (kappa 0.65, substantial)."},
-		{"perhaps chance", swaps(92, 8, 0), moderately, people(.75, .45, -.05), 100, Caution, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Check some verdicts first: judges match people on 75 % (kappa 0.45, moderate), which may be chance."},
+		{"worse than chance", swaps(92, 8, 0), moderately, people(.18, -.14, -.3), 100, Unsound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Do not rely on this ranking: judges match people on 18 % of 50 pairs (kappa −0.14, poor), no better than chance."},
+		{"as people", swaps(92, 8, 0), moderately, people(.8, .65, .5), 100, Sound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Judges match people on 80 % of 50 pairs (kappa 0.65, substantial)."},
+		{"perhaps chance", swaps(92, 8, 0), moderately, people(.75, .45, -.05), 100, Caution, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. Check some verdicts first: judges match people on 75 % of 50 pairs (kappa 0.45, moderate), which may be chance."},
 		{"fairly as people", swaps(92, 8, 0), moderately, people(.6, .25, .1), 100, Caution, ""},
 		{"follow the order", swaps(45, 55, 0), moderately, nil, 100, Unsound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). Do not rely on this ranking: judges prefer the same place instead of the same text on 55 % of pairs."},
 		{"often follow the order", swaps(75, 25, 0), moderately, nil, 100, Caution, ""},
 		{"often tie in one order", swaps(45, 0, 55), moderately, nil, 100, Caution, ""},
 		{"agree by chance", swaps(92, 8, 0), agreement(.5, 0, -.1, 100), nil, 100, Unsound, ""},
 		{"agree fairly", swaps(92, 8, 0), agreement(.68, .4, .2, 100), nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: judges agree on 68 % of verdicts (kappa 0.40, fair)."},
-		{"all alike", swaps(92, 8, 0), agreement(1, none, none, 100), nil, 100, Sound, "Judges agree on 100 % of verdicts. 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
-		{"nearly all alike", swaps(92, 8, 0), agreement(.95, -.02, -.1, 100), nil, 100, Sound, "Judges agree on 95 % of verdicts (kappa −0.02, low because most verdicts are alike). 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
-		{"one judge", swaps(92, 8, 0)[:1], nil, nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: there is one judge and no vote of people to compare it with."},
+		{"all alike", swaps(92, 8, 0), agreement(1, 1, none, 100), nil, 100, Sound, "Judges agree on 100 % of verdicts (kappa 1.00, almost perfect). 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
+		{"only ties", tied, agreement(1, none, none, 100), nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: judges agree on 100 % of verdicts, mostly on ties."},
+		{"many ties", tied, agreement(.95, .2, -.1, 100), nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: judges agree on 95 % of verdicts (kappa 0.20, low because most verdicts are ties), mostly on ties."},
+		{"agree on 60 of 100 pairs", swaps(92, 8, 0), agreement(.72, .49, .34, 60), nil, 100, Sound, "Judges agree on 72 % of verdicts on 60 of 100 pairs (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. There are no votes of people to compare with."},
+		{"agree by chance, perhaps", swaps(92, 8, 0), agreement(.52, .04, -.1, 100), nil, 100, Unsound, ""},
+		{"follow the order on nearly half", swaps(53, 47, 0), moderately, nil, 100, Unsound, ""},
+		{"one judge", swaps(92, 8, 0)[:1], nil, nil, 100, Caution, "92 % of pairs get the same verdict in both orders. Check some verdicts first: there is one judge, and there is no vote of people to compare it with."},
+		{"people voted on four pairs", swaps(92, 8, 0), moderately, &People{Judges: []AgainstPeople{{Pairs: 4}}}, 100, Sound, "Judges agree on 72 % of verdicts (kappa 0.49, moderate). 92 % of pairs get the same verdict in both orders. People voted on 4 pairs, too few to compare with."},
+		{"one judge and people on six pairs", swaps(92, 8, 0)[:1], nil, &People{Judges: []AgainstPeople{{Pairs: 6, Accuracy: .92, Cohen: .82, CohenLimits: rank.Limits{Low: .4}}}}, 100, Caution, "92 % of pairs get the same verdict in both orders. Judges match people on 92 % of 6 pairs (kappa 0.82, almost perfect). Check some verdicts first: there is one judge, and people voted on only 6 pairs."},
 		{"agree perhaps by chance", swaps(92, 8, 0), agreement(.75, .5, -.1, 8), nil, 100, Caution, ""},
 		{"few pairs", swaps(4, 0, 0), agreement(1, 1, none, 4), nil, 4, Unknown, "Judges agree on 100 % of verdicts (kappa 1.00, almost perfect). 100 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 4 pairs have verdicts, not at least 5."},
 		{"one pair that follows the order", swaps(0, 1, 0)[:1], nil, nil, 1, Unknown, "0 % of pairs get the same verdict in both orders. Nothing tells yet whether to rely on this ranking: 1 pair has a verdict, not at least 5."},
@@ -223,7 +255,7 @@ func TestReliance(t *testing.T) {
 		{"one pair more", swaps(6, 0, 0), agreement(1, 1, none, 6), nil, 6, Sound, ""},
 		{"few pairs in common", swaps(92, 8, 0), agreement(1, 1, .9, 6), nil, 100, Caution, ""},
 		{"agree on ties", tied, agreement(.95, 0, -.1, 100), nil, 100, Caution, ""},
-		{"all weak", swaps(50, 30, 20), agreement(.6, .1, 0, 29), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
+		{"all weak", swaps(50, 30, 20), agreement(.6, .1, .05, 100), people(.6, .2, .1), 100, Caution, "Check some verdicts first: judges match people on 60 % of 50 pairs (kappa 0.20, slight), judges agree on 60 % of verdicts (kappa 0.10, slight) and order changes 50 % of verdicts."},
 	} {
 		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people, Pairs: tt.pairs}
 		r.Evaluation.Finished = time.Now()
@@ -273,6 +305,7 @@ func TestLikelierThanTheFirst(t *testing.T) {
 func TestWinsOfTwo(t *testing.T) {
 	t.Parallel()
 	r := &Report{Groups: []Group{{Ranked: []Ranked{{Name: "new", Standing: rank.Standing{Ability: .5}}, {Name: "old", Standing: rank.Standing{Ability: -.5}}}}}}
+	r.Evaluation.Plan = &eval.Evaluation{}
 	if got := r.winsOfTwo(); got != "Against “old”, “new” wins 73 %." {
 		t.Errorf("got %q", got)
 	}

@@ -76,7 +76,7 @@ func TestSharesThatPass(t *testing.T) {
 	t.Parallel()
 	r := built(t, checked(), Options{Draws: 50})
 	of := r.Checks[0].Candidates[3]
-	if of.Texts != 4 || of.Passed != 1 || of.Share != .25 || !(of.Low < .25 && of.High > .25) {
+	if of.Of != 4 || of.Met != 1 || of.Share != .25 || !(of.Low < .25 && of.High > .25) {
 		t.Errorf("d: %+v, want 1 of 4 with an interval", of)
 	}
 	if all := r.Checks[0].Candidates[0]; all.Share != 1 || all.High != 1 || !(all.Low > 0 && all.Low < 1) {

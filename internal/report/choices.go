@@ -57,6 +57,9 @@ func (r *Report) choiceSentence() string {
 	if r.Unweighed != nil {
 		parts = append(parts, "judges weighted by their scale")
 	}
+	if r.ByWinners != nil {
+		parts = append(parts, "wins by their degree")
+	}
 	choose(r.Options.Length, "length taken out", "length left in")
 	choose(r.Intervals.Clusters > 1, "intervals by "+r.Intervals.units(), "no intervals")
 	return strings.Join(parts, ", ") + fmt.Sprintf(", seed %d.", r.Options.Seed)

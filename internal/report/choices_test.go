@@ -34,8 +34,8 @@ func TestFlipsCountAgainstAgreement(t *testing.T) {
 	}
 	r := built(t, m, Options{})
 	for _, of := range []*Report{r, built(t, m, Options{FlipsTie: true})} {
-		if a := of.Agreement; a == nil || a.Units != 12 || a.Complete != 12 || math.Abs(a.Pairs[0].Raw-2./3) > 1e-12 || math.Abs(a.Pairs[0].Cohen-.25) > 1e-12 {
-			t.Errorf("agreement %+v, want 2 of 3 verdicts on all 12 pairs, and 1/4 beyond chance", a)
+		if a := of.Agreement; a == nil || a.Units != 12 || a.Complete != 12 || math.Abs(a.Pairs[0].Raw-2./3) > 1e-12 || math.Abs(a.Pairs[0].Cohen-1./3) > 1e-12 {
+			t.Errorf("agreement %+v, want 2 of 3 verdicts on all 12 pairs, and 1/3 beyond chance", a)
 		}
 	}
 	if s := r.Judges[0].Swaps; s.Consistent != 4 || s.AlwaysFirst != 8 {

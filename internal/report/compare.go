@@ -19,6 +19,7 @@ type Comparison struct {
 	// Shared counts the candidates that every evaluation ranks. Abilities are relative to the mean of these, so that
 	// one more candidate in one evaluation does not change the others' abilities.
 	Shared int
+	both   []int // by evaluation: the candidates that it and the first rank
 }
 
 // Compared is one candidate in each evaluation.
@@ -26,6 +27,7 @@ type Compared struct {
 	Name   string
 	Places []*Place // by evaluation; nil: not ranked there
 	Moves  []Move   // by evaluation, relative to the first, whose own is MoveSame
+	steps  []int    // by evaluation: ranks that the candidate gained since the first
 }
 
 // Place is a candidate's place in one evaluation.
@@ -38,9 +40,10 @@ type Place struct {
 // Move says how a candidate's place differs between two evaluations.
 type Move string
 
-// The moves. A candidate has moved if its SharedRank differs.
+// The moves. A candidate has moved if its rank differs among the candidates that both evaluations rank. What further
+// evaluations rank has no influence.
 const (
-	MoveNone    Move = ""        // ranked in neither
+	MoveNone    Move = ""        // ranked in neither, or the only one ranked in both
 	MoveSame    Move = "same"    // its rank is the same
 	MoveNew     Move = "new"     // not ranked in the first
 	MoveGone    Move = "gone"    // ranked in the first only
@@ -88,8 +91,8 @@ func Compare(reports ...*Report) *Comparison {
 	for k := range reports {
 		c.align(k)
 	}
-	for i := range c.Candidates {
-		c.move(&c.Candidates[i])
+	for k := range reports {
+		c.move(k)
 	}
 	return c
 }
@@ -115,23 +118,51 @@ func (c *Comparison) align(k int) {
 	for _, p := range all {
 		p.Ability, p.Low, p.High = p.Ability-mean, p.Low-mean, p.High-mean
 	}
-	slices.SortStableFunc(shared, func(a, b *Place) int { return cmp.Compare(a.Rank, b.Rank) })
-	for i, p := range shared {
-		p.SharedRank = i + 1
-		if i > 0 && p.Rank == shared[i-1].Rank {
-			p.SharedRank = shared[i-1].SharedRank
+	for p, rank := range ranksAmong(shared) {
+		p.SharedRank = rank
+	}
+}
+
+// ranksAmong returns the ranks that places of one evaluation have among themselves. Equal ranks stay equal.
+func ranksAmong(places []*Place) map[*Place]int {
+	places = slices.SortedStableFunc(slices.Values(places), func(a, b *Place) int { return cmp.Compare(a.Rank, b.Rank) })
+	ranks := make(map[*Place]int, len(places))
+	for i, p := range places {
+		ranks[p] = i + 1
+		if i > 0 && p.Rank == places[i-1].Rank {
+			ranks[p] = ranks[places[i-1]]
 		}
 	}
+	return ranks
 }
 
-func (c *Comparison) move(one *Compared) {
-	from := one.Places[0]
-	for k, to := range one.Places {
-		one.Moves = append(one.Moves, c.moved(k, from, to))
+// move sets how the candidates' places in evaluation k differ from those in the first.
+func (c *Comparison) move(k int) {
+	var from, to []*Place
+	shift := 0.0 // of the mean of these candidates
+	for _, one := range c.Candidates {
+		if was, is := one.Places[0], one.Places[k]; was != nil && is != nil {
+			from, to = append(from, was), append(to, is)
+			shift += is.Ability - was.Ability
+		}
 	}
+
+	shift /= float64(max(1, len(from)))
+	before, after := ranksAmong(from), ranksAmong(to)
+	for i := range c.Candidates {
+		one := &c.Candidates[i]
+		was, is := one.Places[0], one.Places[k]
+		step := 0
+		if was != nil && is != nil {
+			step = before[was] - after[is]
+		}
+		one.Moves, one.steps = append(one.Moves, c.moved(k, was, is, len(from), step, shift)), append(one.steps, step)
+	}
+	c.both = append(c.both, len(from))
 }
 
-func (c *Comparison) moved(k int, from, to *Place) Move {
+// moved returns the move of a candidate by a number of ranks among those that both evaluations rank.
+func (c *Comparison) moved(k int, from, to *Place, both, step int, shift float64) Move {
 	switch {
 	case from == nil && to == nil:
 		return MoveNone
@@ -139,11 +170,15 @@ func (c *Comparison) moved(k int, from, to *Place) Move {
 		return MoveNew
 	case to == nil:
 		return MoveGone
-	case k == 0 || from.SharedRank == to.SharedRank:
+	case k == 0:
+		return MoveSame
+	case both == 1:
+		return MoveNone
+	case step == 0:
 		return MoveSame
 	case !c.Reports[0].abilities() || !c.Reports[k].abilities() || math.IsNaN(from.Low+to.Low):
 		return MoveUnsized
-	case from.Low <= to.High && to.Low <= from.High:
+	case from.Low <= to.High-shift && to.Low-shift <= from.High:
 		return MoveWithin
 	default:
 		return MoveBeyond
@@ -206,13 +241,32 @@ func (c *Comparison) Headline() []string {
 				parts = append(parts, fmt.Sprintf(part.text, wording.Count(n)))
 			}
 		}
-		if len(parts) == 0 {
+		switch {
+		case len(parts) == 0 && c.both[k] == 0:
 			parts = []string{"nothing is ranked"}
+		case c.both[k] == 0:
+			parts = append(parts, "so no candidate can be compared")
+		case c.both[k] == 1:
+			parts = append(parts, "with only one candidate in both, no rank can be compared")
 		}
-		lines = append(lines, fmt.Sprintf("%s against %s: %s.", c.label(k), c.label(0), strings.Join(parts, ", ")))
+		lines = append(lines, fmt.Sprintf("%s against %s: %s.%s", c.label(k), c.label(0), strings.Join(parts, ", "), c.doubt(k)))
 	}
 
 	return lines
+}
+
+// doubt says if one of the rankings behind the moves of evaluation k cannot be relied on; empty: both can.
+func (c *Comparison) doubt(k int) string {
+	var why []string
+	for _, of := range []int{0, k} {
+		if t := c.Reports[of].Reliance(); t != nil && t.Level.place() <= Unsound.place() {
+			why = append(why, fmt.Sprintf("trust in %s is %s", c.label(of), t.Level))
+		}
+	}
+	if len(why) == 0 || c.both[k] < 2 {
+		return ""
+	}
+	return " Do not rely on these moves: " + strings.Join(why, ", and ") + "."
 }
 
 // reliances says how far each evaluation can be relied on, if judges compared texts.
@@ -242,22 +296,19 @@ func (c *Comparison) label(k int) string {
 	return called(of.Plan.Name)
 }
 
-// meaning returns the move in words, such as "up 2, apart".
-func (m Move) meaning(from, to *Place) string {
-	step := func() string {
-		n := from.SharedRank - to.SharedRank
-		if n < 0 {
-			return fmt.Sprintf("down %d", -n)
-		}
-		return fmt.Sprintf("up %d", n)
+// meaning returns the move of a candidate that gained a number of ranks in words, such as "up 2, apart".
+func (m Move) meaning(step int) string {
+	words := fmt.Sprintf("up %d", step)
+	if step < 0 {
+		words = fmt.Sprintf("down %d", -step)
 	}
 	switch m {
 	case MoveWithin:
-		return step() + ", overlap"
+		return words + ", overlap"
 	case MoveBeyond:
-		return step() + ", apart"
+		return words + ", apart"
 	case MoveUnsized:
-		return step()
+		return words
 	default:
 		return string(m)
 	}

@@ -103,7 +103,7 @@ func (c *Comparison) place(one Compared, k int) placeView {
 		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].score(place.Ranked)
 	}
 	if k > 0 {
-		view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], one.Places[k]), one.Moves[k] == MoveBeyond
+		view.Move, view.Beyond = one.Moves[k].meaning(one.steps[k]), one.Moves[k] == MoveBeyond
 	}
 	return view
 }
@@ -131,8 +131,12 @@ func (p *Place) measured() (one measured) {
 	return one
 }
 
-// plot returns nil unless all drawn evaluations have abilities: win rates and means have no common scale.
+// plot returns nil unless all drawn evaluations have abilities: win rates and means have no common scale. Without
+// candidates that all evaluations rank, abilities have none either.
 func (c *Comparison) plot() *comparePlot {
+	if c.Shared == 0 {
+		return nil
+	}
 	drawn := c.Reports[:min(comparedMarks, len(c.Reports))]
 	for _, r := range drawn {
 		if !r.abilities() {

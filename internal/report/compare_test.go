@@ -94,6 +94,72 @@ func TestCompareTheSame(t *testing.T) {
 	}
 }
 
+// TestFurtherEvaluationsChangeNoMove: what is said of two evaluations does not depend on a third one, even if it ranks none
+// of their candidates.
+func TestFurtherEvaluationsChangeNoMove(t *testing.T) {
+	t.Parallel()
+	of := func(name string, candidates ...string) *Report {
+		m := tournament(candidates, names(8), []string{"j", "k"}, []float64{0, 0}, 6)
+		m.evaluation.Plan.Name = name
+		return built(t, m, Options{})
+	}
+	first, second, other := of("first", "a", "b", "c", "d"), of("second", "d", "c", "b", "a"), of("other", "x", "y", "z")
+
+	two, three := Compare(first, second), Compare(first, second, other)
+	if got, want := three.Headline()[0], two.Headline()[0]; got != want || !strings.Contains(got, "4 moved beyond the intervals") {
+		t.Errorf("with a third evaluation: %q, without: %q", got, want)
+	}
+	if got, want := comparisonCells(t, three), comparisonCells(t, two); got != want || !strings.Contains(got, "up 3, apart") {
+		t.Errorf("moves with a third evaluation: %s, without: %s", got, want)
+	}
+	if got, want := three.Headline()[1], "“other” against “first”: 3 new, 4 gone, so no candidate can be compared."; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+	if text := comparisonText(t, three); !strings.Contains(text, "No candidate is ranked in every evaluation") || three.plot() != nil {
+		t.Errorf("wins of different candidates are shown on one scale:\n%s", text)
+	}
+
+	one := Compare(first, of("one in common", "a", "y", "z"))
+	want := "“one in common” against “first”: 2 new, 3 gone, with only one candidate in both, no rank can be compared."
+	if got := one.Headline()[0]; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+}
+
+// comparisonCells returns the moves of all candidates from the first evaluation to the second.
+func comparisonCells(t *testing.T, c *Comparison) string {
+	t.Helper()
+	var cells []string
+	for _, one := range c.Candidates {
+		if one.Moves[1] != MoveNone {
+			cells = append(cells, one.Name+": "+c.place(one, 1).Move)
+		}
+	}
+	return strings.Join(cells, "; ")
+}
+
+// TestMovesSayIfTheyAreUnsound: judges that follow the place move candidates, and the sentence says what that is worth.
+func TestMovesSayIfTheyAreUnsound(t *testing.T) {
+	t.Parallel()
+	good := built(t, tournament(names(4), names(8), []string{"j", "k"}, []float64{0, 0}, 6), Options{})
+	placed := tournament(names(4), names(8), []string{"j", "k"}, []float64{50, 50}, 6)
+	placed.evaluation.Plan.Name = "placed"
+	bad := built(t, placed, Options{})
+	if level := bad.Reliance().Level; level != Unsound {
+		t.Fatalf("judges that follow the place are %s", level)
+	}
+	says := "Do not rely on these moves: trust in “placed” is unsound."
+	if line := Compare(good, bad).Headline()[0]; !strings.HasSuffix(line, says) {
+		t.Errorf("headline %q, want it to end in %q", line, says)
+	}
+	if line := Compare(bad, good).Headline()[0]; !strings.HasSuffix(line, says) {
+		t.Errorf("headline %q, want it to end in %q", line, says)
+	}
+	if line := Compare(good, good).Headline()[0]; strings.Contains(line, "rely") {
+		t.Errorf("headline %q of good judges", line)
+	}
+}
+
 // TestCompareAnything: what cannot be compared is said in words, without a number
 // that is none.
 func TestCompareAnything(t *testing.T) {

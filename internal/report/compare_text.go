@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/lines"
@@ -109,22 +110,20 @@ func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 
 // Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
-	lines := []string{fmt.Sprintf("Moves compare ranks among the %s that every evaluation ranks. Overlap: the 95 %% "+
-		"intervals of a candidate's wins in the two evaluations overlap; apart: they do not.",
-		wording.Counted(c.Shared, "candidate"))}
-	for _, r := range c.Reports {
-		if len(r.Groups) > 1 {
-			lines = append(lines, "For an evaluation with several groups, the largest is shown.")
-			break
-		}
+	lines := []string{"Moves compare ranks among the candidates that the first evaluation and the other one rank. Overlap: the " +
+		"95 % intervals of a candidate's wins in the two evaluations overlap; apart: they do not."}
+	if slices.ContainsFunc(c.Reports, func(r *Report) bool { return len(r.Groups) > 1 }) {
+		lines = append(lines, "For an evaluation with several groups, the largest is shown.")
 	}
-	for _, r := range c.Reports {
-		if r.abilities() {
-			return append(
-				lines,
-				"All wins are wins against the average of these candidates. More decisive judges spread them wider, so compare order rather than size.",
-			)
-		}
+
+	switch {
+	case !slices.ContainsFunc(c.Reports, (*Report).abilities):
+	case c.Shared == 0:
+		lines = append(lines, "No candidate is ranked in every evaluation, so wins are wins against the average of each evaluation "+
+			"and not comparable between them.")
+	default:
+		lines = append(lines, fmt.Sprintf("All wins are wins against the average of the %s that every evaluation ranks. More "+
+			"decisive judges spread them wider, so compare order rather than size.", wording.Counted(c.Shared, "candidate")))
 	}
 	return lines
 }

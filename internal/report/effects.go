@@ -56,7 +56,7 @@ func (b *builder) findEffects() {
 		e.Effects, ok = rank.MeanEffects(e.layout, len(r.candidates), b.scoresByItem(), float64(scale.Min), float64(scale.Max))
 		e.Why = "There is only one question, so it is not known how much the effects of prompts and models would vary with others."
 	case r.abilities():
-		e.Effects, ok = b.rated.Effects(e.layout)
+		e.Effects, ok = b.rated.uncertainty.Effects(e.layout)
 		e.Why = "Effects of prompts and models cannot be told from judges' preferences for a position, because candidates " +
 			"were not shown in both orders."
 	default:

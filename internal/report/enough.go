@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/results"
@@ -37,7 +39,7 @@ func (b *builder) compareNeighbours(of *rating) {
 		size[d.Item]++
 	}
 
-	b.report.exhausted = b.clusterBy() == ByPair && seen >= possible
+	b.report.exhausted = b.clusterBy() == ByPair && seen >= possible && b.escalation == nil
 	var low, high int32 = -1, -1
 	for _, c := range b.verdicts.cells {
 		l, h := c.pair()
@@ -67,6 +69,29 @@ func (n Neighbour) known() bool { return !math.IsNaN(n.Right) }
 
 // apart reports whether the order of the two is significant at 95 %, for this pair of candidates alone.
 func (n Neighbour) apart() bool { return n.Clusters == 0 }
+
+// OpenNeighbours returns the names of candidates that are neighbours in the ranking and not told apart, the one that ranks
+// higher first. Those that about the fewest further pairs would tell apart come first, those for which no number is known
+// last.
+func (r *Report) OpenNeighbours() (open [][2]string) {
+	needs := map[[2]string]float64{}
+	for _, g := range r.Groups {
+		for k, n := range g.Neighbours {
+			if n.known() && n.apart() {
+				continue
+			}
+			need := n.Clusters
+			if !n.known() || math.IsNaN(need) {
+				need = math.Inf(1)
+			}
+			pair := [2]string{g.Ranked[k].Name, g.Ranked[k+1].Name}
+			open, needs[pair] = append(open, pair), need
+		}
+	}
+
+	slices.SortStableFunc(open, func(a, b [2]string) int { return cmp.Compare(needs[a], needs[b]) })
+	return open
+}
 
 // pairCost returns the mean cost of a pair with a verdict in USD: all judges' calls about it. It returns NaN if the
 // cost of a call is unknown, or nothing was paid.

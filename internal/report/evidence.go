@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
@@ -22,22 +22,29 @@ type Evidence struct {
 const (
 	// These are the largest kappas of agreement that is called so (Landis and Koch 1977, "The measurement of observer
 	// agreement for categorical data"). Fleiss 1981 also calls agreement up to fair poor.
-	slight      = 0.20
-	fair        = 0.40
-	moderate    = 0.60
+	slight   = 0.20
+	fair     = 0.40
+	moderate = 0.60
+	// mostlyAgree is a share of equal verdicts from which a kappa up to fair is low because most verdicts are ties (Feinstein
+	// and Cicchetti 1990, "High agreement but low kappa").
+	mostlyAgree = 0.8
 	substantial = 0.80
 	// often is the share of verdicts that follow the order above which the level is Caution. Notes on single judges
 	// have the same bound.
 	often = 1 - notableConsistency
 	// mostly is the share of flips from which verdicts follow the order more than the texts: random ones do on half.
 	mostly = 0.5
+	// nearlyMostly is the share from which this may be so: random ones are as often below half as above.
+	nearlyMostly = 0.4
 	// fewest is the smallest number of pairs that is evidence. With fewer, all verdicts agree by chance more often than
 	// once in 20 (sign test: 0.5^4 > 0.05 > 0.5^5).
 	fewest = 5
+	// outside is what an interval of 95 % leaves out on one side.
+	outside = 0.025
 	// leastDone is the share of runs below which an evaluation has hardly begun.
 	leastDone = 0.2
 	// leastCommon is the share of pairs with verdicts of several judges below which their agreement says little of all.
-	leastCommon = 0.2
+	leastCommon = 0.5
 	// chanceCycles is the share of circular triples in random verdicts (Kendall and Babington Smith 1940).
 	chanceCycles = 0.25
 	// overdispersed is the dispersion above which a model does not explain the verdicts (McCullagh and Nelder 1989,
@@ -149,22 +156,19 @@ func (t *Reliance) weighPeople(r *Report) {
 	if r.People == nil {
 		return
 	}
-	var same, kappa, low, even, lowest weighted
-	most := 0
+	var same, kappa, low weighted
 	for _, j := range r.People.Judges {
 		n := float64(j.Pairs)
 		same.add(j.Accuracy, n)
 		kappa.add(j.Cohen, n)
-		low.add(j.CohenLimits.Low, n)
-		even.add(j.even, n)
-		lowest.add(evenLow(j.even, j.evenLimits.Low, j.groups), n)
-		most = max(most, j.Pairs)
+		low.add(lowest(j.Accuracy, j.CohenLimits.Low, j.groups), n)
+		t.voted = max(t.voted, j.Pairs)
 	}
-	if most < fewest {
+	if t.voted < fewest {
 		return
 	}
 	t.People, t.PeopleKappa = same.mean(), kappa.mean()
-	level, why := gradeOf(t.PeopleKappa, low.mean(), r.tied(), even.mean(), lowest.mean())
+	level, why := gradeOf(t.PeopleKappa, low.mean(), r.tied(), t.People)
 	t.add("people", t.PeopleKappa, level, t.peopleWords()+why)
 }
 
@@ -180,19 +184,29 @@ func (w *weighted) add(value, weight float64) {
 // mean returns the mean; NaN if nothing is known.
 func (w *weighted) mean() float64 { return w.sum / w.weight }
 
-// weighAgreement weighs the agreement of judges with each other.
+// weighAgreement weighs the agreement of judges with each other. A ranking by a strong judge rests on its agreement with the
+// first judges on the pairs that these do not contest.
 func (t *Reliance) weighAgreement(r *Report) {
-	if len(r.askedModels()) < 2 && r.Agreement == nil {
+	if x := r.Escalation; x != nil && x.Corrected {
+		t.weighConfirmation(x)
 		return
 	}
+	if (len(r.askedModels()) < 2 || r.Escalation != nil && len(r.Judges) == 2) && r.Agreement == nil {
+		return
+	}
+
 	units, low := 0, math.NaN()
 	if a := r.Agreement; a != nil {
 		t.Agree, t.Kappa, low, units = a.raw(), a.Fleiss, a.FleissLimits.Low, a.Complete
+		if a.Units < r.Pairs {
+			t.common = fmt.Sprintf(" on %s of %s", wording.Count(a.Units), wording.Counted(r.Pairs, "pair"))
+		}
 		if len(a.Pairs) == 1 {
 			t.Kappa, units = a.Pairs[0].Cohen, a.Pairs[0].Units
 			low = min(low, a.Pairs[0].CohenLimits.Low) // of few pairs, either may exclude chance by luck
 		}
 	}
+
 	if units < fewest {
 		t.add("agreement", t.Kappa, Caution, fmt.Sprintf("%s have %s in common", r.raters(), wording.Counted(units, "pair")))
 		return
@@ -202,27 +216,55 @@ func (t *Reliance) weighAgreement(r *Report) {
 			fmt.Sprintf("%s have only %s of %s pairs in common", r.raters(), wording.Count(units), wording.Count(r.Pairs)))
 		return
 	}
-	level, why := gradeOf(t.Kappa, low, r.tied(), r.Agreement.Even, evenLow(r.Agreement.Even, r.Agreement.EvenLimits.Low, r.Agreement.Groups))
+	level, why := gradeOf(t.Kappa, lowest(t.Agree, low, r.Agreement.Groups), r.tied(), t.Agree)
 	t.add("agreement", t.Kappa, level, t.agreeWords()+why)
 }
 
-// gradeOf returns the level of an agreement, and what is wrong with it, by kappa with its lower limit. If kappa is low
-// because verdicts are nearly all alike, or does not vary because all agree, it takes even, the value of
-// rank.Agreement.Even, instead. It does not where most verdicts are ties: to agree on these says nothing about who is
-// better.
-func gradeOf(kappa, low, tied, even, evenLow float64) (Level, string) {
-	switch alike := allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even); {
-	case tied >= mostly && (alike || math.IsNaN(kappa)):
+// weighConfirmation weighs how far a strong judge agrees with the first judges on the sample of pairs that they do not
+// contest. Its kappa is that of values that are equally frequent, with the exact limit of a share (Clopper and Pearson 1934).
+func (t *Reliance) weighConfirmation(x *Escalation) {
+	if x.SeenSampled == 0 {
+		return
+	}
+	share := float64(x.Confirmed) / float64(x.SeenSampled)
+	kappa, low := 2*share-1, -1.0
+	if x.Confirmed > 0 {
+		low = 2*mathext.InvRegIncBeta(float64(x.Confirmed), float64(x.SeenSampled-x.Confirmed+1), outside) - 1
+	}
+	words := fmt.Sprintf("the strong judge confirms %s of %s that the others do not contest",
+		wording.Count(x.Confirmed), wording.Counted(x.SeenSampled, "pair"))
+	level, why := Caution, ""
+	if x.SeenSampled >= fewest {
+		level, why = kappaGrade(kappa, low)
+	}
+	t.add("agreement", kappa, level, words+why)
+}
+
+// gradeOf returns the level of an agreement, and what is wrong with it: kappa with its lower limit, and raw is the share of
+// equal verdicts. If most verdicts are ties, to agree on these says nothing about who is better.
+func gradeOf(kappa, low, tied, raw float64) (Level, string) {
+	alike := math.IsNaN(kappa) || allAgree(raw) || raw > mostlyAgree && (low <= 0 || kappa <= fair)
+	if alike && (tied >= mostly || math.IsNaN(kappa)) {
 		return Caution, ", mostly on ties"
 	}
-	if math.IsNaN(kappa) || math.IsNaN(low) || allAgree(even) || low <= 0 && even > moderate || lowAsAlike(kappa, even) {
-		kappa, low = even, evenLow
+	return kappaGrade(kappa, low)
+}
+
+// kappaGrade returns the level of a kappa with its lower limit, and what is wrong with it.
+func kappaGrade(kappa, low float64) (Level, string) {
+	level, why := beyondChance(kappa, low)
+	if level == Sound && kappa <= fair {
+		level = Caution
 	}
+	return level, why
+}
+
+// beyondChance returns whether agreement is more than chance, by a coefficient and its lower limit, and what is wrong with
+// it.
+func beyondChance(coefficient, low float64) (Level, string) {
 	switch {
-	case kappa <= 0:
+	case coefficient <= 0, coefficient <= slight && low <= 0: // chance is as often above 0 as below
 		return Unsound, ", no better than chance"
-	case kappa <= fair:
-		return Caution, ""
 	case low <= 0:
 		return Caution, ", which may be chance"
 	}
@@ -238,23 +280,18 @@ func (r *Report) tied() float64 {
 	return share(ties, all)
 }
 
-// evenLow returns the lower limit of rank.Agreement.Even over a number of groups of verdicts that may depend on each
-// other. If all verdicts agree, they do not vary, so the limit is the exact one of a share of 1 (Clopper and Pearson 1934,
-// "The use of confidence or fiducial limits").
-func evenLow(even, low float64, groups int) float64 {
-	const outside = 0.025 // of an interval of 95 %, on one side
-	if !allAgree(even) || groups == 0 {
+// lowest returns the lower limit of a kappa over a number of groups of verdicts that may depend on each other. If all
+// verdicts agree, they do not vary, so the limit follows from the exact one of a share of 1 (Clopper and Pearson 1934, "The
+// use of confidence or fiducial limits").
+func lowest(raw, low float64, groups int) float64 {
+	if !allAgree(raw) || groups == 0 {
 		return low
 	}
 	return 2*math.Pow(outside, 1/float64(groups)) - 1
 }
 
-// allAgree reports whether rank.Agreement.Even is that of verdicts that all agree.
-func allAgree(even float64) bool { return even > 1-1e-9 }
-
-// lowAsAlike reports whether a kappa is low because verdicts are nearly all alike, although agreement is high (Feinstein
-// and Cicchetti 1990, "High agreement but low kappa").
-func lowAsAlike(kappa, even float64) bool { return kappa <= fair && even > moderate }
+// allAgree reports whether a share of equal verdicts is that of all.
+func allAgree(raw float64) bool { return raw > 1-1e-9 }
 
 // askedModels returns the models of judges that were asked about pairs or, where scores rank candidates, about single
 // texts, with the number of their judges.
@@ -270,23 +307,29 @@ func (r *Report) askedModels() map[string]int {
 }
 
 // weighJudges weighs how many judges there are, and whether one makes the ranking worse. Judges of one model share its
-// biases (Verga et al. 2024, "Replacing Judges with Juries"). One is enough if it was compared with people.
+// biases (Verga et al. 2024, "Replacing Judges with Juries"). One is enough if it was compared with people on enough pairs.
 func (t *Reliance) weighJudges(r *Report) {
 	models, judges := r.askedModels(), 0
 	for _, n := range models {
 		judges += n
 	}
 
-	level, why := Sound, ""
-	switch alone := math.IsNaN(t.People); {
+	level, why, alone := Sound, "", math.IsNaN(t.People) || t.voted < leastPairs
+	votes := "there is no vote of people to compare it with"
+	if t.voted > 0 {
+		votes = "people voted on only " + wording.Counted(t.voted, "pair")
+	}
+	switch {
 	case judges == 1 && alone && r.given() && r.Evaluation.Plan.Given.Pooled > 0:
 		level, why = Caution, fmt.Sprintf("%s %s gave too few verdicts each to be compared",
 			wording.Count(r.Evaluation.Plan.Given.Pooled), r.raters())
 	case judges == 1 && r.votedOnly():
 		level, why = Caution, "all votes are of one person"
 	case r.votedOnly(): // no model's biases are shared
+	case r.Escalation != nil && r.Escalation.Corrected && alone:
+		level, why = Caution, "the ranking is that of one judge, and "+votes
 	case judges == 1 && alone:
-		level, why = Caution, "there is one judge and no vote of people to compare it with"
+		level, why = Caution, "there is one judge, and "+votes
 	case len(models) == 1 && alone:
 		level, why = Caution, "all judges are the same model"
 	case r.likened != "":
@@ -299,56 +342,6 @@ func (t *Reliance) weighJudges(r *Report) {
 		}
 	}
 	t.add("judges", float64(judges), level, why)
-}
-
-func (t *Reliance) weighOrder(r *Report) {
-	var both rank.Swaps
-	for _, j := range r.Judges {
-		both.Consistent += j.Swaps.Consistent
-		both.AlwaysFirst += j.Swaps.AlwaysFirst
-		both.AlwaysSecond += j.Swaps.AlwaysSecond
-		both.HalfTied += j.Swaps.HalfTied
-	}
-	if both.Total() > 0 {
-		t.Order = 1 - both.Consistency()
-	}
-
-	switch {
-	case r.given() && r.Evaluation.Plan.Given.Column != nil:
-		c := r.Evaluation.Plan.Given.Column
-		t.add("order", t.Order, Unknown, fmt.Sprintf("%s is in the first column of %s of its %s, and it is not known which text was shown first",
-			called(c.Candidate), wording.Count(c.First), wording.Counted(c.Rows, "row")))
-	case !r.ordered():
-		t.add("order", t.Order, Caution, "it is not known which text was shown first")
-	case both.Total() < fewest:
-		level, why := Caution, fmt.Sprintf("%s compared in both orders", wording.Either(both.Total(), "pair was", "pairs were"))
-		if place := r.placeShare(); place >= (1+mostly)/2 { // random verdicts and those for the place both choose it
-			level = Unsound
-			why = fmt.Sprintf("of two equal texts, %s choose the one in the same place in %s %% of verdicts", r.raters(), outOfHundred(place))
-		}
-		t.add("order", t.Order, level, why)
-	case both.Flipped() >= mostly:
-		t.add("order", t.Order, Unsound,
-			fmt.Sprintf("%s prefer the same place instead of the same text on %s %% of pairs", r.raters(), outOfHundred(both.Flipped())))
-	case t.Order > often:
-		t.add("order", t.Order, Caution, fmt.Sprintf("order changes %s %% of verdicts", outOfHundred(t.Order)))
-	default:
-		t.add("order", t.Order, Sound, "")
-	}
-}
-
-// placeShare returns how often judges choose the place that each of them prefers, of two texts of equal strength: the mean
-// over their verdicts. A judge whose preference may be chance, or a difference between candidates, counts as one half.
-func (r *Report) placeShare() float64 {
-	var all weighted
-	for _, j := range r.Judges {
-		share := 0.5
-		if j.Effect.HasOrder && !j.Effect.Confounded && j.OrderLimits.Low*j.OrderLimits.High > 0 {
-			share = winShare(math.Abs(j.Effect.Order))
-		}
-		all.add(share, float64(j.Positions.Total()))
-	}
-	return all.mean()
 }
 
 // weighCycles weighs circular triples: more than the abilities explain, and as many as random verdicts produce.

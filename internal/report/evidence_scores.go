@@ -58,8 +58,8 @@ func (t *Reliance) weighScoreAgreement(r *Report) {
 	worst, why := Sound, ""
 	for _, a := range r.ScoreAgreement {
 		level, words := alphaGrade(a)
-		if math.IsNaN(t.Alpha) || a.Interval < t.Alpha {
-			t.Alpha = a.Interval
+		if alpha, _ := a.aboutCandidates(); math.IsNaN(t.Alpha) || alpha < t.Alpha {
+			t.Alpha = alpha
 		}
 		if level.place() < worst.place() {
 			worst, why = level, words
@@ -76,20 +76,31 @@ func (t *Reliance) weighScoreAgreement(r *Report) {
 
 // alphaGrade returns the level of an agreement on scores, and what is wrong with it.
 func alphaGrade(a *Agreement) (Level, string) {
-	alpha := alphaWords(a.Interval)
+	alpha, low := a.aboutCandidates()
+	words := alphaWords(alpha)
 	switch {
 	case a.Units < fewest:
 		return Caution, "judges have scored " + wording.Counted(a.Units, "text") + " in common"
-	case math.IsNaN(a.Interval):
+	case math.IsNaN(alpha) && !math.IsNaN(a.Interval):
+		return Caution, "judges give all texts of an item the same score"
+	case math.IsNaN(alpha):
 		return Caution, "judges give all texts the same score"
-	case a.Interval <= 0:
-		return Unsound, alpha + ", no better than chance"
-	case a.Interval < tentative:
-		return Caution, alpha
-	case a.IntervalLimits.Low <= 0:
-		return Caution, alpha + ", which may be chance"
 	}
-	return Sound, ""
+
+	level, why := beyondChance(alpha, low)
+	if level == Sound && alpha < tentative {
+		level = Caution
+	}
+	return level, words + why
+}
+
+// aboutCandidates returns the alpha of what scores say about candidates, with its lower limit: that within items, if some
+// have several texts that two raters scored.
+func (a *Agreement) aboutCandidates() (alpha, low float64) {
+	if a.WithinUnits > 0 {
+		return a.Within, a.WithinLimits.Low
+	}
+	return a.Interval, a.IntervalLimits.Low
 }
 
 // weighFailed weighs the scores that are missing because runs failed, for the candidate that suffers most.

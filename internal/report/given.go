@@ -75,9 +75,9 @@ func (r *Report) byPosition(n int) string {
 }
 
 // longerOf returns the relative difference in length of two documents (rank.Relative); 0 if the text of either is not
-// known.
+// known, or is more than a text.
 func longerOf(first, second eval.Document) float64 {
-	if first.Hash == "" || second.Hash == "" {
+	if first.Hash == "" || second.Hash == "" || first.Turns || second.Turns {
 		return 0
 	}
 	return rank.Relative(first.Bytes, second.Bytes)
@@ -86,6 +86,9 @@ func longerOf(first, second eval.Document) float64 {
 // eachAlone appends the verdicts of o, each in a cluster of its own. Clusters are numbered by the length of out.
 func eachAlone(out []rank.Observed, o rank.Observed) []rank.Observed {
 	one := rank.Observed{Judge: o.Judge, First: o.First, Second: o.Second, Longer: o.Longer}
+	if n := o.FirstWins + o.SecondWins + o.Ties; n > 0 {
+		one.Soft = o.Soft / float64(n) // the mean: their probabilities are not kept one by one
+	}
 	for _, kind := range []struct {
 		n   int32
 		set func(*rank.Observed)

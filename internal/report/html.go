@@ -53,11 +53,12 @@ var pageScript string
 // TableScript returns that script, for pages outside of reports.
 func TableScript() string { return pageScript }
 
-// Policy returns the Content-Security-Policy of a page: it loads nothing, and runs only its own script, which the
-// policy names by its hash.
+// Policy returns the Content-Security-Policy of a page: it loads nothing but the images within it, and runs only its own
+// script, which the policy names by its hash.
 func Policy() string {
 	sum := sha256.Sum256([]byte(pageScript))
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return "default-src 'none'; img-src data:; style-src 'unsafe-inline'; " +
+		"script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // The templates of a page in a file, and of one that the dashboard serves. They are parsed when a page is first
@@ -106,7 +107,10 @@ type page struct {
 	Missing  []missingRow
 	Scores   *scoreView
 	Checks   *sectionView
-	Lengths  *lengthView // nil: no length is known
+	Rubric   *sectionView
+	History  *sectionView  // nil: it has not grown
+	OverTime *overTimeView // nil: there are no anchors
+	Lengths  *lengthView   // nil: no length is known
 	Panel    *panelView
 	Judges   *judgeView
 	People   *peopleView
@@ -117,6 +121,7 @@ type page struct {
 	NoReason int // ranked candidates beyond reasonCandidates
 	Reading  *readingView
 	Kinds    []sectionView // by category
+	Criteria []sectionView // of comparisons
 	Items    *itemMap
 	Effects  *effectsView
 	Runs     *runsView
@@ -193,12 +198,23 @@ func (r *Report) page() *page {
 	if p.Each, more = r.listedRunRows(); more > 0 {
 		p.MoreEach = wording.Counted(more, "more run")
 	}
+	for _, s := range r.criteriaSections(openRows, pageColumns) {
+		p.Criteria = append(p.Criteria, s.view())
+	}
 	if s, ok := r.categorySection(openRows, pageColumns); ok {
 		p.Kinds = append(p.Kinds, s.view())
 	}
+	if s, ok := r.historySection(openRows); ok {
+		p.History = s.titled("Rankings that this one has grown from, and itself")
+	}
+	if r.OverTime != nil {
+		p.OverTime = r.OverTime.view()
+	}
 	if s, ok := r.checkSection(openRows); ok {
-		view := s.view()
-		view.Title, p.Checks = "Share of texts that pass", &view
+		p.Checks = s.titled("Share of texts that pass")
+	}
+	if s, ok := r.rubricSection(openRows); ok {
+		p.Rubric = s.titled("Share of criteria that are met")
 	}
 	p.Reasons, p.NoReason = r.reasoned()
 	if r.Missing != nil {
@@ -206,8 +222,7 @@ func (r *Report) page() *page {
 	}
 	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
 	if s, ok := r.enoughSection(openRows); ok {
-		view := s.view()
-		view.Title, p.Enough = "Candidates and the next in the ranking", &view
+		p.Enough = s.titled("Candidates and the next in the ranking")
 	}
 
 	allFailed := 0
@@ -235,15 +250,19 @@ func (p *page) sections() []pageSection {
 	}
 
 	add(p.Ranks(), "ranking", "Ranking")
+	add(p.History != nil, "history", "History")
 	add(p.Enough != nil, "enough", "Is it enough?")
+	add(len(p.Criteria) > 0, "criteria", "By criterion")
 	add(p.Effects != nil, "effects", "Prompts and models")
 	add(len(p.Kinds) > 0, "categories", "Categories")
 	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")
 	add(p.Checks != nil, "checks", "Checks")
+	add(p.Rubric != nil, "rubric", "Rubric")
 	add(p.Panel != nil, "panel", "Panel")
 	add(p.Lengths != nil, "lengths", "Lengths of texts")
 	add(p.Judges != nil, "judges", "Judges")
+	add(p.OverTime != nil, "overtime", "Judges over time")
 	add(p.People != nil, "people", "People")
 	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())
 	add(len(p.Reasons) > 0, "reasons", "Reasons")
@@ -351,6 +370,9 @@ func (p *page) ShowsScale() bool { return p.Report.Unweighed != nil }
 
 // HasPairs reports whether there are verdicts on pairs.
 func (p *page) HasPairs() bool { return p.Report.Verdicts > 0 }
+
+// ShowsSoft reports whether rankings show weighted win rates.
+func (p *page) ShowsSoft() bool { return p.Report.softly() }
 
 // HasScores reports whether there are scores.
 func (p *page) HasScores() bool { return p.Report.Scored > 0 }

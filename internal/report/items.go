@@ -196,18 +196,10 @@ func (b *builder) rankSome(ctx context.Context, category string) ([]Group, error
 	}
 
 	some.verdicts.merged = len(some.verdicts.cells)
-	raters := b.annotators()
-	if n := len(b.report.Judges); n > 0 {
-		raters = make([]int, n)
-		for k := range raters {
-			raters[k] = k
-		}
-	}
-
 	if len(some.verdicts.cells) == 0 {
 		return nil, nil
 	}
-	rating, err := some.rate(ctx, raters)
+	rating, err := some.rateAll(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,10 @@ func (r *Report) json() reportJSON {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
 	out.Missing, out.Given, out.Answers = r.missingJSON(), r.givenJSON(), r.Answers.form()
-	out.Checks = r.checksJSON()
-	out.Effects = r.effectsJSON()
+	out.Checks, out.History, out.Escalation = r.checksJSON(), r.History(), r.escalationJSON()
+	out.OverTime = r.OverTime.json()
+	out.Rubric, out.Effects, out.ByCriteria = r.rubricJSON(), r.effectsJSON(), r.byCriteriaJSON()
+	out.Soft = r.softJSON()
 	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{
@@ -117,7 +119,8 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
 			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none,
 			Lead: none, LeadLow: none, LeadHigh: none,
-			For: c.For, Against: c.Against, Scores: scoresOf(r.Criteria, c.Scores),
+			Weighted: weightedOf(c),
+			For:      c.For, Against: c.Against, Scores: scoresOf(r.Criteria, c.Scores),
 		}
 		if g.tests != nil {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
@@ -221,9 +224,11 @@ func agreementOf(a *Agreement, scores bool) *agreementJSON {
 		Fleiss: number(a.Fleiss), FleissLow: number(a.FleissLimits.Low), FleissHigh: number(a.FleissLimits.High),
 		Alpha: number(a.Alpha), AlphaLow: number(a.AlphaLimits.Low), AlphaHigh: number(a.AlphaLimits.High),
 	}
+
 	if scores {
 		out.Ordinal, out.OrdinalLow, out.OrdinalHigh = limitedNumber(a.Ordinal, a.OrdinalLimits)
 		out.Interval, out.IntervalLow, out.IntervalHigh = limitedNumber(a.Interval, a.IntervalLimits)
+		out.Within, out.WithinLow, out.WithinHigh = limitedNumber(a.Within, a.WithinLimits)
 	}
 	for _, p := range a.Pairs {
 		out.Pairs = append(

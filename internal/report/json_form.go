@@ -54,7 +54,13 @@ type (
 		Given          *givenJSON            `json:"given,omitempty"` // the verdicts were read from files
 		Answers        *answersJSON          `json:"answers,omitempty"`
 		Checks         []checkJSON           `json:"checks,omitempty"`
+		Rubric         []rubricPartJSON      `json:"rubric,omitempty"`
+		History        []eval.Standing       `json:"history,omitempty"`
 		Effects        *effectsJSON          `json:"effects,omitempty"`
+		ByCriteria     *byCriteriaJSON       `json:"by_criteria,omitempty"`
+		Soft           *softJSON             `json:"soft_verdicts,omitempty"`
+		Escalation     *escalationJSON       `json:"escalation,omitempty"`
+		OverTime       *overTimeJSON         `json:"judges_over_time,omitempty"`
 		Intervals      *Intervals            `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`
@@ -150,6 +156,7 @@ type (
 		Losses       int                  `json:"losses"`
 		Ties         int                  `json:"ties"`
 		WinRate      number               `json:"win_rate"`
+		Weighted     *weightedJSON        `json:"weighted_win_rate,omitempty"`
 		Score        *scoreJSON           `json:"score,omitempty"`
 		Scores       map[string]scoreJSON `json:"scores,omitempty"`
 		For          []Reason             `json:"for,omitempty"`
@@ -232,6 +239,9 @@ type (
 		Interval     *number              `json:"alpha_interval,omitempty"`
 		IntervalLow  *number              `json:"alpha_interval_low,omitempty"`
 		IntervalHigh *number              `json:"alpha_interval_high,omitempty"`
+		Within       *number              `json:"alpha_within_items,omitempty"`
+		WithinLow    *number              `json:"alpha_within_items_low,omitempty"`
+		WithinHigh   *number              `json:"alpha_within_items_high,omitempty"`
 		Pairs        array[raterPairJSON] `json:"pairs"`
 	}
 	raterPairJSON struct {

@@ -28,8 +28,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	out.heading(1, named(r.Evaluation.Plan.Name))
 	out.paragraph(string(r.Evaluation.ID) + " · " + r.asked())
 	out.bold(r.Headline())
+	if words := r.EscalationLine(); words != "" {
+		out.paragraph(words)
+	}
 	if t := r.Reliance(); t != nil {
-		out.paragraph(t.String())
+		out.paragraph(t.Line())
 	}
 	if notes := r.Notes(); len(notes) > 0 {
 		out.heading(2, "Before you rely on this")

@@ -11,6 +11,7 @@ import (
 // matrix compares each of several things with every other one.
 type matrix struct {
 	Title, Hint string
+	Of          string // what the rows are
 	Rows        []matrixRow
 }
 
@@ -68,6 +69,7 @@ func (r *Report) wins(group Group) *matrix {
 
 	m := &matrix{
 		Title: "Head to head",
+		Of:    "candidate",
 		Hint: "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all " +
 			r.raters() + r.inOrders(" and both orders") + ". Columns have the rows' numbers.",
 	}

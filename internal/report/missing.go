@@ -16,7 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// Missing holds the verdicts on pairs that are missing because their runs failed.
+// Missing holds the verdicts on pairs that are missing: their runs failed, or another model answered, whose verdicts do not
+// count.
 type Missing struct {
 	Verdicts int
 	// Candidates are those with missing verdicts; the one with the most comes first.
@@ -55,15 +56,11 @@ type lacking struct {
 	judge, first, second int
 }
 
-// addMissing records the missing verdict of a failed run, and the judge's verdict in the other order if it has been
-// read.
+// addMissing records the missing verdict, or scores, of a failed run.
 func (b *builder) addMissing(row results.RunRow) {
 	judge, known := b.judge[row.Judge]
 	if row.Kind == eval.KindSingle && known && len(row.Documents) == 1 {
 		if d, ok := b.document[row.Documents[0]]; ok {
-			if b.report.unscored == nil {
-				b.report.unscored = map[string]int{}
-			}
 			b.report.unscored[b.report.Evaluation.Plan.Documents[d].Candidate]++
 		}
 	}
@@ -77,19 +74,25 @@ func (b *builder) addMissing(row results.RunRow) {
 	if !known || !also || documents[first].Candidate == documents[second].Candidate {
 		return
 	}
-	b.lacking = append(b.lacking, lacking{judge, first, second})
-	other, known := b.waiting[shown{judge, second, first, row.Trial}]
-	for k, d := range []int{first, second} {
-		one := b.missingOf(documents[d].Candidate)
-		one.Verdicts++
+	b.lack(lacking{judge, first, second}, row.Trial)
+}
+
+// lack records a missing verdict, and the judge's verdict in the other order if it has been read.
+func (b *builder) lack(one lacking, trial int) {
+	documents := b.report.Evaluation.Plan.Documents
+	b.lacking = append(b.lacking, one)
+	other, known := b.waiting[shown{one.judge, one.second, one.first, trial}]
+	for k, d := range []int{one.first, one.second} {
+		of := b.missingOf(documents[d].Candidate)
+		of.Verdicts++
 		switch {
 		case !known:
-		case other == rank.Tied:
-			one.Tied++
-		case (other == rank.SecondWins) == (k == 0): // showed it second
-			one.Won++
+		case other.outcome == rank.Tied:
+			of.Tied++
+		case (other.outcome == rank.SecondWins) == (k == 0): // showed it second
+			of.Won++
 		default:
-			one.Lost++
+			of.Lost++
 		}
 	}
 }
@@ -126,7 +129,7 @@ func (b *builder) boundMissing(ctx context.Context, judges []int) error {
 	slices.SortFunc(r.Missing.Candidates, func(x, y MissingOf) int {
 		return cmp.Or(cmp.Compare(y.Verdicts, x.Verdicts), cmp.Compare(x.candidate, y.candidate))
 	})
-	if len(r.candidates) > boundedCandidates {
+	if len(r.candidates) > boundedCandidates || b.escalation != nil {
 		return nil
 	}
 	places, count := b.places(judges)
@@ -249,8 +252,8 @@ func (r *Report) missingSection(most int) section {
 	return s
 }
 
-const missingWords = "Runs that failed. Lost, won and tied: the judge's verdict on the pair in the other order, if " +
-	"there is one. The bounds hold whatever the candidate's missing verdicts would have been."
+const missingWords = "Runs that failed, and answers of fallback models, which do not count. Lost, won and tied: the judge's " +
+	"verdict on the pair in the other order, if there is one. The bounds hold whatever the candidate's missing verdicts would have been."
 
 // missingRow holds the formatted cells of one row of the table.
 type missingRow struct {

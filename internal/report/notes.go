@@ -23,7 +23,8 @@ func (r *Report) Notes() []string {
 		}
 	}
 	for _, some := range [][]string{
-		r.rankingNotes(), r.groupNotes(), r.opponentNotes(), r.scoreNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges,
+		r.OverTime.Warnings(), r.rankingNotes(), r.escalationNotes(), r.criteriaNotes(), r.softNotes(),
+		r.groupNotes(), r.opponentNotes(), r.scoreNotes(), r.missingNotes(), leave, r.failureNotes(), r.intervalNotes(), judges,
 		r.givenNotes(), r.priorNotes(), r.gateNotes(), r.listedNotes(), r.askedNotes(),
 	} {
 		notes = append(notes, some...)
@@ -41,7 +42,7 @@ func (r *Report) rankingNotes() []string {
 		notes = append(notes, fmt.Sprintf("The evaluation has stopped: %s.", harmless.Line(why.String())))
 	}
 	switch {
-	case r.ListedOnly() || r.PanelOnly(): // these rank nothing
+	case r.ListedOnly() || r.PanelOnly() || r.Evaluation.Plan.Anchors != nil: // these rank nothing
 	case r.Verdicts == 0 && r.Scored == 0:
 		notes = append(notes, "There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
@@ -208,21 +209,24 @@ func (r *Report) intervalNotes() []string {
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
 	}
-	if plain := r.Unweighed; plain != nil {
-		first := "the first would stay first"
-		if plain.First != r.Groups[0].Ranked[0].Name {
-			first = called(plain.First) + " would be first"
-		}
-		notes = append(
-			notes,
-			fmt.Sprintf(
-				"Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.",
-				wording.Counted(plain.Moved, "candidate"), first,
-			),
-		)
+	if r.Unweighed != nil {
+		notes = append(notes, "Judges are weighted by how well they tell candidates apart (`--judge-scale`). With equal weights, "+
+			r.changes(r.Unweighed))
+	}
+	if r.ByWinners != nil {
+		notes = append(notes, "A win counts by its degree: much better is more than better. By the winners alone, "+r.changes(r.ByWinners))
 	}
 
 	return notes
+}
+
+// changes says how the ranking would be if it were as plain says.
+func (r *Report) changes(plain *Unweighed) string {
+	first := "the first would stay first"
+	if plain.First != r.Groups[0].Ranked[0].Name {
+		first = called(plain.First) + " would be first"
+	}
+	return fmt.Sprintf("%s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first)
 }
 
 // fewItems is the number of items below which a note warns that intervals are wide.
@@ -334,6 +338,8 @@ func (r *Report) Headline() string {
 		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
 	case r.PanelOnly():
 		said = r.panelHeadline()
+	case r.Evaluation.Plan.Anchors != nil:
+		return "Nothing is ranked: judges are asked about " + wording.Counted(len(r.Evaluation.Plan.Items), "anchor") + "."
 	case len(r.Groups) == 0 && r.Pairs == 0 && r.identical() > 0 && r.complete():
 		return "All texts that were compared with each other are identical, so there is nothing to rank."
 	case len(r.Groups) == 0:
@@ -440,24 +446,28 @@ func (r *Report) doubt() string {
 	if !r.abilities() && !r.ByScore() {
 		return ""
 	}
-	reliance := r.Reliance()
-	if reliance == nil {
-		return ""
-	}
 	return map[Level]string{
 		Unknown: "too little is known to say how certain that is",
 		Unsound: "the verdicts are not reliable enough to say how certain that is",
-	}[reliance.Level]
+	}[r.trust()]
+}
+
+// trust returns how far the ranking can be relied on; empty if it has no line of trust.
+func (r *Report) trust() Level {
+	if reliance := r.Reliance(); reliance != nil {
+		return reliance.Level
+	}
+	return ""
 }
 
 // headlineNames is how many candidates a headline names in one list.
 const headlineNames = 10
 
-// firstToo returns the names of the candidates whose limits include the first rank.
+// firstToo returns the names of the candidates that may be the best.
 func firstToo(ranked []Ranked) []string {
 	var names []string
 	for _, c := range ranked {
-		if c.RankLow == 1 {
+		if c.Contender {
 			names = append(names, called(c.Name))
 		}
 	}

@@ -264,7 +264,8 @@ func TestPagePeople(t *testing.T) {
 	// A judge and an annotator at a time: neither two judges nor two annotators.
 	pairs := cells(t, page, "A judge and an annotator at a time")
 	for judge, want := range map[string]string{
-		"j": "ann 2 100.0 % –;&lt;bob&gt; 2 75.0 % 0.00;", "k": "ann 2 75.0 % 0.00;&lt;bob&gt; 2 62.5 % &#43;0.14;",
+		"j": "ann 2 100.0 % &#43;1.00;&lt;bob&gt; 2 75.0 % &#43;0.50 (−1.00 … &#43;1.00);",
+		"k": "ann 2 75.0 % &#43;0.60 (−1.00 … &#43;1.00);&lt;bob&gt; 2 62.5 % &#43;0.40 (−1.00 … &#43;1.00);",
 	} {
 		if got := pairs[judge]; got != want {
 			t.Errorf("judge %s with annotators: %q, want %q", judge, got, want)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/lines"
@@ -28,6 +29,9 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	said.lines = append(said.lines, people.summary())
 	sections := []section{said}
 	if s, ok := r.ranksByPeople(candidates, width); ok {
+		sections = append(sections, s)
+	}
+	if s, ok := r.correctedSection(candidates); ok {
 		sections = append(sections, s)
 	}
 	if people.Agreement != nil {
@@ -58,7 +62,33 @@ func (p *People) summary() string {
 			wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies,
 		)
 	}
-	return said
+	return said + p.chosenWords()
+}
+
+// chosenWords says in a sentence, after a space, why the pairs of votes were shown; empty if all votes are from a file.
+func (p *People) chosenWords() string {
+	var parts []string
+	for _, of := range []struct {
+		votes int
+		words string
+	}{
+		{p.Sample, "on a random sample of pairs"},
+		{p.Contested, "on pairs that judges contest"},
+		{p.Narrow, "on pairs of neighbours whose order is open"},
+	} {
+		if of.votes > 0 {
+			parts = append(parts, wording.Counted(of.votes, "vote")+" "+of.words)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+
+	words := " From the page where people vote: " + strings.Join(parts, ", ") + "."
+	if p.Contested+p.Narrow > 0 {
+		words += " Chosen pairs are harder than others: only a random sample shows without bias how far judges agree with people."
+	}
+	return words
 }
 
 func (p *People) judgesSection() section {
@@ -131,11 +161,15 @@ type (
 		Pairs      int                      `json:"pairs"`
 		Undecided  int                      `json:"undecided"`
 		Pooled     int                      `json:"pooled"`
+		Sample     int                      `json:"sample"`
+		Contested  int                      `json:"contested"`
+		Narrow     int                      `json:"narrow"`
 		Annotators array[annotatorJSON]     `json:"annotators"`
 		Rankings   array[groupJSON]         `json:"rankings"`
 		Agreement  *agreementJSON           `json:"agreement"`
 		Everyone   *agreementJSON           `json:"everyone"`
 		Judges     array[againstPeopleJSON] `json:"judges"`
+		Corrected  *correctedJSON           `json:"corrected"`
 	}
 	annotatorJSON struct {
 		Name     string           `json:"name"`
@@ -170,8 +204,9 @@ func (r *Report) peopleJSON() *peopleJSON {
 		return out
 	}
 	out := &peopleJSON{
-		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Pooled: people.Pooled, Rankings: rankings(people.Groups),
-		Agreement: agreementOf(people.Agreement, false), Everyone: agreementOf(people.Everyone, false),
+		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Pooled: people.Pooled,
+		Sample: people.Sample, Contested: people.Contested, Narrow: people.Narrow, Rankings: rankings(people.Groups),
+		Agreement: agreementOf(people.Agreement, false), Everyone: agreementOf(people.Everyone, false), Corrected: r.correctedJSON(),
 	}
 	for _, a := range people.Annotators {
 		out.Annotators = append(out.Annotators, annotatorJSON{a.Name, a.Votes, a.Ties, a.Own, rankings(a.Groups)})

@@ -12,6 +12,7 @@ type peopleView struct {
 	Said              string
 	Judges            []againstView
 	Ranks             *ownView // nil: see ownView
+	Corrected         *sectionView
 	Annotators        []annotatorView
 	Agreed            string  // empty: no pair was judged by two annotators
 	Matrix            *matrix // nil: see raterMatrix
@@ -40,6 +41,11 @@ func (r *Report) peopleView() *peopleView {
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
 	}
+	if s, ok := r.correctedSection(openRows); ok {
+		corrected := s.view()
+		v.Corrected = &corrected
+	}
+
 	for _, a := range people.Annotators {
 		v.Annotators = append(v.Annotators, annotatorView{a.Name, wording.Count(a.Votes), wording.Count(a.Ties)})
 	}

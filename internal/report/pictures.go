@@ -67,7 +67,7 @@ type lengthView struct {
 func (r *Report) lengthView() *lengthView {
 	texts := map[string][]float64{}
 	for _, d := range r.Evaluation.Plan.Documents {
-		if d.Bytes > 0 {
+		if d.Bytes > 0 && !d.Turns {
 			texts[d.Candidate] = append(texts[d.Candidate], float64(d.Bytes))
 		}
 	}
@@ -230,6 +230,7 @@ func raterMatrix(a *Agreement) *matrix {
 
 	m := &matrix{
 		Title: "Who agrees with whom",
+		Of:    "rater",
 		Hint:  "Cohen’s kappa of the rater on the left with the one above: 1 is perfect, 0 is chance. Columns have the rows’ numbers.",
 	}
 	if n < len(a.Raters) {

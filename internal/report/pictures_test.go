@@ -34,8 +34,11 @@ func TestPictures(t *testing.T) {
 	} {
 		page := pageOf(t, built(t, of.m, Options{Draws: 20}))
 		drawn := fmt.Sprint(figure.FindAllString(page, -1))
-		if strings.Contains(page, matrix) {
+		if _, table, ok := strings.Cut(page, matrix); ok {
 			drawn += matrix
+			if head, _, _ := strings.Cut(table, "</thead>"); !strings.Contains(head, ">rater</th>") {
+				t.Errorf("%s: the head of the raters' table is %s", name, head)
+			}
 		}
 		for _, picture := range []string{lengths, spreads, orders, matrix} {
 			wanted := strings.Contains(fmt.Sprint(of.want), picture)

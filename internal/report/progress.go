@@ -101,10 +101,11 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 			}
 			return &progress.Judges[k]
 		}
-		asks := runplan.Asks(r.Evaluation.Plan, phase.Kind, phase.Runs)
-		for k, judge := range r.Evaluation.Plan.JudgesOf(phase.Kind) {
+		asks := runplan.Asks(r.Evaluation.Plan, phase.Phase, phase.Runs)
+		first, judges := runplan.JudgesIn(r.Evaluation.Plan, phase.Phase)
+		for k, judge := range r.Evaluation.Plan.JudgesOf(phase.Kind)[first : first+judges] {
 			of := at(judge.Name)
-			of.Model, of.Planned = judge.Target(), asks[k]
+			of.Model, of.Planned = judge.Target(), asks[first+k]
 		}
 		for _, one := range recorded {
 			if one.Phase == phase.Phase {

@@ -26,6 +26,9 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.correct(ctx); err != nil {
+		return err
+	}
 
 	raters := make([]int, len(r.Judges))
 	for k := range raters {
@@ -34,16 +37,24 @@ func (b *builder) finish(ctx context.Context) error {
 	if len(raters) == 0 {
 		raters = b.annotators()
 	}
-	places, count := b.places(raters)
-	if r.tallies, err = tallied(len(r.candidates), count, b.observed(places)); err != nil {
+	if err := b.escalate(); err != nil {
 		return err
 	}
+	places, count := b.places(raters)
+	observed := b.observed(places)
+	if r.tallies, err = tallied(len(r.candidates), count, observed); err != nil {
+		return err
+	}
+	b.rateSoftly(observed)
 	if r.Verdicts == 0 {
 		return b.rankByScore(ctx)
 	}
-	r.Cycles, r.Expected = rank.CyclesOf(len(r.candidates), r.tallies), rank.ExpectedCycles{Mean: math.NaN(), High: math.NaN()}
+	r.Expected = rank.ExpectedCycles{Mean: math.NaN(), High: math.NaN()}
+	if b.escalation == nil { // a strong judge saw too few pairs, and others do not rank
+		r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
+	}
 	if all == nil || len(r.Judges) > 0 { // without judges, people are the raters
-		all, err = b.rate(ctx, raters)
+		all, err = b.rateAll(ctx)
 	}
 	if errors.Is(err, rank.ErrTooManyCandidates) {
 		r.unfitted = err
@@ -54,15 +65,18 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.rated = all.uncertainty
+	b.rated = all
 	r.Groups, r.Unranked = b.groups(all, b.ranked)
-	r.Expected = b.expectCycles(all)
+	if b.escalation == nil {
+		r.Expected = b.expectCycles(all)
+	}
 	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
 	b.compareNeighbours(all)
-	for k := range r.Judges {
-		judge := &r.Judges[k]
-		judge.Effect = all.fit.Judges[k]
-		judge.OrderLimits, judge.ScaleLimits = all.uncertainty.Orders[k], all.uncertainty.Scales[k]
+	if err := b.takeEffects(ctx, all); err != nil {
+		return err
+	}
+	if r.Escalation != nil {
+		r.Escalation.Lambda = all.lambda
 	}
 
 	if err := b.unweigh(raters); err != nil {
@@ -72,6 +86,60 @@ func (b *builder) finish(ctx context.Context) error {
 		return err
 	}
 	return b.rankByEach(ctx)
+}
+
+// takeEffects sets what the ranking says of the judges' own parameters. They are about who won, so degrees do not count.
+func (b *builder) takeEffects(ctx context.Context, ranking *rating) error {
+	r := b.report
+	winners := ranking
+	if r.degrees() > 0 && r.Escalation == nil { // a strong judge's ranking has no degrees
+		var err error
+		if winners, err = b.rateByWinners(ctx, b.mainRaters()); err != nil {
+			return err
+		}
+		r.ByWinners = r.unlike(winners)
+	}
+	for k := range r.Judges {
+		b.takeEffect(k, winners)
+	}
+	return nil
+}
+
+// degrees returns by how many degrees a text can be better; 0: verdicts have none.
+func (r *Report) degrees() int {
+	if r.Evaluation.Plan.Pairwise == nil {
+		return 0
+	}
+	return r.Evaluation.Plan.Pairwise.Degrees
+}
+
+// unlike compares the ranking with another one.
+func (r *Report) unlike(other *rating) *Unweighed {
+	standings := other.fit.Standings()
+	out := &Unweighed{First: r.candidates[standings[0].Candidate]}
+	ranks := map[int]int{}
+	for _, s := range standings {
+		ranks[s.Candidate] = s.Rank
+	}
+	for _, group := range r.Groups {
+		for _, c := range group.Ranked {
+			if c.Rank != ranks[c.Candidate] {
+				out.Moved++
+			}
+		}
+	}
+	return out
+}
+
+// takeEffect sets what a rating says of a judge's own parameters, if it counts there.
+func (b *builder) takeEffect(judge int, of *rating) {
+	place, counts := of.places[int32(judge)]
+	if !counts {
+		return
+	}
+	j := &b.report.Judges[judge]
+	j.Effect = of.fit.Judges[place]
+	j.OrderLimits, j.ScaleLimits = of.uncertainty.Orders[place], of.uncertainty.Scales[place]
 }
 
 // expectCycles computes how many circular triples the abilities explain.
@@ -96,7 +164,7 @@ func (b *builder) expectCycles(of *rating) rank.ExpectedCycles {
 // unweigh computes how the ranking changes without weights for judges.
 func (b *builder) unweigh(raters []int) error {
 	r := b.report
-	if !r.Options.Scales || len(r.Judges) < 2 || len(r.Groups) == 0 {
+	if !r.Options.Scales || len(r.Judges) < 2 || len(r.Groups) == 0 || b.escalation != nil {
 		return nil
 	}
 	options := b.rankOptions(raters)
@@ -107,20 +175,7 @@ func (b *builder) unweigh(raters []int) error {
 		return err
 	}
 
-	standings := plain.Standings()
-	r.Unweighed = &Unweighed{First: r.candidates[standings[0].Candidate]}
-	ranks := map[int]int{}
-	for _, s := range standings {
-		ranks[s.Candidate] = s.Rank
-	}
-	for _, group := range r.Groups {
-		for _, c := range group.Ranked {
-			if c.Rank != ranks[c.Candidate] {
-				r.Unweighed.Moved++
-			}
-		}
-	}
-
+	r.Unweighed = r.unlike(&rating{fit: plain})
 	return nil
 }
 
@@ -135,15 +190,25 @@ func (b *builder) rankByEach(ctx context.Context) error {
 		for _, c := range rank.Records(len(r.candidates), r.tallies[k:k+1]) {
 			games += c.Games()
 		}
-		if games == 0 {
-			continue
+		if games == 0 || r.Escalation != nil && r.Escalation.Corrected && k == b.escalation.strong {
+			continue // the strong judge's ranking is the first
 		}
+
 		own, err := b.rate(ctx, []int{k})
 		if err != nil {
 			return fmt.Errorf("judge %s: %w", r.Judges[k].Name, err)
 		}
 		r.Judges[k].Cycles = rank.CyclesOf(len(r.candidates), r.tallies[k:k+1])
 		r.Judges[k].Groups = b.bare(own)
+		if _, counts := b.rated.places[int32(k)]; counts {
+			continue
+		}
+		if r.degrees() > 0 {
+			if own, err = b.rateByWinners(ctx, []int{k}); err != nil {
+				return fmt.Errorf("judge %s: %w", r.Judges[k].Name, err)
+			}
+		}
+		b.takeEffect(k, own)
 	}
 	return nil
 }
@@ -155,16 +220,17 @@ func (b *builder) compareRaters() {
 	for _, j := range r.Judges {
 		judges = append(judges, j.Name)
 	}
-	same := alikeOf(len(judges))
-	r.Agreement = b.agreement(0, judges, same.add)
+	first := judges[:len(r.Evaluation.Plan.FirstJudges())] // a strong judge saw the very pairs on which others disagree
+	same := alikeOf(len(first))
+	r.Agreement = b.agreement(0, first, same.add)
 	r.likened = cmp.Or(same.words(r.Judges), b.scoredAlike(r.Judges))
-	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf)
+	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf, b.ownItem)
 	if r.Panel != nil {
 		var dimensions []string
 		for _, d := range r.Panel.Dimensions {
 			dimensions = append(dimensions, d.ID)
 		}
-		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions, b.itemOf)
+		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions, b.itemOf, b.ownItem)
 	}
 }
 
@@ -213,7 +279,7 @@ func (b *builder) ranked(s rank.Standing) Ranked {
 	i := s.Candidate
 	return Ranked{
 		Name: b.report.candidates[i], Standing: s, ScoreLimits: b.scoreLimits(i),
-		Scores: b.scores[i], Overall: b.overall[i],
+		Scores: b.scores[i], Overall: b.overall[i], Soft: b.softRate(i),
 		For: b.reasons[i].won, Against: b.reasons[i].lost,
 	}
 }

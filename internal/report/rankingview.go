@@ -27,6 +27,7 @@ func (v rankingView) All() []rankingRow { return slices.Concat(v.Open, v.Folded)
 type rankingRow struct {
 	Rank, Name, Score, Limits                                 string // the score and its interval
 	Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
+	Soft                                                      string // the weighted win rate
 	Why                                                       string // id of its reasons; empty: not shown
 }
 
@@ -81,6 +82,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 			WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
 		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })
+		row.Soft = softCell(c)
 		row.Mean = limited(row.Mean, c.ScoreLimits, func(x float64) string { return fmt.Sprintf("%.2f", x) })
 		if r.abilities() {
 			row.Ability = plusMinus(signed(c.Ability), c.SE)

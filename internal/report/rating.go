@@ -12,13 +12,28 @@ type rating struct {
 	uncertainty *rank.Uncertainty
 	winRates    []rank.Limits   // of each candidate
 	places      map[int32]int32 // positions of raters among the fit's judges
+	lambda      float64         // rank.Correction.Lambda
 }
 
 // rate ranks by the verdicts of the given raters together: either judges or people.
 func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
+	places, _ := b.places(raters)
+	return b.rateBy(ctx, raters, b.observed(places))
+}
+
+// rateByWinners ranks as rate does, but without degrees.
+func (b *builder) rateByWinners(ctx context.Context, raters []int) (*rating, error) {
+	places, _ := b.places(raters)
+	observed := b.observed(places)
+	for i := range observed {
+		observed[i].FirstMore, observed[i].SecondMore = 0, 0
+	}
+	return b.rateBy(ctx, raters, observed)
+}
+
+func (b *builder) rateBy(ctx context.Context, raters []int, observed []rank.Observed) (*rating, error) {
 	how := b.report.Options
 	places, count := b.places(raters)
-	observed := b.observed(places)
 	n, options := len(b.report.candidates), b.rankOptions(raters)
 	out := rating{places: places}
 	var err error
@@ -54,7 +69,11 @@ func (b *builder) pairClusters() map[[2]int32]int32 {
 
 // observed returns the verdicts of the raters in places on documents of different candidates, each with its cluster.
 func (b *builder) observed(places map[int32]int32) []rank.Observed {
-	cells, by := b.verdicts.ranked(), b.clusterBy()
+	return b.observedIn(&b.verdicts, places)
+}
+
+func (b *builder) observedIn(said *verdicts, places map[int32]int32) []rank.Observed {
+	cells, by := said.ranked(), b.clusterBy()
 	documents, byItem, separate := b.report.Evaluation.Plan.Documents, by == ByItem, by == ByVerdict
 	out := make([]rank.Observed, 0, len(cells))
 	var pair, low, high int32 = -1, -1, -1
@@ -71,6 +90,7 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 			Cluster: pair, Judge: rater,
 			First: int32(b.candidate[first.Candidate]), Second: int32(b.candidate[second.Candidate]),
 			FirstWins: c.wins, SecondWins: c.losses, Ties: c.ties, Identical: c.identical,
+			FirstMore: c.winsMore, SecondMore: c.lossesMore, Soft: c.soft,
 		}
 		if byItem {
 			o.Cluster = int32(first.Item)
@@ -85,6 +105,7 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 		out = append(out, o)
 		if c.won+c.lost > 0 { // of any length
 			o.FirstWins, o.SecondWins, o.Ties, o.Identical, o.Longer = c.won, c.lost, 0, 0, 0
+			o.FirstMore, o.SecondMore, o.Soft = 0, 0, 0
 			if b.apartGates(int(c.rater)) {
 				o.Judge = int32(len(places))
 			}
@@ -124,6 +145,9 @@ func (b *builder) itemOf(document int) int {
 	}
 	return document
 }
+
+// ownItem returns the item of a document.
+func (b *builder) ownItem(document int) int { return b.report.Evaluation.Plan.Documents[document].Item }
 
 // clusterBy says which verdicts may depend on each other. These are the verdicts on one item (ByItem) if any
 // candidate was compared on several items, otherwise those on one pair (ByPair). If nothing says which verdicts belong
@@ -172,6 +196,6 @@ func fitOf(of *rating) *Fit {
 	return &Fit{
 		LogLikelihood: f.LogLikelihood, Deviance: f.Deviance, DegreesOfFreedom: f.DegreesOfFreedom, Iterations: f.Iterations,
 		Length: f.Length, HasLength: f.HasLength, LengthRegularised: f.LengthRegularised,
-		LengthLimits: of.uncertainty.Length, Dense: f.PerCell() >= denseCell,
+		LengthLimits: of.uncertainty.Length, Dense: f.PerCell() >= denseCell && !f.Weighted(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
+	planned "github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/results"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -29,10 +30,12 @@ type Pair struct {
 	Item, Question, Reference string
 	Documents, Candidates     [2]string // in the order of the plan
 	Texts                     [2]string // clipped to textRunes
-	Said                      []Said    // at most saidOfPair
-	More                      int       // verdicts that Said leaves out
-	People                    [3]int    // votes for each document, and ties
+	Images                    [2][]Picture
+	Said                      []Said // at most saidOfPair
+	More                      int    // verdicts that Said leaves out
+	People                    [3]int // votes for each document, and ties
 
+	again     bool // a strong judge saw it after others
 	all       []Preference
 	positions [2]int // of the documents in the plan
 	lot       uint64
@@ -120,15 +123,24 @@ func majority(people [3]int) (side int, ok bool) {
 
 // readings selects pairs to read while the rows are read. Each mark has a shelf with a random sample of its pairs.
 type readings struct {
-	size    int // runs of a pair, which are consecutive
+	sizes   []int // runs of a pair, which are consecutive, by phase
 	current *Pair
 	kept    [4][]*Pair        // by Marks.shelf
 	votes   map[[2]int][3]int // by documents, the first in the plan first
+	shown   int               // bytes of images in the page
+}
+
+// size returns how many runs a pair of a phase has.
+func (r *readings) size(phase int) int {
+	if phase < len(r.sizes) {
+		return r.sizes[phase]
+	}
+	return 1
 }
 
 func (b *builder) read(row results.PairwiseRow, documents [2]int, outcome rank.Outcome) {
 	r := &b.readings
-	id := eval.RunID{Phase: row.Phase, Index: row.Index / r.size}.Short()
+	id := eval.RunID{Phase: row.Phase, Index: row.Index / r.size(row.Phase)}.Short()
 	if r.current == nil || r.current.ID != id {
 		b.shelve()
 		r.current = b.newPair(id, row, documents)
@@ -161,7 +173,7 @@ func (b *builder) newPair(id string, row results.PairwiseRow, documents [2]int) 
 	p := &Pair{
 		ID: id, Item: row.Item, positions: documents, Documents: [2]string{row.Document1, row.Document2},
 		Candidates: [2]string{row.Candidate1, row.Candidate2},
-		lot:        rand.NewPCG(uint64(row.Phase), uint64(row.Index/b.readings.size)).Uint64(),
+		lot:        rand.NewPCG(uint64(row.Phase), uint64(row.Index/b.readings.size(row.Phase))).Uint64(),
 	}
 	if documents[0] > documents[1] {
 		slices.Reverse(p.positions[:])
@@ -169,6 +181,7 @@ func (b *builder) newPair(id string, row results.PairwiseRow, documents [2]int) 
 		slices.Reverse(p.Candidates[:])
 	}
 	p.People = b.readings.votes[p.positions]
+	p.again = planned.Escalated(b.report.Evaluation.Plan, row.Phase)
 	return p
 }
 
@@ -179,7 +192,9 @@ func (b *builder) shelve() {
 		return
 	}
 	b.readings.current = nil
-	b.report.Pairs++
+	if !p.again {
+		b.report.Pairs++
+	}
 	b.repeat(p.all)
 	p.Marks, p.all = MarksOf(p.all, p.People), nil
 	b.mark(p)
@@ -225,8 +240,11 @@ func (b *builder) addTexts(ctx context.Context, source Source) error {
 			if err != nil && !errors.Is(err, results.ErrNoText) {
 				return fmt.Errorf("text of %s: %w", e.Documents[d].ID, err)
 			}
-			p.Texts[k] = wording.Clip(text, most)
+			p.Texts[k] = wording.Clip(e.Documents[d].Readable(text), most)
 			left -= len(p.Texts[k])
+			if p.Images[k], err = b.pictures(ctx, source, e.Documents[d]); err != nil {
+				return err
+			}
 		}
 	}
 

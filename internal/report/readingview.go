@@ -27,7 +27,10 @@ type readingPair struct {
 	MoreWords, PeopleWords string
 }
 
-type readingSide struct{ Candidate, Text string }
+type readingSide struct {
+	Candidate, Text string
+	Images          []Picture
+}
 
 type readingSaid struct {
 	Said
@@ -80,7 +83,7 @@ func readingPairOf(p *Pair) readingPair {
 		if text == "" {
 			text = "(The text is empty or not stored.)"
 		}
-		v.Sides = append(v.Sides, readingSide{p.Candidates[k], text})
+		v.Sides = append(v.Sides, readingSide{p.Candidates[k], text, p.Images[k]})
 	}
 
 	var won [3]int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
 // Reliance says how far a ranking can be relied on. It is a chain: its level is that of its weakest evidence. Unknown
@@ -29,6 +30,8 @@ type Reliance struct {
 	People, PeopleKappa float64
 
 	raters string
+	common string // on how many pairs judges are compared; empty: on all
+	voted  int    // pairs of texts on which most people agree and a judge gave a verdict
 }
 
 // Level says how far a ranking can be relied on.
@@ -58,7 +61,7 @@ func (r *Report) Reliance() *Reliance {
 		t.weighMissing,
 	}
 	if r.ByScore() {
-		evidence = []func(*Report){t.weighScores, t.weighCoverage, t.weighScoreAgreement, t.weighJudges, t.weighFailed}
+		evidence = []func(*Report){t.weighScores, t.weighCoverage, t.weighPeople, t.weighScoreAgreement, t.weighJudges, t.weighFailed}
 	}
 	for _, weigh := range evidence {
 		weigh(r)
@@ -112,17 +115,16 @@ func (t *Reliance) String() string {
 	switch {
 	case len(why) > 0:
 		parts = append(parts, advice[t.Level]+": "+list(why, mostWhy)+".")
-	case t.peopleWords() == "" && math.IsNaN(t.Alpha) && t.raters != people: // of scores there are none
+	case t.peopleWords() == "" && t.voted > 0:
+		parts = append(parts, fmt.Sprintf("People voted on %s, too few to compare with.", wording.Counted(t.voted, "pair")))
+	case t.peopleWords() == "" && t.raters != people:
 		parts = append(parts, "There are no votes of people to compare with.")
 	}
 	return strings.Join(parts, " ")
 }
 
 // Line returns the level followed by String, as cards and pages show it, such as "Caution. Check some verdicts first: …".
-func (t *Reliance) Line() string {
-	level := string(t.Level)
-	return capital(level) + ". " + t.String()
-}
+func (t *Reliance) Line() string { return capital(string(t.Level)) + ". " + t.String() }
 
 // mostWhy is how many weaknesses a line of trust names.
 const mostWhy = 3
@@ -139,7 +141,7 @@ func (t *Reliance) agreeWords() string {
 	if math.IsNaN(t.Agree) {
 		return ""
 	}
-	return fmt.Sprintf("%s agree on %s %% of verdicts%s", t.raters, outOfHundred(t.Agree), kappaWords(t.Agree, t.Kappa))
+	return fmt.Sprintf("%s agree on %s %% of verdicts%s%s", t.raters, outOfHundred(t.Agree), t.common, kappaWords(t.Agree, t.Kappa))
 }
 
 func alphaWords(alpha float64) string {
@@ -160,7 +162,8 @@ func (t *Reliance) peopleWords() string {
 	if math.IsNaN(t.People) {
 		return ""
 	}
-	return fmt.Sprintf("judges match people on %s %%%s", outOfHundred(t.People), kappaWords(t.People, t.PeopleKappa))
+	return fmt.Sprintf("judges match people on %s %% of %s%s", outOfHundred(t.People), wording.Counted(t.voted, "pair"),
+		kappaWords(t.People, t.PeopleKappa))
 }
 
 func kappaWords(raw, kappa float64) string {
@@ -168,8 +171,8 @@ func kappaWords(raw, kappa float64) string {
 		return ""
 	}
 	words := strength(kappa)
-	if lowAsAlike(kappa, 2*raw-1) {
-		words = "low because most verdicts are alike"
+	if raw > mostlyAgree && kappa <= fair {
+		words = "low because most verdicts are ties"
 	}
 	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), words)
 }

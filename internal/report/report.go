@@ -37,6 +37,8 @@ type Source interface {
 	Timeline(ctx context.Context, id eval.ID, most int) (results.Timeline, error)
 	Text(ctx context.Context, hash string) (string, error)
 	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
+	Evaluations(ctx context.Context) ([]results.Listed, error)
+	Named(ctx context.Context, id eval.ID) (map[string][]string, error)
 }
 
 // Options are the options of Build. The zero value uses Davidson's model of ties, leaves out fallback verdicts, and
@@ -89,6 +91,8 @@ type Report struct {
 	Fit       *Fit // nil: there are no abilities
 	// Unweighed says what Options.Scales changes; nil without that option.
 	Unweighed *Unweighed
+	// ByWinners says what degrees change; nil: verdicts have none, or do not count.
+	ByWinners *Unweighed
 	Cycles    rank.Cycles
 	Expected  rank.ExpectedCycles // of Cycles
 	Length    rank.Lengths        // of the verdicts of all judges
@@ -105,13 +109,19 @@ type Report struct {
 	// ListedRuns are the listed runs that the evaluation's limit leaves, in the order of the list.
 	ListedRuns []ListedRun
 	// Answers says how the documents were made; nil if they are not answers to prompts.
-	Answers  *Answers
-	Effects  *Effects      // of prompts and models; nil: candidates are not made of them, or nothing is ranked
-	Panel    *Panel        // nil: the evaluation has none
-	Checks   []CheckResult // in the order of the plan
-	People   *People       // nil: there are no votes
-	Missing  *Missing      // nil: every verdict that would count in the ranking exists
-	Failures []Failure
+	Answers    *Answers
+	Soft       *SoftVerdicts // nil: verdicts are not soft
+	ByCriteria *ByCriteria   // verdicts on pairs by criterion; nil: there are none
+	Effects    *Effects      // of prompts and models; nil: candidates are not made of them, or nothing is ranked
+	Panel      *Panel        // nil: the evaluation has none
+	Checks     []CheckResult // in the order of the plan
+	Rubric     []RubricPart  // nil: documents are not scored by rubrics
+	// Escalation is nil if every judge sees everything.
+	Escalation *Escalation
+	OverTime   *OverTime // nil: judges were not asked about anchors
+	People     *People   // nil: there are no votes
+	Missing    *Missing  // nil: every verdict that would count in the ranking exists
+	Failures   []Failure
 	// Readings are a sample of the Pairs pairs with verdicts, with their texts. Pairs that show a problem with judges
 	// come first; among the same problem they are in the order of the plan.
 	Readings []*Pair
@@ -127,7 +137,7 @@ type Report struct {
 	candidates []string
 	tallies    []*rank.Tally  // of each judge
 	unfitted   error          // why there are win rates but no abilities
-	unscored   map[string]int // failed runs that would have scored a document, by candidate
+	unscored   map[string]int // runs that failed, or that another model answered, instead of scoring a document, by candidate
 	likened    string         // judges that are probably one, in words; empty: none
 	reversed   [][2]string    // pairs of candidates: the first has the higher mean score, but not where both have scores
 	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
@@ -144,7 +154,7 @@ type Intervals struct {
 	Seed  uint64 `json:"seed"`
 }
 
-// Unweighed compares the ranking with the one that gives all judges equal weight.
+// Unweighed compares the ranking with the one that gives all judges, or all degrees, equal weight.
 type Unweighed struct {
 	Moved int // candidates whose rank differs
 	First string
@@ -239,6 +249,7 @@ type Ranked struct {
 	Contender                 bool        // may be the best at 95 %
 	tiered                    bool        // its group has so many candidates that Tier replaces the bounds of ranks
 	WinLimits                 rank.Limits // of Standing.WinRate; NaN: only one cluster
+	Soft                      *SoftRate   // nil: verdicts are not soft
 	Scores                    []Score     // by criterion
 	Overall                   Score       // over all criteria
 	ScoreLimits               rank.Limits // of Overall; NaN: only one item
@@ -335,8 +346,12 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if r.Waits, err = source.Waits(ctx, id); err != nil {
 		return nil, err
 	}
+	if r.OverTime, err = readOverTime(ctx, source, evaluation); err != nil {
+		return nil, err
+	}
 	b := newBuilder(r)
-	if err := each(source.SingleRows(ctx, id), b.addSingle); err != nil {
+	scores := results.Scores(evaluation.Plan, watched(source.SingleRows(ctx, id), b.addMet))
+	if err := each(scores, b.addSingle); err != nil {
 		return nil, err
 	}
 
@@ -383,14 +398,32 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.finish(ctx); err != nil {
 		return nil, err
 	}
+	if err := b.rankByCriteria(ctx); err != nil {
+		return nil, err
+	}
 	b.findEffects()
 	b.scoreJudges(outlays)
 	b.finishAnswers()
 	b.finishChecks()
+	b.finishRubric()
 	if err := b.finishItems(ctx); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// watched calls see with every row that it yields.
+func watched[T any](rows iter.Seq2[T, error], see func(T) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row, err := range rows {
+			if err == nil {
+				err = see(row)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
 }
 
 // each calls take with every row, and stops at the first error of either.

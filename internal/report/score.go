@@ -25,11 +25,15 @@ func winPercent(ability float64) float64 { return 100 * winShare(ability) }
 func (r *Report) scoreWords() (head, means string) {
 	switch {
 	case r.ByScore():
-		return "mean score", "Scores go from " + scaleWords(r.Evaluation.Plan.Single.Scale) + "."
+		single := r.Evaluation.Plan.Single
+		if single.Rubric {
+			return "mean score", "Scores are points earned, in percent of those that the rubric offers, from " + scaleWords(single.Scale) + "."
+		}
+		return "mean score", "Scores go from " + scaleWords(single.Scale) + "."
 	case !r.abilities():
 		return "win rate", "A tie is half a win."
 	default:
-		means = "Wins against the average candidate, of decided verdicts: 50 % is average."
+		means = "Wins against the average candidate, of decided verdicts" + r.byDegree() + ": 50 % is average."
 		if direct := r.winsOfTwo(); direct != "" {
 			means += " " + direct
 		}
@@ -44,7 +48,16 @@ func (r *Report) winsOfTwo() string {
 		return ""
 	}
 	better, other := r.Groups[0].Ranked[0], r.Groups[0].Ranked[1]
-	return fmt.Sprintf("Against %s, %s wins %s.", called(other.Name), called(better.Name), probability(winShare(better.Ability-other.Ability)))
+	return fmt.Sprintf("Against %s, %s wins %s%s.",
+		called(other.Name), called(better.Name), probability(winShare(better.Ability-other.Ability)), r.byDegree())
+}
+
+// byDegree says, after a comma, that wins count by their degree; empty if verdicts have none.
+func (r *Report) byDegree() string {
+	if r.degrees() < 2 {
+		return ""
+	}
+	return ", counted by their degree"
 }
 
 // score formats the number that ranks a candidate: its wins against the average candidate, its mean score, or its win

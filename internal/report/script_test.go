@@ -20,7 +20,7 @@ func TestPagePolicy(t *testing.T) {
 			t.Fatalf("%s: %d scripts, want 1", name, len(scripts))
 		}
 		sum := sha256.Sum256([]byte(scripts[0][1]))
-		want := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		want := "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 		policy := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]*)">`).FindStringSubmatch(page)
 		if policy == nil || html.UnescapeString(policy[1]) != want {
 			t.Errorf("%s: the policy is %q, want %s", name, policy, want)

@@ -35,6 +35,13 @@ func cellClass(c lines.Column, k int) string {
 	return ""
 }
 
+// titled returns the view with another title, below a heading that has that of the section.
+func (s section) titled(title string) *sectionView {
+	s.title = title
+	v := s.view()
+	return &v
+}
+
 func (s section) view() sectionView {
 	v := sectionView{Title: s.title, Lines: s.notes(lines.Column.FullHead)}
 	for _, c := range s.table {

@@ -81,7 +81,14 @@ func (r *Report) settings() []setting {
 		}
 	}
 
-	if s := plan.Single; s != nil {
+	if s := plan.Single; s != nil && s.Rubric {
+		criteria := 0
+		for _, item := range plan.Items {
+			criteria += len(item.Rubric)
+		}
+		add("single", "%s in the rubrics of items, %s, %s", wording.Either(criteria, "criterion", "criteria"),
+			wording.Counted(s.Trials, "trial"), r.template(eval.KindSingle))
+	} else if s != nil {
 		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, wording.Counted(s.Trials, "trial"), r.template(eval.KindSingle))
 		for _, c := range s.Criteria {
 			add("criterion "+c.Name, "%s", c.Description)
@@ -93,6 +100,15 @@ func (r *Report) settings() []setting {
 			"pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"),
 			allowed(p.Ties), r.template(eval.KindPairwise),
 		)
+		if p.Degrees > 1 {
+			add("degrees", "%s", strings.Join(eval.DegreeWords(p.Degrees), ", "))
+		}
+		for _, c := range p.Criteria {
+			add("criterion "+c.Name, "%s", c.Description)
+		}
+	}
+	if how := plan.Escalate; how != nil {
+		add("escalation", "to %s when %s, and %s of the other pairs", plan.Judges[plan.Strong()].Name, doubtWords(how.When), percent(how.Share))
 	}
 	if p := plan.Panel; p != nil {
 		add("panel", "scale %d to %d, %s, %s, %s", p.Scale.Min, p.Scale.Max,
@@ -173,10 +189,10 @@ func withOverrides(j eval.Judge) string {
 // template identifies the prompt template of a kind by a hash of its text.
 func (r *Report) template(kind eval.Kind) string {
 	text := r.Evaluation.Plan.Template(kind)
-	switch text {
-	case "":
+	switch {
+	case text == "":
 		return "built-in template"
-	case prompt.DefaultTemplate(kind), prompt.ReferenceTemplate(kind):
+	case prompt.BuiltIn(kind, text):
 		return "built-in template " + eval.TextHash(text)[:8]
 	}
 	return "own template " + eval.TextHash(text)[:8]
@@ -205,6 +221,9 @@ func pairsOf(p eval.Pairs) string {
 		return "all with " + p.Baseline
 	case eval.PairsListed:
 		return wording.Counted(len(p.Listed), "pair") + " listed"
+	case eval.PairsGrown:
+		return fmt.Sprintf("%s of the ranking before, and up to %s for each answer of %s", wording.Counted(len(p.Listed), "pair"),
+			wording.Counted(p.Opponents, "opponent"), strings.Join(p.Newcomers, ", "))
 	default:
 		return string(p.Mode)
 	}
@@ -243,7 +262,7 @@ func (r *Report) method() []string {
 		positions = "Judges' preferences for the text shown first or second are not removed (--position-effect=false)."
 	}
 
-	return []string{
+	said := []string{
 		"Strengths are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average " +
 			"candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
@@ -256,6 +275,10 @@ func (r *Report) method() []string {
 			"candidate. The win rate of all its verdicts is another number: it counts a tie as half a win, and depends on the opponents.",
 		strings.TrimSpace(eloMethod),
 	}
+	if r.softly() {
+		said = append(said, softMeaning)
+	}
+	return said
 }
 
 // rankMethod explains what ranks say.
@@ -264,7 +287,7 @@ func (r *Report) rankMethod() string {
 		return fmt.Sprintf("A rank such as 30 (tier 2) means: 30th, in the second tier. Each candidate of the second tier "+
 			"is worse than some of the first, and so on. The candidates that hold the best are those for which no test says "+
 			"that another one is better. In 95 of 100 such evaluations, all that tiers say is true, and the best is among "+
-			"these. Bounds of ranks, which rankings of up to %d candidates show, are in ranking.csv.", fewCandidates)
+			"these. Bounds of ranks, which rankings of up to %d candidates show, are in ranking.csv.", rank.FewCandidates)
 	}
 	return "A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at " +
 		"once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one " +

@@ -34,6 +34,7 @@ type memory struct {
 	progress   []results.Progress
 	outlays    []results.Outlay
 	timeline   results.Timeline
+	names      map[string][]string // of models, by providers
 	waits      []results.Wait
 	texts      map[string]string // by hash; others are made
 	broken     error             // yielded after the pairwise rows
@@ -76,6 +77,10 @@ func (m *memory) Timeline(context.Context, eval.ID, int) (results.Timeline, erro
 func (m *memory) Waits(context.Context, eval.ID) ([]results.Wait, error) {
 	return m.waits, nil
 }
+
+func (m *memory) Evaluations(context.Context) ([]results.Listed, error) { return nil, nil }
+
+func (m *memory) Named(context.Context, eval.ID) (map[string][]string, error) { return m.names, nil }
 
 func (m *memory) Spent(context.Context, eval.ID, ...string) (int64, int, error) {
 	return m.spent, 0, nil

@@ -26,6 +26,7 @@ func Tables() []table.Sheet {
 	return []table.Sheet{
 		table.Of(rankingName, rankingTable, table.Rows[rankedLine](nil)),
 		table.Of(effectsName, effectTable, table.Rows[effectLine](nil)),
+		table.Of(criteriaName, criteriaTable, table.Rows[criterionLine](nil)),
 		table.Of(itemsName, itemTable, table.Rows[Item](nil)),
 		table.Of(eloName, eloTable, table.Rows[documentElo](nil)),
 		table.Of(comparisonName, comparisonTable, table.Rows[comparedLine](nil)),
@@ -37,7 +38,7 @@ func TablesOf(e results.Evaluation, counts []results.PhaseCounts) (names []strin
 	recorded := func(kind eval.Kind) bool {
 		return slices.ContainsFunc(counts, func(p results.PhaseCounts) bool { return p.Kind == kind && p.Succeeded > 0 })
 	}
-	compared := recorded(eval.KindPairwise) || e.Settings.Votes != ""
+	compared := recorded(eval.KindPairwise) || e.Voted()
 	if compared {
 		names = append(names, eloName)
 	}
@@ -45,6 +46,9 @@ func TablesOf(e results.Evaluation, counts []results.PhaseCounts) (names []strin
 		names = append(names, rankingName)
 		if e.Plan.Answered != nil && len(e.Plan.Answered.Candidates) > 0 {
 			names = append(names, effectsName)
+		}
+		if recorded(eval.KindPairwise) && len(e.Plan.Pairwise.Criteria) > 0 {
+			names = append(names, criteriaName)
 		}
 		if len(e.Plan.Items) > 1 {
 			names = append(names, itemsName)
@@ -65,6 +69,9 @@ func (r *Report) Rankings() results.Rankings {
 	}
 	if r.Effects != nil {
 		out.Tables = append(out.Tables, table.Of(effectsName, effectTable, table.Rows(r.effectLines())))
+	}
+	if r.ByCriteria != nil && len(r.Groups) > 0 {
+		out.Tables = append(out.Tables, table.Of(criteriaName, criteriaTable, table.Rows(r.criterionLines())))
 	}
 	if len(r.Items) > 0 {
 		out.Tables = append(out.Tables, table.Of(itemsName, itemTable, table.Rows(r.Items)))
@@ -188,6 +195,12 @@ var rankingTable = table.Table[rankedLine]{
 			}
 			return 0, l.Tier > 0
 		}),
+	table.Number("weighted_win_rate", "mean probability with which judges prefer it; a tie is half a win; missing without `soft`",
+		func(l rankedLine) float64 { return softNumber(l.Ranked, func(s SoftRate) float64 { return s.Rate }) }),
+	table.Number("weighted_win_rate_low", "lower limit of `weighted_win_rate` at 95 %",
+		func(l rankedLine) float64 { return softNumber(l.Ranked, func(s SoftRate) float64 { return s.Low }) }),
+	table.Number("weighted_win_rate_high", "upper limit",
+		func(l rankedLine) float64 { return softNumber(l.Ranked, func(s SoftRate) float64 { return s.High }) }),
 }
 
 // effectLine is a line of the table of effects.

@@ -33,8 +33,11 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.Heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
 	out.Line(r.asked())
 	out.Line(r.Headline())
+	if words := r.EscalationLine(); words != "" {
+		out.Line(words)
+	}
 	if t := r.Reliance(); t != nil {
-		out.Line(t.String())
+		out.Line(t.Line())
 	}
 	for _, s := range append(r.withScoreTables(r.sections(options.Candidates, options.Width)), r.listedSections()...) {
 		out.Blank()
@@ -124,9 +127,13 @@ func (s section) write(out *lines.Writer) {
 // sections returns the tables of a report, with at most `candidates` candidates each, that fit a width in columns.
 func (r *Report) sections(candidates, width int) []section {
 	sections := r.rankings(candidates, width)
+	if s, ok := r.historySection(mostHistory); ok {
+		sections = append(sections, s)
+	}
 	if s, ok := r.enoughSection(candidates); ok {
 		sections = append(sections, s)
 	}
+	sections = append(sections, r.criteriaSections(candidates, width)...)
 	sections = append(sections, r.effectSections(candidates)...)
 
 	if r.Missing != nil {
@@ -141,8 +148,14 @@ func (r *Report) sections(candidates, width int) []section {
 	if s, ok := r.checkSection(candidates); ok {
 		sections = append(sections, s)
 	}
+	if s, ok := r.rubricSection(candidates); ok {
+		sections = append(sections, s)
+	}
 
 	sections = append(sections, r.judgeSections(candidates, width)...)
+	if r.OverTime != nil {
+		sections = append(sections, r.OverTime.section())
+	}
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {
 		sections = append(sections, r.panelSections(candidates)...)
@@ -205,6 +218,9 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 	if r.Verdicts > 0 {
 		t = append(t, lines.Heads("win rate", "W–L–T")...)
 	}
+	if r.softly() {
+		t = append(t, lines.Heads("weighted win rate")...)
+	}
 	if r.Scored > 0 {
 		t = append(t, lines.Heads("mean")...)
 	}
@@ -215,6 +231,9 @@ func (r *Report) rankingTable(group Group, most, width int) lines.Table {
 		}
 		if r.Verdicts > 0 {
 			cells = append(cells, percent(c.WinRate()), tally(c))
+		}
+		if r.softly() {
+			cells = append(cells, softCell(c))
 		}
 		if r.Scored > 0 {
 			cells = append(cells, mean(c.Overall))

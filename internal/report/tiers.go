@@ -8,11 +8,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/text/wording"
 )
 
-// fewCandidates is the largest number of candidates that are shown with bounds of their ranks. More than 20 candidates
-// have over 200 differences. These share the 5 %, so bounds would leave nearly every rank open, and a list of all
-// names that could be the best would be too long to read. They are shown with tiers and a set of contenders instead.
-const fewCandidates = 20
-
 // bestNames is how many contenders a headline names.
 const bestNames = 5
 
@@ -37,8 +32,8 @@ type Contenders struct {
 	TooFew bool
 }
 
-// tiered reports whether a group has so many candidates that tiers replace the bounds of ranks.
-func (g Group) tiered() bool { return len(g.Tiers) > 0 && len(g.Ranked) > fewCandidates }
+// tiered reports whether a group has so many candidates that tiers and a set of contenders replace the bounds of ranks.
+func (g Group) tiered() bool { return len(g.Tiers) > 0 && len(g.Ranked) > rank.FewCandidates }
 
 // groupTiers sets the tiers of a group whose candidates are those of component c.
 func (g *Group) groupTiers(u rank.Conclusions, c int) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
@@ -110,7 +111,7 @@ func TestTiersOfManyCandidates(t *testing.T) {
 // TestFewCandidates: up to twenty candidates keep the bounds of their ranks.
 func TestFewCandidates(t *testing.T) {
 	t.Parallel()
-	for n, many := range map[int]bool{fewCandidates: false, fewCandidates + 1: true} {
+	for n, many := range map[int]bool{rank.FewCandidates: false, rank.FewCandidates + 1: true} {
 		r := ofMany(t, n, 5*n)
 		if got := strings.Contains(textOf(t, r, TextOptions{}), "(tier 1)"); got != many || strings.Contains(r.Headline(), "as well") == many {
 			t.Errorf("%d candidates: tiers %t, %s", n, got, r.Headline())
@@ -118,6 +119,35 @@ func TestFewCandidates(t *testing.T) {
 		if r.Groups[0].Tiers == nil || r.Groups[0].Contenders == nil {
 			t.Errorf("%d candidates: no tiers", n)
 		}
+	}
+}
+
+// TestHeadlineNamesTheBestSet: the headline names the very candidates that ranking.csv and report.json say may be the best.
+func TestHeadlineNamesTheBestSet(t *testing.T) {
+	t.Parallel()
+	several := 0
+	for n := 6; n <= 18; n += 2 {
+		for pairs := n; pairs <= n*(n-1)/2; pairs += n {
+			r := ofMany(t, n, pairs)
+			said, named := r.Headline(), 0
+			if len(r.Groups) != 1 || r.doubt() != "" || strings.Contains(said, " more ") {
+				continue // it names only the first, or not all
+			}
+			for k, row := range rankingOf(t, r)[:len(r.Groups[0].Ranked)] {
+				name := r.Groups[0].Ranked[k].Name
+				if says := strings.Contains(said, called(name)); says != (row.number("may_be_best") == 1) {
+					t.Errorf("%d candidates, %d pairs: %s may be the best: %v, and the headline is %q", n, pairs, name, row.number("may_be_best"), said)
+				} else if says {
+					named++
+				}
+			}
+			if 1 < named && named < n {
+				several++
+			}
+		}
+	}
+	if several < 5 {
+		t.Errorf("only %d headlines name some of the candidates", several)
 	}
 }
 

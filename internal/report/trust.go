@@ -241,15 +241,18 @@ func (r *Report) agreementSection(title, raters string, a *Agreement, first int)
 
 func scoreAgreement(title string, all []*Agreement) section {
 	t := append(lines.Table{{Head: "on", Flexible: true}}, lines.Heads(
-		"scored by two or more", "same", "alpha, ordinal", "alpha, interval",
+		"scored by two or more", "same", "alpha, ordinal", "alpha, interval", "within items",
 	)...)
 	for _, a := range all {
 		t.Add(
 			harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits),
-			coefficientLimits(a.Interval, a.IntervalLimits),
+			coefficientLimits(a.Interval, a.IntervalLimits), coefficientLimits(a.Within, a.WithinLimits),
 		)
 	}
-	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 is chance."}}
+	return section{title: title, table: t, lines: []string{
+		"Alpha is Krippendorff's: 1 is full agreement, 0 is chance. Within items: alpha, interval, of scores less the mean of the " +
+			"same rater's in the item, which is what rankings compare.",
+	}}
 }
 
 // coefficient formats a coefficient of agreement; "–" if it does not exist.

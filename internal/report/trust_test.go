@@ -43,7 +43,7 @@ func TestTrustOfEvaluations(t *testing.T) {
 		{"one judge, three votes", world{candidates: 5, items: 20, spread: 3, judges: three[:1], votes: 3, reads: 3}, Caution, "judges"},
 		{"one judge that people contradict", world{candidates: 5, items: 20, spread: 3, judges: three[:1], votes: 100, reads: -3}, Unsound, "people"},
 		{"three judges that people contradict", world{candidates: 5, items: 20, spread: 3, judges: three, votes: 100, reads: -3}, Unsound, "people"},
-		{"three judges that people half confirm", world{candidates: 5, items: 20, spread: 3, judges: three, votes: 200, reads: .4}, Caution, "people"},
+		{"three judges that people half confirm", world{candidates: 5, items: 20, spread: 3, judges: three, votes: 200, reads: .3}, Caution, "people"},
 		{"three judges of one model", world{candidates: 5, items: 20, spread: 3, judges: []simulated{{3, 0, "m"}, {3, 0, "m"}, {3, 0, "m"}}}, Caution, "judges"},
 		{"three judges that follow the order", world{candidates: 5, items: 6, spread: 3, judges: []simulated{follower, follower, follower}}, Unsound, "order"},
 		{"one judge that follows the order", world{candidates: 5, items: 20, spread: 3, judges: []simulated{follower}}, Unsound, "order"},

@@ -8,7 +8,7 @@ import (
 )
 
 // verdicts counts the raters' verdicts on pairs of documents. Its memory grows with the number of pairs (in each
-// order) and their raters. It takes 36 bytes each, and as much again while rows are read.
+// order) and their raters. It takes 56 bytes each, and as much again while rows are read.
 type verdicts struct {
 	cells   []cell
 	merged  int    // the first cells, which are sorted and all different
@@ -18,9 +18,11 @@ type verdicts struct {
 // cell is one rater's verdicts on two documents in the order shown.
 type cell struct {
 	first, second, rater int32
-	wins, losses, ties   int32 // of the one shown first
-	identical            int32 // ties without a call: between identical texts, or those that fail gates
-	won, lost            int32 // without a call, because the other text, or the one shown first, fails a gate
+	wins, losses, ties   int32   // of the one shown first
+	identical            int32   // ties without a call: between identical texts, or those that fail gates
+	winsMore, lossesMore int32   // that degrees add to wins and losses in rankings (rank.Observed)
+	won, lost            int32   // without a call, because the other text, or the one shown first, fails a gate
+	soft                 float64 // rank.Observed.Soft
 }
 
 func (c cell) pair() (low, high int32) { return min(c.first, c.second), max(c.first, c.second) }
@@ -37,8 +39,8 @@ func (c cell) compare(d cell) int {
 	return cmp.Or(cmp.Compare(low, otherLow), cmp.Compare(high, otherHigh), cmp.Compare(c.rater, d.rater), cmp.Compare(c.first, d.first))
 }
 
-// add counts one verdict; asked is false for texts that no judge was sent.
-func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked bool) {
+// add counts one verdict with the degrees that it has above the first; asked is false for texts that no judge was sent.
+func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, more int, asked bool) {
 	one := cell{first: int32(first), second: int32(second), rater: int32(rater)}
 	switch {
 	case !asked && outcome == rank.FirstWins:
@@ -48,9 +50,9 @@ func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked boo
 	case !asked:
 		one.identical = 1
 	case outcome == rank.FirstWins:
-		one.wins = 1
+		one.wins, one.winsMore = 1, int32(more)
 	case outcome == rank.SecondWins:
-		one.losses = 1
+		one.losses, one.lossesMore = 1, int32(more)
 	default:
 		one.ties = 1
 	}
@@ -61,18 +63,22 @@ func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked boo
 	v.cells = append(v.cells, one)
 }
 
-// flip turns two verdicts of a rater, on a pair in both orders, into ties in the ranking. one was shown first in the
-// first of them; in both, the document at the position `outcome` had won.
-func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
-	change := cell{first: int32(one), second: int32(other), rater: int32(rater), ties: 1}
-	if outcome == rank.FirstWins {
-		change.wins = -1
-	} else {
-		change.losses = -1
+// soften adds what the probabilities of the verdict that was added last add to the wins of the document shown first.
+func (v *verdicts) soften(by float64) { v.cells[len(v.cells)-1].soft = by }
+
+// flip turns two verdicts of a rater, on a pair in both orders, into ties in the ranking: said, for which one was shown
+// first, and reverse. In both, the document at the same position had won.
+func (v *verdicts) flip(rater, one, other int, said, reverse told) {
+	change := func(first, second int, verdict told) cell {
+		c := cell{first: int32(first), second: int32(second), rater: int32(rater), ties: 1}
+		if verdict.outcome == rank.FirstWins {
+			c.wins, c.winsMore = -1, -int32(verdict.more)
+		} else {
+			c.losses, c.lossesMore = -1, -int32(verdict.more)
+		}
+		return c
 	}
-	back := change
-	back.first, back.second = change.second, change.first
-	v.flipped = append(v.flipped, change, back)
+	v.flipped = append(v.flipped, change(one, other, said), change(other, one, reverse))
 }
 
 // ranked returns the cells that count in the ranking, sorted.
@@ -98,7 +104,10 @@ func (v *verdicts) merge() {
 			out[k].wins += c.wins
 			out[k].losses += c.losses
 			out[k].ties += c.ties
+			out[k].winsMore += c.winsMore
+			out[k].lossesMore += c.lossesMore
 			out[k].identical += c.identical
+			out[k].soft += c.soft
 			out[k].won += c.won
 			out[k].lost += c.lost
 			continue

@@ -23,7 +23,9 @@ type People struct {
 	// Pairs counts the pairs that people voted on. Undecided counts those of them without a single most frequent
 	// vote.
 	Pairs, Undecided int
-	Judges           []AgainstPeople // in the order of the plan
+	// Sample, Contested and Narrow count the votes given on the page where people vote, by why their pair was shown.
+	Sample, Contested, Narrow int
+	Judges                    []AgainstPeople // in the order of the plan
 	// Everyone compares the judges and the annotators, judges first. It is nil without judges, or if no pair was
 	// judged by two of them.
 	Everyone *Agreement
@@ -33,6 +35,8 @@ type People struct {
 	// Assumed names the annotators whose propensity to tie has no finite estimate, so that a prior was used. The
 	// empty name means the pooled annotators.
 	Assumed []string
+	// Corrected is the ranking that people would give on all pairs; nil without judges or votes.
+	Corrected *Corrected
 }
 
 const (
@@ -63,17 +67,15 @@ type AgainstPeople struct {
 	Mostly                          float64
 	Cohen                           float64 // Cohen's kappa
 	CohenLimits                     rank.Limits
-	groups                          int     // the value of rank.ClusteredAgreement.Groups
-	even                            float64 // the value of rank.Agreement.Even
-	evenLimits                      rank.Limits
+	groups                          int // the value of rank.ClusteredAgreement.Groups
 }
 
 // readVotes adds people's votes to the verdicts. Annotators are raters whose positions follow those of the judges.
 func (b *builder) readVotes(ctx context.Context, source Source) error {
-	if b.report.Evaluation.Settings.Votes == "" {
+	if !b.report.Evaluation.Voted() {
 		return nil
 	}
-	b.report.People = &People{}
+	b.report.People, b.sampled = &People{}, sampledVotes{}
 	annotators := map[string]int{}
 	err := each(source.Votes(ctx, b.report.Evaluation.ID), func(row results.VoteRow) error { return b.addVote(row, annotators) })
 	b.own = b.report.People.often(mostTies)
@@ -103,6 +105,15 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 	annotator := &people.Annotators[k]
 	annotator.Votes++
 	people.Votes++
+	switch row.Chosen {
+	case results.ChosenSample:
+		people.Sample++
+		b.sampled.add(documents, outcome)
+	case results.ChosenContested:
+		people.Contested++
+	case results.ChosenNarrow:
+		people.Narrow++
+	}
 	if outcome == rank.Tied {
 		annotator.Ties++
 	}
@@ -127,7 +138,7 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 		b.readings.votes[key] = votes
 	}
 
-	b.verdicts.add(len(plan.Judges)+k, documents[0], documents[1], outcome, true)
+	b.verdicts.add(len(plan.Judges)+k, documents[0], documents[1], outcome, 0, true)
 	return nil
 }
 
@@ -248,12 +259,15 @@ func (b *builder) compareWithPeople() {
 	for k := range kappas {
 		kappas[k] = rank.NewClusteredAgreement(2)
 	}
-	b.verdicts.units(0, len(judges)+len(names), func(document, _ int, said []rank.Shares) {
+	b.verdicts.units(0, len(judges)+len(names), func(document, other int, said []rank.Shares) {
 		most, ok := people.count(said[len(judges):])
 		if !ok {
 			return
 		}
 		for k, shares := range said[:len(judges)] {
+			if b.report.ByScore() {
+				shares = b.scored.verdict(k, document, other)
+			}
 			if shares.Known() {
 				tables[k].Add(most, shares)
 				kappas[k].AddShares(cluster(document), []rank.Shares{most.Only(), shares})
@@ -265,7 +279,7 @@ func (b *builder) compareWithPeople() {
 		one := AgainstPeople{
 			Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Mostly: tables[k].Mostly(),
 			Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1),
-			groups: kappas[k].Groups(), even: kappas[k].Even(), evenLimits: kappas[k].Limits((*rank.Agreement).Even),
+			groups: kappas[k].Groups(),
 		}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()
 		people.Judges = append(people.Judges, one)

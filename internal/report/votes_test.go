@@ -55,6 +55,43 @@ func published(t *testing.T, judges ...string) *memory {
 	return m
 }
 
+// Votes from the page are counted by why their pair was shown, and only those on a random sample stand for all pairs.
+func TestVotesOfThePage(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"x", "y", "z"}, []string{"q1", "q2"}, "j"))
+	vote := func(who, first, second, chosen string) {
+		m.vote(who, first, second, first)
+		m.votes[len(m.votes)-1].Chosen = chosen
+	}
+	vote("anna", "q1/x", "q1/y", "")
+	for _, chosen := range []string{"", results.ChosenSample} {
+		m.votes[0].Chosen = chosen
+		want := map[string]string{results.ChosenSample: "1 vote on a random sample of pairs."}[chosen]
+		r, err := Build(t.Context(), m, m.evaluation.ID, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := r.People.summary(); !strings.HasSuffix(said, want) || strings.Contains(said, "without bias") || chosen == "" && strings.Contains(said, "page") {
+			t.Errorf("with one vote chosen as %q: %s", chosen, said)
+		}
+	}
+
+	vote("anna", "q1/x", "q1/z", results.ChosenContested)
+	vote("bo", "q1/x", "q1/z", results.ChosenContested)
+	vote("bo", "q2/x", "q2/z", results.ChosenNarrow)
+	r, err := Build(t.Context(), m, m.evaluation.ID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "1 vote on a random sample of pairs, 2 votes on pairs that judges contest, 1 vote on pairs of neighbours whose order is open. Chosen pairs"
+	if said := r.People.summary(); !strings.Contains(said, want) {
+		t.Errorf("said: %s", said)
+	}
+	if got := r.peopleJSON(); got.Sample != 1 || got.Contested != 2 || got.Narrow != 1 {
+		t.Errorf("report.json has %d, %d and %d votes", got.Sample, got.Contested, got.Narrow)
+	}
+}
+
 // TestPublishedVotes: the agreement that has been published of them, and the majority.
 func TestPublishedVotes(t *testing.T) {
 	t.Parallel()
@@ -66,16 +103,17 @@ func TestPublishedVotes(t *testing.T) {
 	if diff := cmp.Diff([]string{"vote_1", "vote_2", "vote_3"}, people.Agreement.Raters); diff != "" {
 		t.Fatalf("annotators (-want +got):\n%s", diff)
 	}
+	const named = 4e-4 // these figures depend on which text of a pair is called the first, ours do not
 	for k, want := range []float64{0.8520226785, 0.8789438113, 0.8616614541} {
 		if limits := people.Agreement.Pairs[k].CohenLimits; !(limits.Low < want && want < limits.High && limits.High-limits.Low < 0.12) {
 			t.Errorf("limits of kappa %+v around %v of 999 pairs on 170 questions", limits, want)
 		}
-		if got := people.Agreement.Pairs[k]; math.Abs(got.Cohen-want) > 5e-11 || got.Units != 999 {
-			t.Errorf("Cohen of %d and %d: %.10f of %d pairs, want %.10f of 999", got.A, got.B, got.Cohen, got.Units, want)
+		if got := people.Agreement.Pairs[k]; math.Abs(got.Cohen-want) > named || got.Units != 999 {
+			t.Errorf("Cohen of %d and %d: %.10f of %d pairs, want about %.10f of 999", got.A, got.B, got.Cohen, got.Units, want)
 		}
 	}
-	if math.Abs(people.Agreement.Fleiss-0.8641753650) > 5e-11 || math.Abs(people.Agreement.Alpha-0.8642206852) > 5e-11 {
-		t.Errorf("Fleiss %.10f, alpha %.10f; want 0.8641753650 and 0.8642206852", people.Agreement.Fleiss, people.Agreement.Alpha)
+	if math.Abs(people.Agreement.Fleiss-0.8641753650) > named || math.Abs(people.Agreement.Alpha-0.8642206852) > named {
+		t.Errorf("Fleiss %.10f, alpha %.10f; want about 0.8641753650 and 0.8642206852", people.Agreement.Fleiss, people.Agreement.Alpha)
 	}
 	// Without judges, people's ranking is the evaluation's.
 	want := [][]string{{"llama-7b 1", "pythia-6.9b 2", "bloom-7b 3", "opt-7b 4", "cerebras-gpt-6.7B 5"}}
@@ -135,7 +173,7 @@ func TestJudgeAgainstPeople(t *testing.T) {
 	got := r.People.Judges[1]
 	for what, pair := range map[string][2]float64{
 		"accuracy": {got.Accuracy, 422. / 999}, "precision": {got.Precision, 422. / 999 / 3}, "recall": {got.Recall, 1. / 3},
-		"F1": {got.F1, 2 * 422. / (422 + 999) / 3}, "kappa": {got.Cohen, 0},
+		"F1": {got.F1, 2 * 422. / (422 + 999) / 3}, "kappa": {got.Cohen, (422 - 447.) / (999 - 447)}, // of 894 that are no ties, chance agrees on 447
 	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-12 {
 			t.Errorf("%s of a judge that prefers the first: %v, want %v", what, pair[0], pair[1])

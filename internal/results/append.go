@@ -3,9 +3,11 @@ package results
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // The columns of rows other than their keys, in the order in which they are written and read.
@@ -17,10 +19,10 @@ const (
 	callFields = "phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, " +
 		"bound_by, status, class, error, may_be_billed, request_id, " +
 		"input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_usd, saved_usd, most_usd, price, text, " +
-		"finish, grounding, reasoning, worker, key, cached, dropped"
+		"finish, grounding, reasoning, worker, key, cached, dropped, account"
 
 	pairFields = "doc_id_1, doc_id_2, model, trial, winner_doc_id, reason, timestamp, " +
-		"item, order_, judge, answered_by, candidate_1, candidate_2"
+		"item, order_, judge, answered_by, candidate_1, candidate_2, degree, criteria, p_doc_1, p_tie, p_doc_2"
 
 	scoreFields = "doc_id, model, trial, score, reason, timestamp, item, judge, answered_by, candidate"
 
@@ -47,12 +49,19 @@ SELECT e.id, '` + eventJob + `', ?, ? FROM evaluations e WHERE e.id = ? AND NOT 
 	SELECT 1 FROM events v WHERE v.evaluation = e.id AND v.run = '' AND v.name = '` + eventJob + `' AND v.metadata = ?)`
 )
 
-// several returns the column value of a prompt's several answers; nil (NULL) if there are none.
-func several(answers []string) *[]string {
-	if len(answers) == 0 {
+// addNamed stores an eventNamed once, and at most mostNamed of an evaluation.
+var addNamed = `
+INSERT INTO events (evaluation, name, metadata, created_at)
+SELECT e.id, '` + eventNamed + `', ?, ? FROM evaluations e WHERE e.id = ? AND NOT EXISTS (
+	SELECT 1 FROM events v WHERE v.evaluation = e.id AND v.run = '' AND v.name = '` + eventNamed + `' AND v.metadata = ?)
+AND (SELECT count(*) FROM events v WHERE v.evaluation = e.id AND v.run = '' AND v.name = '` + eventNamed + `') < ` + strconv.Itoa(mostNamed)
+
+// listed returns the column value of a list; nil (NULL) if it is empty.
+func listed[T any](list []T) *[]T {
+	if len(list) == 0 {
 		return nil
 	}
-	return &answers
+	return &list
 }
 
 // Append stores entries of an evaluation, and updates its totals.
@@ -85,6 +94,9 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 		}
 
 		for _, c := range calls {
+			if !c.stored {
+				continue
+			}
 			if c.before != nil {
 				sums.call(c.before, -1)
 			}
@@ -95,6 +107,9 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 			if err := a.job(entry.Job); err != nil {
 				return err
 			}
+		}
+		if err := a.named(calls); err != nil {
+			return err
 		}
 
 		sums.put(&a)
@@ -190,7 +205,8 @@ func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[re
 	return nil
 }
 
-// replaceCalls overwrites the existing rows of the calls.
+// replaceCalls overwrites the existing rows of the calls. That a job was cancelled replaces no answer of it: after Redis has
+// lost data, the worker that cancels a job need not know that another has fetched its answer.
 func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[record.Call]) error {
 	standing := map[string]*record.Call{}
 	var statements []statement
@@ -199,7 +215,6 @@ func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[
 		if c.stored {
 			continue
 		}
-		statements = append(statements, statement{putCall, c.add.args})
 		before := standing[c.row.ID]
 		if before == nil {
 			before = new(record.Call)
@@ -207,8 +222,15 @@ func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[
 				return err
 			}
 		}
+		if before.Class == "" && c.row.Class == providers.Cancelled {
+			standing[c.row.ID] = before
+			continue
+		}
+
+		statements = append(statements, statement{putCall, c.add.args})
 		c.stored, c.before, standing[c.row.ID] = true, before, c.row
 	}
+
 	_, err := t.send(ctx, t, statements)
 	return err
 }
@@ -259,6 +281,33 @@ func (a *appender) job(j *record.Job) error {
 	return nil
 }
 
+// mostNamed bounds how many names of models are stored of an evaluation.
+const mostNamed = 100
+
+// namedModel is the metadata of eventNamed: a model, and what its provider called the one that answered.
+type namedModel struct {
+	Model string `json:"model"`
+	Named string `json:"named"`
+}
+
+// named adds the events that providers named models, those that are not stored already.
+func (a *appender) named(calls []put[record.Call]) error {
+	seen := map[namedModel]bool{}
+	for _, c := range calls {
+		one := namedModel{c.row.Model, c.row.Named}
+		if !c.stored || one.Named == "" || seen[one] {
+			continue
+		}
+		seen[one] = true
+		metadata, err := json.Marshal(one)
+		if err != nil {
+			return err
+		}
+		a.add(addNamed, string(metadata), stamp{c.row.Ended}, a.evaluation, string(metadata))
+	}
+	return nil
+}
+
 // clear removes a run's earlier outcome; its kind never changes.
 func (a *appender) clear(r *record.Run) {
 	id := r.RunID(eval.ID(a.evaluation)).Short()
@@ -285,7 +334,7 @@ func (a *appender) outcome(r *record.Run) error {
 		a.add(putOpinion, a.evaluation, id, first, r.Judge, r.Dimension, score, argument, r.Model, ended, r.Item, r.AnsweredBy, candidate1)
 	case r.State != eval.StateSucceeded.String():
 	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
-		answers, err := optionalJSON(several(r.Answers))
+		answers, err := optionalJSON(listed(r.Answers))
 		if err != nil {
 			return err
 		}
@@ -295,8 +344,20 @@ func (a *appender) outcome(r *record.Run) error {
 		if first > second {
 			order = OrderReverse
 		}
+		var degree any
+		var chances [3]any
+		if c := r.Chances; c != nil {
+			chances = [3]any{c.First, c.Tie, c.Second}
+		}
+		if r.Degree > 0 {
+			degree = r.Degree
+		}
+		criteria, err := optionalJSON(listed(r.Criteria))
+		if err != nil {
+			return err
+		}
 		a.add(putPair, a.evaluation, id, first, second, r.Model, r.Trial, r.Winner, r.Reason, ended,
-			r.Item, order, r.Judge, r.AnsweredBy, candidate1, candidate2)
+			r.Item, order, r.Judge, r.AnsweredBy, candidate1, candidate2, degree, criteria, chances[0], chances[1], chances[2])
 	default:
 		for _, score := range r.Scores {
 			a.add(putScore, a.evaluation, id, score.Criterion, first, r.Model, r.Trial, score.Score, score.Reason, ended,
@@ -335,18 +396,16 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var dropped any
-	if len(c.Dropped) > 0 {
-		if dropped, err = optionalJSON(&c.Dropped); err != nil {
-			return nil, err
-		}
+	dropped, err := optionalJSON(listed(c.Dropped))
+	if err != nil {
+		return nil, err
 	}
 
 	return []any{
 		string(id), c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
 		c.MaybeBill, c.RequestID, input, output, cached, written, reasoning, c.Usage.CostUSD, saved, c.MostUSD, price, c.Text,
-		c.Finish, grounding, c.Reasoning, c.Worker, c.Key, c.Cached, dropped,
+		c.Finish, grounding, c.Reasoning, c.Worker, c.Key, c.Cached, dropped, c.Account,
 	}, nil
 }
 

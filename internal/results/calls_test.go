@@ -25,13 +25,14 @@ func testCallsBegun(t *testing.T, url string) {
 	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{
 		began(1, "a:x", -time.Millisecond), began(2, "a:x", 0), began(3, "a:x", time.Hour), began(4, "b:y", time.Minute),
 		began(5, "b:y", 2*time.Hour),
+		call(1, 0, 0, 6, func(c *record.Call) { c.Model, c.Account, c.Started = "a:x", "a/eu", epoch }),
 	}})
 	for _, test := range []struct {
 		without []string
 		want    map[string]int64
 	}{
-		{nil, map[string]int64{"a:x": 2, "b:y": 1}},
-		{[]string{string(e.ID) + "." + began(3, "", 0).ID, string(e.ID) + "." + began(5, "", 0).ID, "ev-other." + began(4, "", 0).ID}, map[string]int64{"a:x": 1, "b:y": 1}},
+		{nil, map[string]int64{"a:x": 2, "a/eu:x": 1, "b:y": 1}},
+		{[]string{string(e.ID) + "." + began(3, "", 0).ID, string(e.ID) + "." + began(5, "", 0).ID, "ev-other." + began(4, "", 0).ID}, map[string]int64{"a:x": 1, "a/eu:x": 1, "b:y": 1}},
 	} {
 		got, err := db.CallsBegun(ctx, epoch, epoch.Add(2*time.Hour), test.without)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
@@ -106,6 +107,36 @@ func testSpent(t *testing.T, url string) {
 	}
 	if diff := cmp.Diff(calls, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// An answer stays, and what it cost, although another worker says later that it has cancelled the job; if it says so first,
+// the answer replaces that.
+func testAnsweredAndCancelled(t *testing.T, url string) {
+	ctx := context.Background()
+	db, e := openStore(t, url)
+	cost, most := 0.25, 1.0
+	of := func(n int) (answered, cancelled record.Call) {
+		answered = call(1, 0, 0, n, func(c *record.Call) { c.Usage.CostUSD = &cost })
+		cancelled = call(1, 0, 0, n, func(c *record.Call) { c.Class, c.MaybeBill, c.MostUSD = providers.Cancelled, true, &most })
+		return answered, cancelled
+	}
+	first, late := of(1)
+	second, early := of(2)
+	third, together := of(3)
+	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{first, early}})
+	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{late, second}})
+	mustAppend(t, db, e.ID, record.Entry{Calls: []record.Call{third, together}})
+
+	if nano, unknown, err := db.Spent(ctx, e.ID); nano != 750_000_000 || unknown != 0 || err != nil {
+		t.Errorf("Spent = %d, %d unknown, %v; want 750000000 for three answers", nano, unknown, err)
+	}
+	got := mustCollect(t, db.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: 1}))
+	if diff := cmp.Diff([]record.Call{first, second, third}, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if totals, err := db.CallTotals(ctx, e.ID); err != nil || len(totals) != 1 || totals[0].Calls != 3 {
+		t.Errorf("totals: %+v, %v; want those of three answers", totals, err)
 	}
 }
 

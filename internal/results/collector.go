@@ -44,7 +44,7 @@ var drainScript = redis.NewScript(drainSource)
 // from Redis only after committing it, so it may be killed at any point. Several collectors for the
 // same results store may run at once. A Collector must not be used by several goroutines at once.
 type Collector struct {
-	client  redis.UniversalClient
+	client  redis.Cmdable
 	keys    record.Keys
 	id      eval.ID
 	store   Store
@@ -81,7 +81,7 @@ func (o Options) waiting(why error) {
 
 // NewCollector returns a collector of evaluation id, which db must hold already
 // (Store.PutEvaluation).
-func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, db Store, o Options) *Collector {
+func NewCollector(client redis.Cmdable, keys record.Keys, id eval.ID, db Store, o Options) *Collector {
 	return &Collector{client: client, keys: keys, id: id, store: db, options: o, size: batchEntries}
 }
 

@@ -15,6 +15,8 @@ func testOneRun(t *testing.T, url string) {
 	ctx := context.Background()
 	db, e := openStore(t, url)
 	entry := verdict(1)
+	entry.Run.Degree, entry.Run.Chances = 2, &eval.Chances{First: 0.625, Tie: 0.125, Second: 0.25}
+	entry.Run.Criteria = []record.Preference{{Criterion: "__proto__", Winner: "a.md", Degree: 1}, {Criterion: `a "b" \x00ü`, Winner: eval.Tie}}
 	entry.Calls = append(entry.Calls,
 		call(1, 1, 0, 2, func(c *record.Call) {
 			c.Asked = epoch.Add(-time.Second) // asked for first

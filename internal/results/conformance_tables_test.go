@@ -49,7 +49,7 @@ func testTables(t *testing.T, url string) {
 
 	all := csvOf(t, db, e.ID)
 	wantLine(t, "answers", all["answers"], ",b.md,q1,Which is better?,b,,,given,,1,The text of b.,,")
-	wantLine(t, "scores", all["scores"], "r0-0,q1,a,a.md,prosecutor,clarity,2,because,openai:gpt-5-mini,openai:gpt-5-mini,,2026-01-02T03:04:06.678Z")
+	wantLine(t, "scores", all["scores"], "r0-0,q1,a,a.md,prosecutor,clarity,2,because,openai:gpt-5-mini,openai:gpt-5-mini,,2026-01-02T03:04:06.678Z,")
 	if strings.Contains(all["scores"], "r0-1") {
 		t.Errorf("a run that failed has a score:\n%s", all["scores"])
 	}
@@ -60,7 +60,7 @@ func testTables(t *testing.T, url string) {
 
 	calls := all["calls"]
 	wantLine(t, "calls", calls, "r1-2,1.2.0-w7k2p9qa-1,verdict,openai:gpt-5-mini,1,false,,timeout,timeout: no answer in 2m0s,"+
-		",,,,,,,0,1,,w7k2p9qa,2026-01-02T03:04:07.678Z,2026-01-02T03:04:07.678Z,2026-01-02T03:04:08.678Z")
+		",,,,,,,0,1,,w7k2p9qa,,2026-01-02T03:04:07.678Z,2026-01-02T03:04:07.678Z,2026-01-02T03:04:08.678Z")
 	if strings.Index(calls, "\nr1-1,") > strings.Index(calls, "\nr1-2,") || strings.Index(calls, "\nr1-2,") > strings.Index(calls, "\nr1-10,") {
 		t.Errorf("calls are not in the order of their runs:\n%s", calls)
 	}

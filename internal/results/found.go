@@ -3,7 +3,9 @@ package results
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -12,25 +14,32 @@ import (
 
 // Found reads the results that determine what e's phase compares (plan.Choose): the scores of
 // documents, each the mean over judges, criteria and trials; or their candidates' abilities
-// (Bradley–Terry, ties as half wins, all judges together). Answers of fallback models count. It
+// (Bradley–Terry, ties as half wins, all judges together); or the pairs about which the first judges
+// are in doubt. Answers of fallback models count. It
 // reads all of these rows. Every run of the earlier phases must be in the results store.
 func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase int) (plan.Found, error) {
 	documents := make(map[string]int, len(e.Documents))
 	for i, d := range e.Documents {
 		documents[d.ID] = i
 	}
+
 	var found plan.Found
 	var err error
 	switch plan.BasisOf(e, phase) {
 	case plan.ByScores:
-		found.Scores, err = meanScores(ctx, r, id, documents)
+		found.Scores, err = meanScores(ctx, r, id, e, documents)
 		for i := range found.Scores { // a text that fails a gate is never among the best
 			if _, barred := e.Barred(e.Documents[i]); barred {
 				found.Scores[i] = math.NaN()
 			}
 		}
+	case plan.ByDoubts:
+		found.Contested, found.Agreed, err = doubts(ctx, r, id, e, phase-1)
 	case plan.ByVerdicts:
 		found.Abilities, err = abilities(ctx, r, id, e, documents)
+		if round := plan.PlacingRound(e, phase); err == nil && round > 1 {
+			found.Placed, err = placed(ctx, r, id, e)
+		}
 	}
 	if err != nil {
 		return plan.Found{}, fmt.Errorf("read what phase %d of %s is chosen by: %w", phase, id, err)
@@ -38,9 +47,9 @@ func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase 
 	return found, nil
 }
 
-func meanScores(ctx context.Context, r Reader, id eval.ID, documents map[string]int) ([]float64, error) {
+func meanScores(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, documents map[string]int) ([]float64, error) {
 	sums, counts := make([]float64, len(documents)), make([]float64, len(documents))
-	for row, err := range r.SingleRows(ctx, id) {
+	for row, err := range Scores(e, r.SingleRows(ctx, id)) {
 		if err != nil {
 			return nil, err
 		}
@@ -103,4 +112,48 @@ func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, do
 		values[i] = math.Round(fit.Abilities[candidate]*1e9) / 1e9 // make values equal that differ only by rounding
 	}
 	return values, nil
+}
+
+// placed returns the newcomers whose rank is known after a round. Each look between two rounds spends its part of the
+// error probability.
+func placed(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation) ([]string, error) {
+	looks := plan.Placing(e.Pairwise.Pairs.Opponents) - 1
+	names, u, err := certainty(ctx, r, id, e, func(PairwiseRow) bool { return true }, rank.PlacingLevel(looks))
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for i, name := range names {
+		if slices.Contains(e.Pairwise.Pairs.Newcomers, name) && u.Placed(i) {
+			known = append(known, name)
+		}
+	}
+	return known, nil
+}
+
+// Compared returns the pairs of documents, by their positions, about which an evaluation has a verdict, also of a fallback
+// or one that followed without a call. If pairs are shown in one order, the document that was shown first is in front.
+func Compared(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation) ([][2]int, error) {
+	documents := make(map[string]int, len(e.Documents))
+	for i, d := range e.Documents {
+		documents[d.ID] = i
+	}
+
+	seen := map[[2]int]bool{}
+	for row, err := range r.PairwiseRows(ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		first, known1 := documents[row.Document1]
+		second, known2 := documents[row.Document2]
+		if !known1 || !known2 {
+			continue
+		}
+		pair := [2]int{first, second}
+		if e.Pairwise.Order == eval.OrderBoth {
+			pair = [2]int{min(first, second), max(first, second)}
+		}
+		seen[pair] = true
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }), nil
 }

@@ -40,32 +40,57 @@ func (k *Known) same(other *Known) bool {
 // at a look of a rule. runs is how many runs of the phase these pairs are. It returns nil if that
 // is not certain yet. It counts the verdicts that the ranking of a report counts by default.
 func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, runs int, rule rank.Until, look int) (*Known, error) {
+	within := func(row PairwiseRow) bool { return row.Phase == phase && row.Index < runs }
+	names, u, err := certainty(ctx, r, id, e, within, rule.Level(look))
+	if err != nil {
+		return nil, err
+	}
+
+	best, known := u.Top(rule.Top)
+	if !known {
+		return nil, nil
+	}
+	k := &Known{Candidates: len(names), Confidence: rule.Sure(), Pairs: rule.Pairs(look)}
+	for _, i := range best {
+		k.Best = append(k.Best, names[i])
+	}
+	return k, nil
+}
+
+// certainty ranks candidates, which it returns in the order of their names, by the verdicts on which counted reports true
+// and that the ranking of a report counts by default. joint is the chance that any bound of a rank may be wrong.
+func certainty(
+	ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, counted func(PairwiseRow) bool, joint float64,
+) (names []string, u *rank.Uncertainty, err error) {
 	of, judges := map[string]eval.Document{}, map[string]int32{}
 	place := map[string]int32{}
 	for _, d := range e.Documents {
 		of[d.ID], place[d.Candidate] = d, 0
 	}
-	names := slices.Sorted(maps.Keys(place))
+	names = slices.Sorted(maps.Keys(place))
 	for i, name := range names {
 		place[name] = int32(i)
 	}
 	for k, judge := range e.Judges {
 		judges[judge.Name] = int32(k)
 	}
+
 	var observed []rank.Observed
 	pairs, items, byItem := map[[2]string]int32{}, map[string]int{}, false
 	for row, err := range r.PairwiseRows(ctx, id) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if row.Phase != phase || row.Index >= runs || row.AnsweredBy != "" && row.AnsweredBy != row.Model {
+		if !counted(row) || row.AnsweredBy != "" && row.AnsweredBy != row.Model {
 			continue
 		}
 		first, known1 := of[row.Document1]
 		second, known2 := of[row.Document2]
 		judge, known3 := judges[row.Judge]
 		if !known1 || !known2 || !known3 {
-			return nil, fmt.Errorf("a verdict of %q on %q and %q, which are not part of the evaluation", row.Judge, row.Document1, row.Document2)
+			return nil, nil, fmt.Errorf(
+				"a verdict of %q on %q and %q, which are not part of the evaluation", row.Judge, row.Document1, row.Document2,
+			)
 		}
 		if first.Candidate == second.Candidate {
 			continue
@@ -83,13 +108,14 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 		if row.AnsweredBy == "" { // such a verdict depends on no order
 			o.Judge = int32(len(e.Judges))
 		}
+		more := int32(eval.DegreesAbove(row.Degree))
 		switch {
 		case row.AnsweredBy == "" && row.Winner == eval.Tie:
 			o.Identical = 1
 		case row.Winner == row.Document1:
-			o.FirstWins = 1
+			o.FirstWins, o.FirstMore = 1, more
 		case row.Winner == row.Document2:
-			o.SecondWins = 1
+			o.SecondWins, o.SecondMore = 1, more
 		default:
 			o.Ties = 1
 		}
@@ -108,20 +134,8 @@ func Look(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase, 
 
 	fit, err := rank.FromObserved(len(names), len(e.Judges)+1, observed, rank.Options{OrderEffect: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	u, err := fit.Uncertainty(ctx, observed, rank.Drawing{Draws: 1, Joint: rule.Level(look)})
-	if err != nil {
-		return nil, err
-	}
-
-	best, known := u.Top(rule.Top)
-	if !known {
-		return nil, nil
-	}
-	k := &Known{Candidates: len(names), Confidence: rule.Sure(), Pairs: rule.Pairs(look)}
-	for _, i := range best {
-		k.Best = append(k.Best, names[i])
-	}
-	return k, nil
+	u, err = fit.Uncertainty(ctx, observed, rank.Drawing{Draws: 1, Joint: joint})
+	return names, u, err
 }

@@ -280,7 +280,7 @@ func testReadersDoNotMigrate(t *testing.T, url string) {
 	if err == nil {
 		_ = reader.Close()
 	}
-	wantError(t, err, "it has version 9", "reads version 11", "evalfleet migrate ")
+	wantError(t, err, "it has version 13", "reads version 15", "evalfleet migrate ")
 	if !errors.Is(err, ErrUnfit) {
 		t.Errorf("got %v, want ErrUnfit", err)
 	}

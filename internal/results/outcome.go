@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"slices"
 
@@ -44,7 +45,8 @@ type outcomeRows struct {
 func outcomesOf(kind eval.Kind) outcomeRows {
 	switch kind {
 	case eval.KindPairwise:
-		return outcomeRows{"pairwise_results", "winner_doc_id, reason", addVerdict}
+		const verdict = "winner_doc_id, reason, coalesce(degree, 0), coalesce(criteria, ''), p_doc_1, p_tie, p_doc_2"
+		return outcomeRows{"pairwise_results", verdict, addVerdict}
 	case eval.KindPanel:
 		return outcomeRows{"panel_results", "score, argument", addOpinion}
 	case eval.KindRuns, eval.KindPrompts:
@@ -54,12 +56,33 @@ func outcomesOf(kind eval.Kind) outcomeRows {
 }
 
 func addVerdict(row scanner, of map[string]*record.Run) error {
-	var id, winner, reason string
-	err := row.Scan(&id, &winner, &reason)
-	if run := of[id]; err == nil {
-		run.Winner, run.Reason = winner, reason
+	var id, winner, reason, criteria string
+	var degree int
+	var chances chanceColumns
+	if err := row.Scan(&id, &winner, &reason, &degree, &criteria, &chances.first, &chances.tie, &chances.second); err != nil {
+		return err
 	}
-	return err
+	run := of[id]
+	run.Winner, run.Reason, run.Degree, run.Chances = winner, reason, degree, chances.read()
+	return decodeList(criteria, &run.Criteria)
+}
+
+// chanceColumns are the columns of eval.Chances, which are all NULL or none.
+type chanceColumns struct{ first, tie, second sql.NullFloat64 }
+
+func (c chanceColumns) read() *eval.Chances {
+	if !c.first.Valid {
+		return nil
+	}
+	return &eval.Chances{First: c.first.Float64, Tie: c.tie.Float64, Second: c.second.Float64}
+}
+
+// decodeList reads a column with a JSON list, which is empty if there is none.
+func decodeList[T any](column string, list *[]T) error {
+	if column == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(column), list)
 }
 
 func addScore(row scanner, of map[string]*record.Run) error {
@@ -94,8 +117,5 @@ func addAnswer(row scanner, of map[string]*record.Run) error {
 	}
 	run := of[id]
 	run.Answer, run.Finish = answer, finish
-	if answers == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(answers), &run.Answers)
+	return decodeList(answers, &run.Answers)
 }

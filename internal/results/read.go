@@ -79,6 +79,7 @@ const (
 	eventResumed   = "resumed"
 	eventStopped   = "stopped"       // its metadata is the Stop
 	eventJob       = "job_submitted" // its metadata is the record.Job
+	eventNamed     = "model_named"   // its metadata is a namedModel
 )
 
 // cancelledAt selects when evaluation e was cancelled; NULL if it is not.
@@ -123,8 +124,12 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 			err = json.Unmarshal([]byte(choice.String), &p.Choice)
 		}
 		p.Open = !p.Chosen && plan.BasisOf(e.Plan, phase) != plan.Fixed
+		p.Strong = plan.StrongIn(e.Plan, phase)
 		return err
 	}, "SELECT phase, kind, runs, choice FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
+	if err == nil {
+		e.OnPage, err = r.totalVotes(ctx, id)
+	}
 	return e, err
 }
 
@@ -248,19 +253,19 @@ SELECT took FROM answered ORDER BY took LIMIT 1 OFFSET (SELECT count(*) FROM ans
 // CallsBegun counts the calls that began between two times, except those in without.
 func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error) {
 	type group struct {
-		model string
+		record.Call
 		calls int64
 	}
 	but, args := butCalls(without, stamp{from}, stamp{to})
 	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
-		return row.Scan(&g.model, &g.calls)
-	}, `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ?`+but+` GROUP BY model`, args...)
+		return row.Scan(&g.Model, &g.Account, &g.calls)
+	}, `SELECT model, account, count(*) FROM calls WHERE started_at >= ? AND started_at < ?`+but+` GROUP BY model, account`, args...)
 	begun := map[string]int64{}
 	for g, err := range groups {
 		if err != nil {
 			return nil, err
 		}
-		begun[g.model] = g.calls
+		begun[g.CalledAt()] = g.calls
 	}
 	return begun, nil
 }

@@ -110,7 +110,7 @@ func keptLines(data []byte, _ bool) (advance int, line []byte, err error) {
 
 // Keep writes the rest of the evaluation's stream to the file. It returns how many entries it has
 // kept, and how many did not fit.
-func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID) (kept, left int, err error) {
+func (r *Rest) Keep(ctx context.Context, client redis.Cmdable, keys record.Keys, id eval.ID) (kept, left int, err error) {
 	messages, err := client.XRange(ctx, keys.Results(id), "-", "+").Result()
 	if err != nil {
 		return 0, 0, redisError{"read results of " + string(id), err}

@@ -72,6 +72,13 @@ type Store interface {
 	// Stop stores why the fleet stopped the evaluation, which holds until PutEvaluation stores it
 	// again.
 	Stop(ctx context.Context, id eval.ID, why Stop) error
+	// PutVote stores a vote from the page where people vote. v.Changes is 1 for a first vote on the pair, or 1 above that
+	// of the undone one; stored is false if this is not the next change of the person on the pair, as of a vote that
+	// arrives twice or after it was undone.
+	PutVote(ctx context.Context, id eval.ID, v PageVote) (stored bool, err error)
+	// UndoVote takes a vote from the page back, at v.At: that of v.Annotator on v's documents with v.Changes. undone is
+	// false if there is none, or it is undone already.
+	UndoVote(ctx context.Context, id eval.ID, v PageVote) (undone bool, err error)
 }
 
 // Reader reads a results store. It reads rows on demand, so an evaluation may be larger than
@@ -103,8 +110,13 @@ type Reader interface {
 	// PanelRows yields what agents said about dimensions by phase and index, including runs that
 	// failed.
 	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error]
-	// Votes yields people's verdicts on pairs of documents, by pair and then by annotator.
+	// Votes yields people's verdicts on pairs of documents, by pair and then by annotator: those of the file that the
+	// settings name, and those given on the page where people vote. If a person did something about a pair on the page,
+	// the file's vote of that person on it is left out.
 	Votes(ctx context.Context, id eval.ID) iter.Seq2[VoteRow, error]
+	// PageVotes yields what people said on the page, by pair and then by annotator, including skipped pairs and undone
+	// votes.
+	PageVotes(ctx context.Context, id eval.ID) iter.Seq2[PageVote, error]
 	// Responses yields the runs of eval.KindRuns and eval.KindPrompts, as Runs does,
 	// with their answers.
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error]
@@ -128,6 +140,8 @@ type Reader interface {
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
 	// AllCalls yields the calls of all runs of an evaluation, by phase and index, and then as Calls does.
 	AllCalls(ctx context.Context, id eval.ID) iter.Seq2[record.Call, error]
+	// Named returns what providers called the models that answered, by the model asked.
+	Named(ctx context.Context, id eval.ID) (map[string][]string, error)
 	// NotSent lists what calls asked for and their models refuse.
 	NotSent(ctx context.Context, id eval.ID) ([]NotSent, error)
 	// CallTotals sums all calls, including those of discarded runs, by model and stage.
@@ -152,7 +166,7 @@ type Reader interface {
 	// millisecond; 0 if no call was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
 	// CallsBegun counts the calls of every evaluation that began at or after from and before to, by
-	// "provider:model". It leaves out the calls in without, which are named "evaluation.call".
+	// record.Call.CalledAt. It leaves out the calls in without, which are named "evaluation.call".
 	CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error)
 	// CalledBefore reports whether a call of any evaluation began before a time.
 	CalledBefore(ctx context.Context, t time.Time) (bool, error)
@@ -180,7 +194,12 @@ type Evaluation struct {
 	Finished  time.Time // zero: not finished
 	Cancelled time.Time // zero: not cancelled, or resumed
 	Stopped   *Stop     // nil: not stopped, or resumed
+	// OnPage counts what people said on the page where they vote. A results store sets it; PutEvaluation does not store it.
+	OnPage VoteTotals
 }
+
+// Voted reports whether people have voted, in a file or on the page.
+func (e Evaluation) Voted() bool { return e.Settings.Votes != "" || e.OnPage.Votes > 0 }
 
 // Listed is one line of a list of evaluations.
 type Listed struct {
@@ -273,6 +292,9 @@ type PairwiseRow struct {
 	Judge                  string
 	AnsweredBy             string // provider:model that answered; empty: none was asked
 	Candidate1, Candidate2 string
+	Degree                 int // by how much the winner is better; 0: a tie, or the verdict has no degree
+	Criteria               []record.Preference
+	Chances                *eval.Chances // nil: not known
 }
 
 // The two orders in which a pair can be shown.
@@ -287,7 +309,8 @@ type SingleRow struct {
 	Document     string
 	Model        string // provider:model asked
 	Trial        int
-	Criterion    string
+	Criterion    string  // of a rubric: eval.RubricID, or its text in tables
+	Points       float64 // of a criterion of a rubric, in tables; 0: not one
 	Score        float64
 	Reason       string
 	Timestamp    time.Time // when the run ended

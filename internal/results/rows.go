@@ -2,7 +2,7 @@ package results
 
 import (
 	"context"
-	"encoding/json"
+	"database/sql"
 	"iter"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -82,10 +82,10 @@ func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, er
 // scanAnswer reads the columns of a run, those in between, and answerOfRun.
 func scanAnswer(row scanner, out *record.Run, between ...any) error {
 	var answers string
-	if err := scanRun(row, out, append(between, &out.Answer, &answers, &out.Finish)...); err != nil || answers == "" {
+	if err := scanRun(row, out, append(between, &out.Answer, &answers, &out.Finish)...); err != nil {
 		return err
 	}
-	return json.Unmarshal([]byte(answers), &out.Answers)
+	return decodeList(answers, &out.Answers)
 }
 
 func scanRunRow(row scanner, out *RunRow) error {
@@ -113,10 +113,17 @@ func scanRun(row scanner, out *record.Run, more ...any) error {
 func (r *reader) PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[PairwiseRow, error] {
 	return rows(ctx, &r.access, func(row scanner, p *PairwiseRow) error {
 		var ended stamp
+		var degree sql.NullInt64
+		var criteria sql.NullString
+		var chances chanceColumns
 		err := row.Scan(&p.Phase, &p.Index, &p.Document1, &p.Document2, &p.Model, &p.Trial, &p.Winner, &p.Reason, &ended,
-			&p.Item, &p.Order, &p.Judge, &p.AnsweredBy, &p.Candidate1, &p.Candidate2)
-		p.Timestamp = ended.Time
-		return err
+			&p.Item, &p.Order, &p.Judge, &p.AnsweredBy, &p.Candidate1, &p.Candidate2, &degree, &criteria,
+			&chances.first, &chances.tie, &chances.second)
+		p.Timestamp, p.Degree, p.Chances = ended.Time, int(degree.Int64), chances.read()
+		if err != nil {
+			return err
+		}
+		return decodeList(criteria.String, &p.Criteria)
 	}, selectPairs, string(id))
 }
 

@@ -111,7 +111,7 @@ func scanCall(row scanner, c *record.Call) error {
 	err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
 		&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
 		&input, &output, &cached, &written, &reasoning, &c.Usage.CostUSD, &saved, &c.MostUSD, &price, &c.Text, &c.Finish,
-		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached, &dropped)
+		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached, &dropped, &c.Account)
 	if err == nil && price.Valid {
 		err = json.Unmarshal([]byte(price.String), &c.Price)
 	}

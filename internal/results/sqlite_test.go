@@ -50,9 +50,9 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 10")
+				run(t, path, "PRAGMA user_version = 14")
 			},
-			want: []string{"version 10", "this program knows 9", "newer evalfleet"},
+			want: []string{"version 14", "this program knows 13", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
@@ -158,7 +158,7 @@ func TestDamageIsMetLater(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, path, 32*4096) // after the first page of every table
+	damage(t, path, 40*4096) // after the first page of every table, and after the schema
 	damaged, err := Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestDurability(t *testing.T) {
 	}
 	want := map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "busy_timeout": fmt.Sprint(busyTimeout.Milliseconds()),
-		"application_id": "1702259814", "user_version": "9",
+		"application_id": "1702259814", "user_version": "13",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

@@ -26,7 +26,7 @@ var readScript = redis.NewScript(readSource)
 // nextEntries reads entries of an evaluation's results, starting at a position in the stream: at
 // most count entries, and about batchBytes. more says that others may follow.
 func nextEntries(
-	ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID, from string, count int,
+	ctx context.Context, client redis.Cmdable, keys record.Keys, id eval.ID, from string, count int,
 ) (messages []redis.XMessage, more bool, err error) {
 	stream := keys.Results(id)
 	reply, err := readScript.Run(ctx, client, []string{stream}, from, count, batchBytes).Slice()

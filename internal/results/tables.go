@@ -20,6 +20,7 @@ const (
 	verdictsName = "verdicts"
 	callsName    = "calls"
 	pairwiseName = "pairwise_results"
+	criteriaName = "pairwise_criteria"
 	singleName   = "single_doc_results"
 	panelName    = "panel_results"
 	votesName    = "votes"
@@ -33,6 +34,7 @@ func Tables() []table.Sheet {
 		table.Of(verdictsName, verdictTable, table.Rows[verdictRow](nil)),
 		table.Of(callsName, callTable, table.Rows[record.Call](nil)),
 		table.Of(pairwiseName, pairwiseTable, table.Rows[PairwiseRow](nil)),
+		table.Of(criteriaName, criteriaTable, table.Rows[criterionRow](nil)),
 		table.Of(singleName, singleTable, table.Rows[SingleRow](nil)),
 		table.Of(panelName, panelTable, table.Rows[PanelRow](nil)),
 		table.Of(votesName, voteTable, table.Rows[VoteRow](nil)),
@@ -48,7 +50,7 @@ func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 	if p.Single != nil || p.Panel != nil || p.Checks != nil {
 		sheets = append(sheets, table.Of(scoresName, scoreTable, scoreRows(ctx, r, e)))
 	}
-	if p.Pairwise != nil || e.Settings.Votes != "" {
+	if p.Pairwise != nil || e.Voted() {
 		sheets = append(sheets, table.Of(verdictsName, verdictTable, verdictRows(ctx, r, e)))
 	}
 	return append(sheets, table.Of(callsName, callTable, r.AllCalls(ctx, e.ID)))
@@ -58,14 +60,17 @@ func plain(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 func byKind(ctx context.Context, r Reader, e Evaluation) (sheets []table.Sheet) {
 	if e.Plan.Pairwise != nil {
 		sheets = append(sheets, table.Of(pairwiseName, pairwiseTable, pairwiseRows(ctx, r, e)))
+		if len(e.Plan.Pairwise.Criteria) > 0 {
+			sheets = append(sheets, table.Of(criteriaName, criteriaTable, criterionRows(ctx, r, e)))
+		}
 	}
 	if e.Plan.Single != nil {
-		sheets = append(sheets, table.Of(singleName, singleTable, r.SingleRows(ctx, e.ID)))
+		sheets = append(sheets, table.Of(singleName, singleTable, written(e.Plan, r.SingleRows(ctx, e.ID))))
 	}
 	if e.Plan.Panel != nil {
 		sheets = append(sheets, table.Of(panelName, panelTable, r.PanelRows(ctx, e.ID)))
 	}
-	if e.Settings.Votes != "" {
+	if e.Voted() {
 		sheets = append(sheets, table.Of(votesName, voteTable, r.Votes(ctx, e.ID)))
 	}
 	return sheets
@@ -134,7 +139,7 @@ func answerRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[answerRow
 				}
 				item := e.Plan.Items[d.Item]
 				run := record.Run{
-					State: given, Item: item.ID, Documents: []string{d.ID}, Candidates: []string{d.Candidate}, Answer: texts[d.Hash],
+					State: given, Item: item.ID, Documents: []string{d.ID}, Candidates: []string{d.Candidate}, Answer: d.Readable(texts[d.Hash]),
 				}
 				if !yield(answerRow{run, item.Question, 1}, nil) {
 					return
@@ -190,14 +195,21 @@ var scoreTable = table.Table[SingleRow]{
 	table.Text("candidate", "whose document it is", func(r SingleRow) string { return r.Candidate }),
 	table.Text("doc_id", "the document", func(r SingleRow) string { return r.Document }),
 	table.Text("judge", "the judge, or the agent of a panel; `check` of a check", func(r SingleRow) string { return r.Judge }),
-	table.Text("criterion", "the criterion, the dimension of a panel, or the check", func(r SingleRow) string { return r.Criterion }),
-	table.Number("score", "on the scale of the evaluation; of a check 1 if the text passes, otherwise 0",
+	table.Text("criterion", "the criterion, the text of one of a rubric, the dimension of a panel, or the check",
+		func(r SingleRow) string { return r.Criterion }),
+	table.Number("score", "on the scale of the evaluation; of a check, or of a criterion of a rubric, 1 if the text passes, otherwise 0",
 		func(r SingleRow) float64 { return r.Score }),
 	table.Text("reason", "the judge's, the agent's argument, or why the text does not pass", func(r SingleRow) string { return r.Reason }),
 	table.Text("model", "`provider:model` asked; empty of a check", func(r SingleRow) string { return r.Model }),
 	table.Text("answered_by", "`provider:model` that answered, which may be a fallback", func(r SingleRow) string { return r.AnsweredBy }),
 	table.Positive("trial", "from 1; missing of a panel or a check, which have no trials", func(r SingleRow) int { return r.Trial }),
 	table.Time("timestamp", "when the run ended; missing of a check", func(r SingleRow) time.Time { return r.Timestamp }),
+	table.Number("points", "what the criterion of a rubric is worth; missing without rubrics", func(r SingleRow) float64 {
+		if r.Points == 0 {
+			return math.NaN()
+		}
+		return r.Points
+	}),
 }
 
 // noRun is the phase of a score that no run has given.
@@ -206,7 +218,7 @@ const noRun = -1
 // scoreRows yields the scores of judges, then those of agents, and then those of checks. Failed runs have none.
 func scoreRows(ctx context.Context, r Reader, e Evaluation) iter.Seq2[SingleRow, error] {
 	return func(yield func(SingleRow, error) bool) {
-		for row, err := range r.SingleRows(ctx, e.ID) {
+		for row, err := range written(e.Plan, r.SingleRows(ctx, e.ID)) {
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -379,6 +391,7 @@ var callTable = table.Table[record.Call]{
 	table.Number("latency_s", "seconds from `started_at` to `ended_at`", func(c record.Call) float64 { return seconds(c.Started, c.Ended) }),
 	table.Text("finish", "why the answer ended", func(c record.Call) string { return c.Finish }),
 	table.Text("worker", "the worker that made it", func(c record.Call) string { return c.Worker }),
+	table.Text("account", "the account where it was made, if the provider has several", func(c record.Call) string { return c.Account }),
 	table.Time("asked_at", "when it asked to be admitted", func(c record.Call) time.Time { return c.Asked }),
 	table.Time("started_at", "when the request was sent; missing of a cached one", func(c record.Call) time.Time { return c.Started }),
 	table.Time("ended_at", "when it ended", func(c record.Call) time.Time { return c.Ended }),

@@ -44,7 +44,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 			text = "'" + text
 		}
 		text = harmless.Text(text)
-		want := []string{runCell(1, i), text, text, text, "0", text, text, "", text, text, text, text, text, text}
+		want := []string{runCell(1, i), text, text, text, "0", text, text, "", text, text, text, text, text, text, "", "", "", ""}
 		if diff := cmp.Diff(want, line); diff != "" {
 			t.Errorf("row %d (-want +got):\n%s", i, diff)
 		}

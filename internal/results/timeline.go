@@ -66,7 +66,8 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 		return Timeline{}, nil
 	}
 
-	// Leave out calls that are recorded while this reads and lie outside.
+	// Leave out calls that are recorded while this reads and lie outside, and those that ended before they began: Redis's
+	// clock was set back.
 	t := newTimeline(first.Time, last.Time, most)
 	type times struct {
 		began, ended stamp
@@ -80,7 +81,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 		if err != nil {
 			return Timeline{}, err
 		}
-		if !c.began.Before(first.Time) && !c.ended.After(last.Time) {
+		if !c.began.Before(first.Time) && !c.began.After(last.Time) && !c.ended.After(last.Time) {
 			t.add(c.began.Time, c.ended.Time, c.limit, c.failed)
 		}
 	}

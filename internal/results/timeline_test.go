@@ -32,6 +32,7 @@ func testTimeline(t *testing.T, url string) {
 		lasted(3, 1*time.Second, 2*time.Second, bound("fleet/concurrency")),
 		lasted(4, 2500*time.Millisecond, 2500*time.Millisecond, func(c *record.Call) { c.Class = "rate_limited" }),
 		lasted(5, time.Hour, 2*time.Hour, func(c *record.Call) { c.Cached = true }), // no call was made
+		lasted(6, time.Hour, time.Second, bound("")),                                // Redis's clock was set back
 	}})
 	got, err := db.Timeline(ctx, e.ID, 4)
 	want := Timeline{From: epoch, Width: time.Second, Periods: []Period{

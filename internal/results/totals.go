@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
@@ -150,6 +151,28 @@ func (r *reader) NotSent(ctx context.Context, id eval.ID) ([]NotSent, error) {
 	}, `
 SELECT model, dropped, count(*) FROM calls WHERE evaluation = ? AND dropped IS NOT NULL
 GROUP BY model, dropped ORDER BY model, dropped`, string(id)))
+}
+
+// Named returns what providers called the models that answered, by the model asked ("provider:model"), each list sorted.
+func (r *reader) Named(ctx context.Context, id eval.ID) (map[string][]string, error) {
+	found, err := collect(rows(ctx, &r.access, func(row scanner, n *namedModel) error {
+		var metadata string
+		if err := row.Scan(&metadata); err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(metadata), n)
+	}, "SELECT metadata FROM events WHERE evaluation = ? AND run = '' AND name = '"+eventNamed+"'", string(id)))
+	if err != nil {
+		return nil, err
+	}
+	named := map[string][]string{}
+	for _, n := range found {
+		named[n.Model] = append(named[n.Model], n.Named)
+	}
+	for _, names := range named {
+		slices.Sort(names)
+	}
+	return named, nil
 }
 
 // CallTotals sums all calls by model and stage.

@@ -13,7 +13,7 @@ import (
 // Uncollected returns what the results stream contains of one run: its calls, and its outcome if
 // that is there. They may not be in the results store yet. It reads the whole stream, page by page,
 // and removes nothing.
-func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.Keys, run eval.RunID) (record.Entry, error) {
+func Uncollected(ctx context.Context, client redis.Cmdable, keys record.Keys, run eval.RunID) (record.Entry, error) {
 	var found record.Entry
 	for from := "-"; ; {
 		messages, more, err := nextEntries(ctx, client, keys, run.Evaluation, from, batchEntries)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -19,12 +20,27 @@ type VoteRow struct {
 	Winner                 string // a document's id, or eval.Tie
 	Item                   string
 	Candidate1, Candidate2 string
+	// What is known of a vote that was given on the page where people vote; empty: it is from a file.
+	Chosen     string // why the pair was shown: ChosenSample, ChosenContested or ChosenNarrow
+	ShownFirst string // the document that was shown first, or on the left
+	Note       string
+	At         time.Time
 }
 
 const (
-	voteFields  = "annotator, doc_id_1, doc_id_2, winner_doc_id, item, candidate_1, candidate_2"
-	clearVotes  = "DELETE FROM votes WHERE evaluation = ?"
-	selectVotes = "SELECT " + voteFields + " FROM votes WHERE evaluation = ? ORDER BY evaluation, index_"
+	voteFields = "annotator, doc_id_1, doc_id_2, winner_doc_id, item, candidate_1, candidate_2"
+	clearVotes = "DELETE FROM votes WHERE evaluation = ?"
+	// What a person said on the page replaces what the file says about the same pair: files are written from the page's votes.
+	selectVotes = `
+SELECT annotator, doc_id_1, doc_id_2, winner_doc_id, item, candidate_1, candidate_2, '', '', '', NULL
+FROM votes v WHERE evaluation = ? AND NOT EXISTS (
+  SELECT 1 FROM page_votes p WHERE p.evaluation = v.evaluation AND p.doc_id_1 = v.doc_id_1 AND p.doc_id_2 = v.doc_id_2
+    AND p.annotator = v.annotator)
+UNION ALL
+SELECT annotator, doc_id_1, doc_id_2, CASE said WHEN 'first' THEN doc_id_1 WHEN 'second' THEN doc_id_2 ELSE 'tie' END, item,
+  candidate_1, candidate_2, chosen, shown_first, note, voted_at
+FROM page_votes WHERE evaluation = ? AND said IN ('first', 'second', 'tie')
+ORDER BY 2, 3, 1`
 )
 
 var putVote = insert("votes", "evaluation, index_, "+voteFields)
@@ -75,9 +91,13 @@ func (t *transaction) putVotes(ctx context.Context, e Evaluation, text string) e
 	return err
 }
 
-// Votes yields people's verdicts, by pair and then by annotator.
+// Votes yields people's verdicts, from a file and from the page, by pair and then by annotator.
 func (r *reader) Votes(ctx context.Context, id eval.ID) iter.Seq2[VoteRow, error] {
 	return rows(ctx, &r.access, func(row scanner, v *VoteRow) error {
-		return row.Scan(&v.Annotator, &v.Document1, &v.Document2, &v.Winner, &v.Item, &v.Candidate1, &v.Candidate2)
-	}, selectVotes, string(id))
+		var at stamp
+		err := row.Scan(&v.Annotator, &v.Document1, &v.Document2, &v.Winner, &v.Item, &v.Candidate1, &v.Candidate2,
+			&v.Chosen, &v.ShownFirst, &v.Note, &at)
+		v.At = at.Time
+		return err
+	}, selectVotes, string(id), string(id))
 }

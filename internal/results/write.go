@@ -125,9 +125,10 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	}
 
 	for _, document := range documents {
-		missing[document.Hash] = true
+		for _, hash := range document.Hashes() {
+			missing[hash] = true
+		}
 	}
-	delete(missing, "") // texts that are not known
 	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
 		args := make([]any, len(hashes))
 		for i, hash := range hashes {
@@ -144,8 +145,10 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	}
 
 	for _, document := range documents {
-		if _, given := texts[document.Hash]; missing[document.Hash] && !given {
-			return fmt.Errorf("the text of document %q (hash %s) is missing", document.ID, document.Hash)
+		for _, hash := range document.Hashes() {
+			if _, given := texts[hash]; missing[hash] && !given {
+				return fmt.Errorf("the text of document %q (hash %s) is missing", document.ID, hash)
+			}
 		}
 	}
 

@@ -3,6 +3,7 @@ package reuse
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -13,6 +14,11 @@ type outcome struct {
 	run                         run
 	judge, first, second, trial int
 	winner                      int // of a pair: 1 or 2, in the order shown; 0: a tie
+	degree                      int // of a pair: record.Run.Degree
+	criteria                    []preference
+	chances                     *eval.Chances // of a pair, in the order shown
+	by                          string        // of a pair: the model that answered; empty: none was asked
+	other                       bool          // of a pair: not the model that was to be asked
 	reason                      string
 	scores                      []record.Score
 	text                        string
@@ -20,7 +26,15 @@ type outcome struct {
 	finish                      string
 }
 
-// outcomes yields the answers that the models of an evaluation gave themselves, by phase and index.
+// preference is a verdict on a pair by one criterion.
+type preference struct {
+	criterion string
+	winner    int // as outcome.winner
+	degree    int
+}
+
+// outcomes yields the answers of an evaluation, by phase and index. Those of other models than were to be asked are only
+// among verdicts, and marked.
 func (f *earlier) outcomes(ctx context.Context) iter.Seq2[outcome, error] {
 	switch f.kind {
 	case eval.KindSingle:
@@ -54,18 +68,18 @@ func (f *earlier) verdicts(ctx context.Context) iter.Seq2[outcome, error] {
 			judge, knownJudge := judges[row.Judge]
 			first, knownFirst := documents[row.Document1]
 			second, knownSecond := documents[row.Document2]
-			if !knownJudge || !knownFirst || !knownSecond || row.AnsweredBy != row.Model {
+			if !knownJudge || !knownFirst || !knownSecond {
 				continue
 			}
 
 			o := outcome{
 				run: runAt(row.Phase, row.Index), judge: judge, first: first, second: second, trial: row.Trial, reason: row.Reason,
+				by: row.AnsweredBy, other: row.AnsweredBy != row.Model,
 			}
-			switch row.Winner {
-			case row.Document1:
-				o.winner = 1
-			case row.Document2:
-				o.winner = 2
+			position := func(winner string) int { return 1 + slices.Index([]string{row.Document1, row.Document2}, winner) }
+			o.winner, o.degree, o.chances = position(row.Winner), row.Degree, row.Chances
+			for _, p := range row.Criteria {
+				o.criteria = append(o.criteria, preference{p.Criterion, position(p.Winner), p.Degree})
 			}
 			if !yield(o, nil) {
 				return

@@ -35,6 +35,8 @@ type asked struct {
 	Criteria  []eval.Criterion `json:"criteria"`
 	Scale     eval.Scale       `json:"scale"`
 	Ties      bool             `json:"ties"`
+	Degrees   int              `json:"degrees,omitzero"`
+	Soft      bool             `json:"soft,omitzero"`
 	JSON      eval.JSONMode    `json:"json"`
 	Jsonify   *eval.Jsonify    `json:"jsonify"`
 	Grounded  bool             `json:"grounded"`
@@ -66,15 +68,26 @@ func newQuestions(e *eval.Evaluation, kind eval.Kind) *questions {
 		}
 		switch kind {
 		case eval.KindSingle:
-			a.Criteria, a.Scale = e.Single.Criteria, e.Single.Scale
+			if a.Criteria = e.Single.Criteria; !e.Single.Rubric { // the scale of rubrics follows from their points
+				a.Scale = e.Single.Scale
+			}
 		case eval.KindPairwise:
-			a.Ties = e.Pairwise.Ties
+			a.Ties, a.Criteria, a.Degrees = e.Pairwise.Ties, e.Pairwise.Criteria, e.Pairwise.Degrees
+			a.Soft = e.Pairwise.Soft
 		}
 		q.asked = append(q.asked, digestOf(a))
 	}
 
 	for i, item := range e.Items {
-		q.items[i] = digestOf([]any{item.Question, item.Reference, item.Fields})
+		facts := []any{item.Question, item.Reference, item.Fields}
+		if kind == eval.KindSingle && len(item.Rubric) > 0 { // judges do not see points and tags
+			var criteria []string
+			for _, criterion := range item.Rubric {
+				criteria = append(criteria, criterion.Text)
+			}
+			facts = append(facts, criteria)
+		}
+		q.items[i] = digestOf(facts)
 	}
 	return q
 }

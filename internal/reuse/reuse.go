@@ -3,13 +3,16 @@
 //
 // Two questions are the same if the model, its settings, the template, the texts, their order and the trial are. The
 // names of evaluations, judges and candidates do not matter; ids of documents do if judges see them. Only answers of
-// the model that was asked are used, and each of them once. A run that is answered this way has one call that is marked
+// the model that was asked are used, and each of them once. The recorded pairs of a ranking that grows are matched by
+// their documents and judges instead, and all their verdicts are used. A run that is answered this way has one call that is marked
 // as cached, so it counts as answered before and costs nothing.
 package reuse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +37,7 @@ type Asking struct {
 	Evaluation *eval.Evaluation
 	Record     record.Evaluation // as enqueue.Plan returns it with Plans
 	Plans      []*plan.Plan
+	Fresh      bool // no answer is used again except to recorded pairs of a ranking that grows
 }
 
 // Known contains the runs of an evaluation that earlier evaluations have answered.
@@ -41,6 +45,14 @@ type Known struct {
 	of   Asking
 	from []*earlier
 	runs int
+	lost int
+}
+
+// answered is the part of a results store from which answers are read.
+type answered interface {
+	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
+	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
+	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 }
 
 // earlier is a recorded evaluation, and which of its runs of a kind answer those of the new one.
@@ -48,7 +60,7 @@ type earlier struct {
 	id      eval.ID
 	kind    eval.Kind
 	plan    *eval.Evaluation
-	reader  results.Reader
+	reader  answered
 	whole   bool            // every run that it planned has ended
 	models  map[digest]bool // shared with the new one: judges with all that is the same in their runs
 	texts   map[string]bool // likewise: hashes of documents
@@ -74,7 +86,16 @@ func Find(ctx context.Context, of Asking, own results.Reader, others ...results.
 	}
 
 	k := &Known{of: of}
-	if of.Record.Settings.Until != nil { // it relies on the order in which pairs are compared
+	if of.Record.Settings.Until != nil || of.Evaluation.Anchors != nil {
+		return k, nil // it relies on the order in which pairs are compared, or asks to see whether answers change
+	}
+	grown := slices.IndexFunc(of.Plans, func(p *plan.Plan) bool { return plan.Recorded(of.Evaluation, slices.Index(of.Plans, p)) })
+	if grown >= 0 && own != nil {
+		if err := k.repeat(ctx, grown, own); err != nil {
+			return nil, err
+		}
+	}
+	if of.Fresh {
 		return k, nil
 	}
 	before, err := storedBefore(ctx, of.Record.ID, in)
@@ -83,7 +104,7 @@ func Find(ctx context.Context, of Asking, own results.Reader, others ...results.
 	}
 
 	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPrompts} {
-		if !reusable(of.Evaluation, kind) {
+		if !reusable(of.Evaluation, kind) || kind == eval.KindPairwise && grown >= 0 {
 			continue
 		}
 		asks, found := newQuestions(of.Evaluation, kind), map[digest]recorded{}
@@ -146,7 +167,7 @@ func storedBefore(ctx context.Context, than eval.ID, in []results.Reader) (all [
 
 // search adds the answers to an evaluation's questions that another one has.
 func (k *Known) search(ctx context.Context, in storedIn, asks *questions, found map[digest]recorded) error {
-	if !reusable(in.Plan, asks.kind) || in.Plan.Given != nil {
+	if !reusable(in.Plan, asks.kind) || in.Plan.Given != nil || in.Plan.Anchors != nil {
 		return nil
 	}
 
@@ -189,6 +210,9 @@ func (f *earlier) isPartOf(other *earlier) bool {
 	if f.kind != other.kind || !other.whole || !within(f.models, other.models) || !within(f.texts, other.texts) {
 		return false
 	}
+	if other.plan.Grew(f.id) {
+		return true
+	}
 	switch f.kind {
 	case eval.KindSingle:
 		return f.plan.Single.Trials <= other.plan.Single.Trials
@@ -215,7 +239,7 @@ func (f *earlier) add(ctx context.Context, had *questions, found map[digest]reco
 		if err != nil {
 			return err
 		}
-		if !f.models[had.asked[answer.judge]] || !f.texts[had.shown[answer.first].Hash] ||
+		if answer.other || !f.models[had.asked[answer.judge]] || !f.texts[had.shown[answer.first].Hash] ||
 			answer.second >= 0 && !f.texts[had.shown[answer.second].Hash] {
 			continue
 		}
@@ -242,7 +266,7 @@ func (k *Known) match(ctx context.Context, asks *questions, found map[digest]rec
 		if p.Kind() != asks.kind || plan.BasisOf(k.of.Evaluation, phase) != plan.Fixed {
 			continue
 		}
-		ended, err := endedIn(ctx, own, k.of.Record.ID, phase)
+		ended, err := EndedIn(ctx, own, k.of.Record.ID, phase)
 		if err != nil {
 			return err
 		}
@@ -270,8 +294,8 @@ func (k *Known) match(ctx context.Context, asks *questions, found map[digest]rec
 	return nil
 }
 
-// endedIn returns the runs of a phase that a results store has; nil: there is no store.
-func endedIn(ctx context.Context, own results.Reader, id eval.ID, phase int) (map[int]bool, error) {
+// EndedIn returns the runs of a phase that a results store has; nil: there is no store.
+func EndedIn(ctx context.Context, own results.Reader, id eval.ID, phase int) (map[int]bool, error) {
 	ended := map[int]bool{}
 	if own == nil {
 		return ended, nil
@@ -307,8 +331,26 @@ func occurrences(e *eval.Evaluation, kind eval.Kind) []int {
 	return nth
 }
 
+// Lost returns how many verdicts on recorded pairs cannot be used because the results store no longer has them, or has
+// them for other runs. If it is not 0, the evaluation would ask about recorded pairs again.
+func (k *Known) Lost() int { return k.lost }
+
 // Runs returns how many runs are answered already.
 func (k *Known) Runs() int { return k.runs }
+
+// ByPhase returns the runs of each phase that are answered already, by index.
+func (k *Known) ByPhase() []map[int]bool {
+	all := make([]map[int]bool, len(k.of.Plans))
+	for phase := range all {
+		all[phase] = map[int]bool{}
+	}
+	for _, from := range k.from {
+		for _, to := range from.answers {
+			all[to.phase][int(to.index)] = true
+		}
+	}
+	return all
+}
 
 // String says how many runs are known, and from which evaluations. At least one must be.
 func (k *Known) String() string {
@@ -374,8 +416,9 @@ func (k *Known) entry(at run, answer outcome) record.Entry {
 	now := time.Now().UTC()
 	ended := record.Run{
 		Phase: int(at.phase), Index: int(at.index), Kind: p.Kind(), State: eval.StateSucceeded.String(),
-		Queue: k.of.Record.Phases[at.phase].JudgeQueues[of.Judge], Judge: judge.Name, Model: judge.Target(), AnsweredBy: judge.Target(),
-		Item: e.Items[shown[of.First].Item].ID, Trial: of.Trial,
+		Queue: k.of.Record.Phases[at.phase].JudgeQueues[of.Judge], Judge: judge.Name, Model: judge.Target(),
+		AnsweredBy: cmp.Or(answer.by, judge.Target()),
+		Item:       e.Items[shown[of.First].Item].ID, Trial: of.Trial,
 		Reason: answer.reason, Scores: answer.scores, Answer: answer.text, Answers: answer.texts, Finish: answer.finish,
 		Started: now, Ended: now, Worker: worker,
 	}
@@ -389,22 +432,26 @@ func (k *Known) entry(at run, answer outcome) record.Entry {
 	switch {
 	case p.Kind() == eval.KindPrompts:
 		stage, ended.Name = "answer", e.Prompts.List[at.index].ID
-	case answer.winner == 0:
-		ended.Winner = eval.Tie
-	default:
-		ended.Winner = ended.Documents[answer.winner-1]
-	}
-	if p.Kind() == eval.KindSingle {
-		ended.Winner = ""
+	case p.Kind() == eval.KindPairwise:
+		answer.preferences(&ended)
 	}
 
 	free := 0.0
 	call := record.Call{
 		ID: fmt.Sprintf("%d.%d.0-%s-1", at.phase, at.index, worker), Phase: ended.Phase, Index: ended.Index, Stage: stage,
-		Model: ended.Model, Attempt: 1, Asked: now, Ended: now, Worker: worker, Cached: true, Finish: answer.finish,
+		Model: ended.AnsweredBy, Attempt: 1, Asked: now, Ended: now, Worker: worker, Cached: true, Finish: answer.finish,
 	}
 	call.Usage.Reported, call.Usage.CostUSD = true, &free
 	return record.Entry{Run: &ended, Calls: []record.Call{call}}
+}
+
+// preferences sets the verdict on a pair by the documents of the new run.
+func (o outcome) preferences(ended *record.Run) {
+	winners := []string{eval.Tie, ended.Documents[0], ended.Documents[1]}
+	ended.Winner, ended.Degree, ended.Chances = winners[o.winner], o.degree, o.chances
+	for _, p := range o.criteria {
+		ended.Criteria = append(ended.Criteria, record.Preference{Criterion: p.criterion, Winner: winners[p.winner], Degree: p.degree})
+	}
 }
 
 // worker is recorded as the worker of runs that no worker processed.

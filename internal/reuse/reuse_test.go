@@ -98,6 +98,7 @@ func answer(t testing.TB, db results.Store, of reuse.Asking, change func(*record
 				run.Candidates = append(run.Candidates, shown[at.Second].Candidate)
 				run.Winner = append(slices.Clone(run.Documents), eval.Tie)[index%3]
 				run.Reason = own
+				run.Chances = &eval.Chances{First: 0.5, Tie: 0.25, Second: 0.25}
 			case eval.KindPrompts:
 				run.Name = of.Evaluation.Prompts.List[index].ID
 				run.Answer, run.Finish = "answer "+own, "stop"
@@ -142,7 +143,11 @@ func outcomes(t *testing.T, db results.Store, of reuse.Asking) map[string]string
 		if winner != eval.Tie {
 			winner = text[winner]
 		}
-		all[fmt.Sprint(row.Model, text[row.Document1], text[row.Document2], row.Trial)] = winner + " because " + row.Reason
+		chances := eval.Chances{}
+		if row.Chances != nil {
+			chances = *row.Chances
+		}
+		all[fmt.Sprint(row.Model, text[row.Document1], text[row.Document2], row.Trial)] = fmt.Sprint(winner, chances, row.Reason)
 	}
 	for row, err := range db.SingleRows(t.Context(), of.Record.ID) {
 		if err != nil {
@@ -210,6 +215,11 @@ func TestOtherQuestions(t *testing.T) {
 		"fields":            {change: func(e *eval.Evaluation) { e.Items[0].Fields = map[string]string{"level": "easy"} }},
 		"template of pairs": {change: func(e *eval.Evaluation) { e.Pairwise.Template = "{{documents}}" }, want: 4},
 		"no ties":           {change: func(e *eval.Evaluation) { e.Pairwise.Ties = false }, want: 4},
+		"a criterion": {change: func(e *eval.Evaluation) {
+			e.Pairwise.Criteria = []eval.Criterion{{Name: "style"}}
+		}, want: 4},
+		"degrees":           {change: func(e *eval.Evaluation) { e.Pairwise.Degrees = 2 }, want: 4},
+		"soft":              {change: func(e *eval.Evaluation) { e.Pairwise.Soft = true }, want: 4},
 		"criteria":          {change: func(e *eval.Evaluation) { e.Single.Criteria[0].Description = "is it?" }, want: 8},
 		"scale":             {change: func(e *eval.Evaluation) { e.Single.Scale.Max = 10 }, want: 8},
 		"structured output": {change: func(e *eval.Evaluation) { e.JSON = eval.JSONFalse }},
@@ -379,5 +389,48 @@ func TestAnswersToPrompts(t *testing.T) {
 	e.Prompts.Format = eval.PromptsExperiment
 	if got := known(t, db, asking(t, db, e, texts, record.Settings{})); got != 0 {
 		t.Errorf("an experiment takes %d answers from elsewhere, want none", got)
+	}
+}
+
+// TestRubricsAreTheQuestion: other points ask nothing new, because judges do not see them. Other criteria, or another
+// order, do.
+func TestRubricsAreTheQuestion(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	rubric := func(texts ...string) func(*eval.Evaluation) {
+		return func(e *eval.Evaluation) {
+			e.Pairwise = nil
+			e.Single = &eval.Single{Rubric: true, Criteria: []eval.Criterion{{Name: eval.RubricName}}, Trials: 1, Template: "[[rubric]]"}
+			for i, text := range texts {
+				e.Items[0].Rubric = append(e.Items[0].Rubric, eval.RubricCriterion{Text: text, Points: float64(i + 1)})
+			}
+			e.Single.Scale = eval.RubricScale(e.Items)
+		}
+	}
+	e, texts := essays("before", letters("x", "y"), rubric("names it", "is brief"))
+	before := asking(t, db, e, texts, record.Settings{})
+	answer(t, db, before, func(r *record.Run) {
+		r.Scores = []record.Score{{Criterion: "rubric 1", Score: 1, Reason: "it does"}, {Criterion: "rubric 2", Score: 0, Reason: "it is not"}}
+	})
+
+	points := rubric("names it", "is brief")
+	for name, c := range map[string]struct {
+		change func(*eval.Evaluation)
+		want   int // of 2 texts and 2 judges
+	}{
+		"points and tags": {func(e *eval.Evaluation) {
+			points(e)
+			e.Items[0].Rubric[1].Points, e.Items[0].Rubric[0].Tags = -7, []string{"facts"}
+			e.Single.Scale = eval.RubricScale(e.Items)
+		}, 4},
+		"a text":        {rubric("names it", "is short"), 0},
+		"another order": {rubric("is brief", "names it"), 0},
+		"one more":      {rubric("names it", "is brief", "is kind"), 0},
+		"one less":      {rubric("names it"), 0},
+	} {
+		e, texts := essays(name, letters("x", "y"), c.change)
+		if got := known(t, db, asking(t, db, e, texts, record.Settings{})); got != c.want {
+			t.Errorf("%s: %d runs are known, want %d", name, got, c.want)
+		}
 	}
 }

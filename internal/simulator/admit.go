@@ -25,6 +25,9 @@ type call struct {
 // draw returns the call's random number in [0, 1) for one purpose.
 func (c *call) draw(purpose string) float64 { return unit(hashOf(purpose, c.luck)) }
 
+// named returns the model that the answer names.
+func (c *call) named() string { return cmp.Or(c.behaviour.Serves, c.req.model) }
+
 // id returns an id of something of this call, with a prefix.
 func (c *call) id(prefix string) string {
 	return fmt.Sprintf("%s%016x", prefix, hashOf(prefix, c.luck))

@@ -85,7 +85,7 @@ func (s *Simulator) openBatch(prefix string, asks []ask, late bool) (*batch, *re
 	texts := make([]string, len(asks))
 	for i, a := range asks {
 		if a.wrong == nil {
-			texts[i] = answer(a.req.model, a.req.messages, a.req.schema)
+			texts[i] = answer(cmp.Or(s.behaviour(a.req.model).Serves, a.req.model), a.req.messages, a.req.schema)
 		}
 	}
 

@@ -49,7 +49,7 @@ func TestPromptCaches(t *testing.T) {
 				if p.marked {
 					blocks[0].Breakpoint = []byte("{}")
 				}
-				req.say("user", blocks.texts())
+				req.say("user", blocks.texts(), tiledTokens)
 				c, refused := s.admit(req, "", s.behaviour(req.model))
 				if refused != nil {
 					t.Fatal(refused)

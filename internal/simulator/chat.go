@@ -28,6 +28,8 @@ type chatRequest struct {
 		} `json:"json_schema"`
 	} `json:"response_format"`
 	ServiceTier string `json:"service_tier"`
+	LogProbs    bool   `json:"logprobs"`
+	TopLogProbs *int   `json:"top_logprobs"`
 	openaiCaching
 	ReasoningEffort string `json:"reasoning_effort"`
 	Reasoning       *struct {
@@ -68,7 +70,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 		req.search = req.search || tool.Type == "openrouter:web_search"
 	}
 	for _, m := range asked.Messages {
-		req.say(m.Role, m.Content)
+		req.say(m.Role, m.Content, tiledTokens)
 	}
 	switch {
 	case asked.Model == "":
@@ -79,7 +81,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 		return req, errors.New("stream is not supported")
 	}
 
-	return req, nil
+	return req, req.wantsLogProbs(asked.LogProbs, asked.TopLogProbs)
 }
 
 func (chat) head(h http.Header, c *call) { openaiHead(h, c) }
@@ -112,6 +114,9 @@ func (chat) answer(c *call) any {
 	if c.plan.found != nil {
 		said["annotations"] = c.plan.chatCitations()
 	}
+	if c.req.logProbs {
+		choice["logprobs"] = map[string]any{"content": openAILogProbs(c.tokensOf(c.plan.text)), "refusal": nil}
+	}
 	usage := map[string]any{
 		"prompt_tokens":     c.spends.input,
 		"completion_tokens": c.spends.output,
@@ -127,7 +132,7 @@ func (chat) answer(c *call) any {
 		"id":      c.id("chatcmpl-"),
 		"object":  "chat.completion",
 		"created": time.Now().Unix(),
-		"model":   c.req.model,
+		"model":   c.named(),
 		"choices": []any{choice},
 		"usage":   usage,
 	}

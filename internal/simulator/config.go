@@ -77,6 +77,8 @@ const (
 // of a prompt's tokens is cached when it is first taken, and read from the cache from then on.
 // These tokens count like others.
 type Behaviour struct {
+	// Serves is the model that answers in place of this one, and is named in the answers; empty: this one does.
+	Serves         string  `json:"serves,omitempty"`
 	Latency        Span    `json:"latency,omitzero"`          // until the answer
 	AnswerTokens   Range   `json:"answer_tokens,omitzero"`    // output tokens of an answer; 0: those of its text
 	FailRate       float64 `json:"fail_rate,omitempty"`       // share of calls answered with FailStatus

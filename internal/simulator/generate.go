@@ -14,21 +14,35 @@ type generate struct{}
 type content struct {
 	Role  string `json:"role"`
 	Parts []struct {
-		Text             string          `json:"text"`
-		Thought          bool            `json:"thought"`
-		ThoughtSignature string          `json:"thoughtSignature"`
-		InlineData       json.RawMessage `json:"inlineData"`
+		Text             string `json:"text"`
+		Thought          bool   `json:"thought"`
+		ThoughtSignature string `json:"thoughtSignature"`
+		InlineData       *struct {
+			MIMEType string `json:"mimeType"`
+			Data     string `json:"data"`
+		} `json:"inlineData"`
 	} `json:"parts"`
 }
 
-func (c content) text() string {
+func (c content) texts() (t texts) {
 	var said []string
 	for _, part := range c.Parts {
-		if !part.Thought {
+		switch {
+		case part.InlineData != nil:
+			p, err := inline(part.InlineData.MIMEType, part.InlineData.Data)
+			if err == nil && p.kind == "gif" {
+				err = complain("Unsupported MIME type: image/gif")
+			}
+			if t.wrong == nil {
+				t.wrong = err
+			}
+			t.pictures, said = append(t.pictures, p), append(said, p.String())
+		case !part.Thought:
 			said = append(said, part.Text)
 		}
 	}
-	return strings.Join(said, "\n")
+	t.said = strings.Join(said, "\n")
+	return t
 }
 
 // generateRequest has every field of the dialect that matters for a text; Google refuses unknown
@@ -60,6 +74,8 @@ type generateRequest struct {
 		TopP             *float64 `json:"topP"`
 		TopK             *float64 `json:"topK"`
 		Seed             *int     `json:"seed"`
+		ResponseLogProbs bool     `json:"responseLogprobs"`
+		LogProbs         *int     `json:"logprobs"`
 		PresencePenalty  *float64 `json:"presencePenalty"`
 		FrequencyPenalty *float64 `json:"frequencyPenalty"`
 	} `json:"generationConfig"`
@@ -76,7 +92,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		schema:   string(config.ResponseJSONSchema) + string(config.ResponseSchema),
 		bound:    config.MaxOutputTokens,
 		json:     config.ResponseMIMEType == "application/json",
-		messages: turns(asked.SystemInstruction.text()),
+		messages: turns(asked.SystemInstruction.texts().said),
 	}
 
 	for _, turn := range asked.Contents {
@@ -84,7 +100,7 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		if role == "model" {
 			role = "assistant"
 		}
-		req.messages = append(req.messages, message{role, turn.text()})
+		req.say(role, turn.texts(), cropTokens)
 	}
 
 	for _, tool := range asked.Tools {
@@ -117,6 +133,9 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		return req, complain("Invalid JSON payload received. %v", err)
 	}
 
+	if err := req.wantsLogProbs(config.ResponseLogProbs, config.LogProbs); err != nil {
+		return req, err
+	}
 	return req, asked.problem()
 }
 
@@ -229,10 +248,13 @@ func (generate) answer(c *call) any {
 	if c.plan.found != nil {
 		candidate["groundingMetadata"] = c.plan.grounding()
 	}
+	if c.req.logProbs {
+		candidate["logprobsResult"] = googleLogProbs(c.tokensOf(c.plan.text))
+	}
 	return map[string]any{
 		"candidates":    []any{candidate},
 		"usageMetadata": c.usageMetadata(),
-		"modelVersion":  c.req.model,
+		"modelVersion":  c.named(),
 		"responseId":    c.id(""),
 	}
 }

@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // judge says how reliably a model judges.
@@ -40,15 +41,23 @@ func (j judge) slips(model string, messages []message) int {
 
 // verdict is a judge's verdict on two texts.
 type verdict struct {
-	winner int // 0: the first shown, 1: the second, -1: a tie
+	winner int     // 0: the first shown, 1: the second, -1: a tie
+	by     float64 // points of quality by which the judge finds it better
 	reason string
 }
 
-// compare judges two texts in the order shown. The model's error depends only on its name and the
-// two texts, so that renaming documents, or asking again, changes nothing.
-func (j judge) compare(model, first, second string, mayTie bool) verdict {
+// compare judges two texts in the order shown, by one criterion or overall (""). Each criterion moves the difference in
+// quality a little, by the texts alone, so that criteria are different for all models. The model's error depends only on
+// its name, the criterion and the two texts, so that renaming documents, or asking again, changes nothing.
+func (j judge) compare(model, criterion, first, second string, mayTie bool) verdict {
 	readings := [2]reading{read(first), read(second)}
 	difference := readings[0].quality() - readings[1].quality()
+	parts := []string{"compare", model}
+	if criterion != "" {
+		const differs = 4
+		difference += differs * (normal("criterion", criterion, first) - normal("criterion", criterion, second))
+		parts = append(parts, criterion)
+	}
 	if mayTie && math.Abs(difference) < evenly {
 		return verdict{
 			winner: -1,
@@ -56,23 +65,40 @@ func (j judge) compare(model, first, second string, mayTie bool) verdict {
 		}
 	}
 	felt := difference + j.first +
-		j.noise*normal("compare", model, first, second) - j.noise*normal("compare", model, second, first)
+		j.noise*normal(append(slices.Clip(parts), first, second)...) - j.noise*normal(append(slices.Clip(parts), second, first)...)
 	winner := 0
 	if felt < 0 {
 		winner = 1
 	}
-	return verdict{winner: winner, reason: readings[winner].describe() + ", against " + readings[1-winner].describe()}
+	return verdict{winner: winner, by: math.Abs(felt), reason: readings[winner].describe() + ", against " + readings[1-winner].describe()}
 }
 
 // score rates one text on a scale, by one criterion.
 func (j judge) score(model, criterion, text string, lowest, highest int) (int, string) {
+	felt, reason := j.felt(model, criterion, text)
+	return lowest + int(math.Round(felt/100*float64(highest-lowest))), reason
+}
+
+// meets returns 1 if a text meets a criterion of a rubric, otherwise 0. Each criterion takes a quality of its own.
+func (j judge) meets(model, criterion, text string) (int, string) {
+	felt, reason := j.felt(model, criterion, text)
+	if felt < 100*unit(hashOf("difficulty", criterion)) {
+		return 0, reason
+	}
+	return 1, reason
+}
+
+// felt returns the quality of a text from 0 to 100 as a judge sees it.
+func (j judge) felt(model, criterion, text string) (quality float64, reason string) {
 	r := read(text)
-	felt := min(max(r.quality()+j.noise*normal("score", model, criterion, text), 0), 100)
-	return lowest + int(math.Round(felt/100*float64(highest-lowest))), r.describe()
+	return min(max(r.quality()+j.noise*normal("score", model, criterion, text), 0), 100), r.describe()
 }
 
 // describe returns a sentence about how many slips a text has.
 func (r reading) describe() string {
+	if r.pixels > 0 {
+		return fmt.Sprintf("%d pixels", r.pixels)
+	}
 	unit := "slips"
 	if r.slips == 1 {
 		unit = "slip"

@@ -74,7 +74,7 @@ func TestPlantedFaultsLowerQualityStepByStep(t *testing.T) {
 				text, before = spoilt, after
 			}
 			for model := range judges {
-				if v := judges[model].compare(model, text, prose, true); v.winner != 1 && model != "careless" {
+				if v := judges[model].compare(model, "", text, prose, true); v.winner != 1 && model != "careless" {
 					t.Errorf("%s prefers the text with planted faults: %+v", model, v)
 				}
 			}
@@ -97,7 +97,7 @@ func TestLengthAloneDoesNotWin(t *testing.T) {
 		}
 		for _, model := range []string{"careful", "average"} {
 			for _, pair := range [][2]string{{flawed, longer}, {longer, flawed}} {
-				if v := judges[model].compare(model, pair[0], pair[1], true); pair[v.winner] == longer {
+				if v := judges[model].compare(model, "", pair[0], pair[1], true); pair[v.winner] == longer {
 					t.Errorf("%s: %s prefers the longer: %s", name, model, v.reason)
 				}
 			}
@@ -128,7 +128,7 @@ func TestTiesOnlyWhereAllowedAndEven(t *testing.T) {
 		{prose, other, false, false},
 		{prose, flawed, true, false},
 	} {
-		v := judges["careful"].compare("careful", test.first, test.second, test.mayTie)
+		v := judges["careful"].compare("careful", "", test.first, test.second, test.mayTie)
 		if (v.winner == -1) != test.tied || v.reason == "" {
 			t.Errorf("may tie %v: got %+v, want a tie: %v", test.mayTie, v, test.tied)
 		}
@@ -143,7 +143,7 @@ func TestOnlyCarelessLooksAtTheOrder(t *testing.T) {
 	for i := range 50 {
 		one, other := prose, fmt.Sprintf("%s It is number %d.", prose, i)
 		for model, j := range judges {
-			if j.compare(model, one, other, false).winner == j.compare(model, other, one, false).winner {
+			if j.compare(model, "", one, other, false).winner == j.compare(model, "", other, one, false).winner {
 				changed[model]++
 			}
 		}
@@ -168,7 +168,7 @@ func TestReliabilityFalls(t *testing.T) {
 			texts = [2]string{worse, better}
 		}
 		for model, j := range judges {
-			v := j.compare(model, texts[0], texts[1], false)
+			v := j.compare(model, "", texts[0], texts[1], false)
 			if texts[v.winner] == better {
 				right[model]++
 			}

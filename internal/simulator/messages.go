@@ -64,6 +64,40 @@ type contentBlock struct {
 	// The marks of Anthropic and OpenAI.
 	CacheControl json.RawMessage `json:"cache_control"`
 	Breakpoint   json.RawMessage `json:"prompt_cache_breakpoint"`
+	// The image of OpenAI's dialects, an address or an object with one, and of Anthropic's.
+	ImageURL json.RawMessage `json:"image_url"`
+	Detail   string          `json:"detail"`
+	Source   *imageSource    `json:"source"`
+}
+
+// imageSource is where the data of an image of Anthropic's dialect is.
+type imageSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
+	URL       string `json:"url"`
+}
+
+// picture returns the block's image. ok is false if it has none.
+func (b contentBlock) picture() (p picture, ok bool, err error) {
+	switch {
+	case b.Type == "image" && b.Source != nil && b.Source.Type == "url":
+		p, err = addressed(b.Source.URL)
+		return p, true, err
+	case b.Type == "image" && b.Source != nil:
+		p, err = inline(b.Source.MediaType, b.Source.Data)
+		return p, true, err
+	case b.Type == "image_url" || b.Type == "input_image":
+		var whole struct {
+			URL string `json:"url"`
+		}
+		if json.Unmarshal(b.ImageURL, &whole.URL) != nil && json.Unmarshal(b.ImageURL, &whole) != nil {
+			return p, true, complain("Invalid image_url.")
+		}
+		p, err = addressed(whole.URL)
+		return p, true, err
+	}
+	return p, false, nil
 }
 
 // UnmarshalJSON reads a plain text or a list of blocks.
@@ -80,7 +114,12 @@ func (b *contentBlocks) UnmarshalJSON(raw []byte) error {
 func (b contentBlocks) texts() (t texts) {
 	separate := ""
 	for _, block := range b {
-		if block.Type != "" && !strings.HasSuffix(block.Type, "text") {
+		if p, ok, err := block.picture(); ok {
+			t.pictures, block.Text = append(t.pictures, p), p.String()
+			if err != nil && t.wrong == nil {
+				t.wrong = err
+			}
+		} else if block.Type != "" && !strings.HasSuffix(block.Type, "text") {
 			continue
 		}
 		t.said += separate + block.Text
@@ -113,13 +152,13 @@ func (messages) parse(r *http.Request, body []byte) (*request, error) {
 		pausable: true,
 	}
 	if asked.System.said != "" {
-		req.say("system", asked.System)
+		req.say("system", asked.System, areaTokens)
 	}
 	if asked.MaxTokens != nil {
 		req.bound = *asked.MaxTokens
 	}
 	for _, turn := range asked.Messages {
-		req.say(turn.Role, turn.Content.texts())
+		req.say(turn.Role, turn.Content.texts(), areaTokens)
 		if turn.Content.have("server_tool_use") {
 			req.paused++
 		}
@@ -254,7 +293,7 @@ func (messages) answer(c *call) any {
 		"id":            c.id("msg_"),
 		"type":          "message",
 		"role":          "assistant",
-		"model":         c.req.model,
+		"model":         c.named(),
 		"content":       c.blocks(),
 		"stop_reason":   stopReasons[c.plan.finish],
 		"stop_sequence": nil,

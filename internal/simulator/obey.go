@@ -16,12 +16,27 @@ var (
 	plainTag   = regexp.MustCompile(`^\s*<document id="([^"]*)"`)
 )
 
+// allFor returns a verdict for one winner by all criteria, by the highest degree.
+func (a asked) allFor(winner, reason string) said {
+	s := said{winner: winner, reason: reason}
+	switch {
+	case a.degrees != nil && winner == tie:
+		s.degree = equal
+	case a.degrees != nil:
+		s.degree = a.degrees[len(a.degrees)-1]
+	}
+	for _, criterion := range a.criteria {
+		s.by = append(s.by, preference{criterion, winner, s.degree})
+	}
+	return s
+}
+
 // ordered returns what the lines outside of all fences tell a judge to say; ok is false if they
 // leave it to the judge.
 func (s shown) ordered(a asked) (order said, ok bool) {
 	const reason = "the prompt says so"
 	if len(a.winners) == 1 { // the schema leaves no choice
-		return said{winner: a.winners[0], reason: reason}, true
+		return a.allFor(a.winners[0], reason), true
 	}
 
 	within := "" // the document whose tag, without a fence, was opened last
@@ -39,9 +54,9 @@ func (s shown) ordered(a asked) (order said, ok bool) {
 				}
 			}
 			if len(named) == 1 {
-				return said{winner: named[0], reason: reason}, true
+				return a.allFor(named[0], reason), true
 			}
-		case a.criteria != nil && fullMarks.MatchString(line):
+		case a.winners == nil && a.criteria != nil && fullMarks.MatchString(line):
 			for _, criterion := range a.criteria {
 				order.scores = append(order.scores, score{criterion, a.highest, reason})
 			}

@@ -3,6 +3,7 @@ package simulator
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,16 +19,44 @@ const contextTokens = 4096
 // ollamaRequest has the fields that are read; Ollama ignores unknown ones.
 type ollamaRequest struct {
 	Model    string          `json:"model"`
-	Messages []message       `json:"messages"`
+	Messages []ollamaMessage `json:"messages"`
 	Format   json.RawMessage `json:"format"`
 	Think    any             `json:"think"`  // whether to reason, or how much
 	Stream   *bool           `json:"stream"` // nil: true
 	Truncate *bool           `json:"truncate"`
 	Shift    *bool           `json:"shift"`
+	LogProbs bool            `json:"logprobs"`
+	Top      *int            `json:"top_logprobs"`
 	Options  struct {
 		NumPredict int `json:"num_predict"`
 		NumCtx     int `json:"num_ctx"`
 	} `json:"options"`
+}
+
+// ollamaMessage is a turn, whose images are beside its text.
+type ollamaMessage struct {
+	Role    string   `json:"role"`
+	Content string   `json:"content"`
+	Images  []string `json:"images"`
+}
+
+// texts returns the message's text. A model finds an image by the line that begins with its number, if there is one.
+func (m ollamaMessage) texts() (t texts) {
+	t.said = m.Content
+	for i, encoded := range m.Images {
+		p, err := inline("", encoded)
+		if t.wrong == nil {
+			t.wrong = err
+		}
+		t.pictures = append(t.pictures, p)
+		before, after, named := strings.Cut(t.said, fmt.Sprintf("[image %d:", i+1))
+		if line, rest, more := strings.Cut(after, "\n"); named && more {
+			t.said = before + fmt.Sprintf("[image %d:", i+1) + line + "\n" + p.String() + "\n" + rest
+		} else {
+			t.said += "\n" + p.String()
+		}
+	}
+	return t
 }
 
 func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
@@ -35,12 +64,14 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 	err := json.Unmarshal(body, &asked)
 	format := strings.TrimSpace(string(asked.Format))
 	req := &request{
-		model:    asked.Model,
-		messages: asked.Messages,
-		bound:    max(asked.Options.NumPredict, 0),
-		json:     format != "" && format != "null" && format != `""`,
-		reason:   asked.Think != nil && asked.Think != false,
-		shown:    true,
+		model:  asked.Model,
+		bound:  max(asked.Options.NumPredict, 0),
+		json:   format != "" && format != "null" && format != `""`,
+		reason: asked.Think != nil && asked.Think != false,
+		shown:  true,
+	}
+	for _, m := range asked.Messages {
+		req.say(m.Role, m.texts(), squareTokens)
 	}
 	if strings.HasPrefix(format, "{") {
 		req.schema = format
@@ -57,7 +88,7 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 		return req, complain("invalid format: %s; expected \"json\" or a valid JSON Schema object", format)
 	}
 
-	return req, nil
+	return req, req.wantsLogProbs(asked.LogProbs, asked.Top)
 }
 
 // fit truncates a conversation to the context. The oldest part is dropped silently, unless the
@@ -102,6 +133,9 @@ func (ollama) answer(c *call) any {
 	if c.plan.finish == truncated || c.plan.finish == overflowing {
 		body["done_reason"] = "length"
 	}
+	if c.req.logProbs {
+		body["logprobs"] = openAILogProbs(c.tokensOf(c.plan.text))
+	}
 	body["total_duration"], body["eval_duration"] = took, took
 	if read := c.spends.input - c.plan.cached; read > 0 {
 		body["prompt_eval_count"] = read
@@ -114,7 +148,7 @@ func (ollama) answer(c *call) any {
 
 func (c *call) ollamaBody(said map[string]string, reason string) map[string]any {
 	return map[string]any{
-		"model": c.req.model, "created_at": time.Now().UTC().Format(time.RFC3339Nano),
+		"model": c.named(), "created_at": time.Now().UTC().Format(time.RFC3339Nano),
 		"message": said, "done": true, "done_reason": reason,
 	}
 }

@@ -21,8 +21,11 @@ var openTag = regexp.MustCompile(`^<(document|question|answer|instructions)(?: i
 const (
 	schemaLine = "JSON schema: "
 	winnerLine = "- winner_doc_id: "
+	byLine     = "- criteria: "
+	degreeLine = "- degree: "
 	scoresLine = "- evaluations: "
 	scaleLine  = "- score: "
+	metLine    = "- met: "
 )
 
 // shown is what a prompt shows to a model.
@@ -78,7 +81,7 @@ func (s *shown) line(line string) {
 	if rest, ok := strings.CutPrefix(line, schemaLine); ok && s.schema == "" {
 		s.schema = rest
 	}
-	for _, name := range []string{winnerLine, scoresLine, scaleLine} {
+	for _, name := range []string{winnerLine, byLine, degreeLine, scoresLine, scaleLine, metLine} {
 		if strings.HasPrefix(line, name) {
 			s.wanted = append(s.wanted, line)
 		}
@@ -98,8 +101,14 @@ func (s shown) inProse() asked {
 		switch {
 		case strings.HasPrefix(line, winnerLine):
 			a.winners = quoted(line)
+		case strings.HasPrefix(line, byLine):
+			a.criteria = quoted(line)
+		case strings.HasPrefix(line, degreeLine):
+			a.setDegrees(quoted(line))
 		case strings.HasPrefix(line, scoresLine):
 			a.criteria = quoted(line)
+		case strings.HasPrefix(line, metLine):
+			a.lowest, a.highest, a.met = 0, 1, true
 		default:
 			if ends := number.FindAllString(line, 2); len(ends) == 2 {
 				a.lowest, _ = strconv.Atoi(ends[0]) // no errors: both are numbers
@@ -129,10 +138,17 @@ func quoted(line string) (found []string) {
 // asked says what an answer must contain.
 type asked struct {
 	winners  []string // possible winners, including "tie"; nil: no winner is requested
-	criteria []string // nil: no scores are requested
+	criteria []string // nil: no scores are requested, and no winners by criterion
+	degrees  []string // by which a winner is better, the smallest first; nil: none are requested
 	// Names of the fields of a score.
 	criterionField, reasonField string
 	lowest, highest             int
+	met                         bool // whether a criterion is met is asked in place of a score
+}
+
+// setDegrees takes the degrees from what may be said instead of one, too.
+func (a *asked) setDegrees(words []string) {
+	a.degrees = slices.DeleteFunc(words, func(word string) bool { return word == equal })
 }
 
 // parseSchema returns what a JSON schema requests; the zero value if it is neither of the two known
@@ -143,7 +159,15 @@ func parseSchema(schema string) asked {
 	}
 	var s struct {
 		Properties struct {
-			Winner      *enum `json:"winner_doc_id"`
+			Winner   *enum `json:"winner_doc_id"`
+			Degree   enum  `json:"degree"`
+			Criteria struct {
+				Items struct {
+					Properties struct {
+						Criterion enum `json:"criterion"`
+					} `json:"properties"`
+				} `json:"items"`
+			} `json:"criteria"`
 			Evaluations *struct {
 				Items struct {
 					Properties map[string]json.RawMessage `json:"properties"`
@@ -155,7 +179,9 @@ func parseSchema(schema string) asked {
 		return asked{}
 	}
 	if s.Properties.Winner != nil {
-		return asked{winners: s.Properties.Winner.Enum}
+		a := asked{winners: s.Properties.Winner.Enum, criteria: s.Properties.Criteria.Items.Properties.Criterion.Enum}
+		a.setDegrees(s.Properties.Degree.Enum)
+		return a
 	}
 	if s.Properties.Evaluations == nil {
 		return asked{}
@@ -174,7 +200,14 @@ func parseSchema(schema string) asked {
 		Maximum     *int   `json:"maximum"`
 		Description string `json:"description"` // bounds, for an endpoint whose schemas have none
 	}
-	if json.Unmarshal(fields[a.criterionField], &criteria) != nil || json.Unmarshal(fields["score"], &score) != nil {
+	if json.Unmarshal(fields[a.criterionField], &criteria) != nil {
+		return asked{}
+	}
+	if fields["met"] != nil {
+		a.lowest, a.highest, a.met, a.criteria = 0, 1, true, criteria.Enum
+		return a
+	}
+	if json.Unmarshal(fields["score"], &score) != nil {
 		return asked{}
 	}
 	if ends := number.FindAllString(score.Description, 2); len(ends) == 2 {

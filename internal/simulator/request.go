@@ -37,6 +37,10 @@ type request struct {
 	// background makes the call run without its client; see job.
 	background bool
 	responses  *responsesRequest // the original request, in that dialect
+	seen       int               // tokens of its pictures
+	blurred    error             // why a picture cannot be seen; nil: all can
+	logProbs   bool              // log probabilities are requested, with the top tokens at each place
+	top        int
 	// exclusive says how the model handles search with JSON unless its Behaviour sets that.
 	exclusive SearchWithJSON
 	// searchShown means that the answer must show the calls of the search.
@@ -50,7 +54,11 @@ func receive(d dialect, w http.ResponseWriter, r *http.Request) (*request, error
 	if err != nil {
 		return &request{}, fmt.Errorf("the body cannot be read: %w", err)
 	}
-	return d.parse(r, body)
+	req, err := d.parse(r, body)
+	if err == nil {
+		err = req.blurred
+	}
+	return req, err
 }
 
 // hash returns the prompt's identity, computed from the model and all messages.
@@ -69,13 +77,15 @@ func (r *request) inputTokens() (n int) {
 	for _, m := range r.messages {
 		n += tokens(len(m.Content)) + 4
 	}
-	return n
+	return n + r.seen
 }
 
-// texts is the text of a string or of a list of blocks, of which some have a text.
+// texts is the text of a string or of a list of blocks, of which some have a text, and others a picture.
 type texts struct {
-	said  string
-	marks []int // where it is marked for a cache
+	said     string
+	marks    []int // where it is marked for a cache
+	pictures []picture
+	wrong    error // why a picture cannot be read; nil: all can
 }
 
 // UnmarshalJSON reads either form.
@@ -88,10 +98,21 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// say appends a message.
-func (r *request) say(role string, t texts) {
+// say appends a message. count returns the tokens of a picture.
+func (r *request) say(role string, t texts, count func(picture) int) {
+	r.look(t.pictures, t.wrong, count)
 	for _, mark := range t.marks {
 		r.marks = append(r.marks, place{len(r.messages), mark})
 	}
 	r.messages = append(r.messages, message{role, t.said})
+}
+
+// look counts the pictures of a message, and notes if one cannot be seen.
+func (r *request) look(pictures []picture, wrong error, count func(picture) int) {
+	for _, p := range pictures {
+		r.seen += count(p)
+	}
+	if r.blurred == nil {
+		r.blurred = wrong
+	}
 }

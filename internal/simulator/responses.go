@@ -36,6 +36,7 @@ type responsesRequest struct {
 	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
 	Metadata          json.RawMessage `json:"metadata"`
 	ServiceTier       string          `json:"service_tier"`
+	TopLogProbs       *int            `json:"top_logprobs"`
 	SafetyIdentifier  string          `json:"safety_identifier"`
 	openaiCaching
 	PromptCacheRetention string `json:"prompt_cache_retention"`
@@ -108,7 +109,7 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 		unasked:    asked.PromptCacheOptions.Mode == "explicit",
 	}
 	for _, item := range asked.Input {
-		req.say(item.role, item.texts)
+		req.say(item.role, item.texts, tiledTokens)
 	}
 
 	if asked.MaxOutputTokens != nil {
@@ -119,6 +120,9 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 	}
 	if err != nil {
 		return req, complain("Unknown or invalid parameter: %v", err)
+	}
+	if err := req.wantsLogProbs(slices.Contains(asked.Include, "message.output_text.logprobs"), asked.TopLogProbs); err != nil {
+		return req, err
 	}
 	return req, asked.problem()
 }
@@ -221,7 +225,7 @@ func (responses) object(c *call, status string) map[string]any {
 		text.Format.Type = "text"
 	}
 	object := map[string]any{
-		"id": c.id("resp_"), "object": "response", "created_at": c.admitted.Unix(), "model": c.req.model,
+		"id": c.id("resp_"), "object": "response", "created_at": c.admitted.Unix(), "model": c.named(),
 		"status": status, "background": asked.Background, "error": nil, "incomplete_details": nil, "output": []any{}, "usage": nil,
 		"instructions": nil, "max_output_tokens": asked.MaxOutputTokens, "reasoning": asked.Reasoning, "text": text,
 		"tools": []any{}, "tool_choice": "auto", "parallel_tool_calls": true, "store": asked.Store == nil || *asked.Store,
@@ -276,7 +280,10 @@ func (c *call) output(status string) []any {
 	if c.plan.text == "" {
 		return output
 	}
-	said := map[string]any{"type": "output_text", "text": c.plan.text, "annotations": c.plan.urlCitations(), "logprobs": []any{}}
+	said := map[string]any{
+		"type": "output_text", "text": c.plan.text, "annotations": c.plan.urlCitations(),
+		"logprobs": openAILogProbs(c.tokensOf(c.plan.text)),
+	}
 	if c.plan.finish == refused {
 		said = map[string]any{"type": "refusal", "refusal": c.plan.text}
 	}

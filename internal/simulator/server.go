@@ -23,6 +23,10 @@ type Server struct {
 // Listen serves a Simulator on a TCP address; port 0 selects a free one. The caller must close it.
 func Listen(addr string, config Config) (*Server, error) { return listen(addr, config, nil) }
 
+// idle is how long a connection may wait for its first request. Clients keep idle connections for a minute; a server that
+// closes them sooner can break the call that a client sends at that moment.
+const idle = 2 * time.Minute
+
 // listen serves HTTP, or HTTPS if identity is not nil.
 func listen(addr string, config Config, identity *tls.Certificate) (*Server, error) {
 	if err := config.Validate(); err != nil {
@@ -36,7 +40,7 @@ func listen(addr string, config Config, identity *tls.Certificate) (*Server, err
 	s := &Server{
 		Simulator: simulator,
 		URL:       "http://" + listener.Addr().String(),
-		http:      &http.Server{Handler: simulator, ReadHeaderTimeout: 10 * time.Second},
+		http:      &http.Server{Handler: simulator, ReadHeaderTimeout: idle},
 		done:      make(chan error, 1),
 	}
 	serve := s.http.Serve

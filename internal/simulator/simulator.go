@@ -128,7 +128,7 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	c, refused := s.admit(req, answer(req.model, req.messages, req.schema), b)
+	c, refused := s.admit(req, answer(cmp.Or(b.Serves, req.model), req.messages, req.schema), b)
 	d.head(w.Header(), c)
 	if refused != nil {
 		fail(d, w.Header(), c, refused.problem(b.RetryAfter.at(c.draw("retry after")))).send(w)

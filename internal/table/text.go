@@ -64,7 +64,7 @@ func cell(value any) string {
 // escape sequence: documents and models could otherwise run commands there. It puts an apostrophe
 // before a formula, as spreadsheets do. Other formats have the text unchanged.
 func Inert(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	if text != "" && strings.IndexByte(harmless.Formulas, text[0]) >= 0 {
 		text = "'" + text
 	}
 	return harmless.Text(text)

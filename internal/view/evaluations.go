@@ -121,6 +121,9 @@ func (l *Looks) One(ctx context.Context, f Redis, id eval.ID, now time.Time) (Ev
 	return e, limits, err
 }
 
+// unattended is how long results may wait for a collecting process before a missing controller is worth a word.
+const unattended = time.Minute
+
 // batches returns an evaluation's batches that run at the providers; nil: there are none.
 func (f Redis) batches(ctx context.Context, r record.Evaluation) (*Batches, error) {
 	if r.Settings.Batch == nil {
@@ -159,6 +162,11 @@ func (l *Looks) read(
 
 	e := inRecord(r, at)
 	e.Budget = budgetOf(r, in.usage)
+	if at.Waiting > 0 {
+		if e.Unattended, err = f.Store.Unattended(ctx, id, unattended); err != nil {
+			return e, r, err
+		}
+	}
 	held := false // no runs can end, so a rate would be outdated
 	if e.Status == record.StatusActive {
 		kept, err := l.Kept(ctx, f, r)
@@ -219,6 +227,9 @@ func (l *Looks) InFolder(
 			e.Phases = append(e.Phases, of)
 		}
 		if stored, err := reader.Evaluation(ctx, of.ID); err == nil {
+			for i := range min(len(e.Phases), len(stored.Phases)) {
+				e.Phases[i].Strong, e.Phases[i].Open = stored.Phases[i].Strong, stored.Phases[i].Open
+			}
 			e.Fallback = stored.Settings.Fallback
 			e.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: stored.Settings}, nil)
 		}
@@ -240,7 +251,7 @@ func inRecord(r record.Evaluation, at store.Standing) Evaluation {
 		e.Status = StatusStopped
 	}
 	for i, phase := range r.Phases {
-		of := Phase{Kind: phase.Kind, Runs: phase.Runs}
+		of := Phase{Kind: phase.Kind, Runs: phase.Runs, Strong: phase.Strong, Open: phase.Open}
 		for queue := range phase.Queues {
 			of.Succeeded += at.Counts[record.CountField(i, eval.StateSucceeded, queue)]
 			of.Failed += at.Counts[record.CountField(i, eval.StateFailed, queue)]
@@ -275,7 +286,7 @@ func (l *Looks) Kept(ctx context.Context, f Redis, r record.Evaluation) (func(ra
 
 	return func(limit ratelimit.Limit) bool {
 		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID), Tier: j.Tier()})
+			return limit.Concerns(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID), Tier: j.Tier()})
 		})
 	}, nil
 }

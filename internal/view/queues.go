@@ -129,20 +129,16 @@ func (f Redis) Tasks(ctx context.Context, queue, state string, page int) (*Tasks
 
 // list reads up to TasksShown of the tasks that a queue has in a state, from a position.
 func (f Redis) list(queue, state string, all, from int) ([]*asynq.TaskInfo, error) {
-	inspector := asynq.NewInspectorFromRedisClient(f.Store.Client())
-	read := map[string]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
-		"pending": inspector.ListPendingTasks, "active": inspector.ListActiveTasks, "retry": inspector.ListRetryTasks,
-		"scheduled": inspector.ListScheduledTasks, "completed": inspector.ListCompletedTasks, "archived": inspector.ListArchivedTasks,
-	}[state]
 	if state != "completed" && state != "archived" {
-		return read(queue, asynq.PageSize(TasksShown), asynq.Page(1+from/TasksShown))
+		return gate.Tasks(f.Store.Client(), queue, state, 1+from/TasksShown, TasksShown)
 	}
+
 	// asynq lists the oldest first, so one page here is on two of its pages.
 	end := all - from
 	begin := max(0, end-TasksShown)
 	var list []*asynq.TaskInfo
 	for page := begin / TasksShown; page*TasksShown < end; page++ {
-		tasks, err := read(queue, asynq.PageSize(TasksShown), asynq.Page(1+page))
+		tasks, err := gate.Tasks(f.Store.Client(), queue, state, 1+page, TasksShown)
 		if err != nil {
 			return nil, err
 		}

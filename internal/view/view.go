@@ -41,9 +41,11 @@ type Evaluation struct {
 	// Unreadable is why a program of this version cannot process the evaluation.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Uncollected is how many results wait in Redis for a collector.
-	Uncollected int64          `json:"uncollected"`
-	Classes     map[string]int `json:"failed_by_class,omitempty"` // known if the results can be read
-	Used        *Used          `json:"used,omitempty"`            // likewise
+	Uncollected int64 `json:"uncollected"`
+	// Unattended: results have waited for more than a minute, and no controller has run for as long.
+	Unattended bool           `json:"unattended,omitempty"`
+	Classes    map[string]int `json:"failed_by_class,omitempty"` // known if the results can be read
+	Used       *Used          `json:"used,omitempty"`            // likewise
 	// Statistics count runs by the model that answered, and Advice lists recommended changes. Both are known if the
 	// results can be read.
 	Statistics *results.Statistics `json:"statistics,omitempty"`
@@ -81,13 +83,17 @@ func (b Batches) String() string {
 
 // Phase describes the progress of a phase, in runs.
 type Phase struct {
-	Kind      eval.Kind `json:"kind"`
-	Runs      int       `json:"runs"`
-	Succeeded int       `json:"succeeded"`
-	Failed    int       `json:"failed"`
-	Cancelled int       `json:"cancelled"`
-	RatePerS  *float64  `json:"rate_per_s,omitempty"` // runs; absent: unknown
-	LeftS     *float64  `json:"left_s,omitempty"`     // at that rate; absent: unknown, or no runs end
+	Kind eval.Kind `json:"kind"`
+	// Strong is the judge to which the phase escalates pairs; empty for other phases.
+	Strong string `json:"strong,omitempty"`
+	// Open means that its runs depend on results before it, so that Runs is their maximum.
+	Open      bool     `json:"open,omitempty"`
+	Runs      int      `json:"runs"`
+	Succeeded int      `json:"succeeded"`
+	Failed    int      `json:"failed"`
+	Cancelled int      `json:"cancelled"`
+	RatePerS  *float64 `json:"rate_per_s,omitempty"` // runs; absent: unknown
+	LeftS     *float64 `json:"left_s,omitempty"`     // at that rate; absent: unknown, or no runs end
 }
 
 // done returns how many runs of all phases succeeded or failed.

@@ -134,7 +134,7 @@ func TestAccountsRefuse(t *testing.T) {
 		string(whole) + "bob:plain":                 "the password of bob is not hashed",
 		string(whole) + "bob":                       "want NAME:HASH",
 		string(whole) + string(whole):               "ann appears twice",
-		strings.TrimSpace(string(whole)) + ":admin": `the role of ann is "admin"; want viewer or operator`,
+		strings.TrimSpace(string(whole)) + ":admin": `the role of ann is "admin"; want one of viewer, operator, voter`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -60,22 +61,25 @@ type Accounts struct {
 
 // account is the entry of a name in the file.
 type account struct {
-	hash   []byte
-	viewer bool // may only look
+	hash []byte
+	role string
 }
 
 // Roles in the file.
 const (
-	viewerRole   = "viewer"
-	operatorRole = "operator"
+	viewerRole   = "viewer"   // may only look
+	operatorRole = "operator" // may do what Config.Actions allow
+	voterRole    = "voter"    // may only vote, and sees nothing else
 )
+
+var roles = []string{viewerRole, operatorRole, voterRole}
 
 // errCrowded means that too many logins wait for a comparison of their passwords.
 var errCrowded = errors.New("too many logins at once")
 
 // OpenAccounts reads a file of lines NAME:HASH or NAME:HASH:ROLE, the hashes by bcrypt, as
 // `htpasswd -B` makes them. A viewer may only read; an operator, the default role, may do what
-// Config.Actions allow. Empty lines and those that begin with # are ignored.
+// Config.Actions allow; a voter may only vote. Empty lines and those that begin with # are ignored.
 func OpenAccounts(path string) (*Accounts, error) {
 	a := &Accounts{
 		path:    path,
@@ -131,15 +135,14 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 				"%s:%d: the password of %s is not hashed with bcrypt: use `htpasswd -B %s %s`", path, n, harmless.Line(name), path,
 				harmless.Line(name),
 			)
-		case hasRole && role != viewerRole && role != operatorRole:
+		case hasRole && !slices.Contains(roles, role):
 			return nil, nil, fmt.Errorf(
-				"%s:%d: the role of %s is %q; want %s or %s", path, n, harmless.Line(name), harmless.Line(role), viewerRole,
-				operatorRole,
+				"%s:%d: the role of %s is %q; want one of %s", path, n, harmless.Line(name), harmless.Line(role), strings.Join(roles, ", "),
 			)
 		case twice:
 			return nil, nil, fmt.Errorf("%s:%d: %s appears twice", path, n, harmless.Line(name))
 		}
-		people[name] = account{[]byte(hash), role == viewerRole}
+		people[name] = account{[]byte(hash), cmp.Or(role, operatorRole)}
 		if cost > most {
 			most, dear = cost, []byte(hash)
 		}
@@ -276,16 +279,27 @@ func (a *Accounts) news(err error) bool {
 	return true
 }
 
-// user is the context key of the logged-in user's name; viewer is the key of whether the user may only read.
+// user is the context key of the logged-in user's name; part is the key of the user's role, empty without logins.
 type (
-	user   struct{}
-	viewer struct{}
+	user struct{}
+	part struct{}
 )
+
+// roleOf returns the role of the user; empty without logins.
+func roleOf(r *http.Request) string {
+	role, _ := r.Context().Value(part{}).(string)
+	return role
+}
+
+// as returns the request of a user with a role.
+func as(r *http.Request, name, role string) *http.Request {
+	return r.WithContext(context.WithValue(context.WithValue(r.Context(), user{}, name), part{}, role))
+}
 
 // mayAct reports whether the user may change anything.
 func (s *Server) mayAct(r *http.Request) bool {
-	onlyLooks, _ := r.Context().Value(viewer{}).(bool)
-	return s.cfg.Actions != nil && !onlyLooks
+	role := roleOf(r)
+	return s.cfg.Actions != nil && role != viewerRole && role != voterRole
 }
 
 // login passes on only requests with a valid account.
@@ -327,7 +341,6 @@ func (s *Server) login(next http.Handler) http.Handler {
 			http.Error(w, "these pages require a login", http.StatusUnauthorized)
 			return
 		}
-		ctx := context.WithValue(r.Context(), user{}, name)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, viewer{}, of.viewer)))
+		next.ServeHTTP(w, as(r, name, of.role))
 	})
 }

@@ -159,6 +159,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 	}
 
 	for _, row := range page.Runs {
+		results.WriteCriteria(e.Plan, &row.Run)
 		of.Runs = append(of.Runs, resultOf(id, row))
 	}
 	of.Full = len(page.Runs) == q.Most

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/ballot"
 	"github.com/evalfleet/evalfleet/internal/report"
 	"github.com/evalfleet/evalfleet/internal/text/harmless"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -81,6 +82,7 @@ type pageData struct {
 	Said  *note  // the result of an action
 	Acts  bool   // the user may perform actions
 	Fleet bool   // there is a Redis, so show what only a fleet has
+	Votes bool   // the user sees nothing but the page where people vote
 	Data  any
 }
 
@@ -119,7 +121,7 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 
 // view returns the data for a page's template. The title is the one of the data, or else the page's name.
 func (s *Server) view(r *http.Request, page string, data any) pageData {
-	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
+	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Votes: s.onlyVotes(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
 		v.Title = harmless.Line(of.Title())
 	}
@@ -165,7 +167,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status != http.StatusNotFound && r.Context().Err() == nil {
 		s.cfg.Log.Debug().Err(err).Str("path", r.URL.Path).Msg("page not served")
 	}
-	v := s.view(r, "nothing to show", struct{ Status, Message string }{http.StatusText(status), err.Error()})
+	message := err.Error()
+	if status == http.StatusServiceUnavailable && s.onlyVotes(r) { // it may contain names of folders and servers
+		message = "the results store cannot be read or written now: try again"
+	}
+	v := s.view(r, "nothing to show", struct{ Status, Message string }{http.StatusText(status), message})
 	s.write(w, status, "error", v)
 }
 
@@ -173,8 +179,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // unreachable Redis.
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, errNotFound), errors.Is(err, ErrNotHere):
+	case errors.Is(err, errNotFound), errors.Is(err, ErrNotHere), errors.Is(err, ballot.ErrNothing):
 		return http.StatusNotFound
+	case errors.Is(err, errForbidden):
+		return http.StatusForbidden
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest
 	case errors.Is(err, moment.ErrBusy):

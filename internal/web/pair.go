@@ -40,6 +40,8 @@ type Text struct {
 	Candidate string `json:"candidate"`
 	Text      string `json:"text"`
 	Cut       bool   `json:"cut"` // there is more
+	// Images are those that the text has a placeholder for.
+	Images []Picture `json:"images,omitempty"`
 }
 
 // Title returns the title of the page.
@@ -134,7 +136,7 @@ func (s *Server) pair(r *http.Request) (*Reading, error) {
 	}
 
 	c.asks.Phase = &at.Phase
-	pairs, _, err := c.after(ctx, markBefore(at, c.size), 1)
+	pairs, _, err := c.after(ctx, markBefore(at, c.sizes[at.Phase]), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +157,7 @@ func (p *Reading) addSteps(ctx context.Context, c *scan, e results.Evaluation, a
 	before, after := at.Index > 0 || at.Phase > firstPairs(e), !strings.HasPrefix(p.End, stepNext)
 	if !p.Query.Filtered() {
 		c.asks.Phase = nil
-		pairs, _, err := c.after(ctx, &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
+		pairs, _, err := c.after(ctx, &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.sizes[at.Phase] - 1}, 1)
 		if err != nil {
 			return err
 		}
@@ -218,8 +220,9 @@ func (p *Reading) read(ctx context.Context, reader results.Reader, e results.Eva
 			if err != nil && !errors.Is(err, results.ErrNoText) {
 				return err
 			}
+			text = d.Readable(text)
 			short := wording.Clip(text, readRunes)
-			p.Texts[k] = Text{Document: d.ID, Candidate: d.Candidate, Text: short, Cut: short != text}
+			p.Texts[k] = Text{Document: d.ID, Candidate: d.Candidate, Text: short, Cut: short != text, Images: picturesOf(e.ID, d)}
 			p.Question, p.Reference = e.Plan.Items[d.Item].Question, e.Plan.Items[d.Item].KnownReference()
 		}
 	}
@@ -246,7 +249,7 @@ func (s *Server) step(r *http.Request, step string) (string, error) {
 	var found *Pair
 	var all bool
 	if step == stepNext {
-		pairs, more, err := c.after(r.Context(), &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
+		pairs, more, err := c.after(r.Context(), &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.sizes[at.Phase] - 1}, 1)
 		if err != nil {
 			return "", err
 		}

@@ -89,23 +89,24 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 	return of, nil
 }
 
-func samePair(a, b results.RunRow, size int) bool {
-	return a.Phase == b.Phase && a.Index/size == b.Index/size
+func samePair(a, b results.RunRow, sizes []int) bool {
+	return a.Phase == b.Phase && a.Index/sizes[a.Phase] == b.Index/sizes[a.Phase]
 }
 
 // wholePairs moves the last pair of a page to the next, unless it is the page's only one, because the rest of its runs
 // may be there.
-func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
+func wholePairs(page results.Page, sizes []int) ([]results.RunRow, *results.Mark) {
 	rows, n := page.Runs, len(page.Runs)
 	if page.Next == nil || n == 0 {
 		return rows, page.Next
 	}
 	last := rows[n-1]
+	size := sizes[last.Phase]
 	if page.Next.Phase != last.Phase || page.Next.Index/size != last.Index/size || last.Index%size == size-1 {
 		return rows, page.Next
 	}
 	cut := n
-	for cut > 0 && samePair(rows[cut-1], last, size) {
+	for cut > 0 && samePair(rows[cut-1], last, sizes) {
 		cut--
 	}
 	if cut == 0 {
@@ -115,7 +116,8 @@ func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
 	return rows[:cut], &results.Mark{Phase: before.Phase, Index: before.Index}
 }
 
-func pairOf(row results.RunRow, size int) Pair {
+func pairOf(row results.RunRow, sizes []int) Pair {
+	size := sizes[row.Phase]
 	p := Pair{Phase: row.Phase, Number: row.Index / size, Item: row.Item, Planned: size}
 	copy(p.Documents[:], row.Documents)
 	copy(p.Candidates[:], row.Candidates)

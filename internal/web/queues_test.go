@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/view"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestQueuesShowTheirTasks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	client := asynq.NewClientFromRedisClient(s.store.Client())
+	client := asynq.NewClientFromRedisClient(store.Universal(s.store))
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("mail", []byte(hostile)), asynq.Queue("another/queue"), asynq.TaskID("mail"+hostile)); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestQueuesShowTheirTasks(t *testing.T) {
 func TestTasksAreListedFromTheLatest(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	client, inspector := asynq.NewClientFromRedisClient(s.store.Client()), asynq.NewInspectorFromRedisClient(s.store.Client())
+	client, inspector := asynq.NewClientFromRedisClient(store.Universal(s.store)), asynq.NewInspectorFromRedisClient(store.Universal(s.store))
 	const all = 2*view.TasksShown + 7
 	for i := range all {
 		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("t", nil), asynq.Queue("q"), asynq.TaskID(fmt.Sprintf("t%03d", i))); err != nil {

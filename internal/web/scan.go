@@ -18,7 +18,7 @@ type scan struct {
 	reader results.Reader
 	e      results.Evaluation
 	asks   results.Search
-	size   int    // runs of a pair
+	sizes  []int  // runs of a pair, by phase
 	only   string // the required mark of a pair; empty: any
 	text   string // text to find, in lower case
 	votes  votes
@@ -45,19 +45,20 @@ func onlyOf(_ *results.Search, value string) error {
 
 func (s *Server) scan(ctx context.Context, reader results.Reader, e results.Evaluation, q Query) (*scan, error) {
 	c := &scan{
-		reader: reader, e: e, asks: narrowed(e.Plan, q.Search), size: plan.RunsOfPair(e.Plan),
+		reader: reader, e: e, asks: narrowed(e.Plan, q.Search), sizes: plan.PairSizes(e.Plan),
 		only: q.values.Get("only"), text: strings.ToLower(q.values.Get("text")), has: map[string]bool{}, began: time.Now(),
 	}
 	c.asks.Kind = eval.KindPairwise
 	var err error
-	c.votes, err = s.votes.Get(ctx, voted{e.ID, e.Settings.Votes})
+	c.votes, err = s.votes.Get(ctx, voted{e.ID, e.Settings.Votes, e.OnPage.Changes})
 	return c, err
 }
 
 // runs returns how many runs to read in one search for a number of pairs: whole pairs, unless a single one exceeds the
 // bound of a search.
 func (c *scan) runs(pairs int) int {
-	return min(pairs*c.size, max(results.MostFound/c.size, 1)*c.size, results.MostFound)
+	most := slices.Max(c.sizes)
+	return min(pairs*most, max(results.MostFound/most, 1)*most, results.MostFound)
 }
 
 // filters reports whether each pair has to be examined.
@@ -76,7 +77,7 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 		if err != nil {
 			return nil, nil, err
 		}
-		rows, next := wholePairs(page, c.size)
+		rows, next := wholePairs(page, c.sizes)
 		pairs, err := c.pick(ctx, rows)
 		if err != nil {
 			return nil, nil, err
@@ -85,7 +86,7 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 		if len(found) > most {
 			found = found[:most]
 			last := found[most-1]
-			return found, &results.Mark{Phase: last.Phase, Index: (last.Number+1)*c.size - 1}, nil
+			return found, &results.Mark{Phase: last.Phase, Index: (last.Number+1)*c.sizes[last.Phase] - 1}, nil
 		}
 		if next == nil || len(found) == most || !c.filters() || time.Since(c.began) >= patience {
 			return found, next, nil
@@ -97,26 +98,27 @@ func (c *scan) after(ctx context.Context, mark *results.Mark, most int) (found [
 // before returns the last matching pair before one; nil if there is none. all is false if the time was over before
 // every pair was examined.
 func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all bool, err error) {
-	window := max(1, results.MostFound/c.size)
 	for ; phase >= 0; phase-- {
 		if c.e.Phases[phase].Kind != eval.KindPairwise {
 			continue
 		}
+		size := c.sizes[phase]
+		window := max(1, results.MostFound/size)
 		if number < 0 {
-			number = (c.e.Phases[phase].Runs + c.size - 1) / c.size
+			number = (c.e.Phases[phase].Runs + size - 1) / size
 		}
 		for number > 0 {
 			from := max(0, number-window)
 			asks := c.asks
 			asks.Phase, asks.Most = &phase, c.runs(number-from)
 			if from > 0 {
-				asks.After = &results.Mark{Phase: phase, Index: from*c.size - 1}
+				asks.After = &results.Mark{Phase: phase, Index: from*size - 1}
 			}
 			page, err := search(ctx, c.reader, c.e.ID, asks)
 			if err != nil {
 				return nil, false, err
 			}
-			rows := slices.DeleteFunc(page.Runs, func(r results.RunRow) bool { return r.Index >= number*c.size })
+			rows := slices.DeleteFunc(page.Runs, func(r results.RunRow) bool { return r.Index >= number*size })
 			pairs, err := c.pick(ctx, rows)
 			if err != nil {
 				return nil, false, err
@@ -138,8 +140,8 @@ func (c *scan) before(ctx context.Context, phase, number int) (found *Pair, all 
 func (c *scan) pick(ctx context.Context, rows []results.RunRow) ([]Pair, error) {
 	var pairs []Pair
 	for i, row := range rows {
-		if i == 0 || !samePair(rows[i-1], row, c.size) {
-			pairs = append(pairs, pairOf(row, c.size))
+		if i == 0 || !samePair(rows[i-1], row, c.sizes) {
+			pairs = append(pairs, pairOf(row, c.sizes))
 		}
 		pairs[len(pairs)-1].add(resultOf(c.e.ID, row))
 	}
@@ -184,7 +186,7 @@ func (c *scan) fits(ctx context.Context, p Pair) (bool, error) {
 			if err != nil && !errors.Is(err, results.ErrNoText) {
 				return false, err
 			}
-			has = c.contained(text)
+			has = c.contained(d.Readable(text))
 			c.has[d.Hash] = has
 		}
 		if has {
@@ -224,15 +226,17 @@ func (p *Pair) preferences() (all []report.Preference) {
 	return all
 }
 
-// voted identifies the votes of an evaluation by their hash; empty: there are none.
+// voted identifies the votes of an evaluation: the hash of those in a file, empty if there are none, and how often those
+// of the page have changed.
 type voted struct {
-	id   eval.ID
-	hash string
+	id      eval.ID
+	hash    string
+	changes int64
 }
 
 // countVotes reads the votes of people.
 func (s *Server) countVotes(ctx context.Context, of voted) (votes, error) {
-	if of.hash == "" {
+	if of.hash == "" && of.changes == 0 {
 		return nil, nil
 	}
 	reader, err := s.results(ctx, of.id)

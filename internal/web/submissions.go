@@ -97,7 +97,7 @@ type refusal struct {
 // ErrConflict means that an evaluation of this identity exists and was cancelled.
 var ErrConflict = errors.New("conflict")
 
-// errForbidden means that the account, or the server, may not do this.
+// errForbidden means that the user, or the server, may not do this.
 var errForbidden = errors.New("forbidden")
 
 // submit receives an evaluation: the file and everything it names, as a tar archive with or without gzip, or as JSON.

@@ -72,6 +72,7 @@ type Detail struct {
 	Failures  []Failure  `json:"failures"` // the last failures, newest first
 	Report    bool       `json:"report"`   // can be made here
 	Actions   []string   `json:"actions"`  // those possible now; none if no actions are allowed
+	Vote      bool       `json:"-"`        // the user may vote
 }
 
 // Title returns the title of the page.

@@ -52,6 +52,8 @@ type Config struct {
 	Submit Submit
 	// MaxUpload is the maximum total size of a submission's files, in bytes.
 	MaxUpload int64
+	// Voting is the page on which people vote. It needs Accounts or Voting.Key, which say who votes.
+	Voting Voting
 	// Accounts are the users who may log in. nil: the pages need no login.
 	Accounts *Accounts
 	// Hosts are the host names that requests may use. Without Accounts, requests for other names are refused, except
@@ -84,6 +86,7 @@ type Server struct {
 	votes   moment.Cache[voted, votes]
 	sizes   moment.Cache[reported, map[string]int64]
 	ranked  ranked
+	booth   *booth
 	handler http.Handler
 }
 
@@ -115,15 +118,20 @@ func New(cfg Config) *Server {
 	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
 	s.sizes = moment.Cache[reported, map[string]int64]{Keep: reportKept, AtOnce: 1, Waiting: waitingReports, Make: s.measure}
 	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
+	s.booth = s.newBooth()
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /compare", s.compare)
+	routes.HandleFunc("GET /judges", s.judges)
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
 	routes.HandleFunc("GET /evaluations/{id}/answers", s.answers)
 	routes.HandleFunc("GET /evaluations/{id}/cancel", still(s, "cancel", s.askCancel))
 	routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	s.explorer(routes)
+	routes.HandleFunc("GET /evaluations/{id}"+imagePath+"{hash}", s.image)
+	routes.HandleFunc("GET /evaluations/{id}/vote", s.vote)
+	routes.HandleFunc("POST /evaluations/{id}/vote", s.castVote)
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
 	routes.HandleFunc("GET /queues", page(s, "queues", s.queues))
 	routes.Handle("GET /queues/{$}", http.RedirectHandler("/queues", http.StatusMovedPermanently))
@@ -166,7 +174,13 @@ func New(cfg Config) *Server {
 		})))))
 	}
 
-	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
+	inside := refuseForeign(s.votersOnly(routes))
+	if cfg.Voting.Key != nil {
+		inside = s.byLink(inside)
+	} else {
+		inside = s.login(inside)
+	}
+	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, inside)
 	return s
 }
 
@@ -241,7 +255,7 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 		detail.Actions = append(detail.Actions, detail.can()...)
 	}
 	if reader, err := s.results(r.Context(), id); err == nil {
-		detail.Report = true
+		detail.Report, detail.Vote = true, detail.Pairwise() && s.mayVote(r)
 		s.addResult(r.Context(), &detail.Evaluation, reader)
 		_ = reader.Close()
 	}
@@ -358,7 +372,7 @@ func recordedState(ctx context.Context, reader results.Reader, e results.Evaluat
 		return "", err
 	}
 	totals, err := reader.CallTotals(ctx, e.ID)
-	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped), err
+	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped, e.OnPage.Changes), err
 }
 
 // build ranks the results recorded so far.

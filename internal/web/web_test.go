@@ -373,7 +373,7 @@ func TestQueuesAreReadOnlyUnlessAllowed(t *testing.T) {
 		if got, _ := s.ask(http.MethodPost, "/asynqmon/api/queues/p:pause"); got.code != http.StatusNoContent {
 			t.Errorf("pause answers %d, want 204", got.code)
 		}
-		info, err := asynq.NewInspectorFromRedisClient(s.store.Client()).GetQueueInfo("p")
+		info, err := asynq.NewInspectorFromRedisClient(store.Universal(s.store)).GetQueueInfo("p")
 		if err != nil || !info.Paused {
 			t.Errorf("the queue is not paused: %v, %v", info, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -32,7 +33,7 @@ func TestWorkers(t *testing.T) {
 	slow := &judge{held: make(chan struct{})}
 	go func() {
 		ended <- worker.Run(ctx, worker.Config{
-			Client: s.store.Client(), Endpoints: map[string]providers.Endpoint{"p": {Provider: slow, Key: "k"}},
+			Client: store.Universal(s.store), Endpoints: map[string]providers.Endpoint{"p": {Provider: slow, Key: "k"}},
 			Slots: 4, Version: "v1 " + hostile, Lease: time.Hour, Grace: time.Minute, Log: zerolog.Nop(),
 		})
 	}()

@@ -56,10 +56,15 @@ var aliases = map[string]string{"gemini": "google", "openrouter-openai": "openro
 
 // Canonical returns the name of the built-in provider with the alias name, or name itself.
 func Canonical(name string) string {
-	if canonical, ok := aliases[name]; ok {
-		return canonical
+	provider, account := ProviderOf(name)
+	canonical, ok := aliases[provider]
+	switch {
+	case !ok:
+		return name
+	case account != "":
+		return AccountName(canonical, account)
 	}
-	return name
+	return canonical
 }
 
 // Aliases returns the further names of built-in providers, sorted.

@@ -39,7 +39,9 @@ type Entry struct {
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, for models for which Models states no other
 	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by address
 	Batch   *bool  `json:"batch,omitempty"`       // as Facts.Batch, for models for which Models states no other; nil: by address
-	Models  []Rule `json:"models,omitempty"`      // facts about models from the user; they override the built-in ones
+	// Accounts share the entry's calls; empty: it is an account itself.
+	Accounts []Account `json:"accounts,omitempty"`
+	Models   []Rule    `json:"models,omitempty"` // facts about models from the user; they override the built-in ones
 	// Headers are added to every request, by name.
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 	// CAFile contains the CA certificates to trust instead of the system's. CertFile and KeyFile contain the client

@@ -37,6 +37,8 @@ type Facts struct {
 	PromptCache    string   `yaml:"prompt_cache" json:"prompt_cache,omitempty"` // one of PromptCacheWords
 	CacheMinimum   int      `yaml:"cache_minimum" json:"cache_minimum,omitempty"`
 	Batch          *bool    `yaml:"batch" json:"batch,omitempty"`
+	Images         *bool    `yaml:"images" json:"images,omitempty"`     // whether the model takes images; nil: as sighted says
+	LogProbs       *bool    `yaml:"logprobs" json:"logprobs,omitempty"` // whether it gives log probabilities; nil: as telling says
 }
 
 // Words for the values that are empty in providers.Capabilities.
@@ -149,6 +151,8 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 		capabilities.Batch = e.hasBatches()
 	}
 	capabilities.Batch = capabilities.Batch && !capabilities.Background
+	e.addImages(&capabilities, facts.Images, model)
+	capabilities.LogProbs = e.logProbs(facts.LogProbs, model)
 	return capabilities
 }
 
@@ -224,6 +228,8 @@ func (f Facts) or(others Facts) Facts {
 		PromptCache:    cmp.Or(f.PromptCache, others.PromptCache),
 		CacheMinimum:   cmp.Or(f.CacheMinimum, others.CacheMinimum),
 		Batch:          cmp.Or(f.Batch, others.Batch),
+		Images:         cmp.Or(f.Images, others.Images),
+		LogProbs:       cmp.Or(f.LogProbs, others.LogProbs),
 	}
 }
 

@@ -37,9 +37,10 @@ type source struct {
 	On string `json:"on"`
 }
 
-// tierRow holds the factors on the prices in service tiers at Providers.
+// tierRow holds the factors on the prices in service tiers of Models and their versions at Providers.
 type tierRow struct {
 	Providers []string           `json:"providers"`
+	Models    []string           `json:"models"` // empty: all
 	Source    string             `json:"source"` // of Sources
 	Factors   map[string]float64 `json:"factors"`
 	Cached    map[string]float64 `json:"cached"` // factors on cached input where that has its own
@@ -94,15 +95,19 @@ func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 	for _, row := range priced().Prices {
 		if row.isAbout(name, model, day.UTC().Format(time.DateOnly)) {
 			price := row.Price
-			for _, row := range priced().Tiers {
-				if slices.Contains(row.Providers, name) {
-					price.Tiers, price.TiersCached = row.Factors, row.Cached
-				}
+			price.AsOf = cmp.Or(row.On, priced().Sources[row.Source].On)
+			if i := slices.IndexFunc(priced().Tiers, func(r tierRow) bool { return r.isAbout(name, model) }); i >= 0 {
+				price.Tiers, price.TiersCached = priced().Tiers[i].Factors, priced().Tiers[i].Cached
 			}
 			return price, true
 		}
 	}
 	return providers.Price{}, false
+}
+
+func (r tierRow) isAbout(provider, model string) bool {
+	ofModel := func(name string) bool { return isVersion(model, name) }
+	return slices.Contains(r.Providers, provider) && (len(r.Models) == 0 || slices.ContainsFunc(r.Models, ofModel))
 }
 
 // dated matches the suffix of a version that the vendor has dated.

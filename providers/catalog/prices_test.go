@@ -164,8 +164,12 @@ func TestPriceOfAModel(t *testing.T) {
 	if _, ok := (providers.Price{Rates: providers.Rates{Input: 1}}).In(providers.TierBatch); ok {
 		t.Error("a price without a factor for batches has one in a batch")
 	}
-	if price, _ := openai.Price("gpt-5-mini", november); price.Tiers["flex"] != 0.5 {
-		t.Errorf("gpt-5-mini costs %+v, want a factor for flex", price)
+	for model, want := range map[string]float64{
+		"gpt-5-mini": 0.5, "gpt-6-sol": 0.5, "o3": 0.5, "gpt-4.1-mini": 0, "gpt-4o": 0, "o3-mini": 0,
+	} {
+		if price, _ := openai.Price(model, november); price.Tiers["flex"] != want || price.Tiers["batch"] != 0.5 {
+			t.Errorf("%s costs %+v, want the factor %v for flex", model, price, want)
+		}
 	}
 	if price, _ := BuiltIn()["google"].Price("gemini-2.5-pro", november); price.Long == nil || price.Long.Above != 200_000 || !price.SearchOnce {
 		t.Errorf("gemini-2.5-pro costs %+v, want what long calls cost, and searches once a call", price)

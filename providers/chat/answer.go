@@ -38,6 +38,19 @@ type choice struct {
 	Error        *json.RawMessage `json:"error"`
 	Message      message          `json:"message"`
 	Text         *string          `json:"text"` // the continuation of a text
+	LogProbs     logProbs         `json:"logprobs"`
+}
+
+// logProbs are the log probabilities of a message's tokens.
+type logProbs struct {
+	Content transport.LogProbs `json:"content"`
+}
+
+// UnmarshalJSON never fails: continuations of texts and some servers have other forms, which are not read.
+func (l *logProbs) UnmarshalJSON(raw []byte) error {
+	type fields logProbs
+	_ = json.Unmarshal(raw, (*fields)(l)) // leaves it empty
+	return nil
 }
 
 func (c *choice) text() string {
@@ -95,6 +108,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		RequestID: answer.RequestID,
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
+		Tokens:    choice.LogProbs.Content,
 	}
 
 	switch choice.FinishReason {

@@ -29,6 +29,27 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "gpt-5-mini-2025-08-07", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Written: 300, Reasoning: 192}},
 		},
 		{
+			name: "log probabilities", // as the API documents them
+			body: `{"model":"m","choices":[{"message":{"content":"B."},"logprobs":{"content":[{"token":"B","logprob":-0.25,"bytes":[66],"top_logprobs":[{"token":"B","logprob":-0.25,"bytes":[66]},{"token":"A","logprob":-1.5,"bytes":[65]}]},{"token":".","logprob":0,"bytes":[46],"top_logprobs":[]}],"refusal":null},"finish_reason":"stop"}]}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m", Tokens: []providers.Token{
+				{Alternative: providers.Alternative{Text: "B", LogProb: -0.25}, Top: []providers.Alternative{{Text: "B", LogProb: -0.25}, {Text: "A", LogProb: -1.5}}},
+				{Alternative: providers.Alternative{Text: ".", LogProb: 0}},
+			}},
+		},
+		{
+			name: "log probabilities in a stream that was not asked for",
+			body: "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"B\"},\"logprobs\":{\"content\":[{\"token\":\"B\",\"logprob\":-0.25}]}}]}\n\n" +
+				"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\".\"},\"logprobs\":{\"content\":[{\"token\":\".\",\"logprob\":-1}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m", Tokens: []providers.Token{
+				{Alternative: providers.Alternative{Text: "B", LogProb: -0.25}}, {Alternative: providers.Alternative{Text: ".", LogProb: -1}},
+			}},
+		},
+		{
+			name: "log probabilities in another form", // of the older API, and of Together
+			body: `{"model":"m","choices":[{"message":{"content":"B."},"logprobs":{"tokens":["B","."],"token_logprobs":[-0.25,0],"content":7},"finish_reason":"stop"}]}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m"},
+		},
+		{
 			name: "openai refuses",
 			body: `{"model":"gpt-5","choices":[{"message":{"role":"assistant","content":null,"refusal":"I can't help with that."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":8,"total_tokens":17}}`,
 			want: providers.Result{Text: "I can't help with that.", Finish: providers.FinishRefused, Reason: "I can't help with that.", Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 9, Output: 8}},

@@ -42,6 +42,12 @@ func (f Flavour) encode(
 	if req.Search {
 		f.addSearch(body, caps.Search)
 	}
+	if req.LogProbs {
+		body["logprobs"] = true
+		if _, fewer := body["top_logprobs"]; !fewer { // Extra may ask for as many as the endpoint gives
+			body["top_logprobs"] = providers.TopLogProbs
+		}
+	}
 	return body, dropped
 }
 
@@ -49,17 +55,23 @@ func (f Flavour) encode(
 // which then holds.
 func addMessages(body map[string]any, req *providers.Request, caps providers.Capabilities) {
 	providers.AddCaching(body, req, caps)
-	if !req.Breaks(caps) {
-		body["messages"] = req.Messages
-		return
-	}
+	breaks := req.Breaks(caps)
 	messages := make([]any, len(req.Messages))
 	for i, m := range req.Messages {
-		if messages[i] = m; req.Keeps(i) {
-			messages[i] = map[string]any{"role": m.Role, "content": providers.BreakingParts(req, i, "text")}
+		if messages[i] = m; len(m.Images) > 0 || breaks && req.Keeps(i) {
+			messages[i] = map[string]any{"role": m.Role, "content": providers.MessageParts(req, i, breaks, "text", image)}
 		}
 	}
 	body["messages"] = messages
+}
+
+// image returns the part of a message that is an image.
+func image(i *providers.Image) any {
+	address := map[string]any{"url": i.DataURI()}
+	if i.Detail != "" {
+		address["detail"] = i.Detail
+	}
+	return map[string]any{"type": "image_url", "image_url": address}
 }
 
 // continues turns a body into a request to continue a text, for which the bound on the output has its older name.

@@ -2,7 +2,7 @@
 // OpenRouter, vLLM, LM Studio, …).
 //
 // It makes one attempt per call and streams nothing. A text to be continued is sent to the older completions endpoint.
-// Images and tools other than an endpoint's own search are deliberately absent.
+// Tools other than an endpoint's own search are deliberately absent.
 package chat
 
 import (

@@ -55,9 +55,16 @@ func TestRequestOnTheWire(t *testing.T) {
 	caches := func(way providers.PromptCache) Config {
 		return Config{Config: transport.Config{Capabilities: func(string) providers.Capabilities { return providers.Capabilities{PromptCache: way} }}}
 	}
+	pictured := request()
+	pictured.Messages = []providers.Message{{Role: providers.User, Content: "a or b?", Images: []providers.Image{
+		{Offset: 2, Type: providers.PNG, Data: "AA=="}, {Offset: 7, URL: "https://h/i.png", Detail: "low"},
+	}}}
 	told := request()
 	told.CacheKey, told.Prefixes = kept.CacheKey, kept.Prefixes
 	told.Extra = map[string]any{"prompt_cache_key": "own", "prompt_cache_options": map[string]any{"mode": "implicit"}}
+	likely, fewer := request(), request()
+	likely.LogProbs, fewer.LogProbs = true, true
+	fewer.Extra = map[string]any{"logprobs": false, "top_logprobs": 5}
 	none := request()
 	none.Prefixes = []providers.Prefix{}
 	for _, test := range []struct {
@@ -74,6 +81,14 @@ func TestRequestOnTheWire(t *testing.T) {
 			`{"messages":[{"role":"system","content":"judge"},{"content":[{"prompt_cache_breakpoint":{"mode":"explicit"},"text":"a or ","type":"text"},` +
 				`{"text":"b?","type":"text"}],"role":"user"}],"model":"m1","prompt_cache_key":"k","prompt_cache_options":{"mode":"explicit"}}`, "Bearer sk-secret-key",
 		},
+		{
+			"images", Config{}, pictured,
+			`{"messages":[{"content":[{"text":"a ","type":"text"},{"image_url":{"url":"data:image/png;base64,AA=="},"type":"image_url"},` +
+				`{"text":"or b?","type":"text"},{"image_url":{"detail":"low","url":"https://h/i.png"},"type":"image_url"}],"role":"user"}],"model":"m1"}`,
+			"Bearer sk-secret-key",
+		},
+		{"log probabilities", Config{}, likely, `{"logprobs":true,` + messages + `"model":"m1","top_logprobs":20}`, "Bearer sk-secret-key"},
+		{"of fewer alternatives", Config{}, fewer, `{"logprobs":true,` + messages + `"model":"m1","top_logprobs":5}`, "Bearer sk-secret-key"},
 		{
 			"nothing to keep, so nothing is written", caches(providers.PromptCacheBreakpoints), none,
 			`{` + messages + `"model":"m1","prompt_cache_options":{"mode":"explicit"}}`, "Bearer sk-secret-key",

@@ -56,6 +56,8 @@ func (c *choice) add(part choice, delta message) {
 		}
 		c.Text = &text
 	}
+	c.LogProbs.Content = append(c.LogProbs.Content, part.LogProbs.Content...)
+
 	m := &c.Message
 	if m.Content.text == "" && m.Reasoning == "" && m.ReasoningContent == "" {
 		*m = part.Message

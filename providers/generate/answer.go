@@ -35,6 +35,7 @@ type candidate struct {
 	Grounding     groundingMetadata `json:"groundingMetadata"`
 	Safety        ratings           `json:"safetyRatings"`
 	URLContext    json.RawMessage   `json:"urlContextMetadata"` // from a tool that an override added
+	LogProbs      logProbs          `json:"logprobsResult"`
 }
 
 // decode turns a whole answer into a result; its error is a *providers.Error.
@@ -82,6 +83,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	if result.Finish == providers.FinishStop && result.Text == "" {
 		return nil, answer.Empty(result.Usage, result.Reasoning)
 	}
+	result.Tokens = c.LogProbs.tokens()
 	result.Grounding = c.evidence()
 	result.Grounding.Safety = c.Safety
 	if len(c.URLContext) > 0 {

@@ -16,7 +16,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	body = make(object, len(req.Extra)+4)
 	maps.Copy(body, req.Extra)
 	delete(body, "generationConfig") // put together below
-	system, contents := turns(req.Messages)
+	system, contents := turns(req)
 	if len(system) > 0 {
 		body["systemInstruction"] = object{"parts": system}
 	}
@@ -42,6 +42,12 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 		config["responseMimeType"] = "application/json"
 		if format == providers.JSONSchema && !req.Schema.Open { // an object without properties is refused
 			config["responseJsonSchema"] = caps.SchemaToSend(req.Schema)
+		}
+	}
+	if req.LogProbs {
+		config["responseLogprobs"] = true
+		if _, fewer := config["logprobs"]; !fewer { // Extra may ask for fewer
+			config["logprobs"] = providers.TopLogProbs
 		}
 	}
 	thinks, refused := addThinking(config, req, caps)
@@ -73,20 +79,34 @@ func plus(given any, field string, value any) object {
 }
 
 // turns returns the messages in Google's form: system messages are separate, and the role of an assistant is "model".
-func turns(messages []providers.Message) (system []any, contents []any) {
+func turns(req *providers.Request) (system []any, contents []any) {
 	contents = []any{}
-	for _, m := range messages {
-		part := object{"text": m.Content}
+	for i, m := range req.Messages {
 		switch m.Role {
 		case providers.System:
-			system = append(system, part)
+			system = append(system, object{"text": m.Content})
 		case providers.Assistant:
-			contents = append(contents, object{"role": "model", "parts": []any{part}})
+			contents = append(contents, object{"role": "model", "parts": parts(req, i)})
 		default:
-			contents = append(contents, object{"role": "user", "parts": []any{part}})
+			contents = append(contents, object{"role": "user", "parts": parts(req, i)})
 		}
 	}
 	return system, contents
+}
+
+// parts returns a message as Google's parts: its text, divided at its images.
+func parts(req *providers.Request, i int) (all []any) {
+	if len(req.Messages[i].Images) == 0 {
+		return []any{object{"text": req.Messages[i].Content}}
+	}
+	for _, part := range req.Parts(i) {
+		if part.Image == nil {
+			all = append(all, object{"text": part.Text})
+			continue
+		}
+		all = append(all, object{"inlineData": object{"mimeType": part.Image.Type, "data": part.Image.Data}})
+	}
+	return all
 }
 
 // budgets maps efforts to tokens of thinking, within the range that every model with a budget accepts. The values are

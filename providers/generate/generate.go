@@ -1,8 +1,8 @@
 // Package generate speaks Google's generateContent dialect, that of Gemini.
 //
-// It makes one attempt per call and streams nothing. Images, several candidates,
-// cached contents and tools other than Google's own search are deliberately
-// absent: evalfleet asks for one text.
+// It makes one attempt per call and streams nothing. Several candidates, cached contents
+// and tools other than Google's own search are deliberately absent: evalfleet asks
+// for one text.
 package generate
 
 import (

@@ -76,6 +76,21 @@ func TestRequestOnTheWire(t *testing.T) {
 	}{
 		{"plain", providers.Capabilities{}, request(), `{` + contents + `,` + system + `}`, nil},
 		{
+			"images", providers.Capabilities{},
+			with(func(r *providers.Request) {
+				r.Messages = []providers.Message{{Role: providers.User, Content: "a or b?", Images: []providers.Image{
+					{Offset: 2, Type: providers.PNG, Data: "AA=="}, {Offset: 7, Type: providers.WebP, Data: "AQ=="},
+				}}}
+			}),
+			`{"contents":[{"parts":[{"text":"a "},{"inlineData":{"data":"AA==","mimeType":"image/png"}},{"text":"or b?"},` +
+				`{"inlineData":{"data":"AQ==","mimeType":"image/webp"}}],"role":"user"}]}`,
+			nil,
+		},
+		{
+			"log probabilities", providers.Capabilities{}, with(func(r *providers.Request) { r.LogProbs = true }),
+			`{` + contents + `,"generationConfig":{"logprobs":20,"responseLogprobs":true},` + system + `}`, nil,
+		},
+		{
 			"several turns, and none of the system",
 			providers.Capabilities{},
 			with(func(r *providers.Request) {

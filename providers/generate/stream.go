@@ -30,6 +30,8 @@ func (r *response) join(parts []json.RawMessage) error {
 			c.FinishMessage = cmp.Or(more.FinishMessage, c.FinishMessage)
 			c.Grounding.Queries = append(c.Grounding.Queries, more.Grounding.Queries...)
 			c.Grounding.Chunks = append(c.Grounding.Chunks, more.Grounding.Chunks...)
+			c.LogProbs.Chosen = append(c.LogProbs.Chosen, more.LogProbs.Chosen...)
+			c.LogProbs.Top = append(c.LogProbs.Top, more.LogProbs.Top...)
 			if more.Safety != nil {
 				c.Safety = more.Safety
 			}

@@ -79,9 +79,9 @@ func addMessages(body object, req *providers.Request, caps providers.Capabilitie
 		case m.Role == providers.System:
 			said = append(said, m.Content)
 			marked = marked || keeps
-			system = append(system, blocks(req, i)...)
-		case keeps:
-			turns = append(turns, object{"role": m.Role, "content": blocks(req, i)})
+			system = append(system, blocks(req, i, true)...)
+		case keeps, len(m.Images) > 0:
+			turns = append(turns, object{"role": m.Role, "content": blocks(req, i, marks)})
 		default:
 			turns = append(turns, m)
 		}
@@ -96,11 +96,20 @@ func addMessages(body object, req *providers.Request, caps providers.Capabilitie
 	body["messages"] = turns
 }
 
-// blocks returns a message as text blocks. Those at the end of a prefix to cache have a cache_control.
-func blocks(req *providers.Request, i int) (all []object) {
+// blocks returns a message as blocks of text and images. With marks, those at the end of a prefix to cache have a
+// cache_control.
+func blocks(req *providers.Request, i int, marks bool) (all []object) {
 	for _, part := range req.Parts(i) {
 		block := object{"type": "text", "text": part.Text}
-		if part.Keep {
+		switch {
+		case part.Image == nil:
+		case part.Image.Data == "":
+			block = object{"type": "image", "source": object{"type": "url", "url": part.Image.URL}}
+		default:
+			source := object{"type": "base64", "media_type": part.Image.Type, "data": part.Image.Data}
+			block = object{"type": "image", "source": source}
+		}
+		if part.Keep && marks {
 			block["cache_control"] = object{"type": "ephemeral"}
 		}
 		all = append(all, block)

@@ -1,8 +1,7 @@
 // Package messages speaks Anthropic's messages dialect, that of Claude.
 //
 // It streams nothing. A turn that Anthropic pauses is continued within the same call, with a separate request for each
-// part. Images and tools other than Anthropic's own search are deliberately absent: evalfleet asks for
-// one text.
+// part. Tools other than Anthropic's own search are deliberately absent: evalfleet asks for one text.
 package messages
 
 import (

@@ -80,6 +80,18 @@ func TestRequestOnTheWire(t *testing.T) {
 				`"model":"claude-sonnet-4-6","system":[{"cache_control":{"type":"ephemeral"},"text":"judge","type":"text"}]}`, nil,
 		},
 		{
+			"images, and a beginning to keep that ends with one", providers.Capabilities{PromptCache: providers.PromptCacheMarks},
+			with(func(r *providers.Request) {
+				r.Messages = []providers.Message{{Role: providers.User, Content: "a or b?", Images: []providers.Image{
+					{Offset: 2, Type: providers.PNG, Data: "AA=="}, {Offset: 7, URL: "https://h/i.png", Detail: "low"},
+				}}}
+				r.Prefixes = []providers.Prefix{{Offset: 2, Keep: true}}
+			}),
+			`{"max_tokens":4096,"messages":[{"content":[{"text":"a ","type":"text"},` +
+				`{"cache_control":{"type":"ephemeral"},"source":{"data":"AA==","media_type":"image/png","type":"base64"},"type":"image"},` +
+				`{"text":"or b?","type":"text"},{"source":{"type":"url","url":"https://h/i.png"},"type":"image"}],"role":"user"}],"model":"claude-sonnet-4-6"}`, nil,
+		},
+		{
 			"a request that says itself what to cache", providers.Capabilities{PromptCache: providers.PromptCacheMarks},
 			with(func(r *providers.Request) {
 				r.Prefixes = []providers.Prefix{{Message: 1, Offset: 5, Keep: true}}

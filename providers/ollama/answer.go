@@ -21,6 +21,8 @@ type response struct {
 	DoneReason string          `json:"done_reason"`
 	Prompt     transport.Count `json:"prompt_eval_count"`
 	Output     transport.Count `json:"eval_count"` // includes thoughts
+	// LogProbs has the tokens of the part, those of thoughts, too.
+	LogProbs transport.LogProbs `json:"logprobs"`
 }
 
 // join reads a response: a single part, or the parts of one that was streamed although it was requested as a whole.
@@ -63,6 +65,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		RequestID: answer.RequestID,
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
+		Tokens:    r.LogProbs,
 	}
 	if text, ok := transport.Misfiled(result.Reasoning); ok && r.Done && r.DoneReason != "length" && strings.TrimSpace(result.Text) == "" {
 		result.Text, result.Reasoning = text, ""

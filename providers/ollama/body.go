@@ -21,7 +21,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	maps.Copy(body, req.Extra)
 	body["stream"] = false // the answer is read as one JSON object
 	body["model"] = req.Model
-	body["messages"] = req.Messages
+	body["messages"] = turns(req.Messages)
 	switch format {
 	case providers.JSONSchema:
 		body["format"] = caps.SchemaToSend(req.Schema)
@@ -53,7 +53,30 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	}
 
 	body["options"] = options
+	if req.LogProbs { // servers before 0.12.11 ignore it
+		body["logprobs"] = true
+		if _, fewer := body["top_logprobs"]; !fewer {
+			body["top_logprobs"] = providers.TopLogProbs
+		}
+	}
 	return body, dropped
+}
+
+// turns returns the messages with their images in Ollama's form: a list beside the text, which has to say itself where
+// each belongs.
+func turns(messages []providers.Message) []any {
+	all := make([]any, len(messages))
+	for i, m := range messages {
+		if all[i] = m; len(m.Images) == 0 {
+			continue
+		}
+		images := make([]string, len(m.Images))
+		for k, image := range m.Images {
+			images[k] = image.Data
+		}
+		all[i] = object{"role": m.Role, "content": m.Content, "images": images}
+	}
+	return all
 }
 
 const (
@@ -73,6 +96,9 @@ func window(req *providers.Request, caps providers.Capabilities) int {
 	need := cmp.Or(req.MaxOutputTokens, unboundedRoom)
 	for _, m := range req.Messages {
 		need += len(m.Content)/3 + roleTokens
+		for _, image := range m.Images {
+			need += int(caps.ImageTokens(image.Width, image.Height))
+		}
 	}
 	size := leastWindow
 	for size < need {

@@ -1,8 +1,8 @@
 // Package ollama speaks the dialect of Ollama's own server, /api/chat, which reports more than
 // its copy of OpenAI's: whether a prompt was truncated, and a model's thoughts.
 //
-// It makes one attempt per call and streams nothing. Images, tools and the loading of models
-// are deliberately absent: evalfleet asks for one text.
+// It makes one attempt per call and streams nothing. Tools and the loading of models are
+// deliberately absent: evalfleet asks for one text.
 package ollama
 
 import (

@@ -73,6 +73,21 @@ func TestRequestOnTheWire(t *testing.T) {
 	}{
 		{"plain", providers.Capabilities{}, request(), plain, nil},
 		{
+			"images, whose tokens the window has room for", providers.Capabilities{},
+			with(func(r *providers.Request) {
+				r.Messages = []providers.Message{{Role: providers.User, Content: "a or b?", Images: []providers.Image{
+					{Offset: 2, Type: providers.PNG, Data: "AA==", Width: 2000, Height: 2000}, {Offset: 7, Type: providers.WebP, Data: "AQ=="},
+				}}}
+			}),
+			`{"messages":[{"content":"a or b?","images":["AA==","AQ=="],"role":"user"}],"model":"qwen3:8b","options":{"num_ctx":32768},` +
+				rest + `"truncate":false}`,
+			nil,
+		},
+		{
+			"log probabilities", providers.Capabilities{}, with(func(r *providers.Request) { r.LogProbs = true }),
+			`{"logprobs":true,` + messages + options + rest + `"top_logprobs":20,"truncate":false}`, nil,
+		},
+		{
 			"everything",
 			providers.Capabilities{},
 			with(func(r *providers.Request) {

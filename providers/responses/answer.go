@@ -132,6 +132,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		RequestID: answer.RequestID,
 		Limits:    answer.Limits(),
 		Raw:       answer.Body,
+		Tokens:    o.tokens,
 	}
 	if o.refusal != "" {
 		result.Finish, result.Text, result.Reason = providers.FinishRefused, o.refusal, o.refusal
@@ -153,6 +154,7 @@ type output struct {
 	searches  int
 	queries   []string
 	sources   []providers.Source
+	tokens    []providers.Token
 }
 
 // add reads one item. Only an unreadable message is an error: evidence of unknown form must not lose the answer.
@@ -176,15 +178,17 @@ func (o *output) addMessage(raw json.RawMessage) error {
 	var message struct {
 		Phase   string `json:"phase"`
 		Content []struct {
-			Type        string    `json:"type"`
-			Text        string    `json:"text"`
-			Refusal     string    `json:"refusal"`
-			Annotations citations `json:"annotations"`
+			Type        string             `json:"type"`
+			Text        string             `json:"text"`
+			Refusal     string             `json:"refusal"`
+			Annotations citations          `json:"annotations"`
+			LogProbs    transport.LogProbs `json:"logprobs"`
 		} `json:"content"`
 	}
 	if err := json.Unmarshal(raw, &message); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
+
 	for _, part := range message.Content {
 		o.sources = append(o.sources, part.Annotations...)
 		switch {
@@ -192,6 +196,7 @@ func (o *output) addMessage(raw json.RawMessage) error {
 			o.refusal = cmp.Or(part.Refusal, "refused without words")
 		case part.Type == "output_text" && message.Phase != "commentary": // commentary is not the answer
 			o.text.WriteString(part.Text)
+			o.tokens = append(o.tokens, part.LogProbs...)
 		}
 	}
 	return nil

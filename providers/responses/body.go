@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 
@@ -55,6 +56,9 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 
 	w.addFormat(body, req.Schema, caps)
 	w.addSearch(body, req, caps.Search)
+	if req.LogProbs {
+		addLogProbs(body)
+	}
 	return body, dropped
 }
 
@@ -80,13 +84,18 @@ func addMessages(body map[string]any, req *providers.Request, caps providers.Cap
 	for i, m := range req.Messages {
 		switch {
 		case i < first:
-		case breaks && req.Keeps(i) && m.Role != providers.Assistant:
-			input = append(input, map[string]any{"role": m.Role, "content": providers.BreakingParts(req, i, "input_text")})
+		case m.Role != providers.Assistant && (len(m.Images) > 0 || breaks && req.Keeps(i)):
+			input = append(input, map[string]any{"role": m.Role, "content": providers.MessageParts(req, i, breaks, "input_text", image)})
 		default:
 			input = append(input, m)
 		}
 	}
 	body["input"] = input
+}
+
+// image returns the part of a message that is an image. Its detail is required, unlike in chat completions.
+func image(i *providers.Image) any {
+	return map[string]any{"type": "input_image", "image_url": i.DataURI(), "detail": cmp.Or(i.Detail, "auto")}
 }
 
 func (w way) addFormat(body map[string]any, schema *providers.Schema, caps providers.Capabilities) {
@@ -114,6 +123,15 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 			body[providers.MaxToolCalls] = n
 		}
 		body["include"] = []string{"web_search_call.action.sources"}
+	}
+}
+
+// addLogProbs asks for log probabilities. Extra may ask for fewer alternatives.
+func addLogProbs(body map[string]any) {
+	included, _ := body["include"].([]string)
+	body["include"] = append(included, "message.output_text.logprobs")
+	if _, fewer := body["top_logprobs"]; !fewer {
+		body["top_logprobs"] = providers.TopLogProbs
 	}
 }
 

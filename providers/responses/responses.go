@@ -2,8 +2,8 @@
 // API shares. It makes plain calls and background jobs (deep research).
 //
 // It makes one attempt per call and streams nothing. Conversations kept by the
-// provider, images and tools other than its web search are deliberately absent:
-// evalfleet asks for one text.
+// provider, and tools other than its web search are deliberately absent: evalfleet
+// asks for one text.
 package responses
 
 import (

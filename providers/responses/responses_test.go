@@ -73,6 +73,21 @@ func TestRequestOnTheWire(t *testing.T) {
 				`"instructions":"judge","model":"m1","prompt_cache_key":"k","prompt_cache_options":{"mode":"explicit"},` + tail, nil,
 		},
 		{
+			"images", providers.Capabilities{},
+			func(r *providers.Request) {
+				r.Messages = []providers.Message{{Role: providers.User, Content: "a or b?", Images: []providers.Image{
+					{Offset: 2, Type: providers.PNG, Data: "AA=="}, {Offset: 7, URL: "https://h/i.png", Detail: "low"},
+				}}}
+			},
+			`{"input":[{"content":[{"text":"a ","type":"input_text"},{"detail":"auto","image_url":"data:image/png;base64,AA==","type":"input_image"},` +
+				`{"text":"or b?","type":"input_text"},{"detail":"low","image_url":"https://h/i.png","type":"input_image"}],"role":"user"}],"model":"m1",` + tail, nil,
+		},
+		{
+			"log probabilities", providers.Capabilities{Search: "web_search"},
+			func(r *providers.Request) { r.LogProbs = true },
+			`{"include":["message.output_text.logprobs"],` + input + `,"model":"m1","store":false,"top_logprobs":20,"truncation":"disabled"}`, nil,
+		},
+		{
 			"a key", providers.Capabilities{PromptCache: providers.PromptCacheKey},
 			func(r *providers.Request) {
 				r.CacheKey, r.Prefixes = "k", []providers.Prefix{{Offset: 5, Keep: true}}

@@ -44,8 +44,9 @@ func fold(messages []providers.Message) []providers.Message {
 			said = append(said, m.Content)
 			continue
 		case m.Role == providers.User && len(said) > 0:
-			m.Content = strings.Join(append(said, m.Content), "\n\n")
-			said = nil
+			whole := strings.Join(append(said, m.Content), "\n\n")
+			m.Images = moved(m.Images, len(whole)-len(m.Content))
+			m.Content, said = whole, nil
 		}
 		folded = append(folded, m)
 	}
@@ -53,6 +54,15 @@ func fold(messages []providers.Message) []providers.Message {
 		folded = append(folded, providers.Message{Role: providers.User, Content: strings.Join(said, "\n\n")})
 	}
 	return folded
+}
+
+// moved returns images whose text has begun so many bytes later.
+func moved(images []providers.Image, by int) []providers.Image {
+	images = slices.Clone(images)
+	for i := range images {
+		images[i].Offset += by
+	}
+	return images
 }
 
 // aboutSystem matches messages of chat templates and endpoints about a system message.

@@ -31,6 +31,7 @@ type Event struct {
 	Evaluation eval.ID   `json:"evaluation"`
 	RunID      string    `json:"run_id"` // record.Task.Shown
 	Provider   string    `json:"provider"`
+	Account    string    `json:"account,omitempty"` // where the call is made: openai/eu; empty: the provider has no accounts
 	Model      string    `json:"model"`
 	Agent      string    `json:"agent,omitempty"`     // of a panel
 	Dimension  string    `json:"dimension,omitempty"` // of a panel; several are separated by commas

@@ -36,7 +36,7 @@ type Observer struct {
 // Begun is a call that is about to be sent.
 type Begun struct {
 	Call   string // "evaluation.call", as in results.Reader.CallsBegun
-	Target string // "provider:model"
+	Target string // "provider:model", or "account:model": openai/eu:gpt-5
 	At     time.Time
 }
 

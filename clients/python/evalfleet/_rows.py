@@ -57,9 +57,9 @@ class Score:
     doc_id: str = ""
     # the judge, or the agent of a panel; `check` of a check
     judge: str = ""
-    # the criterion, the dimension of a panel, or the check
+    # the criterion, the text of one of a rubric, the dimension of a panel, or the check
     criterion: str = ""
-    # on the scale of the evaluation; of a check 1 if the text passes, otherwise 0
+    # on the scale of the evaluation; of a check, or of a criterion of a rubric, 1 if the text passes, otherwise 0
     score: float | None = None
     # the judge's, the agent's argument, or why the text does not pass
     reason: str = ""
@@ -71,6 +71,8 @@ class Score:
     trial: int | None = None
     # when the run ended; missing of a check
     timestamp: datetime | None = None
+    # what the criterion of a rubric is worth; missing without rubrics
+    points: float | None = None
     # columns that a newer program wrote, as texts
     extra: dict[str, str] = field(default_factory=dict)
 
@@ -159,6 +161,8 @@ class Call:
     finish: str = ""
     # the worker that made it
     worker: str = ""
+    # the account where it was made, if the provider has several
+    account: str = ""
     # when it asked to be admitted
     asked_at: datetime | None = None
     # when the request was sent; missing of a cached one
@@ -237,6 +241,12 @@ class Ranked:
     tier: int | None = None
     # 1: one of the candidates that hold the best of its group at 95 %; 0: not one of them
     may_be_best: int | None = None
+    # mean probability with which judges prefer it; a tie is half a win; missing without `soft`
+    weighted_win_rate: float | None = None
+    # lower limit of `weighted_win_rate` at 95 %
+    weighted_win_rate_low: float | None = None
+    # upper limit
+    weighted_win_rate_high: float | None = None
     # columns that a newer program wrote, as texts
     extra: dict[str, str] = field(default_factory=dict)
 

@@ -12,14 +12,14 @@
 -- failed so in a row, 0 discarded (the run had ended, or the generation is not the
 -- run's), -2 discarded because the evaluation was cancelled, -1 when the evaluation
 -- is gone (nothing is kept); then the id of the last entry that was appended, or "",
--- and the server's memory.
+-- the server's memory, and for each run the job that its progress had (JSON), or "".
 -- Twice: the second time the run has ended, so that only the calls are appended
 -- again; they have ids, and the store keeps each once. The same applies to a run
 -- that comes twice in one call.
 local known = redis.call("HMGET", KEYS[1], "status", "streaks")
 local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
 local answer, counts, over, listed = {}, {}, {}, {}
-local entry = ""
+local entry, jobs = "", {}
 
 -- A script whose first write takes no memory may end although Redis is full: paid
 -- results are still recorded when nothing is enqueued any more.
@@ -61,7 +61,7 @@ for i = 2, #ARGV, 10 do
   local at = 5 + (i - 2) / 10 * 2
   local offset, base, state = tonumber(ARGV[i]), ARGV[i + 1] * 4, tonumber(ARGV[i + 2])
   local provider, class, run, calls = ARGV[i + 5], ARGV[i + 6], ARGV[i + 8], ARGV[i + 9]
-  local result = -1
+  local result, job = -1, ""
   if status then
     local chunk = bytes[KEYS[at]]
     local byte = chunk.written[offset] or string.byte(chunk.states, offset - chunk.first + 1) or 0
@@ -79,6 +79,7 @@ for i = 2, #ARGV, 10 do
       if replaces_failure then
         counts[ARGV[i + 4]] = (counts[ARGV[i + 4]] or 0) - 1
       end
+      job = redis.call("HGET", KEYS[at + 1], "job") or ""
       over[#over + 1] = KEYS[at + 1]
       listed[#listed + 1] = ARGV[i + 7]
       if provider ~= "" then
@@ -91,7 +92,7 @@ for i = 2, #ARGV, 10 do
       end
     end
   end
-  answer[#answer + 1] = result
+  answer[#answer + 1], jobs[#jobs + 1] = result, job
 end
 if status then
   outlive(KEYS[1], KEYS[3], status)
@@ -111,4 +112,5 @@ if #over > 0 and redis.call("DEL", unpack(over)) > 0 then -- few runs had any
 end
 answer[#answer + 1] = entry
 answer[#answer + 1] = memory()
+answer[#answer + 1] = jobs
 return answer

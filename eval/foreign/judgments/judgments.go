@@ -76,13 +76,15 @@ type Verdict struct {
 	// Outcome is about the candidates as the row lists them. ByName is the outcome if a word is the name of a candidate,
 	// and Outcome if it is a position; None if the word has no such meaning. Formats with fixed words set both.
 	Outcome, ByName Outcome
-	Code            string // the number that stands for the outcome; empty: a word
-	Unasked         bool   // a tie of identical texts, without a judge
-	Reason          string
-	At              time.Time // zero: unknown
-	Skipped         string    // why there is no verdict; empty: there is one
-	Failed          bool      // a judge was asked and gave no verdict, as Skipped says
-	Simplified      []string  // what of the row is not kept, or was assumed
+	// Share is the probability that the row's first candidate is better, of an annotator that weighs; nil: it does not.
+	Share      *float64
+	Code       string // the number that stands for the outcome; empty: a word
+	Unasked    bool   // a tie of identical texts, without a judge
+	Reason     string
+	At         time.Time // zero: unknown
+	Skipped    string    // why there is no verdict; empty: there is one
+	Failed     bool      // a judge was asked and gave no verdict, as Skipped says
+	Simplified []string  // what of the row is not kept, or was assumed
 }
 
 // Score is a judge's score of one answer; the row's first candidate.

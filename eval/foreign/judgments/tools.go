@@ -145,7 +145,7 @@ func readScore(row Row) (Read, error) {
 }
 
 // readAlpaca reads an annotation. Its preference is 1 for the first output, 2 for the second, and between them if the
-// annotator weighs its answer; 1.5, and in older files 0, are ties.
+// annotator weighs its answer: 1 more than the probability that the second is better. 1.5, and in older files 0, are ties.
 func readAlpaca(row Row) (Read, error) {
 	r, err := pairRow(row)
 	if err != nil {
@@ -168,8 +168,13 @@ func readAlpaca(row Row) (Read, error) {
 		v.Outcome = Second
 	}
 
+	if v.Outcome != None && preference >= 1 {
+		share := 2 - preference
+		v.Share = &share
+	}
 	if v.Outcome != None && v.Outcome != Tie && preference != 1 && preference != 2 {
-		v.Simplified = append(v.Simplified, "preferences are weighted, and count for the output that they are nearer to")
+		v.Simplified = append(v.Simplified, "preferences are weighted: the weighted win rate has them, and the ranking counts "+
+			"the output that they are nearer to")
 	}
 	v.ByName = v.Outcome
 	r.Verdicts = []Verdict{v}

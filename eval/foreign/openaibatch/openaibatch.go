@@ -41,7 +41,7 @@ func Read(line string) (eval.Conversation, error) {
 		if len(row.Body.Messages) == 0 {
 			return eval.Conversation{}, fmt.Errorf("body has no messages")
 		}
-		return wire.Messages("messages", row.Body.Messages, "")
+		return wire.Messages("messages", row.Body.Messages, "", false)
 	}
 	var c eval.Conversation
 	var items []json.RawMessage
@@ -54,7 +54,7 @@ func Read(line string) (eval.Conversation, error) {
 		}
 	case '[':
 		if err = json.Unmarshal(row.Body.Input, &items); err == nil && len(items) > 0 {
-			c, err = wire.Messages("input", items, "")
+			c, err = wire.Messages("input", items, "", false)
 		}
 	}
 

@@ -76,7 +76,7 @@ func turns(api string, raw json.RawMessage) (eval.Conversation, error) {
 	if !systemFirst[api] {
 		api = ""
 	}
-	return wire.Messages("prompt", parts, api)
+	return wire.Messages("prompt", parts, api, true)
 }
 
 func conversation(parts []json.RawMessage) (c eval.Conversation, err error) {

@@ -36,10 +36,17 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 		return nil, err
 	}
 	e := &Endpoints{ByName: map[string]providers.Endpoint{}, Entries: map[string]catalog.Entry{}}
+	each := map[string]catalog.Entry{}
+	for _, p := range known {
+		for _, at := range p.Each() {
+			each[at.Name] = at
+		}
+	}
+
 	headers := map[string]http.Header{}
 	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		p := known[name]
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		p := each[name]
 		secret, missing := p.Credentials(keys)
 		switch err := pick(p, missing); {
 		case errors.Is(err, errNotPicked):
@@ -62,7 +69,7 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 	connections := transport.Connections{Slots: slots, Proxy: proxy}
 	shared := transport.NewClient(connections)
 	for name, picked := range e.ByName {
-		p := known[name]
+		p := each[name]
 		fail := func(err error) error {
 			return errors.Join(failure.With(failure.Usage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
@@ -91,7 +98,30 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 		e.ByName[name], e.Entries[name] = picked, p
 	}
 
+	for name, p := range known {
+		e.pool(name, p)
+	}
 	return e, nil
+}
+
+// pool adds a provider that has accounts, if some of these were picked. What it can do is what the first of them can.
+func (e *Endpoints) pool(name string, p catalog.Entry) {
+	if len(p.Accounts) == 0 {
+		return
+	}
+	var accounts, configured []string
+	for _, at := range p.Each() {
+		configured = append(configured, at.Name)
+		if _, picked := e.ByName[at.Name]; picked {
+			accounts = append(accounts, at.Name)
+		}
+	}
+	if len(accounts) == 0 {
+		return
+	}
+	all := e.ByName[accounts[0]]
+	all.Accounts, all.Configured = accounts, configured
+	e.ByName[name], e.Entries[name] = all, p
 }
 
 var errNotPicked = errors.New("not wanted")
@@ -101,10 +131,11 @@ var errNotPicked = errors.New("not wanted")
 func OfJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	needed := map[string]bool{}
 	for _, judge := range judges {
-		needed[judge.Provider] = true
+		provider, _ := catalog.ProviderOf(judge.Provider)
+		needed[provider] = true
 	}
 	return func(p catalog.Entry, keyErr error) error {
-		if !needed[p.Name] {
+		if provider, _ := catalog.ProviderOf(p.Name); !needed[provider] {
 			return errNotPicked
 		}
 		return failure.With(failure.Usage, keyErr)

@@ -38,6 +38,7 @@ type Dashboard struct {
 // ShowFleet makes the pages show a fleet's evaluations, and reports from their results stores.
 func (d *Dashboard) ShowFleet(f *fleet.Connection) {
 	d.steer(f, "")
+	d.Voting.Open = f.OpenStore
 	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := f.Reader(ctx, id)
 		if failure.KindOf(err) == failure.Usage && !errors.Is(err, store.ErrNoEvaluation) { // not here
@@ -57,6 +58,16 @@ func (d *Dashboard) ShowFolder(dir string, storeIn outdir.StoreIn) {
 		Status: func(of results.Listed) record.Status { return fleet.StatusInFolder(dir, of) },
 	}
 	d.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) { return d.Folder.Open(ctx) }
+	d.Voting.Open = func(ctx context.Context, _ eval.ID) (results.Store, error) { return openStore(ctx, storeIn) }
+}
+
+// openStore opens the results store of an output folder for writing.
+func openStore(ctx context.Context, storeIn outdir.StoreIn) (results.Store, error) {
+	url, _, err := storeIn()
+	if err != nil {
+		return nil, err
+	}
+	return results.Open(ctx, url)
 }
 
 // ShowFolders makes the pages show all evaluations in a folder of output folders, also in those that are added later.
@@ -73,18 +84,35 @@ func (d *Dashboard) ShowFolders(root string, storeIn func(dir string) outdir.Sto
 
 	d.Folder = &web.Folder{Inside: inside}
 	d.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
-		for _, folder := range inside() {
-			reader, err := folder.Open(ctx)
-			if err != nil {
-				continue
-			}
-			if _, err := reader.Evaluation(ctx, id); err == nil {
+		for _, dir := range outdir.Inside(root) {
+			if reader := openWith(ctx, storeIn(dir), id); reader != nil {
 				return reader, nil
 			}
-			_ = reader.Close()
 		}
 		return nil, fmt.Errorf("%w: no folder in %s has it", results.ErrNoEvaluation, root)
 	}
+	d.Voting.Open = func(ctx context.Context, id eval.ID) (results.Store, error) {
+		for _, dir := range outdir.Inside(root) {
+			if reader := openWith(ctx, storeIn(dir), id); reader != nil {
+				_ = reader.Close()
+				return openStore(ctx, storeIn(dir))
+			}
+		}
+		return nil, fmt.Errorf("%w: no folder in %s has it", results.ErrNoEvaluation, root)
+	}
+}
+
+// openWith opens the results store of an output folder if it has an evaluation; otherwise, it returns nil.
+func openWith(ctx context.Context, storeIn outdir.StoreIn, id eval.ID) results.Reader {
+	reader, _, err := storeIn.Read(ctx)
+	if err != nil {
+		return nil
+	}
+	if _, err := reader.Evaluation(ctx, id); err == nil {
+		return reader
+	}
+	_ = reader.Close()
+	return nil
 }
 
 // ShowRun makes the pages of an output folder show the run in it, through its Redis.

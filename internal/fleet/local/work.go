@@ -146,7 +146,7 @@ func (j *job) work(ctx context.Context, db results.Store, rest *results.Rest, mo
 		return nil
 	}
 	if outcome.Early() {
-		return outcome.StoppedError(j.Again, j.Resume)
+		return outcome.StoppedError(j.Raise, j.Resume)
 	}
 	if _, err := collect.MarkDone(ctx, s, r.ID); err != nil {
 		j.Worker.Log.Warn().Err(err).Msg("evaluation stays active in Redis")

@@ -85,6 +85,9 @@ func (s *Server) Wait(ctx context.Context, id eval.ID, say func(line string)) (w
 		if now.Active() && len(now.BoundBy) > 0 {
 			line += "; limited by " + harmless.OneLine(strings.Join(now.BoundBy, "; "))
 		}
+		if now.Unattended {
+			line += "; no controller collects the results: start one"
+		}
 		if err != nil {
 			line = err.Error() + "; trying again"
 		}

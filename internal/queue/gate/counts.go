@@ -17,7 +17,7 @@ type Counts struct {
 }
 
 // Queues lists the queues that asynq knows, by name.
-func Queues(ctx context.Context, client redis.UniversalClient) ([]string, error) {
+func Queues(ctx context.Context, client redis.Cmdable) ([]string, error) {
 	names, err := client.SMembers(ctx, queuesKey).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
@@ -27,7 +27,7 @@ func Queues(ctx context.Context, client redis.UniversalClient) ([]string, error)
 }
 
 // Count counts the tasks of queues, which it returns in the same order.
-func Count(ctx context.Context, client redis.UniversalClient, queues []string) ([]Counts, error) {
+func Count(ctx context.Context, client redis.Cmdable, queues []string) ([]Counts, error) {
 	all := make([]Counts, 0, len(queues))
 	for some := range slices.Chunk(queues, countedAtOnce) {
 		var sizes []*redis.IntCmd
@@ -59,7 +59,7 @@ func Count(ctx context.Context, client redis.UniversalClient, queues []string) (
 const countedAtOnce = 500
 
 // Paused returns which of queues are paused with asynq's own tools.
-func Paused(ctx context.Context, client redis.UniversalClient, queues []string) (paused []string, err error) {
+func Paused(ctx context.Context, client redis.Cmdable, queues []string) (paused []string, err error) {
 	asked := make([]*redis.IntCmd, len(queues))
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, queue := range queues {

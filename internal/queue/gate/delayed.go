@@ -17,7 +17,7 @@ const forwardAtOnce = 500
 // returns how many. asynq does that in every server of a queue. If that clock was set back, delayed
 // tasks move with it. Any number of processes may call it at once. Like asynq, it also moves the
 // tasks of a paused queue.
-func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
+func Forward(ctx context.Context, client redis.Cmdable, queue string) (moved int, err error) {
 	keys := keysOf(queue)
 	for {
 		all := []string{keys.pending, keys.forwarded, keys.scheduled, keys.retry, keys.active}
@@ -37,7 +37,7 @@ func Forward(ctx context.Context, client redis.UniversalClient, queue string) (m
 
 // Expire deletes the tasks of queue that were kept after completion and whose time is over. asynq
 // does that in every server of a queue. Any number of processes may call it at once.
-func Expire(ctx context.Context, client redis.UniversalClient, queue string) error {
+func Expire(ctx context.Context, client redis.Cmdable, queue string) error {
 	keys := keysOf(queue)
 	for {
 		n, err := expireScript.Run(ctx, client, []string{keys.completed}, keys.task, forwardAtOnce).Int()
@@ -52,7 +52,7 @@ func Expire(ctx context.Context, client redis.UniversalClient, queue string) err
 
 // Waiting returns the queues in which tasks wait to be pulled. An error may concern only some of
 // the queues; the others are still returned.
-func Waiting(ctx context.Context, client redis.UniversalClient, queues []string) (waiting []string, err error) {
+func Waiting(ctx context.Context, client redis.Cmdable, queues []string) (waiting []string, err error) {
 	lengths := make([]*redis.IntCmd, len(queues))
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, queue := range queues {
@@ -83,7 +83,7 @@ type Depth struct {
 }
 
 // DepthOf counts the tasks of a queue. Delayed tasks due by until, on Redis's clock, count as due.
-func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, until time.Time) (Depth, error) {
+func DepthOf(ctx context.Context, client redis.Cmdable, queue string, until time.Time) (Depth, error) {
 	keys := keysOf(queue)
 	pipe := client.Pipeline()
 	pending, active := pipe.LLen(ctx, keys.pending), pipe.LLen(ctx, keys.active)

@@ -37,7 +37,7 @@ type Pick func(ctx context.Context, state State, tasks []string) ([]string, erro
 // many. It reads 1,000 tasks and removes 100 in one command, so a long queue does not block Redis.
 // A task that a worker pulls meanwhile stays, and one that moves against the order of states may be
 // missed. Discard may be repeated, and called by several processes at once.
-func Discard(ctx context.Context, client redis.UniversalClient, queue string, states []State, pick Pick) (removed int, err error) {
+func Discard(ctx context.Context, client redis.Cmdable, queue string, states []State, pick Pick) (removed int, err error) {
 	for _, state := range states {
 		n, err := discardFrom(ctx, client, keysOf(queue), state, pick)
 		removed += n
@@ -48,7 +48,7 @@ func Discard(ctx context.Context, client redis.UniversalClient, queue string, st
 	return removed, nil
 }
 
-func discardFrom(ctx context.Context, client redis.UniversalClient, keys queueKeys, state State, pick Pick) (removed int, err error) {
+func discardFrom(ctx context.Context, client redis.Cmdable, keys queueKeys, state State, pick Pick) (removed int, err error) {
 	key := keys.prefix + string(state)
 	for from := 0; ; {
 		tasks, err := page(ctx, client, key, state, from)
@@ -82,7 +82,7 @@ func discardFrom(ctx context.Context, client redis.UniversalClient, keys queueKe
 
 // page reads tasks of one state from the end at which they arrive, so that tasks which leave at the
 // other end meanwhile shift nothing.
-func page(ctx context.Context, client redis.UniversalClient, key string, state State, from int) ([]string, error) {
+func page(ctx context.Context, client redis.Cmdable, key string, state State, from int) ([]string, error) {
 	first, last := int64(from), int64(from+readAtOnce-1)
 	if state == Pending {
 		return client.LRange(ctx, key, first, last).Result()
@@ -93,7 +93,7 @@ func page(ctx context.Context, client redis.UniversalClient, key string, state S
 // Forget removes a queue without tasks from asynq's list, with asynq's counts of it, and reports
 // whether it did. A queue paused in asynq stays, so that the pause is visible. A process that
 // pushes to the queue at the same moment may find it removed from the list; see List.
-func Forget(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
+func Forget(ctx context.Context, client redis.Cmdable, queue string) (bool, error) {
 	empty, err := forget(ctx, client, queue)
 	if err != nil || !empty {
 		return false, err
@@ -110,7 +110,7 @@ func Forget(ctx context.Context, client redis.UniversalClient, queue string) (bo
 }
 
 // forget removes what asynq keeps of a queue, if that is empty.
-func forget(ctx context.Context, client redis.UniversalClient, queue string) (empty bool, err error) {
+func forget(ctx context.Context, client redis.Cmdable, queue string) (empty bool, err error) {
 	if empty, err = forgetScript.Run(ctx, client, forgottenKeys(queue)).Bool(); err != nil {
 		return false, fmt.Errorf("forget queue %s: %w", queue, err)
 	}
@@ -118,7 +118,7 @@ func forget(ctx context.Context, client redis.UniversalClient, queue string) (em
 }
 
 // List adds a queue to asynq's list, as asynq's client does before it pushes.
-func List(ctx context.Context, client redis.UniversalClient, queue string) error {
+func List(ctx context.Context, client redis.Cmdable, queue string) error {
 	if err := client.SAdd(ctx, queuesKey, queue).Err(); err != nil {
 		return fmt.Errorf("list queue %s: %w", queue, err)
 	}
@@ -146,7 +146,7 @@ func forgottenKeys(queue string) []string {
 const serverLate = time.Minute
 
 // ForgetServers removes killed processes from asynq's lists of servers.
-func ForgetServers(ctx context.Context, client redis.UniversalClient) error {
+func ForgetServers(ctx context.Context, client redis.Cmdable) error {
 	late := strconv.FormatInt(time.Now().Add(-serverLate).Unix(), 10)
 	for _, key := range []string{serversKey, workersKey} {
 		if err := client.ZRemRangeByScore(ctx, key, "-inf", late).Err(); err != nil {

@@ -18,7 +18,7 @@ type Holder struct {
 
 // Holders returns the workers that have active tasks of queue, by task. It leaves out tasks that no
 // worker has.
-func Holders(ctx context.Context, client redis.UniversalClient, queue string, tasks ...string) (map[string]Holder, error) {
+func Holders(ctx context.Context, client redis.Cmdable, queue string, tasks ...string) (map[string]Holder, error) {
 	read := make([]*redis.SliceCmd, len(tasks))
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, task := range tasks {
@@ -49,7 +49,7 @@ func Holders(ctx context.Context, client redis.UniversalClient, queue string, ta
 }
 
 // Active returns how many tasks of queue workers hold.
-func Active(ctx context.Context, client redis.UniversalClient, queue string) (int, error) {
+func Active(ctx context.Context, client redis.Cmdable, queue string) (int, error) {
 	n, err := client.LLen(ctx, keysOf(queue).active).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the active tasks of %s: %w", queue, err)
@@ -58,7 +58,7 @@ func Active(ctx context.Context, client redis.UniversalClient, queue string) (in
 }
 
 // ActiveOf returns how many tasks of queue are held by workers whose ids begin with prefix.
-func ActiveOf(ctx context.Context, client redis.UniversalClient, queue, prefix string) (int, error) {
+func ActiveOf(ctx context.Context, client redis.Cmdable, queue, prefix string) (int, error) {
 	ids, err := client.LRange(ctx, keysOf(queue).active, 0, -1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("list the active tasks of %s: %w", queue, err)

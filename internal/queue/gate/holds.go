@@ -18,7 +18,7 @@ const (
 
 // Refusals describes why Redis accepts no writes; nothing if it does. A service that hides its
 // state counts as accepting them.
-func Refusals(ctx context.Context, client redis.UniversalClient) (words []string) {
+func Refusals(ctx context.Context, client redis.Cmdable) (words []string) {
 	// This removes nothing, takes no memory, and every role may do it.
 	switch err := client.ZRemRangeByScore(ctx, "asynq:servers", "(0", "(0").Err(); {
 	case redis.HasErrorPrefix(err, "MISCONF"):
@@ -33,7 +33,7 @@ func Refusals(ctx context.Context, client redis.UniversalClient) (words []string
 }
 
 // full reports whether a server of Redis has used up its maxmemory. A server that hides it counts as not full.
-func full(ctx context.Context, client redis.UniversalClient) bool {
+func full(ctx context.Context, client redis.Cmdable) bool {
 	full := false
 	_ = Info(ctx, client, "memory", func(fields map[string]string) {
 		most, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
@@ -45,7 +45,7 @@ func full(ctx context.Context, client redis.UniversalClient) bool {
 
 // HoldPaused returns a message that names an evaluation's queues that are paused in asynqmon;
 // nothing if none are. all reports whether all of them are.
-func HoldPaused(ctx context.Context, client redis.UniversalClient, queues []string) (words []string, all bool, err error) {
+func HoldPaused(ctx context.Context, client redis.Cmdable, queues []string) (words []string, all bool, err error) {
 	paused, err := Paused(ctx, client, queues)
 	if err != nil || len(paused) == 0 {
 		return nil, false, err

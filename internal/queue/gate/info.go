@@ -11,7 +11,7 @@ import (
 // Info passes a section of INFO to take: that of the server, or of each master of a Cluster, one
 // after another. It leaves out servers that refuse the command, as some managed ones do. The error
 // means that a server is unreachable.
-func Info(ctx context.Context, client redis.UniversalClient, section string, take func(fields map[string]string)) error {
+func Info(ctx context.Context, client redis.Cmdable, section string, take func(fields map[string]string)) error {
 	var mu sync.Mutex // held while take is called
 	ask := func(ctx context.Context, server redis.Cmdable) error {
 		sections, err := server.InfoMap(ctx, section).Result()

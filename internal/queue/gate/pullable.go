@@ -11,7 +11,7 @@ import (
 
 // Pullable returns the tasks of queue that a worker has or can pull, now or after their delay.
 // Tasks that asynq has archived or completed are not among them.
-func Pullable(ctx context.Context, client redis.UniversalClient, queue string, tasks []string) (map[string]bool, error) {
+func Pullable(ctx context.Context, client redis.Cmdable, queue string, tasks []string) (map[string]bool, error) {
 	there := map[string]bool{}
 	keys := keysOf(queue)
 	for some := range slices.Chunk(tasks, readAtOnce) {

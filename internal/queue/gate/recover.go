@@ -32,7 +32,7 @@ type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 //
 // Active tasks without an owner were pulled by something other than a Gate. They are returned 30 s
 // after their lease ended, or at once if they have no lease. IDs without a task are removed.
-func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned map[string]string, err error) {
+func Recover(ctx context.Context, client redis.Cmdable, queue string, alive Alive) (returned map[string]string, err error) {
 	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string, al
 }
 
 // Orphans counts the active tasks of queue whose owner is dead. alive is as in Recover.
-func Orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (int, error) {
+func Orphans(ctx context.Context, client redis.Cmdable, queue string, alive Alive) (int, error) {
 	found, err := orphans(ctx, client, queue, alive)
 	n := 0
 	for _, task := range found {
@@ -70,7 +70,7 @@ func Orphans(ctx context.Context, client redis.UniversalClient, queue string, al
 }
 
 // orphans returns the active tasks of queue without a living owner, in their order.
-func orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) ([]held, error) {
+func orphans(ctx context.Context, client redis.Cmdable, queue string, alive Alive) ([]held, error) {
 	var active []held
 	keys := keysOf(queue)
 	for {

@@ -100,7 +100,7 @@ func heldBy(owner, id string, pull int64) held { return held{id, owner, strconv.
 
 // giveBack moves tasks that the given pulls still hold to the head of pending, the last of them
 // first. It returns the ids of those moved.
-func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys, tasks []held) ([]string, error) {
+func giveBack(ctx context.Context, client redis.Cmdable, keys queueKeys, tasks []held) ([]string, error) {
 	args := make([]any, 0, 2+3*len(tasks))
 	args = append(args, keys.task, int(orphanedAfter/time.Second))
 	for _, task := range tasks {
@@ -114,7 +114,7 @@ func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys,
 }
 
 // reclaim cancels owner's pull: its tasks go to the head of pending, and it can take no more.
-func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64) error {
+func reclaim(ctx context.Context, client redis.Cmdable, keys queueKeys, owner string, pull int64) error {
 	err := reclaimScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease, keys.fence + owner},
 		keys.task, owner, pull).Err()
 	if err != nil {
@@ -124,7 +124,7 @@ func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, 
 }
 
 // readActive reads up to n active tasks from position from, the latest pulled first.
-func readActive(ctx context.Context, client redis.UniversalClient, keys queueKeys, from, n int) ([]held, error) {
+func readActive(ctx context.Context, client redis.Cmdable, keys queueKeys, from, n int) ([]held, error) {
 	reply, err := holdersScript.Run(ctx, client, []string{keys.active}, keys.task, from, from+n-1).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of %s: %w", keys.active, err)

@@ -27,7 +27,7 @@ type Call struct {
 // Run runs a script of Script once for all calls. All calls have equally many keys and arguments,
 // and their keys are in one slot. It returns their answers; an error among them belongs to one
 // call. err applies to all calls; some may have been executed.
-func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []Call) (answers []any, err error) {
+func Run(ctx context.Context, client redis.Cmdable, script *redis.Script, calls []Call) (answers []any, err error) {
 	nKeys, nArgs := len(calls[0].Keys), len(calls[0].Args)
 	keys := make([]string, 0, len(calls)*nKeys)
 	args := append(make([]any, 0, 3+len(calls)*nArgs), len(calls), nKeys, nArgs)

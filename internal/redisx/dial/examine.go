@@ -41,13 +41,13 @@ func CheckNamespace(name string) error {
 // be new enough, evict no keys, and let the user do what evalfleet does. It also returns what is
 // unwise about the servers. It does not complain about what a server does not report, because
 // managed and embedded ones may hide it.
-func Examine(ctx context.Context, client redis.UniversalClient, namespace string, role Role) (unwise []string, err error) {
+func Examine(ctx context.Context, client redis.Cmdable, namespace string, role Role) (unwise []string, err error) {
 	return examine(ctx, client, namespace, role, examineTime)
 }
 
 // examine does what Examine does, within most; tests have more patience.
 func examine(
-	ctx context.Context, client redis.UniversalClient, namespace string, role Role, most time.Duration,
+	ctx context.Context, client redis.Cmdable, namespace string, role Role, most time.Duration,
 ) (unwise []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -84,7 +84,7 @@ func examine(
 	return unwise, err
 }
 
-func speaksTLS(client redis.UniversalClient) bool {
+func speaksTLS(client redis.Cmdable) bool {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		return cluster.Options().TLSConfig != nil
 	}

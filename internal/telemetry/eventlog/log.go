@@ -44,6 +44,7 @@ func (e fields) MarshalZerologObject(line *zerolog.Event) {
 	}
 	line.Str("event", e.Event).Str("evaluation", string(e.Evaluation)).Str("run_id", e.RunID).
 		Str("provider", e.Provider).Str("model", e.Model)
+	text("account", e.Account)
 	text("agent", e.Agent)
 	text("dimension", e.Dimension)
 	text("worker", e.Worker)

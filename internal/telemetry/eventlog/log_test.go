@@ -21,7 +21,7 @@ func TestLoggedEventHasTheFieldsOfItsJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 	slots, status, most := int64(7), 429, 1.5
 	all := observe.Event{
-		Time: at, Event: observe.EventAcquired, Evaluation: "ev-abcdefghijkl", RunID: "0.12", Provider: "p", Model: "m",
+		Time: at, Event: observe.EventAcquired, Evaluation: "ev-abcdefghijkl", RunID: "0.12", Provider: "p", Account: "p/a", Model: "m",
 		Agent: "critic", Dimension: "style", Worker: "w", QueueDepth: 3, ActiveSlots: &slots, Attempt: 2, StatusCode: &status,
 		DelayS: .25, TimeoutS: 30, ElapsedS: 1.75, Class: "rate_limited", Message: "why",
 		Fell: &record.Fell{Original: "p:m", Fallback: "p:n", Reason: "wait", WaitS: 2.5, MaxWaitS: &most, Retries: 4, At: at},

@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"sync"
@@ -180,6 +181,7 @@ func (m *Worker) begin(provider, model string) {
 // Call counts a call that has ended.
 func (m *Worker) Call(c record.Call) {
 	provider, model, _ := strings.Cut(c.Model, ":")
+	provider = cmp.Or(c.Account, provider)
 	if c.Cached {
 		m.calls.WithLabelValues(provider, model, classCached).Inc()
 		return

@@ -198,6 +198,17 @@ func (b *Browser) Enter() {
 	}
 }
 
+// Press presses a key, such as "ArrowLeft" or "n", in the focused element.
+func (b *Browser) Press(key string) {
+	b.t.Helper()
+	down := map[string]any{"type": "keyDown", "key": key}
+	if len(key) == 1 {
+		down["text"] = key
+	}
+	b.ask("Input.dispatchKeyEvent", down, nil)
+	b.ask("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
+}
+
 // For makes the browser report failures to t, a part of the test, from now on.
 func (b *Browser) For(t *testing.T) { b.t = t }
 

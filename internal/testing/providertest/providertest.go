@@ -41,6 +41,8 @@ type Dialect struct {
 	WithoutLimits bool
 	// WithoutHints says that failures do not contain a delay after which to retry.
 	WithoutHints bool
+	// WithoutLogProbs says that the dialect has no log probabilities.
+	WithoutLogProbs bool
 	// Unknown are the failures that providers of the dialect do not have.
 	Unknown []simulator.Failure
 
@@ -53,6 +55,8 @@ func Run(t *testing.T, d Dialect) {
 		{"success", success, true},
 		{"many at once", manyAtOnce, true},
 		{"prompts", prompts, false},
+		{"images", images, false},
+		{"log probabilities", logProbs, false},
 		{"extra", extra, false},
 		{"limits", limits, true},
 		{"temperature", temperature, false},

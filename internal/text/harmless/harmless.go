@@ -53,6 +53,17 @@ func IsName(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.Is(unicode.Zs, r) && shown(r) != r })
 }
 
+// Formulas are the characters that begin what a spreadsheet takes for a formula. CSV files have an apostrophe before it.
+const Formulas = "=+-@\t\r"
+
+// FromCell returns the text of a CSV cell without the apostrophe before a formula.
+func FromCell(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte(Formulas, cell[1]) >= 0 {
+		return cell[1:]
+	}
+	return cell
+}
+
 // Writer passes its input through Text and writes it. JSON stays valid. It is safe for concurrent use.
 type Writer struct {
 	out io.Writer

@@ -49,6 +49,9 @@ func (p Prompts) first(n int) []plannedRun {
 	type line struct{ phase, judge, next int } // next: the index to look at
 	var lines []line
 	for phase, p := range plans {
+		if plan.Recorded(e, phase) {
+			continue
+		}
 		for judge := range e.JudgesOf(p.Kind()) {
 			lines = append(lines, line{phase: phase, judge: judge})
 		}

@@ -101,7 +101,7 @@ func recordedStandings(ctx context.Context, from results.Reader, id eval.ID) (st
 		if err != nil {
 			return s, err
 		}
-		s.score(row.Candidate, row.Score)
+		s.score(row.Candidate, row.Criterion, row.Score)
 	}
 	return s, nil
 }
@@ -116,7 +116,7 @@ func (s *standings) add(r record.Run) {
 		s.compare(r.Documents[0], r.Candidates[0], r.Candidates[1], r.Winner)
 	case r.Kind == eval.KindSingle && len(r.Candidates) == 1:
 		for _, score := range r.Scores {
-			s.score(r.Candidates[0], score.Score)
+			s.score(r.Candidates[0], score.Criterion, score.Score)
 		}
 	}
 }
@@ -142,8 +142,11 @@ func (s *standings) compare(document, first, second, winner string) {
 	s.won[second] = share{other.sum + 1 - points, other.of + 1}
 }
 
-// score adds a score of a candidate.
-func (s *standings) score(candidate string, score float64) {
+// score adds a score of a candidate. Which criteria of a rubric are met is no score without their points.
+func (s *standings) score(candidate, criterion string, score float64) {
+	if eval.IsRubricID(criterion) {
+		return
+	}
 	if s.scored == nil {
 		s.scored = map[string]share{}
 	}

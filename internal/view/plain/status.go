@@ -104,6 +104,9 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 
 	if s.Uncollected > 0 {
 		detail(out, wording.Counted(int(s.Uncollected), "result")+" in Redis to be collected")
+		if s.Unattended && s.Status != view.StatusRunning { // a run collects its own
+			detail(out, fmt.Sprintf("no controller collects them: start one, or run `evalfleet collect %s`", s.ID))
+		}
 	}
 }
 
@@ -122,7 +125,11 @@ func writePhase(out *lines.Writer, p view.Phase) {
 	if p.Runs > 0 && p.Ended() == p.Runs && p.Cancelled == 0 {
 		rest = "complete"
 	}
-	cells := []string{string(p.Kind), fmt.Sprintf("%d/%d", p.Done(), p.Runs), view.Percent(p.Done(), p.Runs), failed, rate, rest}
+	runs := fmt.Sprintf("%d/%d", p.Done(), p.Runs)
+	if p.Open {
+		runs, rest = fmt.Sprintf("at most %d", p.Runs), "begins after the phase before"
+	}
+	cells := []string{string(p.Kind), runs, view.Percent(p.Done(), p.Runs), failed, rate, rest}
 	row := strings.TrimRight(strings.Join([]string{
 		"", left(cells[0], 9), right(cells[1], 21), right(cells[2], 5), right(cells[3], 15), right(cells[4], 9), cells[5],
 	}, lines.Separator), " ")
@@ -132,6 +139,9 @@ func writePhase(out *lines.Writer, p view.Phase) {
 		out.Cells("  ", cells...)
 	}
 
+	if p.Strong != "" {
+		detail(out, "contested pairs and a sample of the others, for "+p.Strong)
+	}
 	if p.Cancelled > 0 {
 		detail(out, wording.Counted(p.Cancelled, "run")+" cancelled")
 	}

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,9 @@ func (r *Run) Facts(now time.Time) []Fact {
 		f.add("queue", "%s", r.Queue)
 	}
 	if r.Outcome != nil {
+		if r.Outcome.Winner != "" {
+			f.verdict(r.Outcome, r.compared)
+		}
 		f.outcome(r.Outcome, r.Given)
 	}
 	if r.Waits != nil {
@@ -96,11 +100,40 @@ func (r *Run) standing() string {
 	return words
 }
 
-func (f *facts) outcome(o *record.Run, given bool) {
-	if o.Winner != "" {
-		f.add("winner", "%s", o.Winner)
-		f.add("reason", "%s", o.Reason)
+// verdict adds the verdict on a pair, overall and by criterion. question is nil unless the run compares two texts.
+func (f *facts) verdict(o *record.Run, question *eval.Pairwise) {
+	if question == nil {
+		question = &eval.Pairwise{}
 	}
+	better := func(winner string, degree int) string {
+		if word := eval.DegreeWord(degree, question.Degrees); word != "" {
+			return winner + ", " + word
+		}
+		return winner
+	}
+
+	f.add("winner", "%s", better(o.Winner, o.Degree))
+	if c := o.Chances; c != nil {
+		f.add("probabilities", "%s: %.3g, %s: %.3g", o.Documents[0], c.First, o.Documents[1], c.Second)
+		if question.Ties {
+			f.add("probabilities", "tie: %.3g", c.Tie)
+		}
+	} else if question.Soft && o.AnsweredBy != "" {
+		f.add("probabilities", "not known: the tokens of the answer do not tell them")
+	}
+	for _, c := range question.Criteria {
+		words := "missing: the judge left it out"
+		if at := slices.IndexFunc(o.Criteria, func(p record.Preference) bool { return p.Criterion == c.Name }); at >= 0 {
+			words = better(o.Criteria[at].Winner, o.Criteria[at].Degree)
+		}
+		if o.AnsweredBy != "" {
+			f.add("by criterion", "%s: %s", c.Name, words)
+		}
+	}
+	f.add("reason", "%s", o.Reason)
+}
+
+func (f *facts) outcome(o *record.Run, given bool) {
 	for _, s := range o.Scores {
 		f.add("score", "%s: %v. %s", s.Criterion, s.Score, s.Reason)
 	}

@@ -106,6 +106,9 @@ func (f *reading) planned() (*Run, error) {
 		run.Candidates = append(run.Candidates, d.Candidate)
 	}
 
+	if run.Kind == eval.KindPairwise {
+		run.compared = f.Asked.Pairwise
+	}
 	if run.Kind != eval.KindRuns && run.Kind != eval.KindPrompts {
 		run.ShownAs = f.Asked.ShownAs(f.documents())
 	}
@@ -156,6 +159,7 @@ func (f *reading) recorded(ctx context.Context, run *Run) error {
 	}
 
 	if run.Outcome != nil {
+		results.WriteCriteria(f.Asked, run.Outcome)
 		run.State, run.Generation = run.Outcome.State, run.Outcome.Generation
 	}
 	f.addCalls(run, calls)
@@ -176,9 +180,9 @@ func (f *reading) problem(kind eval.Kind, answer string) string {
 	switch kind {
 	case eval.KindPairwise:
 		names := f.Asked.ShownAs(f.documents())
-		_, _, err = verdict.Pairwise(answer, names[0], names[1], f.Asked.Pairwise.Ties)
+		_, err = verdict.Pairwise(answer, names[0], names[1], f.Asked.Pairwise)
 	case eval.KindSingle:
-		_, err = verdict.Single(answer, f.Asked.Single.Criteria, f.Asked.Single.Scale)
+		_, err = verdict.Scores(answer, f.Asked, f.documents()[0])
 	case eval.KindPanel:
 		d := f.place.Dimension
 		_, err = verdict.Panel(answer, f.Asked.Panel.Dimensions[d:d+1], f.Asked.Panel.Scale)
@@ -220,7 +224,7 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 	if job := progress.Job; job != nil {
 		run.Waits.Job = &Job{ID: job.ID, Model: job.Call.Model, Stage: job.Call.Stage, Started: job.Call.Started, Ends: job.Ends}
 	}
-	info, err := asynq.NewInspectorFromRedisClient(f.Store.Client()).GetTaskInfo(run.Queue, task.ID())
+	info, err := gate.TaskInfo(f.Store.Client(), run.Queue, task.ID())
 	switch {
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
 		return nil
@@ -263,7 +267,6 @@ func timeOrNil(t time.Time) *time.Time {
 // prompt rebuilds the prompt that the judge was or will be sent. There is none for two texts whose verdict follows
 // without a judge.
 func (f *reading) prompt(ctx context.Context, run *Run) error {
-	texts := map[string]string{}
 	documents := f.documents()
 	if run.Kind == eval.KindPairwise {
 		if _, _, decided := f.Asked.Decided(documents[0], documents[1]); decided {
@@ -271,20 +274,19 @@ func (f *reading) prompt(ctx context.Context, run *Run) error {
 		}
 	}
 
+	var hashes []string
 	for _, d := range documents {
-		if f.Results != nil {
-			text, err := f.Results.Text(ctx, d.Hash)
-			if err != nil {
-				return err
-			}
-			texts[d.Hash] = text
-			continue
-		}
-		read, err := f.Store.Documents(ctx, f.id.Evaluation, d.Hash)
-		if err != nil {
-			return err
-		}
-		texts[d.Hash] = read[d.Hash]
+		hashes = append(hashes, d.Hashes()...)
+	}
+	var texts map[string]string
+	var err error
+	if f.Results != nil {
+		texts, err = f.Results.Texts(ctx, hashes)
+	} else {
+		texts, err = f.Store.Documents(ctx, f.id.Evaluation, hashes...)
+	}
+	if err != nil {
+		return err
 	}
 
 	built, err := prompt.Build(

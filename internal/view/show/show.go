@@ -108,8 +108,10 @@ type Run struct {
 	Candidates []string       `json:"candidates"`
 	// ShownAs are the names under which the judge saw the documents, as used in its reason: A and B if it was blind.
 	ShownAs []string `json:"shown_as,omitempty"`
-	Trial   int      `json:"trial"`
-	Queue   string   `json:"queue"`
+	// compared is the question about a pair; nil: the run compares none.
+	compared *eval.Pairwise
+	Trial    int    `json:"trial"`
+	Queue    string `json:"queue"`
 	// Given is set if the verdict was given elsewhere and read from a file. Unordered then says that it is not known
 	// which document was shown first.
 	Given     bool `json:"given,omitempty"`

@@ -48,7 +48,8 @@
 --     aged      its first call has waited long
 --     ids       of its calls, when it has no limits; else
 --     calls     a list of id, input, output, money, and counts: µs that the lease counts
---               without renewals, omitted for a lease
+--               without renewals, omitted for a lease; of: the number of its caller, which
+--               waits in several groups and wants one of its calls
 -- Reply {-1} when the registry has another version, {-2} when it is not a time that the
 --       worker expects, or that the resets of a quota enclose: nothing was done. Else
 --       now (µs), then
@@ -61,8 +62,9 @@
 --         no call were ahead of it (0: unknown), 1 when none is, what refused it
 --         (index of a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
 --         cooldown), then for each admitted call: µs from now to its start, index of
---         the limit that set the start (0: none), or -1-k: it tries whether the outage
---         that is its k-th cooldown is over
+--         the limit that set the start (0: none), -1: another of its caller's calls was
+--         admitted instead, or -1-k: it tries whether the outage that is its k-th cooldown
+--         is over
 --
 -- Idempotent: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again, and one that a

@@ -10,6 +10,9 @@ local function refuse(group, bound, wait, exact)
   if bound > 0 then limits[bound].refused = true end
 end
 
+-- The callers of which a call was admitted, by number.
+local served = {}
+
 local function admitted(group, start, bound, outage)
   table.insert(group.admitted, start)
   table.insert(group.admitted, outage and -1 - outage or bound)
@@ -76,12 +79,28 @@ local function full(group, call)
   return false
 end
 
+local function serve(call)
+  if call.of then served[call.of] = true end
+end
+
+-- next_of is a group's next call, nil when it has none or waits. Those whose callers have been
+-- served are passed over.
+local function next_of(group)
+  while group.bound == 0 do
+    group.asked = (group.asked or 0) + 1
+    local call = group.calls[group.asked]
+    if not call or not served[call.of or 0] then return call end
+    admitted(group, 0, -1)
+  end
+end
+
 -- admit admits one call or refuses its group. It checks everything before it
 -- writes anything.
 local function admit(group, call)
   local expiry = tonumber(redis.call('ZSCORE', ledger, call.id) or 0)
   if expiry > now then
     admitted(group, expiry - lease - now, 0)
+    serve(call)
     return
   end
   if blind <= now and exhausted(group, call) or cool(group) then return end
@@ -90,6 +109,7 @@ local function admit(group, call)
   for _, i in ipairs(group.limits) do limits[i]:take(call, start) end
   redis.call('ZADD', ledger, now + start + lease, call.id)
   admitted(group, start, bound, probe(group, start))
+  serve(call)
 end
 
 -- admit_all takes in the calls of a group under no limit, which only cooldowns
@@ -111,16 +131,17 @@ local function admit_all(group)
   if #new > 0 then redis.call('ZADD', ledger, unpack(new)) end
 end
 
-local rounds = 0
 for _, group in ipairs(groups) do
-  if group.ids then
-    admit_all(group)
-  else
-    rounds = math.max(rounds, #group.calls)
-  end
+  if group.ids then admit_all(group) end
 end
-for round = 1, rounds do
+local more = true
+while more do
+  more = false
   for _, group in ipairs(groups) do
-    if group.calls and group.bound == 0 and group.calls[round] then admit(group, group.calls[round]) end
+    local call = group.calls and next_of(group)
+    if call then
+      admit(group, call)
+      more = true
+    end
   end
 end

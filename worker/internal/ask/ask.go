@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
@@ -106,10 +107,18 @@ func (a *Asker) askOne(ctx context.Context, target eval.Judge, q *question) (*re
 // taken returns the outcome that an answer contains, or an error that says what is wrong with the answer.
 func (a *Asker) taken(q *question, from eval.Judge, result *providers.Result) (*record.Run, error) {
 	outcome, err := q.read(result.Text)
+	if err != nil && q.part != nil && a.run.Progress.Unusable == MaxRepairs { // rather than lose the run
+		if part, partErr := q.part(result.Text); partErr == nil {
+			outcome, err = part, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	outcome.AnsweredBy = from.Target()
+	if q.chances != nil {
+		outcome.Chances = q.chances(result)
+	}
 	if a.run.Task.Kind == eval.KindRuns {
 		outcome.Finish = string(result.Finish)
 	}
@@ -120,7 +129,8 @@ func (a *Asker) taken(q *question, from eval.Judge, result *providers.Result) (*
 func (a *Asker) request(target eval.Judge, q *question) *providers.Request {
 	asked := a.run.Evaluation.Asked
 	request := &providers.Request{
-		Key: a.on.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
+		LogProbs: q.chances != nil,
+		Key:      a.on.Endpoints[target.Provider].Key, Model: target.Model, Messages: a.shown(target, q.Messages),
 		Search: asked.Grounded(a.run.Task.Kind) || a.calls.InBackground(target), Reason: a.mustReason(target),
 		BoundSearches: a.run.Settings().Budget() > 0, // a budget reserves the cost of the bound
 	}
@@ -180,6 +190,32 @@ func prefixes(repeats []prompt.Position) []providers.Prefix {
 	return all
 }
 
+// shown returns messages with their images, as they are sent to a model.
+func (a *Asker) shown(target eval.Judge, built []eval.Message) []providers.Message {
+	var can providers.Capabilities
+	if of := a.on.Endpoints[target.Provider].Capabilities; of != nil {
+		can = of(target.Model)
+	}
+	out := messages(built)
+	for i, m := range built {
+		for _, shown := range m.Images {
+			image := providers.Image{
+				Offset: shown.Offset, Detail: shown.Detail, Width: shown.Width, Height: shown.Height,
+				Tokens: can.ImageTokens(shown.Width, shown.Height),
+			}
+			if shown.Type == "" {
+				image.URL = shown.Content
+			} else {
+				image.Type = shown.Type
+				_, image.Data, _ = strings.Cut(shown.Content, ",")
+			}
+			out[i].Images = append(out[i].Images, image)
+		}
+	}
+	return out
+}
+
+// messages returns messages without their images.
 func messages(built []eval.Message) []providers.Message {
 	out := make([]providers.Message, len(built))
 	for i, m := range built {

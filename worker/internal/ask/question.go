@@ -20,6 +20,10 @@ type question struct {
 	prompt.Prompt
 	// read extracts the outcome from an answer. Its error tells the model that gave the answer what is wrong with it.
 	read func(text string) (record.Run, error)
+	// part extracts what can be used of the last answer that a model may give, if read cannot; nil: nothing.
+	part func(text string) (record.Run, error)
+	// chances extracts how probable each verdict was from an answer that could be read; nil: that is not asked.
+	chances func(*providers.Result) *eval.Chances
 	// enforced: models without a JSON mode are not asked.
 	enforced bool
 }
@@ -43,7 +47,13 @@ func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, err
 	q := &question{Prompt: built}
 	switch a.run.Task.Kind {
 	case eval.KindPairwise:
-		q.read = a.readPairwise
+		q.read = a.readPairwise(verdict.Pairwise)
+		if len(asked.Pairwise.Criteria) > 0 {
+			q.part = a.readPairwise(verdict.PairwisePart)
+		}
+		if asked.Pairwise.Soft {
+			q.chances = a.chances
+		}
 	case eval.KindSingle:
 		q.read = a.readSingle
 	case eval.KindRuns:
@@ -62,19 +72,52 @@ func (a *Asker) question(ctx context.Context, dimensions ...int) (*question, err
 	return q, nil
 }
 
-func (a *Asker) readPairwise(text string) (record.Run, error) {
-	asked := a.run.Evaluation.Asked
-	names := asked.ShownAs(a.run.Documents)
-	winner, reason, err := verdict.Pairwise(text, names[0], names[1], asked.Pairwise.Ties)
-	if i := slices.Index(names, winner); i >= 0 {
-		winner = a.run.Documents[i].ID
+// readPairwise returns a function that reads a verdict by read, and puts the ids of the documents in place of the names
+// by which the judge saw them.
+func (a *Asker) readPairwise(
+	read func(text, first, second string, question *eval.Pairwise) (verdict.Pair, error),
+) func(text string) (record.Run, error) {
+	names := a.run.Evaluation.Asked.ShownAs(a.run.Documents)
+	idOf := func(winner string) string {
+		if i := slices.Index(names, winner); i >= 0 {
+			return a.run.Documents[i].ID
+		}
+		return winner
 	}
-	return record.Run{Winner: winner, Reason: reason}, err
+
+	return func(text string) (record.Run, error) {
+		said, err := read(text, names[0], names[1], a.run.Evaluation.Asked.Pairwise)
+		taken := record.Run{Winner: idOf(said.Winner), Degree: said.Degree, Reason: said.Reason}
+		for _, p := range said.Criteria {
+			taken.Criteria = append(taken.Criteria, record.Preference{Criterion: p.Criterion, Winner: idOf(p.Winner), Degree: p.Degree})
+		}
+		return taken, err
+	}
+}
+
+// chances returns how probable each verdict on a pair was; nil: the tokens do not tell.
+func (a *Asker) chances(result *providers.Result) *eval.Chances {
+	names, question := a.run.Evaluation.Asked.ShownAs(a.run.Documents), a.run.Evaluation.Asked.Pairwise
+	said, err := verdict.Pairwise(result.Text, names[0], names[1], question)
+	if err != nil {
+		return nil
+	}
+	tokens := make([]verdict.Token, len(result.Tokens))
+	for i, token := range result.Tokens {
+		tokens[i].Alternative = verdict.Alternative(token.Alternative)
+		for _, other := range token.Top {
+			tokens[i].Top = append(tokens[i].Top, verdict.Alternative(other))
+		}
+	}
+	chances, ok := verdict.Soft(result.Text, tokens, names[0], names[1], question, said)
+	if !ok {
+		return nil
+	}
+	return &chances
 }
 
 func (a *Asker) readSingle(text string) (record.Run, error) {
-	asked := a.run.Evaluation.Asked.Single
-	scores, err := verdict.Single(text, asked.Criteria, asked.Scale)
+	scores, err := verdict.Scores(text, a.run.Evaluation.Asked, a.run.Documents[0])
 	return record.Run{Scores: scoresOf(scores)}, err
 }
 

@@ -40,7 +40,7 @@ func (a *Asker) firstOfTwo(ctx context.Context, s call.Step, q *question) (call.
 		return call.Step{}, a.Unable(ctx, writer)
 	}
 	if a.run.Progress.AnswerBy != s.Target.Target() {
-		s.Stage, s.Request.Schema, s.Request.Messages = call.StageGrounded, nil, messages(q.Prose())
+		s.Stage, s.Request.Schema, s.Request.Messages = call.StageGrounded, nil, a.shown(s.Target, q.Prose())
 		s.Request.Prefixes = prefixes(nil) // a search, which costs more, comes between
 		if err := a.inProse(ctx, s); err != nil {
 			return call.Step{}, err

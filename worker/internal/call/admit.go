@@ -17,13 +17,16 @@ type admission struct {
 	*Calls
 	call  *record.Call
 	step  Step
+	open  []string // where the call may be made: the provider, or accounts of it
 	isJob bool
 	asks  ratelimit.Request // what the limiter is asked next
 }
 
 // admit takes a slot of this process and then a lease, which it checks at the last moment: nothing is sent under a
 // lease that is no longer ours.
-func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+func (c *Calls) admit(
+	ctx context.Context, call *record.Call, s Step, open []string, timeout time.Duration, isJob bool,
+) (*ratelimit.Lease, error) {
 	// Only the limiter knows what an earlier call has used of a budget or a daily quota until that is saved, and the
 	// wait may be long.
 	if c.restored && c.run.Unsaved() > 0 {
@@ -47,7 +50,7 @@ func (c *Calls) admit(ctx context.Context, call *record.Call, s Step, timeout ti
 	}
 	c.slot = true
 
-	a := &admission{Calls: c, call: call, step: s, isJob: isJob}
+	a := &admission{Calls: c, call: call, step: s, open: open, isJob: isJob}
 	a.asks = a.request(waiting, timeout)
 	return a.acquire(ctx, waiting)
 }
@@ -74,7 +77,9 @@ func (a *admission) acquire(ctx, waiting context.Context) (*ratelimit.Lease, err
 // request returns what the limiter is asked for the call, without an ID. It accepts waits of up to run.InPlace.
 func (a *admission) request(waiting context.Context, timeout time.Duration) ratelimit.Request {
 	scope := a.run.Scope(a.step.Target)
-	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
+	charges := func(l ratelimit.Limit) bool {
+		return l.Charged && slices.ContainsFunc(a.open, func(at string) bool { return l.Matches(scope.At(at)) })
+	}
 	a.by.Tokens.Meet(waiting, a.by.Worker.Admin, a.call.Model)
 	charged := slices.ContainsFunc(a.by.Limits, charges) || slices.ContainsFunc(a.run.Settings().Limits, charges)
 	var reserved ratelimit.Used
@@ -88,8 +93,13 @@ func (a *admission) request(waiting context.Context, timeout time.Duration) rate
 	if !a.isJob && a.by.Asides.stepsAside(a.run.Queue) {
 		cooldown = time.Millisecond
 	}
+	var accounts []string
+	if a.open[0] != scope.Provider {
+		accounts = a.open
+	}
 	return ratelimit.Request{
 		Call:        scope,
+		Accounts:    accounts,
 		Holders:     a.by.holders(a.run.Task.Evaluation),
 		MaxWait:     run.InPlace,
 		MaxCooldown: cooldown,

@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/worker/internal/evaluations"
 	"github.com/evalfleet/evalfleet/worker/internal/run"
 )
 
@@ -61,10 +62,10 @@ func (b *Batch) Answer(index, generation int) (Answer, bool) {
 	return answer, ok
 }
 
-// batches returns what submits batches to a model; nil: nothing does.
-func (c *Caller) batches(target eval.Judge) providers.Batches {
-	endpoint := c.Worker.Endpoints[target.Provider]
-	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Batch {
+// batches returns what submits batches to a step's model; nil: nothing does, or its account cannot be called from here.
+func (c *Caller) batches(s Step) providers.Batches {
+	endpoint := c.endpoint(s)
+	if endpoint.Capabilities == nil || !endpoint.Capabilities(s.Target.Model).Batch {
 		return nil
 	}
 	batches, _ := endpoint.Provider.(providers.Batches)
@@ -72,7 +73,9 @@ func (c *Caller) batches(target eval.Judge) providers.Batches {
 }
 
 // TakesBatches reports whether a model can be asked in batches from here.
-func (c *Calls) TakesBatches(target eval.Judge) bool { return c.by.batches(target) != nil }
+func (c *Calls) TakesBatches(target eval.Judge) bool {
+	return c.by.batches(Step{Target: target}) != nil
+}
 
 // InBatches returns a model as the target of a step that asks it in a batch: of the tier that batches have, so that their
 // limits, cooldowns and prices are its own.
@@ -91,6 +94,12 @@ func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) (
 	if left := AskTime + AskTime/4 - c.run.Now().Sub(begun); !begun.IsZero() && left > 0 {
 		// A worker that was frozen while it submitted can still record the batch.
 		return nil, &run.PutBack{Delay: min(left, jobBack), Why: "another worker is submitting its batch"}
+	}
+
+	if !begun.IsZero() {
+		if s.Account = c.run.Progress.Account; c.by.batches(s) == nil {
+			return nil, &run.PutBack{Delay: batchLook, Why: evaluations.ErrElsewhere.Error()}
+		}
 	}
 
 	all, err := lines(ctx)
@@ -124,7 +133,7 @@ func (c *Calls) Batch(ctx context.Context, s Step, lines func(context.Context) (
 // have no room for a second one. If it exists, the run has it; if not, the run may submit a smaller one.
 func (c *Calls) findUncounted(ctx context.Context, s Step) (found bool, err error) {
 	call := c.newCall(s, "")
-	call.Started = call.Asked
+	call.Started, call.Account = call.Asked, s.Account
 	asking, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	c.run.Calls(AskTime)
@@ -154,9 +163,9 @@ func (c *Calls) submitted(s Step, call *record.Call, id string) *record.Job {
 	}
 }
 
-// notSubmitting notes that no batch of the run is being submitted.
+// notSubmitting notes that no job or batch of the run is being submitted.
 func (c *Calls) notSubmitting() {
-	c.run.Progress.Submitting, c.run.Progress.Lines = time.Time{}, 0
+	c.run.Progress.Submitting, c.run.Progress.Lines, c.run.Progress.Account = time.Time{}, 0, ""
 }
 
 // errTooLarge means that a limit, or what is left of a budget, is smaller than a batch.
@@ -165,7 +174,7 @@ var errTooLarge = errors.New("the batch is larger than its limits")
 // fit returns the first of the lines that one batch may have: by the provider's bounds, and by the limits of enqueued
 // tokens.
 func (c *Calls) fit(s Step, lines []Line) []Line {
-	bounds, scope := c.by.batches(s.Target).BatchBounds(), c.run.Scope(s.Target)
+	bounds, scope := c.by.batches(s).BatchBounds(), c.run.Scope(s.Target).At(s.at())
 	tokens := int64(0)
 	for _, limits := range [][]ratelimit.Limit{c.by.Limits, c.run.Settings().Limits} {
 		for _, limit := range limits {
@@ -175,18 +184,21 @@ func (c *Calls) fit(s Step, lines []Line) []Line {
 		}
 	}
 
-	bytes, enqueued := int64(0), int64(0)
+	bytes, whole, enqueued := int64(0), int64(0), int64(0)
 	for i, line := range lines {
 		for _, message := range line.Request.Messages {
 			bytes += int64(len(message.Content))
+			for _, image := range message.Images {
+				whole += int64(len(image.Data) + len(image.URL))
+			}
 		}
 		if line.Request.Schema != nil {
 			bytes += int64(len(line.Request.Schema.Schema))
 		}
 		input, _ := c.by.Tokens.Reserve(s.Target.Target(), line.Request, false)
 		enqueued += input
-		// JSON makes a text up to twice as long, unless it consists of control characters.
-		if i == bounds.Requests || 2*bytes > bounds.Bytes || tokens > 0 && enqueued > tokens {
+		// JSON makes a text up to twice as long, unless it consists of control characters. It leaves images as they are.
+		if i == bounds.Requests || 2*bytes+whole > bounds.Bytes || tokens > 0 && enqueued > tokens {
 			return lines[:i]
 		}
 	}
@@ -197,7 +209,7 @@ func (c *Calls) fit(s Step, lines []Line) []Line {
 // recorded first. If its worker dies in between, the next one looks for the batch under its name.
 func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 	call := c.newCall(s, "")
-	lease, err := c.begin(ctx, call, s, batchSubmit, true)
+	lease, err := c.begin(ctx, call, &s, batchSubmit, true)
 	if err != nil {
 		return err
 	}
@@ -223,14 +235,23 @@ func (c *Calls) submitBatch(ctx context.Context, s Step) error {
 		return err
 	}
 
-	c.notSubmitting()
+	if !errors.Is(err, errNotLooked) {
+		c.notSubmitting()
+	}
 	c.noteTrouble(ctx, s, lease, err)
 	return c.end(ctx, s, call, lease, nil, err, AskTime)
 }
 
+// errNotLooked means that the account was refused when a batch was looked for: waiting does not help, and whether the
+// batch exists is as unknown as before.
+var errNotLooked = errors.New("cannot look for a batch that may have been submitted")
+
 // mayExist reports whether a batch may have been submitted although err says nothing of it.
 func mayExist(err error) bool {
 	var failed *providers.Error
+	if errors.Is(err, errNotLooked) {
+		return false
+	}
 	return errors.Is(err, providers.ErrUndecided) || errors.As(err, &failed) && failed.MayBeBilled
 }
 
@@ -246,7 +267,7 @@ func (c *Calls) awaitBatch(ctx context.Context) error {
 
 // findOrSubmit returns the ID of the batch that an earlier worker submitted, or of a new one.
 func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (string, error) {
-	batches, key, name, phase := c.by.batches(s.Target), s.Request.Key, c.batchName(call), c.run.Task.Phase
+	batches, key, name, phase := c.by.batches(s), c.by.endpoint(s).Key, c.batchName(call), c.run.Task.Phase
 	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
 	defer release()
 	limited, cancel := context.WithTimeout(lasting, AskTime)
@@ -259,7 +280,7 @@ func (c *Calls) findOrSubmit(ctx context.Context, s Step, call *record.Call) (st
 		}
 	}
 
-	c.run.Progress.Submitting, c.run.Progress.Lines = c.run.Now(), len(s.Lines)
+	c.run.Progress.Submitting, c.run.Progress.Lines, c.run.Progress.Account = c.run.Now(), len(s.Lines), s.Account
 	if err := c.run.Save(ctx); err != nil {
 		return "", err
 	}
@@ -276,10 +297,14 @@ func (c *Calls) batchName(call *record.Call) string {
 	return fmt.Sprintf("%s-%d-%d-%d-%d", task.Evaluation, task.Phase, task.Index, task.Generation, call.Attempt)
 }
 
-// find looks for the batch that may have been submitted. If that fails, whether it exists is as unknown as before.
+// find looks for the batch that may have been submitted. If that fails, whether it exists is as unknown as before, and it
+// is looked for again: a minute later, or if the account was refused, when its provider is resumed.
 func (c *Calls) find(ctx context.Context, s Step, name string) (id string, err error) {
 	since := c.run.Progress.Submitting.Add(-batchBefore)
-	id, err = c.by.batches(s.Target).FindBatch(c.withOthers(ctx), s.Request.Key, name, since, len(s.Lines))
+	id, err = c.by.batches(s).FindBatch(c.withOthers(ctx), c.by.endpoint(s).Key, name, since, len(s.Lines))
+	if record.PausesProvider(providers.ClassOf(err)) {
+		return "", fmt.Errorf("%w: %w", errNotLooked, err)
+	}
 	if err != nil {
 		c.run.Log().Info().Err(err).Str("name", name).Msg("cannot look for a batch that may have been submitted; retrying")
 		return "", fmt.Errorf("%w: %w", providers.ErrUndecided, err)
@@ -307,7 +332,15 @@ func (c *Calls) pollBatch(ctx context.Context, s Step, job record.Job) (*Batch, 
 	if err != nil {
 		return nil, err
 	}
-	batches, key := c.by.batches(s.Target), c.by.Worker.Endpoints[s.Target.Provider].Key
+	s.Account = job.Call.Account
+	batches, key := c.by.batches(s), c.by.endpoint(s).Key
+	if batches == nil || c.by.pooled(s) {
+		lost, back := c.awayFrom(s, job, left)
+		if back == nil {
+			return nil, c.failBatch(ctx, s, job, lost)
+		}
+		return nil, back
+	}
 	asking, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	c.run.Calls(AskTime)
@@ -417,6 +450,7 @@ func (c *Calls) Take(ctx context.Context, s Step, job record.Job, answer Answer,
 		return err
 	}
 	call := c.newCall(s, key)
+	call.Account = job.Call.Account
 	call.Asked, call.Started, call.Ended, call.Worker = job.Call.Asked, job.Call.Started, c.run.Now().UTC(), job.Call.Worker
 	if call.ID = job.Call.ID; !leads {
 		call.ID = fmt.Sprintf("%s.%d-in-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, job.Call.ID)

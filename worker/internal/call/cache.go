@@ -42,9 +42,10 @@ type keyed struct {
 	Extra           map[string]any      `json:"extra"` // encoded with its keys sorted
 }
 
-// key returns the record.Call.Key of a step's call, or "" if the evaluation does not use earlier answers.
+// key returns the record.Call.Key of a step's call, or "" if the evaluation does not use earlier answers, or asks for log
+// probabilities, which are not recorded with answers.
 func (c *Calls) key(s Step) (string, error) {
-	if !c.run.Settings().Cache {
+	if !c.run.Settings().Cache || s.Request.LogProbs {
 		return "", nil
 	}
 	request := s.Request
@@ -124,7 +125,8 @@ func (c *Cache) has(of *Calls) bool {
 	}
 	c.none.Do(func() {
 		of.by.Worker.Log.Warn().Str("evaluation", string(of.run.Task.Evaluation)).
-			Msg("the evaluation uses cached answers, but this worker has no results store for them (--cache); making the calls")
+			Msg("without --cache, this worker finds no earlier answers to identical calls, and makes them; what `enqueue --wait` found " +
+				"recorded is not asked again")
 	})
 	return false
 }

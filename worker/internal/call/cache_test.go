@@ -12,7 +12,10 @@ import (
 // not.
 func TestKeyHasAllThatIsAsked(t *testing.T) {
 	t.Parallel()
-	notAsked := []string{"Key", "Ready", "Connected", "IdempotencyID", "Prefixes", "CacheKey"}
+	notAsked := []string{
+		"Key", "Ready", "Connected", "IdempotencyID", "Prefixes", "CacheKey",
+		"LogProbs", // with it, there is no key
+	}
 	has := reflect.TypeFor[keyed]()
 	for field := range fieldsOf(reflect.TypeFor[providers.Request]()) {
 		if _, ok := has.FieldByName(field); ok == slices.Contains(notAsked, field) {

@@ -5,9 +5,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -103,10 +105,14 @@ func (c *Calls) Attempt() int { return c.attempt }
 // Step is one answer wanted from one model. It may take several calls.
 type Step struct {
 	Target  eval.Judge // who is called
+	Account string     // of the target's provider where the call is made; empty: not known yet, or the provider has none
 	Stage   string     // what for
 	Request *providers.Request
 	Lines   []Line // of a batch, whose first request is Request; nil: the step is none
 }
+
+// at returns where the call is made: the account, or the provider.
+func (s Step) at() string { return cmp.Or(s.Account, s.Target.Provider) }
 
 // requests returns the requests that the step sends.
 func (s Step) requests() []*providers.Request {
@@ -122,7 +128,7 @@ func (s Step) requests() []*providers.Request {
 
 // Event returns an event about a call of the step.
 func (s Step) Event(name string) observe.Event {
-	return observe.Event{Event: name, Provider: s.Target.Provider, Model: s.Target.Model}
+	return observe.Event{Event: name, Provider: s.Target.Provider, Account: s.Account, Model: s.Target.Model}
 }
 
 // Make makes one call under a lease, or answers it from the cache, and keeps its record. A call
@@ -130,7 +136,7 @@ func (s Step) Event(name string) observe.Event {
 // continues as a job.
 func (c *Calls) Make(ctx context.Context, s Step) (*providers.Result, error) {
 	once := c.once
-	if c.background(s.Target) != nil {
+	if c.InBackground(s.Target) {
 		once = c.job
 	}
 	key, err := c.key(s)
@@ -152,15 +158,15 @@ func (c *Calls) Make(ctx context.Context, s Step) (*providers.Result, error) {
 
 func (c *Calls) once(ctx context.Context, s Step, key string) (*providers.Result, error) {
 	call, timeout := c.newCall(s, key), c.run.Settings().Timeout(s.Target)
-	lease, err := c.begin(ctx, call, s, timeout, false)
+	lease, err := c.begin(ctx, call, &s, timeout, false)
 	if err != nil {
 		return nil, err
 	}
 	c.run.Calls(timeout)
 	limited, cancel := lease.Context(ctx)
-	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.Target.Provider)
+	ended := c.by.Worker.Doubts.Calls(c.run.Task.Evaluation, s.at())
 	prefixes := c.prefixes(s)
-	result, err := c.provider(s.Target).Call(limited, s.Request)
+	result, err := c.provider(s).Call(limited, s.Request)
 	if err == nil {
 		prefixes.Answered(result.Usage)
 	}
@@ -191,36 +197,44 @@ func (c *Calls) nextCallID() string {
 	return fmt.Sprintf("%s.%d-%s", c.run.Task.RunID().Short(), c.run.Task.Generation, c.by.Worker.Name())
 }
 
-// provider returns the provider that takes the run's requests to a model.
-func (c *Calls) provider(target eval.Judge) providers.Provider {
-	endpoint := c.by.Worker.Endpoints[target.Provider]
+// provider returns the provider that takes the step's request to its model.
+func (c *Calls) provider(s Step) providers.Provider {
+	endpoint := c.by.endpoint(s)
 	if c.run.Task.Kind == eval.KindPrompts && endpoint.Prompts != nil {
 		return endpoint.Prompts
 	}
 	return endpoint.Provider
 }
 
-// begin waits for the lease of a call, or of a job that continues at its provider. The caller
-// must send the request at once.
-func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
-	if !c.by.Troubles.MayCall(s.Target.Provider) {
+// endpoint returns the endpoint where a step's call is made.
+func (c *Caller) endpoint(s Step) providers.Endpoint { return c.Worker.Endpoints[s.at()] }
+
+// begin waits for the lease of a call, or of a job that continues at its provider, and notes in the step at which account
+// it is made. The caller must send the request at once.
+func (c *Calls) begin(ctx context.Context, call *record.Call, s *Step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+	open := c.open(*s)
+	if len(open) == 0 {
 		return nil, c.leaveToOthers(ctx)
 	}
 	c.LeaveRoom() // waiting for a lease must not block readers
 	c.run.Move(share.Ready)
 	c.run.EmitQueueing(s.Target)
-	lease, err := c.admit(ctx, call, s, timeout, isJob)
+	lease, err := c.admit(ctx, call, *s, open, timeout, isJob)
 	for held := (*cooled)(nil); errors.As(err, &held); {
-		if err := c.stepAside(ctx, s, held.wait); err != nil {
+		if err := c.stepAside(ctx, *s, held.wait); err != nil {
 			return nil, err
 		}
 		c.run.Move(share.Ready)
-		lease, err = c.admit(ctx, call, s, timeout, isJob)
+		lease, err = c.admit(ctx, call, *s, open, timeout, isJob)
 	}
 
 	if err != nil {
 		c.run.SayPutBack(s.Target, err)
 		return nil, err
+	}
+	if lease.Provider() != s.Target.Provider {
+		s.Account, call.Account = lease.Provider(), lease.Provider()
+		call.ID = strings.TrimPrefix(lease.ID(), string(c.run.Task.Evaluation)+".") // by which budgets and quotas know it
 	}
 	c.run.Move(share.Flying)
 	c.made, c.flight = true, &flight{call, lease, time.Now()}
@@ -231,7 +245,10 @@ func (c *Calls) begin(ctx context.Context, call *record.Call, s Step, timeout ti
 	if call.Asked.After(call.Started) { // Redis's clock was set back
 		call.Asked = call.Started
 	}
-	c.by.Worker.Observer.Begun(observe.Begun{Call: lease.ID(), Target: call.Model, At: call.Started})
+	c.by.Worker.Observer.Begun(observe.Begun{Call: lease.ID(), Target: call.CalledAt(), At: call.Started})
+	for _, request := range s.requests() {
+		request.Key = c.by.endpoint(*s).Key
+	}
 	s.Request.IdempotencyID, s.Request.Ready, s.Request.Connected = call.ID, lease.Check, lease.Connected
 	return lease, nil
 }

@@ -50,7 +50,7 @@ func (c *Calls) Hint(s Step, failed *providers.Error) time.Duration {
 // zone returns the time zone in which a provider's days end: that of a configured quota on the call, else the
 // endpoint's, else UTC.
 func (c *Calls) zone(s Step) *time.Location {
-	call := c.run.Scope(s.Target)
+	call := c.run.Scope(s.Target).At(s.at())
 	for _, limits := range [][]ratelimit.Limit{c.run.Settings().Limits, c.by.Limits} {
 		for _, limit := range limits {
 			if limit.Resets == "" || !limit.Matches(call) {
@@ -61,7 +61,7 @@ func (c *Calls) zone(s Step) *time.Location {
 			}
 		}
 	}
-	if zone := c.by.Worker.Endpoints[s.Target.Provider].Zone; zone != nil {
+	if zone := c.by.endpoint(s).Zone; zone != nil {
 		return zone
 	}
 	return time.UTC
@@ -75,13 +75,13 @@ func (c *Calls) holdBack(ctx context.Context, lease *ratelimit.Lease, s Step, fa
 	var err error
 	switch {
 	case failed.Class == providers.QuotaDaily:
-		scope := ratelimit.Scope{Provider: s.Target.Provider}
+		scope := ratelimit.Scope{Provider: s.at()}
 		if model := s.Target.Model; strings.Contains(failed.Message, model) || bytes.Contains(failed.Raw, []byte(model)) {
 			scope.Model = model
 		}
 		err = c.by.Worker.Limiter.Park(ctx, scope, c.Hint(s, failed))
 	case lease == nil:
-		err = c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.Target.Provider, Model: s.Target.Model,
+		err = c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.at(), Model: s.Target.Model,
 			Tier: s.Target.Tier()}, c.Hint(s, failed))
 	default:
 		err = lease.Cool(ctx, ratelimit.Kind(failed.Exceeded), c.Hint(s, failed))

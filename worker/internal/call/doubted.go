@@ -20,7 +20,7 @@ func (c *Calls) doubted(s Step, err error) error {
 	if !errors.As(err, &failed) || !record.PausesProvider(failed.Class) || failed.Status == 0 || c.chain.In() {
 		return err
 	}
-	alone, guilty := doubts.Refused(id, s.Target.Provider, c.run.Task.RunID())
+	alone, guilty := doubts.Refused(id, s.at(), c.run.Task.RunID())
 	if !alone {
 		return err
 	}

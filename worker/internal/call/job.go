@@ -21,7 +21,7 @@ import (
 )
 
 // A job is polled in proportion to its age: after a tenth of it, within these bounds. Providers
-// forget a job about ten minutes after its end, and a queue is served for a minute after its
+// forget a job about ten minutes after its end, and a queue is served for three minutes after its
 // evaluation was cancelled.
 const (
 	firstPoll = 2 * time.Second
@@ -42,13 +42,11 @@ const orphansAtOnce = 16
 // AskTime bounds a request that submits, polls or cancels a job.
 const AskTime = 2 * time.Minute
 
-// background returns the provider's interface for jobs if a model's calls are made as jobs; nil: they are ordinary
-// calls.
-func (c *Calls) background(target eval.Judge) providers.Background { return c.by.background(target) }
-
-func (c *Caller) background(target eval.Judge) providers.Background {
-	endpoint := c.Worker.Endpoints[target.Provider]
-	if endpoint.Capabilities == nil || !endpoint.Capabilities(target.Model).Background {
+// background returns the provider's interface for jobs if a step's calls are made as jobs; nil: they are ordinary
+// calls, or its account cannot be called from here.
+func (c *Caller) background(s Step) providers.Background {
+	endpoint := c.endpoint(s)
+	if endpoint.Capabilities == nil || !endpoint.Capabilities(s.Target.Model).Background {
 		return nil
 	}
 	jobs, _ := endpoint.Provider.(providers.Background)
@@ -56,7 +54,9 @@ func (c *Caller) background(target eval.Judge) providers.Background {
 }
 
 // InBackground reports whether a model's calls are made as jobs.
-func (c *Calls) InBackground(target eval.Judge) bool { return c.background(target) != nil }
+func (c *Calls) InBackground(target eval.Judge) bool {
+	return c.by.background(Step{Target: target}) != nil
+}
 
 // job submits a job, or polls once the job that this or another worker submitted. While the job runs, the run is in its
 // queue and takes no slot of a worker, and the job's lease counts under the job's own name.
@@ -93,10 +93,10 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 	lost := &providers.Error{Class: providers.Lost, MayBeBilled: true,
 		Message: "its worker died while submitting a job, which may continue at the provider and cannot be found"}
 	call := c.newCall(s, key)
-	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), now.UTC()
+	call.Asked, call.Started, call.Ended, call.Account = begun.UTC(), begun.UTC(), now.UTC(), c.run.Progress.Account
 	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
 	c.price(call, c.mostCost(s, s.Request), nil, lost)
-	c.run.Progress.Submitting = time.Time{}
+	c.notSubmitting()
 	c.run.Progress.Attempts++
 	c.keep(*call)
 	if err := c.run.Save(ctx); err != nil {
@@ -116,22 +116,22 @@ func (c *Calls) awaitSubmission(ctx context.Context, s Step, key string) error {
 // taken until its latest end.
 func (c *Calls) submit(ctx context.Context, s Step, key string) error {
 	call, timeout := c.newCall(s, key), c.run.Settings().JobTimeout(s.Target)
-	lease, err := c.begin(ctx, call, s, timeout, true)
+	lease, err := c.begin(ctx, call, &s, timeout, true)
 	if err != nil {
 		return err
 	}
 
-	c.run.Progress.Submitting = c.run.Now()
+	c.run.Progress.Submitting, c.run.Progress.Account = c.run.Now(), s.Account
 	if err := c.run.Save(ctx); err != nil {
 		c.landUnused(ctx)
 		return err
 	}
 	lasting, release := c.by.Worker.Ledger.Lasting(ctx)
 	limited, cancel := context.WithTimeout(lasting, min(AskTime, timeout))
-	id, err := c.background(s.Target).Submit(limited, s.Request)
+	id, err := c.by.background(s).Submit(limited, s.Request)
 	cancel()
 	release()
-	c.run.Progress.Submitting = time.Time{}
+	c.notSubmitting()
 	if err != nil {
 		c.noteTrouble(ctx, s, lease, err)
 		return c.end(ctx, s, call, lease, nil, err, AskTime)
@@ -229,7 +229,15 @@ func (c *Calls) poll(ctx context.Context, s Step, job record.Job) (*providers.Re
 	if err != nil {
 		return nil, err
 	}
-	jobs, key := c.background(s.Target), s.Request.Key
+	s.Account = job.Call.Account
+	jobs, key := c.by.background(s), c.by.endpoint(s).Key
+	if jobs == nil || c.by.pooled(s) {
+		lost, back := c.awayFrom(s, job, left)
+		if back == nil {
+			return c.endJob(ctx, s, job, nil, lost)
+		}
+		return nil, back
+	}
 	asking, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	age := job.Timeout() - left
@@ -286,14 +294,16 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(lasting, AskTime)
 	defer cancel()
 
-	if at := c.by.remoteOf(*job); at != nil && job.Left(c.run.Now()) > 0 {
+	at := c.by.remoteOf(*job)
+	if at != nil && job.Left(c.run.Now()) > 0 {
 		if err := at.cancel(asking); err != nil {
 			c.run.Log().Warn().Err(err).Str("job", job.ID).Msg("cannot cancel the job of a dropped run; retrying")
 			return &run.PutBack{Delay: lastPoll, Why: "its job must be cancelled first"}
 		}
 	}
+	over := job.Runs > 0 && at.over(asking)
 	c.by.Worker.Ledger.DropJob(job.ID)
-	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.forget(ctx, *job) })
+	err := c.run.Persist(ctx, func(ctx context.Context) error { return c.by.forget(ctx, *job, over) })
 	if err != nil {
 		return err
 	}
@@ -302,10 +312,14 @@ func (c *Calls) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// cancelled returns the record of a job that was cancelled.
+// cancelled returns the record of a job that was cancelled. What it cost is unknown, and counts with its reservation.
 func cancelled(job record.Job, at time.Time) record.Call {
 	call := job.Call
+	if job.Cost > 0 {
+		call.MostUSD = dollars(job.Cost)
+	}
 	call.Ended, call.Class, call.Error, call.MaybeBill = at.UTC(), providers.Cancelled, "its run is no longer active", true
+	inOrder(&call)
 	return call
 }
 
@@ -343,6 +357,7 @@ func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	if err := at.cancel(ctx); err != nil {
 		return err
 	}
+	over := orphan.Runs > 0 && at.over(ctx)
 	now, err := c.Worker.Store.Client().Time(ctx).Result()
 	if err != nil {
 		return err
@@ -350,7 +365,7 @@ func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	c.Worker.Ledger.DropJob(orphan.ID)
 	// If the worker that fetched its answer has recorded the call, that record stays.
 	c.Worker.Ledger.Owe(orphan.Evaluation, cancelled(orphan.Job, now))
-	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.forget(ctx, orphan.Job) })
+	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.forget(ctx, orphan.Job, over) })
 }
 
 // remote asks about a job, or a batch, at its provider.
@@ -359,12 +374,25 @@ type remote struct {
 	ended  func(context.Context) (bool, error) // a job that the provider does not know has ended
 }
 
+// over reports whether the provider says that a job which was cancelled has ended.
+func (r *remote) over(ctx context.Context) bool {
+	if r == nil {
+		return false
+	}
+	ended, err := r.ended(ctx)
+	return ended && err == nil
+}
+
 // remoteOf returns how to ask about a job; nil: its provider cannot be called from here.
 func (c *Caller) remoteOf(job record.Job) *remote {
 	provider, model, _ := strings.Cut(job.Call.Model, ":")
-	target, key := eval.Judge{Provider: provider, Model: model}, c.Worker.Endpoints[provider].Key
+	s := Step{Target: eval.Judge{Provider: provider, Model: model}, Account: job.Call.Account}
+	if c.pooled(s) {
+		return nil // it was submitted before the provider had accounts
+	}
+	key := c.endpoint(s).Key
 	if job.Runs == 0 {
-		jobs := c.background(target)
+		jobs := c.background(s)
 		if jobs == nil {
 			return nil
 		}
@@ -380,7 +408,7 @@ func (c *Caller) remoteOf(job record.Job) *remote {
 		}
 	}
 
-	batches := c.batches(target)
+	batches := c.batches(s)
 	if batches == nil {
 		return nil
 	}
@@ -397,9 +425,9 @@ func (c *Caller) remoteOf(job record.Job) *remote {
 }
 
 // forget makes the limits forget a job that was cancelled. The ledger must know that already, because a look could count
-// the job again. A batch counts a while longer, because its provider finishes what it has begun.
-func (c *Caller) forget(ctx context.Context, job record.Job) error {
-	if job.Runs > 0 {
+// the job again. A batch that is not over counts a while longer, because its provider finishes what it has begun.
+func (c *Caller) forget(ctx context.Context, job record.Job, over bool) error {
+	if job.Runs > 0 && !over {
 		return c.Worker.Admin.GiveUpBackground(ctx, job.ID, batchCancel)
 	}
 	return c.Worker.Admin.EndBackground(ctx, job.ID, nil)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
+	"github.com/evalfleet/evalfleet/internal/text/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker/observe"
@@ -18,6 +20,7 @@ import (
 type said struct {
 	dropped sync.Map // notSent
 	absurd  sync.Map // models
+	away    sync.Map // IDs of jobs
 }
 
 // Keep forgets all evaluations that are not active.
@@ -57,12 +60,16 @@ func (c *Calls) sayDropped(call *record.Call) {
 	}
 }
 
+// longestNamed is how many characters of a provider's name of a model are recorded.
+const longestNamed = 200
+
 // note keeps a call's record and counts it: as an attempt, a refusal, or a call that
 // was cut off.
 func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		c.run.Progress.Attempts++
-		call.Status, call.RequestID, call.Usage, call.Named = 200, result.RequestID, result.Usage, result.Model
+		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
+		call.Named = wording.Clip(harmless.OneLine(result.Model), longestNamed)
 		call.Text, call.Finish, call.Dropped = result.Text, string(result.Finish), result.Dropped
 		c.sayDropped(call)
 		if len(result.Others) > 0 {
@@ -138,6 +145,20 @@ func bodyOf(raw []byte) string {
 
 // keep notes a call that has ended.
 func (c *Calls) keep(call record.Call) {
+	inOrder(&call)
 	c.flight = nil
 	c.run.Keep(call)
+}
+
+// inOrder corrects the times of a call that ended before it began, because Redis's clock was set back meanwhile.
+func inOrder(call *record.Call) {
+	if call.Started.IsZero() { // it was answered from the cache
+		return
+	}
+	if call.Started.After(call.Ended) {
+		call.Started = call.Ended
+	}
+	if call.Asked.After(call.Started) {
+		call.Asked = call.Started
+	}
 }

@@ -33,10 +33,9 @@ func (c *Calls) priceOf(target string) *providers.Price {
 
 // runsOfJudge returns how many runs of the phase the run's judge has, at most.
 func (c *Calls) runsOfJudge() int {
-	kind, runs := c.run.Task.Kind, c.run.Evaluation.Plans[c.run.Task.Phase].Runs()
+	kind, p := c.run.Task.Kind, c.run.Evaluation.Plans[c.run.Task.Phase]
 	if kind == eval.KindRuns || kind == eval.KindPrompts { // each has its own model
-		return runs
+		return p.Runs()
 	}
-	judges := len(c.run.Evaluation.Asked.JudgesOf(kind))
-	return (runs + judges - 1) / judges
+	return (p.Runs() + p.Judges() - 1) / p.Judges()
 }

@@ -52,13 +52,13 @@ func (c *Calls) settle(
 		if !failed.MayBeBilled {
 			used = ratelimit.Used{}
 		}
-		if c.StopsAll(s, failed) { // before its lease lets another call begin
-			why := record.Pause{Class: failed.Class, Message: c.wordsOf(s, failed), KeyEnv: c.by.Worker.Endpoints[s.Target.Provider].KeyEnv}
+		if c.StopsAll(s, failed) && !c.setAside(ctx, s, failed) { // before its lease lets another call begin
+			why := record.Pause{Class: failed.Class, Message: c.wordsOf(s, failed), KeyEnv: c.by.endpoint(s).KeyEnv}
 			if c.found.Over {
 				why.For = time.Since(c.found.Since)
 			}
 			if c.run.PauseProvider(ctx, why) {
-				c.by.Worker.Doubts.Paused(c.run.Task.Evaluation, s.Target.Provider)
+				c.by.Worker.Doubts.Paused(c.run.Task.Evaluation, s.at())
 			}
 		}
 		if TooMany(failed) {

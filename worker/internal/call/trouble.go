@@ -43,7 +43,7 @@ func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease,
 	retry := c.run.Settings().Retry
 	c.found = c.by.Troubles.Note(ctx, trouble.Ended{
 		Run: c.run.Task.RunID(), Fresh: c.run.Failures() == 0,
-		Provider: s.Target.Provider, Model: s.Target.Model, Tier: s.Target.Tier(),
+		Provider: s.at(), Model: s.Target.Model, Tier: s.Target.Tier(),
 		Began: c.flight.began, Waited: waitedForCooldown(lease), Failed: failed,
 		Waits: c.waitsForOutages(), Again: retry.InitialDelay,
 	})
@@ -51,7 +51,7 @@ func (c *Calls) noteTrouble(ctx context.Context, s Step, lease *ratelimit.Lease,
 		c.found.Over = true
 	}
 	if c.found.Again {
-		if err := c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.Target.Provider}, retry.InitialDelay); err != nil {
+		if err := c.by.Worker.Limiter.Cool(ctx, ratelimit.Scope{Provider: s.at()}, retry.InitialDelay); err != nil {
 			c.by.Worker.Log.Warn().Err(err).Msg("cannot share a cooldown with other workers")
 		}
 	}

@@ -150,16 +150,18 @@ func (c *Cache) Keep(ids []eval.ID) {
 	}
 }
 
-// Texts returns the texts of documents, from memory if possible.
+// Texts returns the texts of documents and the images that they show, by hash, from memory if possible.
 func (c *Cache) Texts(ctx context.Context, id eval.ID, documents ...eval.Document) (map[string]string, error) {
 	texts := make(map[string]string, len(documents))
 	var missing []string
 	c.mu.Lock()
 	for _, d := range documents {
-		if text, ok := c.texts[d.Hash]; ok {
-			texts[d.Hash] = text
-		} else {
-			missing = append(missing, d.Hash)
+		for _, hash := range d.Hashes() {
+			if text, ok := c.texts[hash]; ok {
+				texts[hash] = text
+			} else {
+				missing = append(missing, hash)
+			}
 		}
 	}
 

@@ -101,6 +101,13 @@ func (k *Ledger) again(ctx context.Context, o *keptOutcome) (entry store.Entry, 
 		return k.restoreProgress(ctx, o.progress)
 	}
 	done, err := k.store.Put(ctx, o.Outcome)
+	if err == nil && done.Job != nil { // another worker has given the run back its job, which counts under the limits
+		if !o.Has(done.Job.Call.ID) {
+			k.jobs.orphan(o.evaluation(), *done.Job)
+		} else {
+			err = k.limiter.EndBackground(ctx, done.Job.ID, nil)
+		}
+	}
 	return done.Entry, err
 }
 

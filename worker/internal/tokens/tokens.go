@@ -147,8 +147,8 @@ func (t *Learnt) due() (models []string) {
 // Later calls reserve what would have been enough for 99 % of the calls seen, and never more than the bound. charged
 // means that the provider charges the bound on the output regardless of usage; that bound is then always reserved.
 func (t *Learnt) Reserve(model string, request *providers.Request, charged bool) (input, output int64) {
-	size := sizeOf(request)
-	input, output = size, assumedOutput
+	size, images := sizeOf(request), imagesOf(request)
+	input, output = size+images, assumedOutput
 	if request.MaxOutputTokens > 0 {
 		output = int64(request.MaxOutputTokens)
 	}
@@ -158,7 +158,7 @@ func (t *Learnt) Reserve(model string, request *providers.Request, charged bool)
 	if s == nil || s.settled < boundFor {
 		return input, output
 	}
-	input = min(input, int64(math.Ceil(high(s.perByte)*float64(size))))
+	input = images + min(size, int64(math.Ceil(high(s.perByte)*float64(size))))
 	learnt := int64(math.Ceil(high(s.output)))
 	switch {
 	case request.MaxOutputTokens == 0:
@@ -174,7 +174,7 @@ const bytesPerToken = 4
 
 // Expect returns how many input tokens a request probably has, by the average of the model's settled calls.
 func (t *Learnt) Expect(model string, request *providers.Request) int64 {
-	return int64(float64(sizeOf(request)) * t.PerByte(model))
+	return int64(float64(sizeOf(request))*t.PerByte(model)) + imagesOf(request)
 }
 
 // PerByte returns how many input tokens a byte of a request to the model has, on the average of its settled calls.
@@ -198,12 +198,12 @@ func (t *Learnt) Bound(model string, request *providers.Request) (input, output 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen := t.of[model]
-	size := sizeOf(request)
-	input, output = size, int64(request.MaxOutputTokens)
+	size, images := sizeOf(request), imagesOf(request)
+	input, output = size+images, int64(request.MaxOutputTokens)
 	if searches := int64(request.MostSearches()); searches > 0 {
 		input += searches * assumedFound
 		if seen != nil {
-			input = max(input, int64(math.Ceil(slices.Max(seen.perByte)*float64(size))))
+			input = max(input, images+int64(math.Ceil(slices.Max(seen.perByte)*float64(size))))
 		}
 	}
 	if output == 0 {
@@ -215,8 +215,13 @@ func (t *Learnt) Bound(model string, request *providers.Request) (input, output 
 	return input, output
 }
 
-// Settled records what a call really used.
+// Settled records what a call really used. A call whose images alone were expected to use more says nothing about text,
+// and is not recorded.
 func (t *Learnt) Settled(model string, request *providers.Request, used providers.Usage) {
+	text := used.Input - imagesOf(request)
+	if text < 0 {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.of[model]
@@ -224,7 +229,7 @@ func (t *Learnt) Settled(model string, request *providers.Request, used provider
 		s = &seen{}
 		t.of[model] = s
 	}
-	sample := ratelimit.Sample{PerByte: float64(used.Input) / float64(sizeOf(request)), Output: float64(used.Output)}
+	sample := ratelimit.Sample{PerByte: float64(text) / float64(sizeOf(request)), Output: float64(used.Output)}
 	s.add(sample)
 	shared := t.sharedOf(model)
 	shared.fresh = append(shared.fresh, sample)
@@ -264,7 +269,17 @@ func high(values []float64) float64 {
 	return top[k-1]
 }
 
-// sizeOf returns how many bytes of a request the model reads, with an allowance for the frame of each message.
+// imagesOf returns the tokens of a request's images, by the rules of their provider or as a bound.
+func imagesOf(request *providers.Request) (tokens int64) {
+	for _, m := range request.Messages {
+		for _, image := range m.Images {
+			tokens += image.Tokens
+		}
+	}
+	return tokens
+}
+
+// sizeOf returns how many bytes of text of a request the model reads, with an allowance for the frame of each message.
 func sizeOf(request *providers.Request) int64 {
 	size := int64(messageTokens)
 	for _, m := range request.Messages {

@@ -1,0 +1,3 @@
+-- Version 10: the account of the provider at which a call was made.
+
+ALTER TABLE calls ADD COLUMN account TEXT NOT NULL DEFAULT ''; -- empty: the provider has one only
