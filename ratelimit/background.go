@@ -33,9 +33,12 @@ func (e *Lease) Known() Background {
 	return known
 }
 
+// overFor is how long Redis remembers that a background call has ended.
+const overFor = time.Hour
+
 // AssertBackground counts a background call again if Redis has forgotten it. Any process may
-// call it, as often as it likes, while the call is known to be running. It must not be called
-// for a call that has ended.
+// call it, as often as it likes, while it knows that the call is running. It does nothing for an hour after
+// EndBackground, which another process may have called meanwhile.
 func (a *Admin) AssertBackground(ctx context.Context, call string, of Background, latestEnd time.Duration) error {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -53,7 +56,7 @@ func (a *Admin) AssertBackground(ctx context.Context, call string, of Background
 			moneys, budgets = append(moneys, r.money), append(budgets, len(sets))
 		}
 	}
-	keys = append(append(keys, sets...), moneys...)
+	keys = append(append(append(keys, sets...), moneys...), a.keys.over(call))
 	args := append([]any{call, latestEnd.Microseconds(), text, len(sets), of.Cost}, append(endings, budgets...)...)
 	if err := assertScript.Run(ctx, a.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("assert background call %s: %w", call, err)
@@ -83,6 +86,7 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 		}
 	}
 
+	keys = append(keys, l.keys.over(call))
 	text, err := json.Marshal(known)
 	if err != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, err)
@@ -121,6 +125,10 @@ func (a *Admin) GiveUpBackground(ctx context.Context, call string, keep time.Dur
 }
 
 func (a *Admin) endBackground(ctx context.Context, call string, used *Used, keep time.Duration) error {
+	// First: what another process asserts from here on is not counted.
+	if err := a.client.Set(ctx, a.keys.over(call), "", overFor).Err(); err != nil {
+		return fmt.Errorf("end background call %s: %w", call, err)
+	}
 	text, err := a.client.HGet(ctx, a.keys.background(), call).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil

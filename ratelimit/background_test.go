@@ -126,5 +126,21 @@ func TestBackgroundCallsAreAsserted(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("ended", 0, Dollar/8)
+
+		// A process that does not know yet that it has ended asserts it, and another one hands its lease over late.
+		if err := tools(b.client).AssertBackground(t.Context(), "resp_1", known, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		want("asserted after its end", 0, Dollar/8)
+		late, err := b.Acquire(t.Context(), Request{ID: newID(), Call: call, Cost: Dollar / 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := late.Background(t.Context(), "resp_1", time.Hour); !errors.Is(err, ErrLost) {
+			t.Errorf("handed over after its end: got %v, want ErrLost", err)
+		}
+		if err := late.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	})
 }

@@ -17,6 +17,7 @@ func (k keys) alive() string               { return k.tag + ":alive" }
 func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }
 func (k keys) waiters(limit string) string { return k.tag + ":w:" + limit }
 func (k keys) background() string          { return k.tag + ":background" }
+func (k keys) over(call string) string     { return k.tag + ":over:" + call }
 func (k keys) window(limit string) string  { return k.tag + ":u:" + limit }
 func (k keys) quota(limit string) string   { return k.tag + ":q:" + limit }
 func (k keys) money(limit string) string   { return k.tag + ":m:" + limit }

@@ -47,6 +47,10 @@ func (k Keys) Offers() string { return k.Namespace + ":offers" }
 // Worker returns the key under which a worker reports on itself: Worker as JSON.
 func (k Keys) Worker(worker string) string { return k.Namespace + ":worker:" + worker }
 
+// Orphans returns the key of the hash of jobs that no run has: store.Orphan as JSON, by the job's ID. Its name is none of
+// a worker, whose access rules it falls under.
+func (k Keys) Orphans() string { return k.Worker("orphans") }
+
 // SweepLock returns the key of the lock that the controller holds for a minute to remove leftovers.
 func (k Keys) SweepLock() string { return k.Namespace + ":sweep" }
 

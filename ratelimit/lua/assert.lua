@@ -1,16 +1,18 @@
 -- Counts a background call again if Redis has forgotten that it is running.
 --
 -- KEYS  1 ledger of background calls  2 background calls, then the set of leases of each
---       limit that has one, then the money of each budget
+--       limit that has one, then the money of each budget, then the mark of a call that
+--       has ended
 -- ARGV  1 name of the background call  2 µs until its latest end  3 data that its end
 --       needs  4 number of sets of leases  5 its reservation (nano-USD),
 --       then for each set with what its name ends there, then for each budget the index of
 --       its set
--- Reply 1 when something had been forgotten, else 0
+-- Reply 1 when something had been forgotten, else 0; 0 for a call that has ended
 --
 -- Idempotent: the second time everything knows the call.
 
 local MONTH = 2592000000 -- ms that a budget's money outlives its last change
+if redis.call('EXISTS', KEYS[#KEYS]) == 1 then return 0 end
 local call, left, sets = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local ends = time[1] * 1000000 + time[2] + left

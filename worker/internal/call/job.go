@@ -324,8 +324,12 @@ func cancelled(job record.Job, at time.Time) record.Call {
 }
 
 // SettleOrphans asks the providers about the jobs that no run has, and makes the limits forget those that have ended. It
-// cancels those whose runs will not have them back. What fails is tried again by the next call.
+// cancels those whose runs will not have them back. It also takes over those that workers which are gone have listed. What
+// fails is tried again by the next call.
 func (c *Caller) SettleOrphans(ctx context.Context) {
+	if err := c.adoptOrphans(ctx); err != nil && ctx.Err() == nil {
+		c.Worker.Log.Debug().Err(err).Msg("cannot look for jobs that no run has; retrying")
+	}
 	var asking errgroup.Group
 	asking.SetLimit(orphansAtOnce)
 	for _, orphan := range c.Worker.Ledger.Orphans() {
@@ -339,19 +343,51 @@ func (c *Caller) SettleOrphans(ctx context.Context) {
 	_ = asking.Wait()
 }
 
+// orphanStale is how long after a worker has listed an orphan another one takes it over.
+const orphanStale = time.Minute
+
+// adoptOrphans takes over the orphans that were not listed lately.
+func (c *Caller) adoptOrphans(ctx context.Context) error {
+	listed, err := c.Worker.Store.Orphans(ctx)
+	if err != nil || len(listed) == 0 {
+		return err
+	}
+	now, err := c.Worker.Store.Client().Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+
+	for _, o := range listed {
+		switch left := o.Job.Left(now); {
+		case left <= 0:
+			err = errors.Join(err, c.Worker.Store.DropOrphan(ctx, o.Job.ID))
+		case now.Sub(o.Listed).Abs() > orphanStale: // also after Redis's clock was set
+			c.Worker.Ledger.Adopt(o, left)
+		}
+	}
+	return err
+}
+
 func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
+	awaited := orphan.Why == ledger.NoRecord
+	listed := c.Worker.Store.PutOrphan(ctx, store.Orphan{Evaluation: orphan.Evaluation, Job: orphan.Job, Awaited: awaited})
 	at := c.remoteOf(orphan.Job)
-	if at == nil {
-		return nil
+	if listed != nil || at == nil {
+		return listed
 	}
-	if orphan.Why == ledger.NoRecord {
+	if awaited {
 		if done, err := at.ended(ctx); !done {
 			return err
 		}
 		c.Worker.Ledger.OrphanEnded(orphan.ID)
-		return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.Worker.Admin.EndBackground(ctx, orphan.ID, nil) })
+		return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error {
+			if err := c.Worker.Admin.EndBackground(ctx, orphan.ID, nil); err != nil {
+				return err
+			}
+			return c.Worker.Store.DropOrphan(ctx, orphan.ID)
+		})
 	}
 
 	if err := at.cancel(ctx); err != nil {
@@ -365,7 +401,12 @@ func (c *Caller) settleOrphan(ctx context.Context, orphan ledger.Orphan) error {
 	c.Worker.Ledger.DropJob(orphan.ID)
 	// If the worker that fetched its answer has recorded the call, that record stays.
 	c.Worker.Ledger.Owe(orphan.Evaluation, cancelled(orphan.Job, now))
-	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error { return c.forget(ctx, orphan.Job, over) })
+	return c.Worker.Ledger.Persist(ctx, func(ctx context.Context) error {
+		if err := c.forget(ctx, orphan.Job, over); err != nil {
+			return err
+		}
+		return c.Worker.Store.DropOrphan(ctx, orphan.ID)
+	})
 }
 
 // remote asks about a job, or a batch, at its provider.

@@ -62,10 +62,13 @@ func (k *jobs) put(id eval.ID, job record.Job, created time.Time, left time.Dura
 	k.by[job.ID] = kept
 }
 
-// orphan keeps a job that its run has no longer, for as long as it may take.
-func (k *jobs) orphan(id eval.ID, job record.Job) {
-	k.put(id, job, time.Time{}, job.Timeout())
-	k.change(job.ID, func(job *keptJob) { job.without = NotTaken })
+// orphan keeps a job that no run has, for as long as it may take, unless it is kept as one already.
+func (k *jobs) orphan(id eval.ID, job record.Job, left time.Duration, why Without) {
+	if kept := false; k.change(job.ID, func(job *keptJob) { kept = job.without != HasRun }) && kept {
+		return
+	}
+	k.put(id, job, time.Time{}, left)
+	k.change(job.ID, func(job *keptJob) { job.without = why })
 }
 
 func (k *jobs) drop(job string) {
@@ -119,42 +122,74 @@ func (k *Ledger) restoreJobs(ctx context.Context, id eval.ID, held store.Held) e
 		if job.evaluation != id || job.created.Equal(held.Created) && job.memory == held.Oldest.Memory {
 			continue
 		}
-		without := NoRecord
-		if !held.Created.IsZero() {
-			done, err := k.regain(ctx, k.withJob(id, job.Job))
-			if errors.Is(err, store.ErrNoEvaluation) {
-				return nil // gone again
-			}
-			if err != nil {
-				return err
-			}
-			without = NotTaken
-			if done.Restored || done.Had != nil && done.Had.ID == job.ID {
-				without = HasRun
-			}
+		if err := k.restoreJob(ctx, job, held); errors.Is(err, store.ErrNoEvaluation) {
+			return nil // gone again
+		} else if err != nil {
+			return err
 		}
-		kept := k.jobs.change(job.ID, func(kept *keptJob) {
-			kept.without = without
-			if !held.Created.IsZero() {
-				kept.created, kept.memory = held.Created, held.Oldest.Memory
-			}
-		})
-		if !kept || job.over {
-			continue // it has ended
+	}
+	return nil
+}
+
+// restoreJob gives a run its job back. The limits count the job first, and it is listed as an orphan before that. So if
+// its run has it afterwards, whoever ends it ends what the limits count, and if this process dies, another one does.
+func (k *Ledger) restoreJob(ctx context.Context, job keptJob, held store.Held) error {
+	if !job.over {
+		if err := k.store.PutOrphan(ctx, store.Orphan{Evaluation: job.evaluation, Job: job.Job, Awaited: true}); err != nil {
+			return err
 		}
 		if err := AssertJob(ctx, k.limiter, job.Job, job.left-time.Since(job.at)); err != nil {
 			return err
 		}
-		over := false
-		if kept = k.jobs.change(job.ID, func(kept *keptJob) { over = kept.over }); kept && !over {
-			continue
-		}
-		if err := k.limiter.EndBackground(ctx, job.ID, nil); err != nil { // it ended meanwhile
+	}
+
+	without := NoRecord
+	if !held.Created.IsZero() {
+		done, err := k.regain(ctx, k.withJob(job.evaluation, job.Job))
+		if err != nil {
 			return err
+		}
+		without = NotTaken
+		if done.Restored || done.Had != nil && done.Had.ID == job.ID {
+			without = HasRun
 		}
 	}
 
-	return nil
+	over := false
+	kept := k.jobs.change(job.ID, func(kept *keptJob) {
+		kept.without, over = without, kept.over
+		if !held.Created.IsZero() {
+			kept.created, kept.memory = held.Created, held.Oldest.Memory
+		}
+	})
+	switch {
+	case job.over:
+		return nil
+	case !kept || over: // it ended meanwhile
+		if err := k.limiter.EndBackground(ctx, job.ID, nil); err != nil {
+			return err
+		}
+	case without == NotTaken:
+		return k.store.PutOrphan(ctx, store.Orphan{Evaluation: job.evaluation, Job: job.Job})
+	case without == NoRecord:
+		return nil // and listed
+	}
+	return k.store.DropOrphan(ctx, job.ID)
+}
+
+// orphan keeps a job that its run has no longer, and lists it.
+func (k *Ledger) orphan(ctx context.Context, id eval.ID, job record.Job) error {
+	k.jobs.orphan(id, job, job.Timeout(), NotTaken)
+	return k.store.PutOrphan(ctx, store.Orphan{Evaluation: id, Job: job})
+}
+
+// Adopt takes over an orphan that another worker has listed and looks after no longer. left is what is left of its time.
+func (k *Ledger) Adopt(o store.Orphan, left time.Duration) {
+	why := NotTaken
+	if o.Awaited {
+		why = NoRecord
+	}
+	k.jobs.orphan(o.Evaluation, o.Job, left, why)
 }
 
 // withJob returns the progress to restore of a run whose job may be lost.

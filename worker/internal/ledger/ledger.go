@@ -103,7 +103,7 @@ func (k *Ledger) again(ctx context.Context, o *keptOutcome) (entry store.Entry, 
 	done, err := k.store.Put(ctx, o.Outcome)
 	if err == nil && done.Job != nil { // another worker has given the run back its job, which counts under the limits
 		if !o.Has(done.Job.Call.ID) {
-			k.jobs.orphan(o.evaluation(), *done.Job)
+			err = k.orphan(ctx, o.evaluation(), *done.Job)
 		} else {
 			err = k.limiter.EndBackground(ctx, done.Job.ID, nil)
 		}

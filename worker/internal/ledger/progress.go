@@ -96,7 +96,7 @@ func (k *Ledger) regain(ctx context.Context, p *keptProgress) (store.Regained, e
 	case done.Had.ID == p.over:
 		err = k.limiter.EndBackground(ctx, p.over, nil)
 	case p.Job == nil || done.Had.ID != p.Job.ID:
-		k.jobs.orphan(p.task.Evaluation, *done.Had)
+		err = k.orphan(ctx, p.task.Evaluation, *done.Had)
 	}
 	return done, err
 }
