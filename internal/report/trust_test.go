@@ -26,6 +26,14 @@ func TestTrustOfEvaluations(t *testing.T) {
 		}
 		return -3
 	}
+	aroundFour := func(lead float64) func(int, int, int) float64 { // each beats the next but the last, which beats the first
+		return func(i, k, _ int) float64 {
+			if i == 0 && k == 3 {
+				return -lead
+			}
+			return lead
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		world
@@ -114,6 +122,11 @@ func TestTrustOfEvaluations(t *testing.T) {
 			}
 			return 2
 		}}, Caution, "cycles"},
+		{"four texts, two of four triples circular", world{candidates: 4, items: 1, judges: two, wins: aroundFour(4)}, Caution, "cycles"},
+		{"four candidates, two of four triples circular", world{candidates: 4, items: 6, judges: two, wins: aroundFour(4)}, Caution, "cycles"},
+		{"five texts, half of the triples circular", world{candidates: 5, items: 1, judges: two, wins: func(i, k, _ int) float64 {
+			return 4 * float64(1-2*((k-i)/3))
+		}}, Caution, "cycles"},
 		{"good at different questions", world{candidates: 4, items: 60, judges: two, wins: func(i, k, item int) float64 {
 			if (item+i)%2 == 0 {
 				return 2.5
@@ -193,6 +206,25 @@ func TestTrustOfEvaluations(t *testing.T) {
 				t.Errorf("headline %q, complete: %t, level %s", r.Headline(), r.complete(), trust.Level)
 			}
 		})
+	}
+}
+
+// Equal candidates beat each other in circles by chance. Verdicts that one strength for each candidate explains are no
+// reason to doubt good judges.
+func TestTrustOfEqualCandidatesInACircle(t *testing.T) {
+	t.Parallel()
+	w, circles := world{candidates: 4, items: 20, judges: []simulated{{reads: 5}, {reads: 5}}}, 0
+	for _, seed := range []uint64{19, 35, 57} {
+		r := built(t, w.build(seed), Options{Draws: 40})
+		if r.Cycles.Share() >= chanceCycles {
+			circles++
+		}
+		if trust := r.Reliance(); trust.Level != Sound {
+			t.Errorf("seed %d, %+v: %s, want sound: %s", seed, r.Cycles, trust.Level, trust)
+		}
+	}
+	if circles < 2 {
+		t.Errorf("%d evaluations have circles, want 2 at least", circles)
 	}
 }
 
