@@ -32,6 +32,8 @@ type Means struct {
 	// Reversed are the pairs of candidates whose first has the higher mean, although a test of the two says that it is worse
 	// where the same raters scored both.
 	Reversed [][2]int
+	// Tests is the number of differences that can be tested, and Decided the most clusters in which any two candidates differ.
+	Tests, Decided int
 
 	ranked []int        // candidates with scores, best first
 	place  []int        // of each candidate in ranked; −1: it has no scores
@@ -249,12 +251,25 @@ func (m *Means) compare(one, other []cellMean) pairedTest {
 	case decided > 0:
 		t.p = 0
 	}
-	t.p = min(max(t.p, math.Exp2(float64(1-decided))), 1)
+	t.p = min(max(t.p, smallest(decided)), 1)
 	if !varies { // as of single values with this mean
 		variance = max((m.span-t.by)*(m.span+t.by)/all.n, 0)
 	}
 	t.se = math.Sqrt(variance)
 	return t
+}
+
+// smallest returns the smallest p-value of a test that flips the signs of differences, of which so many are not 0.
+func smallest(decided int) float64 { return math.Exp2(float64(1 - decided)) }
+
+// ClustersFor returns in how many clusters two candidates must differ so that one of a number of differences between means,
+// tested at once, can be claimed at 95 %, however large it is.
+func ClustersFor(tests int) int {
+	clusters := 1
+	for smallest(clusters) > level/float64(tests) {
+		clusters++
+	}
+	return clusters
 }
 
 // test returns the test of i against j, which has no cluster if a candidate has no scores, or is compared with itself.
@@ -279,6 +294,7 @@ func (m *Means) stepDown(joint float64) {
 			t := m.tests[m.at(a, b)]
 			if t.clusters > 1 {
 				all = append(all, t.p)
+				m.Decided = max(m.Decided, int(t.decided))
 			}
 			if t.p <= level && t.by < 0 && m.rounded(i) > m.rounded(m.ranked[b]) {
 				m.Reversed = append(m.Reversed, [2]int{i, m.ranked[b]})
@@ -286,6 +302,7 @@ func (m *Means) stepDown(joint float64) {
 		}
 	}
 	slices.Sort(all)
+	m.Tests = len(all)
 	m.claims = -1
 	for k, p := range all {
 		if p > joint/float64(len(all)-k) {

@@ -224,3 +224,14 @@ func TestSizeOfScores(t *testing.T) {
 		t.Errorf("with %v items in all, %d of 300 are told apart", median, told)
 	}
 }
+
+// A claim takes as many clusters as make the smallest p-value of flipped signs small enough: 2/2ⁿ is at most .05 from 6 on,
+// .05/45 from 11, .05/435 from 15.
+func TestClustersFor(t *testing.T) {
+	t.Parallel()
+	for tests, want := range map[int]int{1: 6, 3: 7, 29: 11, 45: 11, 435: 15} {
+		if got := ClustersFor(tests); got != want {
+			t.Errorf("%d tests: %d clusters, want %d", tests, got, want)
+		}
+	}
+}

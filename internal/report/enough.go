@@ -204,6 +204,9 @@ func (r *Report) enoughSection(most int) (s section, ok bool) {
 	if len(r.Groups) == 1 && r.Groups[0].tiered() {
 		s.lines = append(s.lines, r.narrowing(r.Groups[0]))
 	}
+	if r.powerless != "" {
+		s.lines = append(s.lines, capital(r.powerless)+".")
+	}
 	if r.exhausted {
 		s.lines = append(
 			s.lines,

@@ -372,10 +372,10 @@ func (r *Report) leaders() string {
 	case len(leaders) > 1:
 		shared := list(leaders, headlineNames) + " share the first rank"
 		if r.Groups[0].tiered() {
-			return r.Groups[0].leadersOfMany(list(leaders, bestNames), "share the first rank")
+			return r.because(r.Groups[0].leadersOfMany(list(leaders, bestNames), "share the first rank"))
 		}
 		if rivals := firstToo(ranked[len(leaders):]); r.tested() && len(rivals) > 0 {
-			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
+			return r.because(fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames)))
 		}
 		return shared + "."
 	case r.ByScore():
@@ -415,13 +415,14 @@ func (r *Report) highest(doubt string) string {
 	case r.ahead():
 		return first + ", and is ahead of every other candidate at 95 % confidence."
 	case group.tiered():
-		return group.leadersOfMany(called(best.Name), "has the highest mean score, "+mean(best.Overall)+group.likelier())
+		return r.because(group.leadersOfMany(called(best.Name), "has the highest mean score, "+mean(best.Overall)+group.likelier()))
 	}
 	rivals := firstToo(group.Ranked[1:])
 	if len(rivals) == 0 {
 		return first + ", but its lead is not certain."
 	}
-	return fmt.Sprintf("%s%s; at 95 %% confidence, %s could be the best as well.", first, group.likelier(), list(rivals, headlineNames))
+	return r.because(
+		fmt.Sprintf("%s%s; at 95 %% confidence, %s could be the best as well.", first, group.likelier(), list(rivals, headlineNames)))
 }
 
 // likelier names the candidate that is more probably the best than the first one, whose strength is known less well, as a

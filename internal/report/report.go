@@ -139,6 +139,7 @@ type Report struct {
 	unfitted   error          // why there are win rates but no abilities
 	unscored   map[string]int // runs that failed, or that another model answered, instead of scoring a document, by candidate
 	likened    string         // judges that are probably one, in words; empty: none
+	powerless  string         // why no test could tell candidates apart by their scores; empty: some could
 	reversed   [][2]string    // pairs of candidates: the first has the higher mean score, but not where both have scores
 	exhausted  bool           // every pair of documents is compared, and is a cluster of its own
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/text/wording"
@@ -42,10 +43,40 @@ func (b *builder) compareScores(ctx context.Context) error {
 	for _, n := range means.Neighbours() {
 		group.Neighbours = append(group.Neighbours, Neighbour{Right: n.Right, Clusters: n.More, Pairs: math.NaN()})
 	}
+	r.powerless = powerless(means, group)
 	for _, pair := range means.Reversed {
 		b.report.reversed = append(b.report.reversed, [2]string{r.candidates[pair[0]], r.candidates[pair[1]]})
 	}
 	return nil
+}
+
+// powerless says that items are too few for any test to say that a candidate is not the best, as a part of a sentence; empty
+// if they are not. Of many candidates, that is the test of its own differences, of others of all at once.
+func powerless(means *rank.Means, group *Group) string {
+	tests := means.Tests
+	if group.tiered() {
+		tests = len(group.Ranked) - 1
+	}
+	needed := rank.ClustersFor(max(1, tests))
+	if means.Decided >= needed {
+		return ""
+	}
+
+	if tests <= 1 {
+		return fmt.Sprintf("to tell two apart takes %s on which they differ, and these do on %s", wording.Counted(needed, "item"),
+			wording.Count(means.Decided))
+	}
+	return fmt.Sprintf("to test %s differences at once takes %s on which two candidates differ, and no two differ on more than %s",
+		wording.Count(tests), wording.Counted(needed, "item"), wording.Count(means.Decided))
+}
+
+// because returns a claim that says that candidates are not told apart, with the reason if
+// no test of so few items could tell any two apart.
+func (r *Report) because(claim string) string {
+	if r.powerless == "" {
+		return claim
+	}
+	return strings.TrimSuffix(claim, ".") + ": " + r.powerless + "."
 }
 
 // scoreNotes says what mean scores do not tell.

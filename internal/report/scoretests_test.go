@@ -49,6 +49,34 @@ func nearScore(random *rand.Rand, value float64) float64 {
 	return math.Round(min(max(value+random.NormFloat64(), 1), 10))
 }
 
+// TestScoresSayWhyNothingIsToldApart: where so few items could tell no two of so many candidates apart, the headline and the
+// section on how much is enough say so, and how many items that takes.
+func TestScoresSayWhyNothingIsToldApart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		candidates, items int
+		want              string // empty: some are told apart, or could be
+	}{
+		{2, 5, "to tell two apart takes 6 items on which they differ, and these do on 5."},
+		{2, 8, ""},
+		{10, 8, "to test 45 differences at once takes 11 items on which two candidates differ, and no two differ on more than 8."},
+		{10, 12, ""},
+		{30, 8, "to test 29 differences at once takes 11 items on which two candidates differ, and no two differ on more than 8."},
+		{30, 12, ""},
+	} {
+		r := built(t, scoring(tt.candidates, tt.items, 2, func(r *rand.Rand, c, _, _ int) float64 {
+			return nearScore(r, 9-6*float64(c)/float64(tt.candidates-1))
+		}), Options{Draws: 100})
+		s, ok := r.enoughSection(3)
+		said := strings.Join(s.lines, " ")
+		for where, got := range map[string]string{"headline": r.Headline(), "Is it enough?": strings.Replace(said, "To t", "to t", 1)} {
+			if !ok || tt.want != "" && !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, " on which ") {
+				t.Errorf("%d candidates, %d items: %s says %q, want %q", tt.candidates, tt.items, where, got, tt.want)
+			}
+		}
+	}
+}
+
 // TestScoresAreCompared: where scores rank candidates, headline, bounds of ranks, P(best), gates and what is left to do say
 // what a test of the differences says.
 func TestScoresAreCompared(t *testing.T) {
@@ -71,7 +99,7 @@ func TestScoresAreCompared(t *testing.T) {
 		},
 		"five items": {
 			scoring(2, 5, 2, func(r *rand.Rand, c, _, _ int) float64 { return nearScore(r, 9-6*float64(c)) }),
-			"; at 95 % confidence, “candidate-0001” could be the best as well.", "candidate-0000 >= candidate-0001 @ 0.95", false, "is better with confidence 0.940", 2,
+			"; at 95 % confidence, “candidate-0001” could be the best as well: to tell two apart takes 6 items", "candidate-0000 >= candidate-0001 @ 0.95", false, "is better with confidence 0.940", 2,
 		},
 		"one item": {
 			scoring(2, 1, 9, func(r *rand.Rand, c, _, _ int) float64 { return nearScore(r, 9-6*float64(c)) }),
