@@ -47,6 +47,9 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	if t := r.Reliance(); t != nil {
 		out.Entry("Trust", t.Line(), map[Level]string{Sound: lines.Green, Caution: lines.Yellow, Unsound: lines.Red}[t.Level])
 	}
+	if words := r.peopleLine(); words != "" {
+		out.Entry("People", words, lines.Plain)
+	}
 	if words := r.OverTime.Line(); words != "" {
 		colour := lines.Plain
 		if len(r.OverTime.Warnings()) > 0 {

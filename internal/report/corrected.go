@@ -192,10 +192,8 @@ func (c *Corrected) line(judges []Group) string {
 	words := fmt.Sprintf("corrected by %s on %s of a random sample, of the %s that judges compared",
 		wording.Counted(c.Votes, "vote"), wording.Counted(c.Voted, "pair"), wording.Counted(c.Pairs, "pair"))
 	if len(c.Groups) == 1 {
-		words = "On all pairs, people would rank " + firstOf(c.Groups[0]) + " first" + asJudges(c.Groups[0], judges) + ": " + words + "."
-		if open := contenders(c.Groups[0]); open > 1 {
-			words += fmt.Sprintf(" At 95 %% confidence, any of %d could be first.", open)
-		}
+		words = "On all pairs, people would rank " + firstOf(c.Groups[0]) + " first" + asJudges(c.Groups[0], judges) + ": " + words + "." +
+			openWords(c.Groups[0])
 	} else {
 		words = "People's ranking on all pairs has several groups, " + words + "."
 	}
@@ -235,6 +233,14 @@ func asJudges(people Group, judges []Group) string {
 	return ", and not " + firstOf(judges[0]) + " as judges do"
 }
 
+// openWords says in a sentence, after a space, how many candidates could be first; empty if one is.
+func openWords(g Group) string {
+	if open := contenders(g); open > 1 {
+		return fmt.Sprintf(" At 95 %% confidence, any of %s could be first.", wording.Count(open))
+	}
+	return ""
+}
+
 // contenders counts the candidates that could be first.
 func contenders(g Group) (n int) {
 	for _, c := range g.Ranked {
@@ -259,8 +265,13 @@ func firstOf(g Group) string {
 	return strings.Join(names, " and ")
 }
 
-// correctedSection shows the ranking that people would give on all pairs.
-func (r *Report) correctedSection(candidates int) (section, bool) {
+// ranks reports whether votes on a random sample give one ranking of all candidates. It is then the ranking by people, and
+// that by their votes alone is one of its columns.
+func (c *Corrected) ranks() bool { return c != nil && len(c.Groups) == 1 }
+
+// correctedSection shows the ranking that people would give on all pairs, beside those by their votes alone, by judges and by
+// each person.
+func (r *Report) correctedSection(candidates, width int) (section, bool) {
 	c := r.People.Corrected
 	if c == nil {
 		return section{}, false
@@ -269,14 +280,22 @@ func (r *Report) correctedSection(candidates int) (section, bool) {
 	if words := r.People.worstJudge(); c.Why == "" && words != "" {
 		s.lines = append(s.lines, words)
 	}
-	if len(c.Groups) != 1 {
+	if !c.ranks() {
 		return s, true
 	}
+
 	shown := c.Groups[0].Ranked[:min(candidates, len(c.Groups[0].Ranked))]
-	s.table = append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("rank", "strength ± SE", "95 % interval", "all judges")...)
+	table := append(lines.Table{{Head: "candidate", Flexible: true}}, lines.Heads("rank", winsHead, "95 % interval")...)
 	for _, one := range shown {
-		s.table.Add(harmless.Line(one.Name), rankIn(c.Groups, one.Name), plusMinus(signed(one.Ability), one.SE), between(one.Low, one.High),
-			rankIn(r.Groups, one.Name))
+		table.Add(harmless.Line(one.Name), rankIn(c.Groups, one.Name), winsOf(one), winsInterval(one))
+	}
+	others := []lines.Column{rankColumn("all judges", shown, r.Groups)}
+	if len(r.People.Groups) == 1 {
+		others = append(others, rankColumn("votes alone", shown, r.People.Groups))
+	}
+	var left int
+	if s.table, left = table.Widened(append(others, r.People.ownColumns(shown)...), width); left > 0 {
+		s.lines = append(s.lines, wording.Counted(left, "more ranking")+" in report.json.")
 	}
 	return s, true
 }

@@ -99,6 +99,14 @@ func TestVotesCorrectTheRanking(t *testing.T) {
 				t.Errorf("the %s does not say: %s", form, says)
 			}
 		}
+		for _, more := range []string{"Rank by people", "Ranks by people"} {
+			if strings.Contains(textOf(t, r, TextOptions{Width: 400}), more) || strings.Contains(pageOf(t, r), more) {
+				t.Errorf("%s is shown beside people's ranking on all pairs", more)
+			}
+		}
+		if text := textOf(t, r, TextOptions{Width: 400}); !strings.Contains(text, "votes alone") || !strings.Contains(text, "voter 0") {
+			t.Error("people's ranking lacks those by their votes alone and by each person")
+		}
 		if err := r.WriteJSON(&written); err != nil {
 			t.Fatal(err)
 		}
@@ -115,6 +123,29 @@ func TestVotesCorrectTheRanking(t *testing.T) {
 		}
 		if got := form.People.Corrected; got.Pairs != 480 || got.Voted != 90 || got.Votes != 120 || got.Rankings[0].Candidates[0].Candidate != "a" {
 			t.Errorf("JSON: %+v", got)
+		}
+	}
+}
+
+// TestCardTellsOfPeople: the card says how much people voted and whom they rank first, if they voted on enough pairs.
+func TestCardTellsOfPeople(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		m    *memory
+		want string
+	}{
+		{votedOn(90, -1, results.ChosenSample), "120 votes by 2 people on 90 pairs of texts. On all pairs, people would rank “a” first, and not “d” as " +
+			"judges do. At 95 % confidence, any of 3 could be first.\n"},
+		{votedOn(200, 1, ""), "267 votes by 2 people on 200 pairs of texts. They rank “a” first, as judges do. At 95 % confidence, any of 3 could be first.\n"},
+		{votedOn(3, 1, ""), "4 votes by 2 people on 3 pairs of texts.\n"},
+		{votedOn(0, 1, ""), ""},
+	} {
+		var card bytes.Buffer
+		if err := built(t, tt.m, Options{}).WriteCard(&card, CardOptions{TextOptions: TextOptions{Width: 300}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := card.String(); tt.want == "" && strings.Contains(got, "People ") || !strings.Contains(got, tt.want) {
+			t.Errorf("the card does not say %q of people:\n%s", tt.want, got)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	if s, ok := r.ranksByPeople(candidates, width); ok {
 		sections = append(sections, s)
 	}
-	if s, ok := r.correctedSection(candidates); ok {
+	if s, ok := r.correctedSection(candidates, width); ok {
 		sections = append(sections, s)
 	}
 	if people.Agreement != nil {
@@ -47,6 +47,25 @@ func (r *Report) peopleSections(candidates, width int) []section {
 		sections = append(sections, people.judgesSection())
 	}
 	return sections
+}
+
+// peopleLine says in a line how much people voted, and whom they rank first; empty without votes. Where there are no judges,
+// people's ranking is that of the headline.
+func (r *Report) peopleLine() string {
+	p := r.People
+	if p == nil || p.Votes == 0 {
+		return ""
+	}
+	words := fmt.Sprintf("%s by %s on %s of texts.", wording.Counted(p.Votes, "vote"),
+		wording.Either(len(p.Annotators), "person", "people"), wording.Counted(p.Pairs, "pair"))
+	switch c := p.Corrected; {
+	case c.ranks():
+		words += " On all pairs, people would rank " + firstOf(c.Groups[0]) + " first" + asJudges(c.Groups[0], r.Groups) + "." +
+			openWords(c.Groups[0])
+	case len(r.Judges) > 0 && len(p.Groups) == 1 && p.Pairs >= fewest && contenders(p.Groups[0]) > 0:
+		words += " They rank " + firstOf(p.Groups[0]) + " first" + asJudges(p.Groups[0], r.Groups) + "." + openWords(p.Groups[0])
+	}
+	return words
 }
 
 // mostAnnotators bounds the rows of annotators.
@@ -105,10 +124,10 @@ func (p *People) judgesSection() section {
 }
 
 // ranksByPeople shows the ranking by all people beside that of the judges and those of single annotators. ok is false
-// if people's votes do not relate all candidates, or there is no ranking to compare with.
+// if people's votes do not relate all candidates, if there is no ranking to compare with, or if correctedSection shows them.
 func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	people := r.People
-	if len(people.Groups) != 1 {
+	if len(people.Groups) != 1 || people.Corrected.ranks() {
 		return section{}, false
 	}
 	shown := people.Groups[0].Ranked[:min(candidates, len(people.Groups[0].Ranked))]
@@ -128,13 +147,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 		}
 	}
 
-	names := namedApart(people.Annotators, func(a Annotator) string { return a.Name }, 20)
-	for k, a := range people.Annotators {
-		if len(a.Groups) > 0 {
-			others = append(others, rankColumn(names[k], shown, a.Groups))
-		}
-	}
-
+	others = append(others, people.ownColumns(shown)...)
 	if len(others) == 0 {
 		return section{}, false
 	}
@@ -144,6 +157,17 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 		s.lines = append(s.lines, wording.Counted(left, "more ranking")+" by one of them in report.json.")
 	}
 	return s, true
+}
+
+// ownColumns returns the ranks by each person alone who has a ranking.
+func (p *People) ownColumns(shown []Ranked) (own []lines.Column) {
+	names := namedApart(p.Annotators, func(a Annotator) string { return a.Name }, 20)
+	for k, a := range p.Annotators {
+		if len(a.Groups) > 0 {
+			own = append(own, rankColumn(names[k], shown, a.Groups))
+		}
+	}
+	return own
 }
 
 func rankColumn(head string, shown []Ranked, groups []Group) lines.Column {

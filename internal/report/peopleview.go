@@ -41,7 +41,7 @@ func (r *Report) peopleView() *peopleView {
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
 	}
-	if s, ok := r.correctedSection(openRows); ok {
+	if s, ok := r.correctedSection(openRows, pageColumns); ok {
 		corrected := s.view()
 		v.Corrected = &corrected
 	}
@@ -70,10 +70,10 @@ func (p *People) againstRows() []againstView {
 }
 
 // peopleRanks shows the ranking by all people beside that of the judges and those of single annotators. It returns
-// nil if people's votes do not relate all candidates, or there is no other ranking.
+// nil if people's votes do not relate all candidates, if there is no other ranking, or if correctedSection shows them.
 func (r *Report) peopleRanks() *ownView {
 	people := r.People
-	if len(people.Groups) != 1 {
+	if len(people.Groups) != 1 || people.Corrected.ranks() {
 		return nil
 	}
 	names, rankings := []string{"all people"}, [][]Group{people.Groups}
