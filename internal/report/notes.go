@@ -42,6 +42,9 @@ func (r *Report) rankingNotes() []string {
 		notes = append(notes, fmt.Sprintf("The evaluation has stopped: %s.", harmless.Line(why.String())))
 	}
 	switch {
+	case r.PanelOnly() && len(r.byPanel()) > 1:
+		notes = append(notes, "Nothing is ranked, so there is no line of trust: a panel's agents have different roles, and need not agree. "+
+			"Differences between means are not tested.")
 	case r.ListedOnly() || r.PanelOnly() || r.Evaluation.Plan.Anchors != nil: // these rank nothing
 	case r.Verdicts == 0 && r.Scored == 0:
 		notes = append(notes, "There is no verdict yet, so there is no ranking.")

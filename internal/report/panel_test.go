@@ -50,6 +50,11 @@ func TestPanelIsToldByDimensionAgentAndCandidate(t *testing.T) {
 	if !strings.Contains(page.String(), "<td>1.50 (2)</td><td>4.50 (2)</td><td>3.00 (4)</td>") || strings.Contains(page.String(), "<defender>") {
 		t.Errorf("the page lacks a row, or shows an agent's name as it is")
 	}
+	for form, said := range map[string]string{"text": strings.Join(strings.Fields(text.String()), " "), "page": page.String()} {
+		if !strings.Contains(said, "Nothing is ranked, so there is no line of trust") {
+			t.Errorf("the %s does not say why there is no line of trust", form)
+		}
+	}
 	if strings.Contains(text.String(), "\x1b") || strings.Contains(text.String(), "no ranking") {
 		t.Errorf("the text is not harmless, or tells of a ranking that was not asked:\n%s", text.String())
 	}
