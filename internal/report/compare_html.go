@@ -96,11 +96,14 @@ func (c *Comparison) row(one Compared) compareRow {
 	return row
 }
 
-// place returns the cells of a candidate in evaluation k: rank, value and move.
+// place returns the cells of a candidate in evaluation k: rank, value with its interval, and move.
 func (c *Comparison) place(one Compared, k int) placeView {
 	view := placeView{Rank: "–", Value: "–", Later: k > 0}
 	if place := one.Places[k]; place != nil {
 		view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].score(place.Ranked)
+		if interval := c.Reports[k].scoreInterval(place.Ranked); interval != "–" {
+			view.Value += " (" + interval + ")"
+		}
 	}
 	if k > 0 {
 		view.Move, view.Beyond = one.Moves[k].meaning(one.steps[k]), one.Moves[k] == MoveBeyond

@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -54,6 +56,30 @@ func TestComparisonPage(t *testing.T) {
 		says := fmt.Sprintf("%d more candidates are in the table only", n-40)
 		if page := comparisonPage(t, large, large, large); len(page) > 1<<20 || !strings.Contains(page, says) {
 			t.Errorf("the page of %d candidates in 3 evaluations has %d bytes, want at most 1 MiB and %q", n, len(page), says)
+		}
+	}
+}
+
+// Means, wins and win rates have the 95 % intervals of the reports that are compared, on the page and in the terminal, where
+// two evaluations fit on a line.
+func TestComparisonShowsIntervals(t *testing.T) {
+	t.Parallel()
+	scored := func(quality float64) *Report {
+		return built(t, scoring(3, 12, 2, func(r *rand.Rand, c, _, _ int) float64 { return nearScore(r, quality-float64(c)) }), Options{Draws: 100})
+	}
+	compared := tournament([]string{"a", "b", "c"}, names(8), []string{"j", "k"}, []float64{0, 0}, 6)
+	for what, reports := range map[string][]*Report{
+		"scores": {scored(8), scored(6)}, "pairs": {built(t, compared, Options{}), built(t, compared, Options{})},
+	} {
+		c := Compare(reports...)
+		cells := strings.Join(strings.Fields(comparisonText(t, c)), " ")
+		page := comparisonPage(t, reports...)
+		for k, r := range c.Reports {
+			one := r.Groups[0].Ranked[0]
+			want := r.score(one) + " (" + r.scoreInterval(one) + ")"
+			if r.scoreInterval(one) == "–" || !strings.Contains(cells, want) || !strings.Contains(page, html.EscapeString(want)) {
+				t.Errorf("%s: the comparison lacks %q of evaluation %d in\n%s", what, want, k+1, cells)
+			}
 		}
 	}
 }
