@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/internal/cli/terminal"
 	"github.com/evalfleet/evalfleet/internal/config"
 	"github.com/evalfleet/evalfleet/internal/failure"
@@ -170,7 +171,7 @@ func (p *process) printDownloaded(dir string, of web.Receipt) error {
 	}
 	var built struct {
 		Headline string
-		Reliance *struct{ Text string }
+		Reliance *record.Reliance
 	}
 	if err := json.Unmarshal(text, &built); err != nil {
 		return failure.With(failure.Unavailable, fmt.Errorf("read the downloaded report.json: %w", err))
@@ -181,7 +182,7 @@ func (p *process) printDownloaded(dir string, of web.Receipt) error {
 	out.Heading(of.Name + "  " + string(of.ID))
 	out.Line(built.Headline)
 	if built.Reliance != nil {
-		out.Entry("Trust", built.Reliance.Text, lines.Plain)
+		out.Entry("Trust", built.Reliance.Line(), lines.Plain)
 	}
 	out.Path("Report", filepath.Join(dir, outdir.ReportFile))
 	return out.Flush()

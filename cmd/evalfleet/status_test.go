@@ -63,7 +63,7 @@ func TestStatusShowsTheLineOfTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stdout, stderr = evalfleet(t, nil, "status", string(id), "--redis", redis.URL())
-	if text := strings.Join(strings.Fields(stdout), " "); !strings.Contains(text, headline) || !strings.Contains(text, trust) {
+	if text := strings.Join(strings.Fields(stdout), " "); !strings.Contains(text, headline) || !strings.Contains(text, headline+" Unsound. "+trust) {
 		t.Errorf("status prints\n%s%swant who won, and %q", stdout, stderr, trust)
 	}
 	var list []view.Evaluation

@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Result says how an evaluation ended. The process that completed its results store writes it to
 // the record, for programs that cannot read that store.
@@ -18,4 +21,12 @@ type Result struct {
 type Reliance struct {
 	Level string `json:"level"` // unknown, sound, caution or unsound
 	Text  string `json:"text"`
+}
+
+// Line returns the level in words, followed by the text, such as "Caution. Check some verdicts first: …".
+func (r *Reliance) Line() string {
+	if r.Level == "" {
+		return r.Text
+	}
+	return strings.ToUpper(r.Level[:1]) + r.Level[1:] + ". " + r.Text
 }

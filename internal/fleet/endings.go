@@ -106,6 +106,9 @@ func (e *Endings) notify(ctx context.Context, o collect.Outcome, built *report.R
 	event := notify.Event{Type: notify.Completed, At: result.At, Data: notify.Data{
 		Evaluation: string(o.Record.ID), Name: o.Record.Name, Runs: notify.Runs{Planned: o.Planned}, Headline: result.Headline,
 	}}
+	if result.Reliance != nil {
+		event.Data.Trust = result.Reliance.Line()
+	}
 	about := ""
 	if built != nil {
 		for _, phase := range built.Phases {

@@ -51,7 +51,7 @@ func TestEarlyEndIsToldOnce(t *testing.T) {
 			Known: &results.Known{Best: []string{"a"}, Candidates: 2, Confidence: 0.95, Pairs: pairs},
 		}
 		built := &report.Report{Phases: []results.PhaseCounts{{Succeeded: succeeded, Failed: failed}}}
-		if err := e.notify(t.Context(), o, built, record.Result{At: time.Now()}); err != nil {
+		if err := e.notify(t.Context(), o, built, record.Result{At: time.Now(), Reliance: &record.Reliance{Level: "caution", Text: "Check."}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,8 +62,8 @@ func TestEarlyEndIsToldOnce(t *testing.T) {
 		t.Fatalf("told %d times, want once", len(told))
 	}
 	first := <-told
-	if first.Type != notify.Completed || first.Data.Why == "" || first.Data.Runs.Succeeded != 10 {
-		t.Errorf("told %+v, want 10 runs, and why it ended", first)
+	if first.Type != notify.Completed || first.Data.Why == "" || first.Data.Runs.Succeeded != 10 || first.Data.Trust != "Caution. Check." {
+		t.Errorf("told %+v, want 10 runs, why it ended, and how far to trust its result", first)
 	}
 	tell(8, 16, 1)
 	if len(told) != 1 {

@@ -124,7 +124,11 @@ func (t *Reliance) String() string {
 }
 
 // Line returns the level followed by String, as cards and pages show it, such as "Caution. Check some verdicts first: …".
-func (t *Reliance) Line() string { return capital(string(t.Level)) + ". " + t.String() }
+func (t *Reliance) Line() string { return t.record().Line() }
+
+func (t *Reliance) record() *record.Reliance {
+	return &record.Reliance{Level: string(t.Level), Text: t.String()}
+}
 
 // mostWhy is how many weaknesses a line of trust names.
 const mostWhy = 3
@@ -186,7 +190,7 @@ func (r *Report) Result() record.Result {
 	}
 	result.Headline = r.Headline()
 	if trust := r.Reliance(); trust != nil {
-		result.Reliance = &record.Reliance{Level: string(trust.Level), Text: trust.String()}
+		result.Reliance = trust.record()
 	}
 	return result
 }

@@ -142,7 +142,7 @@ func TestFolderSaysWhoWon(t *testing.T) {
 	shows := func(s *site, said record.Result) {
 		t.Helper()
 		_, page := s.ask(http.MethodGet, "/evaluations/"+string(id))
-		for _, words := range []string{said.Headline, said.Reliance.Text} {
+		for _, words := range []string{said.Headline, said.Reliance.Line()} {
 			if words := string(wording.TiedPercents(words)); !strings.Contains(page, ">"+words+"<") {
 				t.Errorf("the page does not say %q:\n%.2000s", words, page)
 			}

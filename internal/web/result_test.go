@@ -33,7 +33,8 @@ func TestPagesShowTheLineOfTrust(t *testing.T) {
 		for _, path := range []string{"/", "/evaluations/" + string(s.done)} {
 			_, page := s.ask(http.MethodGet, path)
 			line := lineOfPage(page, `class="trust" data-level="`+string(level)+`"`)
-			if !strings.Contains(line, string(wording.TiedPercents(trust))+"&lt;script&gt;") || strings.Contains(line, " hidden>") {
+			words := strings.ToUpper(string(level[:1])) + string(level[1:]) + ". " + trust
+			if !strings.Contains(line, string(wording.TiedPercents(words))+"&lt;script&gt;") || strings.Contains(line, " hidden>") {
 				t.Errorf("%s: the line of trust is %q", path, line)
 			}
 			if !strings.Contains(page, result.Headline) {

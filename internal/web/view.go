@@ -38,7 +38,7 @@ type Shown struct {
 	Failed  string   `json:"failed"`  // runs by error class
 	Classes []string `json:"classes"` // of failed runs, by name
 	Result  string   `json:"result"`  // who won
-	Trust   string   `json:"trust"`   // whether the judges can be relied on
+	Trust   string   `json:"trust"`   // whether the judges can be relied on, beginning with the level
 	Level   string   `json:"level"`   // of trust: unknown, sound, caution or unsound
 	Stopped string   `json:"stopped"` // why the fleet stopped it before all its runs had ended
 	Report  bool     `json:"report"`  // a controller is known to have written one
@@ -182,7 +182,7 @@ func (e *Evaluation) showResult() {
 	}
 	e.Shown.Result, e.Shown.Report = r.Headline, !r.Elsewhere
 	if r.Reliance != nil {
-		e.Shown.Trust, e.Shown.Level = r.Reliance.Text, r.Reliance.Level
+		e.Shown.Trust, e.Shown.Level = r.Reliance.Line(), r.Reliance.Level
 	}
 }
 

@@ -49,6 +49,7 @@ type Data struct {
 	Runs       Runs     `json:"runs"`
 	CostUSD    *float64 `json:"cost_usd"`           // null: unknown
 	Headline   string   `json:"headline,omitempty"` // who won, and how certain that is
+	Trust      string   `json:"trust,omitempty"`    // how far to rely on that, beginning with the level
 	Why        string   `json:"why,omitempty"`      // why it has stopped, and what to do
 	Report     string   `json:"report,omitempty"`   // address of the report
 }

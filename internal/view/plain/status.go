@@ -49,7 +49,7 @@ func writeEvaluation(out *lines.Writer, s view.Evaluation, now time.Time) {
 			detail(out, part)
 		}
 		if r.Reliance != nil {
-			for part := range strings.SplitAfterSeq(r.Reliance.Text, ". ") {
+			for part := range strings.SplitAfterSeq(r.Reliance.Line(), ". ") {
 				detail(out, part)
 			}
 		}
