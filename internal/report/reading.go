@@ -46,8 +46,13 @@ type Said struct {
 	Preference
 	Run    string
 	Winner string // a candidate; empty: a tie
+	Better string // by how much the winner is better, such as "much better"; empty without degrees
 	Reason string // clipped to reasonRunes
+	By     []CriterionSaid
 }
+
+// CriterionSaid is a judge's verdict on a pair by one criterion.
+type CriterionSaid struct{ Criterion, Winner, Better string } // as in Said
 
 // Preference says which of two documents a judge preferred.
 type Preference struct {
@@ -166,6 +171,15 @@ func (b *builder) read(row results.PairwiseRow, documents [2]int, outcome rank.O
 	}
 	said.Run = eval.RunID{Phase: row.Phase, Index: row.Index}.Short()
 	said.Reason = wording.Clip(row.Reason, reasonRunes)
+	degrees := b.report.Evaluation.Plan.Pairwise.Degrees
+	said.Better = eval.DegreeWord(row.Degree, degrees)
+	for _, c := range row.Criteria {
+		by := CriterionSaid{Criterion: c.Criterion, Better: eval.DegreeWord(c.Degree, degrees)}
+		if at := slices.Index(p.Documents[:], c.Winner); at >= 0 {
+			by.Winner = p.Candidates[at]
+		}
+		said.By = append(said.By, by)
+	}
 	p.Said = append(p.Said, said)
 }
 

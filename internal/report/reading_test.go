@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/results"
 )
@@ -62,6 +63,26 @@ func disputed() *memory {
 	}
 	m.votes = []results.VoteRow{{Annotator: "p", Document1: "q1/y", Document2: "q1/z", Winner: "q1/z", Item: "q1", Candidate1: "y", Candidate2: "z"}}
 	return m
+}
+
+// TestReadingsTellDegreesAndCriteria: a verdict that is read says by how much a text is better, and what it is by criterion.
+func TestReadingsTellDegreesAndCriteria(t *testing.T) {
+	t.Parallel()
+	m := disputed()
+	m.evaluation.Plan.Pairwise.Degrees = 2
+	m.evaluation.Plan.Pairwise.Criteria = []eval.Criterion{{Name: "style"}, {Name: "truth <"}}
+	m.pairwise[0].Degree = 2
+	m.pairwise[0].Criteria = []record.Preference{
+		{Criterion: "style", Winner: m.pairwise[0].Document2, Degree: 1}, {Criterion: "truth <", Winner: eval.Tie},
+	}
+	page := pageOf(t, built(t, m, Options{}))
+	for _, want := range []string{
+		"<b>For <bdi>x</bdi>, much better.</b> style: <bdi>y</bdi>, better; truth &lt;: a tie. one q1", "<b>For <bdi>x</bdi>.</b> three",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
 }
 
 func TestReadingsOfAReport(t *testing.T) {

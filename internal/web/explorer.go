@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/results"
+	"github.com/evalfleet/evalfleet/internal/text/harmless"
 )
 
 // explorer adds the pages of an evaluation's recorded runs, of its pairs, and of one run. They
@@ -103,6 +104,28 @@ type Result struct {
 	record.Run
 	Order string `json:"order,omitempty"` // of a pair
 	Used  Used   `json:"used"`
+
+	degrees int // that a verdict of the evaluation can have
+}
+
+// Better returns by how much the winner is better, such as "much better"; empty without degrees.
+func (r Result) Better() string { return eval.DegreeWord(r.Degree, r.degrees) }
+
+// ByCriterion returns the verdicts by criterion as sentences without a full stop, such as "style: x wins, much better".
+func (r Result) ByCriterion() (said []string) {
+	for _, c := range r.Criteria {
+		words := harmless.Line(c.Criterion) + ": "
+		if c.Winner == eval.Tie {
+			said = append(said, words+"tie")
+			continue
+		}
+		words += named(r.Item, c.Winner) + " wins"
+		if better := eval.DegreeWord(c.Degree, r.degrees); better != "" {
+			words += ", " + better
+		}
+		said = append(said, words)
+	}
+	return said
 }
 
 // Used is what a run's calls have used.
@@ -160,7 +183,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 
 	for _, row := range page.Runs {
 		results.WriteCriteria(e.Plan, &row.Run)
-		of.Runs = append(of.Runs, resultOf(id, row))
+		of.Runs = append(of.Runs, resultOf(e, row))
 	}
 	of.Full = len(page.Runs) == q.Most
 	if page.Next != nil {
@@ -193,8 +216,8 @@ func narrowed(e *eval.Evaluation, s results.Search) results.Search {
 	return s
 }
 
-func resultOf(id eval.ID, row results.RunRow) Result {
-	r := Result{ID: row.RunID(id).Short(), Run: row.Run, Used: Used{
+func resultOf(e results.Evaluation, row results.RunRow) Result {
+	r := Result{ID: row.RunID(e.ID).Short(), Run: row.Run, Used: Used{
 		Calls: row.Used.Calls, FromCache: row.Used.FromCache, Input: row.Used.Input, Output: row.Used.Output,
 		CostUSD: row.Used.CostUSD, Unpriced: row.Used.Unpriced,
 	}}
@@ -203,6 +226,7 @@ func resultOf(id eval.ID, row results.RunRow) Result {
 		if r.Documents[0] > r.Documents[1] {
 			r.Order = results.OrderReverse
 		}
+		r.degrees = e.Plan.Pairwise.Degrees
 	}
 	return r
 }

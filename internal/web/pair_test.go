@@ -102,6 +102,31 @@ func TestPairsAreFoundByTheirMarks(t *testing.T) {
 	}
 }
 
+// TestPairPageTellsDegreesAndCriteria: where single verdicts are read, they say by how much a text is better, and what they
+// are by criterion.
+func TestPairPageTellsDegreesAndCriteria(t *testing.T) {
+	t.Parallel()
+	e, texts, entries := disputed()
+	e.Plan.Pairwise.Degrees = 2
+	e.Plan.Pairwise.Criteria = []eval.Criterion{{Name: "style", Description: "how it reads"}, {Name: "truth", Description: "what is true"}}
+	e.Plan.Normalize()
+	e.ID = e.Plan.ID()
+	for k := range entries {
+		run := entries[k].Run
+		run.Degree = 2
+		run.Criteria = []record.Preference{{Criterion: "style", Winner: run.Documents[1], Degree: 1}, {Criterion: "truth", Winner: eval.Tie}}
+	}
+	s := explored(t, storeKinds["sqlite"](t), e, texts, entries)
+	for _, path := range []string{"/pairs/0.0", "/pairs", "/results"} {
+		_, page := s.ask(http.MethodGet, "/evaluations/"+string(s.done)+path)
+		for _, want := range []string{"x wins, much better", "style: y wins, better; truth: tie</span>"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s lacks %q", path, want)
+			}
+		}
+	}
+}
+
 func TestPairPage(t *testing.T) {
 	t.Parallel()
 	e, texts, entries := disputed()

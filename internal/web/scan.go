@@ -143,7 +143,7 @@ func (c *scan) pick(ctx context.Context, rows []results.RunRow) ([]Pair, error) 
 		if i == 0 || !samePair(rows[i-1], row, c.sizes) {
 			pairs = append(pairs, pairOf(row, c.sizes))
 		}
-		pairs[len(pairs)-1].add(resultOf(c.e.ID, row))
+		pairs[len(pairs)-1].add(resultOf(c.e, row))
 	}
 	kept := pairs[:0]
 	for _, p := range pairs {
