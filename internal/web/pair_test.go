@@ -119,7 +119,7 @@ func TestPairPageTellsDegreesAndCriteria(t *testing.T) {
 	s := explored(t, storeKinds["sqlite"](t), e, texts, entries)
 	for _, path := range []string{"/pairs/0.0", "/pairs", "/results"} {
 		_, page := s.ask(http.MethodGet, "/evaluations/"+string(s.done)+path)
-		for _, want := range []string{"x wins, much better", "style: y wins, better; truth: tie</span>"} {
+		for _, want := range []string{"x wins, much better", "style: y wins, better; truth: tie</div>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %q", path, want)
 			}
