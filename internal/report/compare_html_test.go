@@ -74,6 +74,9 @@ func TestComparisonShowsIntervals(t *testing.T) {
 		c := Compare(reports...)
 		cells := strings.Join(strings.Fields(comparisonText(t, c)), " ")
 		page := comparisonPage(t, reports...)
+		if told := "Behind a value, its 95 % interval is in brackets"; !strings.Contains(cells, told) || !strings.Contains(page, told) {
+			t.Errorf("%s: the comparison does not say what is in brackets", what)
+		}
 		for k, r := range c.Reports {
 			one := r.Groups[0].Ranked[0]
 			want := r.score(one) + " (" + r.scoreInterval(one) + ")"

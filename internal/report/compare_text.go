@@ -111,7 +111,8 @@ func (c *Comparison) columns(k int, shown []Compared) lines.Table {
 // Method returns the sentences that explain how to read a comparison.
 func (c *Comparison) Method() []string {
 	lines := []string{"Moves compare ranks among the candidates that the first evaluation and the other one rank. Overlap: the " +
-		"95 % intervals of a candidate's wins in the two evaluations overlap; apart: they do not."}
+		"95 % intervals of a candidate's wins in the two evaluations overlap; apart: they do not. Behind a value, its 95 % interval " +
+		"is in brackets; behind a rank, its bounds for all candidates at once."}
 	if slices.ContainsFunc(c.Reports, func(r *Report) bool { return len(r.Groups) > 1 }) {
 		lines = append(lines, "For an evaluation with several groups, the largest is shown.")
 	}
