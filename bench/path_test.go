@@ -295,7 +295,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	if s.url != "" {
 		entry := catalog.Entry{Name: "p", Dialect: catalog.Chat, BaseURL: s.url + "/v1"}
 		var err error
-		if provider.next, err = entry.Open(transport.NewClient(transport.Connections{Slots: s.slots}), nil); err != nil {
+		if provider.next, err = entry.Open(transport.NewClient(transport.Connections{Slots: s.slots}), catalog.Credentials{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -379,8 +379,8 @@ func (e *Error) NoSuchPath() bool {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrAgain is in the chain of an Error after which the provider would send the request differently, for example because
-// it learned that the endpoint refuses a schema. The caller should repeat the same Request at once. That does not count
-// as an attempt. A provider can learn only so much: five repeats at most.
+// it learned that the endpoint refuses a schema, or has another key now. The caller should repeat the same Request at once.
+// That does not count as an attempt. A provider can learn only so much: five repeats at most, and one for each new key.
 var ErrAgain = errors.New("the provider adapted to this answer; repeat the request")
 
 // ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent. Its schema is to be

@@ -76,7 +76,7 @@ func (b *bench) pool(cfg *Config, accounts ...*served) {
 	var names []string
 	for _, a := range accounts {
 		entry := catalog.Entry{Name: "p/" + a.name, Dialect: catalog.Simulator, BaseURL: a.server.URL + "/v1"}
-		provider, err := entry.Open(client, nil)
+		provider, err := entry.Open(client, catalog.Credentials{})
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestTextsArriveByteForByte(t *testing.T) {
 			t.Cleanup(client.CloseIdleConnections)
 			entry := catalog.BuiltIn()[name]
 			entry.BaseURL = server.URL + path
-			provider, err := entry.Open(client, nil)
+			provider, err := entry.Open(client, catalog.Credentials{})
 			if err != nil {
 				t.Fatal(err)
 			}

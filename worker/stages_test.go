@@ -56,7 +56,7 @@ func simulateOn(t *testing.T, on *redistest.Server, models map[string]simulator.
 		entry := catalog.BuiltIn()[name]
 		entry.BaseURL, entry.Batch = server.URL+suffix, new(bool)
 		*entry.Batch = name != "openaidp"
-		provider, err := entry.Open(client, nil)
+		provider, err := entry.Open(client, catalog.Credentials{})
 		if err != nil {
 			t.Fatal(err)
 		}

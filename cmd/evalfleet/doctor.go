@@ -125,17 +125,22 @@ func (p *process) probe(ctx context.Context, at catalog.Entry, model string, tim
 // askAt asks a model of a provider, or an account, for one word.
 func (p *process) askAt(ctx context.Context, at catalog.Entry, model string) (string, error) {
 	judges := []eval.Judge{{Provider: at.Name, Model: model}}
-	callable, err := endpoints.Open(map[string]catalog.Entry{at.Name: at}, p.env, p.keys, 1, endpoints.OfJudges(judges))
+	callable, err := endpoints.Open(ctx, map[string]catalog.Entry{at.Name: at}, p.env, p.keys, 1, endpoints.OfJudges(judges))
 	if err != nil {
 		return "", err
 	}
 	defer callable.Close()
 
 	endpoint, began := callable.ByName[at.Name], time.Now()
-	result, err := endpoint.Provider.Call(ctx, &providers.Request{
+	request := &providers.Request{
 		Key: endpoint.Key, Model: model, MaxOutputTokens: probeTokens,
 		Messages: []providers.Message{{Role: providers.User, Content: probePrompt}},
-	})
+	}
+	result, err := endpoint.Provider.Call(ctx, request)
+	for errors.Is(err, providers.ErrAgain) {
+		result, err = endpoint.Provider.Call(ctx, request)
+	}
+
 	var failure *providers.Error
 	if errors.As(err, &failure) {
 		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.Entries[at.Name], model))
@@ -155,6 +160,8 @@ func remedy(failure *providers.Error, e catalog.Entry, model string) string {
 	switch {
 	case failure.Status == 0:
 		return "check that a server listens at " + e.BaseURL + ", and the proxy and firewall on the way"
+	case failure.Class == providers.Auth && e.KeySource != nil:
+		return "check the key from " + e.KeyFrom()
 	case failure.Class == providers.Auth && e.KeyEnv != "":
 		return "put a valid key for " + e.BaseURL + " into " + e.KeyEnv
 	case failure.Class == providers.Auth:

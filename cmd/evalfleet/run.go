@@ -147,7 +147,8 @@ func (j *job) run(ctx context.Context) (err error) {
 		}
 		return usageError("--%s: %w", queuesFlag, err)
 	}
-	callable, err := endpoints.Open(j.Submission.Providers, j.env, j.keys, j.how.slots, endpoints.OfJudges(j.Submission.Settings.Everyone(e)))
+	asked := endpoints.OfJudges(j.Submission.Settings.Everyone(e))
+	callable, err := endpoints.Open(ctx, j.Submission.Providers, j.env, j.keys, j.how.slots, asked)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer d.Close()
-	callable, err := endpoints.Open(fleet.Providers, p.env, p.keys, how.slots, endpoints.Servable)
+	callable, err := endpoints.Open(c.Context, fleet.Providers, p.env, p.keys, how.slots, endpoints.Servable)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/machine/hostname"
@@ -15,12 +16,15 @@ func (y *yamlFile) accounts(v value, provider string) (all []catalog.Account) {
 	y.list(v, func(v value) {
 		a := catalog.Account{}
 		var limits *value
-		y.mapping(v, keys{
+		known := keys{
 			"name":        func(v value) { a.Name = y.text(v) },
 			"base_url":    func(v value) { a.BaseURL = y.baseURL(v) },
 			"api_key_env": func(v value) { a.KeyEnv = y.environmentName(v) },
 			"limits":      func(v value) { limits = &v },
-		})
+		}
+		maps.Copy(known, y.keySources(&a.KeySource))
+		y.mapping(v, known)
+		a.KeyEnv = y.oneKey(v, a.KeyEnv, "", a.KeySource)
 		if u, ok := hostname.ParseWeb(a.BaseURL); ok {
 			port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 			a.Name = cmp.Or(a.Name, a.KeyEnv, strings.Trim(strings.ReplaceAll(u.Hostname(), ":", "-"), "-")+"-"+port)
@@ -28,8 +32,10 @@ func (y *yamlFile) accounts(v value, provider string) (all []catalog.Account) {
 		a.Name = cmp.Or(a.Name, a.KeyEnv)
 
 		switch {
-		case a.BaseURL == "" && a.KeyEnv == "":
+		case a.BaseURL == "" && a.KeyEnv == "" && a.KeySource == nil:
 			y.refuse(v.place, "add api_key_env or base_url", "an account with neither a key nor an address of its own")
+		case a.Name == "":
+			y.refuse(v.place, "add name", "an account needs a name if its key is in no variable")
 		case a.Name == reservedAccount:
 			y.refuse(v.place, "give it another name", "the name %s is reserved", a.Name)
 		case !providerName.MatchString(a.Name):
@@ -52,7 +58,7 @@ const reservedAccount = "model"
 func (y *yamlFile) checkAccounts(v value, e catalog.Entry) {
 	names, places := map[string]bool{}, map[[2]string]string{}
 	for _, at := range e.Each() {
-		where := [2]string{strings.TrimRight(at.BaseURL, "/"), at.KeyEnv}
+		where := [2]string{strings.TrimRight(at.BaseURL, "/"), at.KeyFrom()}
 		switch other := places[where]; {
 		case names[at.Name]:
 			y.refuse(v.key, "give each a name of its own", "two accounts are %s", at.Name)

@@ -17,20 +17,7 @@ import (
 
 // command reads the program of a check and its arguments. It refuses them unless the caller runs them.
 func (s *draft) command(y *yamlFile, v value) string {
-	var words []string
-	y.list(v, func(v value) {
-		word := y.text(v)
-		if strings.ContainsRune(word, 0) {
-			y.refuse(v.place, "remove it", "an argument contains a NUL byte")
-		}
-		words = append(words, word)
-	})
-	if isEmptyList(v.node) {
-		y.refuse(v.place, "for example [python3, check.py]", "there is no command")
-	}
-	if len(words) > 0 && strings.TrimSpace(words[0]) == "" {
-		y.refuse(v.place, "for example [python3, check.py]", "the command has no program")
-	}
+	words := y.words(v, "[python3, check.py]")
 	if !s.options.RunsCommands {
 		s.refuse(v.key, "submit the file where it is, with `evalfleet enqueue` and the fleet's --redis, or `evalfleet run`",
 			"a server runs no command of a file that it receives")
@@ -41,6 +28,24 @@ func (s *draft) command(y *yamlFile, v value) string {
 		y.refuse(v.place, "", "%s", err)
 	}
 	return string(raw)
+}
+
+// words reads a program and its arguments, such as those of the example.
+func (y *yamlFile) words(v value, example string) (words []string) {
+	y.list(v, func(v value) {
+		word := y.text(v)
+		if strings.ContainsRune(word, 0) {
+			y.refuse(v.place, "remove it", "an argument contains a NUL byte")
+		}
+		words = append(words, word)
+	})
+	if isEmptyList(v.node) {
+		y.refuse(v.place, "for example "+example, "there is no command")
+	}
+	if len(words) > 0 && strings.TrimSpace(words[0]) == "" {
+		y.refuse(v.place, "for example "+example, "the command has no program")
+	}
+	return words
 }
 
 // filesOfCommand returns the names of the files in the evaluation's folder that a command names, each with the hash of

@@ -71,7 +71,10 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 		"client_cert": func(v value) { e.CertFile = y.absolute(v) },
 		"client_key":  func(v value) { e.KeyFile = y.absolute(v) },
 		"accounts":    func(v value) { e.Accounts = y.accounts(v, base.Name) },
+
+		"api_key_header": func(v value) { e.KeyHeader = y.header(v.place, y.text(v)) },
 	}
+	maps.Copy(private, y.keySources(&e.KeySource))
 
 	for name := range private {
 		if !ofOperator {
@@ -81,6 +84,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 
 	maps.Copy(known, private)
 	y.mapping(v, known)
+	e.KeyEnv = y.oneKey(v, e.KeyEnv, base.KeyEnv, e.KeySource)
 	if (e.CertFile == "") != (e.KeyFile == "") {
 		y.refuse(v.key, "give both", "client_cert and client_key must both be set")
 	}
@@ -116,7 +120,7 @@ var unsettable = []string{
 func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 	headers := map[string]catalog.HeaderValue{}
 	y.entries(v, func(name string, v value) {
-		canonical := http.CanonicalHeaderKey(name)
+		canonical := y.header(v.key, name)
 		_, twice := headers[canonical]
 		var at catalog.HeaderValue
 		if _, plain := scalar(v.node); plain {
@@ -129,8 +133,6 @@ func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 		}
 
 		switch {
-		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsettable, canonical) || strings.HasPrefix(canonical, "Proxy-"):
-			y.refuse(v.key, "", "this header cannot be set")
 		case twice:
 			y.refuse(v.key, "", "the header is set twice")
 		case !httpguts.ValidHeaderFieldValue(at.Value):
@@ -139,6 +141,15 @@ func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
 		headers[canonical] = at
 	})
 	return headers
+}
+
+// header returns the canonical form of the name of a header, which it refuses if a file cannot set it.
+func (y *yamlFile) header(at place, name string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	if !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsettable, canonical) || strings.HasPrefix(canonical, "Proxy-") {
+		y.refuse(at, "", "this header cannot be set")
+	}
+	return canonical
 }
 
 // absolute reads the path of a file, which is relative to this one.

@@ -192,3 +192,59 @@ func refusedFleet(t *testing.T, text string) error {
 	_, err := LoadFleet(filepath.Join(folder(t, map[string]string{"fleet.yaml": text}), "fleet.yaml"))
 	return err
 }
+
+// Only the fleet's own file says that a key is in a file, or that a program prints it.
+func TestKeySources(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"fleet.yaml": `
+providers:
+  openai: {api_key_file: keys/openai}
+  azure-openai: {base_url: "https://mine.openai.azure.com/openai/v1", api_key_command: [az, token], api_key_header: authorization}
+  anthropic:
+    api_key_file: /keys/all
+    accounts: [{name: eu, api_key_file: /keys/eu}, {name: us, api_key_env: US}, {name: rest, base_url: "https://rest.example"}]
+`})
+	f, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, name := range []string{"openai", "azure-openai", "anthropic"} {
+		for _, at := range f.Providers[name].Each() {
+			got = append(got, strings.Join([]string{at.Name, at.KeyEnv, at.KeySource.String(), at.KeyHeader}, ","))
+		}
+	}
+	want := []string{
+		"openai,," + filepath.Join(dir, "keys", "openai") + ",", "azure-openai,,az token,Authorization",
+		"anthropic/eu,,/keys/eu,", "anthropic/us,US,,", "anthropic/rest,,/keys/all,",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if source := f.Providers["azure-openai"].KeySource; source.Dir != dir {
+		t.Errorf("the program runs in %q, want the folder of the file", source.Dir)
+	}
+
+	for text, want := range map[string]string{
+		`{api_key_file: k, api_key_command: [c]}`: "a key from both a file and a command; remove one of them",
+		`{api_key_file: k, api_key_env: OTHER}`:   "a key from both a variable and",
+		`{api_key_file: ""}`:                      "there is no file",
+		`{api_key_command: []}`:                   "there is no command; for example [gcloud, auth, print-access-token]",
+		`{api_key_command: gcloud}`:               "want a list",
+		`{api_key_header: "a b"}`:                 "this header cannot be set",
+		`{api_key_header: Host}`:                  "this header cannot be set",
+		`{accounts: [{api_key_file: k}]}`:         "an account needs a name if its key is in no variable; add name",
+		`{accounts: [{name: a, api_key_file: k}, {name: b, api_key_file: k}]}`: "have the same address and key",
+	} {
+		if err := refusedFleet(t, "providers: {openai: "+text+"}\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is refused with %v, want %q", text, err, want)
+		}
+	}
+	for _, key := range []string{`api_key_file: /etc/passwd`, `api_key_command: [sh]`, `api_key_header: X`} {
+		text := "documents: [docs/*.md]\njudges: [x:m]\npairwise: {}\nproviders: {x: {base_url: \"http://h\", " + key + "}}\n"
+		name, _, _ := strings.Cut(key, ":")
+		if _, got := problemsOf(t, with(two, "eval.yaml", text), Options{}); !strings.Contains(got, "an evaluation file has no "+name) {
+			t.Errorf("%s in an evaluation file: got %q", key, got)
+		}
+	}
+}

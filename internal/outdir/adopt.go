@@ -21,6 +21,7 @@ func (r *Resumption) Adopt(here *config.Fleet) (differences string) {
 		named, configured := r.Providers[name], here.Providers[name]
 		named.Name = name
 		named.Headers, named.CAFile, named.CertFile, named.KeyFile = nil, "", "", "" // never those of another person
+		named.KeySource, named.KeyHeader = nil, ""
 		switch r.Providers[name] = named; {
 		case sameAddress(named, configured):
 		case !sameAddress(configured, catalog.BuiltIn()[name]): // configured here, so here's applies
@@ -34,7 +35,7 @@ func (r *Resumption) Adopt(here *config.Fleet) (differences string) {
 
 // sameAddress reports whether two entries send the same secrets to the same place.
 func sameAddress(a, b catalog.Entry) bool {
-	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like &&
+	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyFrom() == b.KeyFrom() && a.KeyHeader == b.KeyHeader && a.Like == b.Like &&
 		slices.Equal(a.Accounts, b.Accounts) &&
 		maps.Equal(a.Headers, b.Headers) && a.CAFile == b.CAFile && a.CertFile == b.CertFile && a.KeyFile == b.KeyFile
 }
@@ -52,8 +53,8 @@ func calledAt(e catalog.Entry) string {
 		return strings.Join(each, ", ")
 	case e.BaseURL == "":
 		return fmt.Sprintf("%q without an address", e.Dialect)
-	case e.KeyEnv == "":
+	case e.KeyFrom() == "":
 		return fmt.Sprintf("%q without a key", e.BaseURL)
 	}
-	return fmt.Sprintf("%q with the key in %q", e.BaseURL, e.KeyEnv)
+	return fmt.Sprintf("%q with the key in %q", e.BaseURL, e.KeyFrom())
 }

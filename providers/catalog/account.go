@@ -10,7 +10,9 @@ import (
 type Account struct {
 	Name    string `json:"name"`                  // unique at the provider
 	BaseURL string `json:"base_url,omitempty"`    // empty: the provider's
-	KeyEnv  string `json:"api_key_env,omitempty"` // empty: the provider's
+	KeyEnv  string `json:"api_key_env,omitempty"` // empty: KeySource, or the provider's
+	// KeySource is the account's instead of KeyEnv; nil: none.
+	KeySource *KeySource `json:"api_key_source,omitempty"`
 }
 
 // accountMark separates a provider from an account in the name of an account's entry, as package ratelimit does.
@@ -39,7 +41,10 @@ func (e Entry) Each() []Entry {
 	for i, a := range e.Accounts {
 		all[i] = e
 		all[i].Name, all[i].Like, all[i].Accounts = AccountName(e.Name, a.Name), cmp.Or(e.Like, e.Name), nil
-		all[i].BaseURL, all[i].KeyEnv = cmp.Or(a.BaseURL, e.BaseURL), cmp.Or(a.KeyEnv, e.KeyEnv)
+		all[i].BaseURL = cmp.Or(a.BaseURL, e.BaseURL)
+		if a.KeyEnv != "" || a.KeySource != nil {
+			all[i].KeyEnv, all[i].KeySource = a.KeyEnv, a.KeySource
+		}
 	}
 	return all
 }

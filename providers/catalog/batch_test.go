@@ -53,7 +53,7 @@ func TestBatchEndpoints(t *testing.T) {
 		if test.entry.BaseURL == "" { // only a process gives it one
 			test.entry.BaseURL = "http://127.0.0.1:1/v1"
 		}
-		provider, err := test.entry.Open(http.DefaultClient, nil)
+		provider, err := test.entry.Open(http.DefaultClient, Credentials{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestBatchEndpoints(t *testing.T) {
 			t.Errorf("%s: %T has no batches", name, provider)
 		}
 	}
-	provider, err := ollama.Open(http.DefaultClient, nil)
+	provider, err := ollama.Open(http.DefaultClient, Credentials{})
 	if err != nil {
 		t.Fatal(err)
 	}

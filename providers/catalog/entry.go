@@ -35,10 +35,14 @@ type Entry struct {
 	Like    string `json:"like,omitempty"`        // the built-in provider that this is another account of; empty: none
 	Dialect string `json:"dialect"`               // one of Dialects, Simulator or Test
 	BaseURL string `json:"base_url,omitempty"`    // prefix of the dialect's paths
-	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
+	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed, or KeySource has it
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, for models for which Models states no other
 	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by address
 	Batch   *bool  `json:"batch,omitempty"`       // as Facts.Batch, for models for which Models states no other; nil: by address
+	// KeySource has the key instead of KeyEnv; nil: none.
+	KeySource *KeySource `json:"api_key_source,omitempty"`
+	// KeyHeader is the header of the key; empty: the provider's own. In Authorization the key follows "Bearer".
+	KeyHeader string `json:"api_key_header,omitempty"`
 	// Accounts share the entry's calls; empty: it is an account itself.
 	Accounts []Account `json:"accounts,omitempty"`
 	Models   []Rule    `json:"models,omitempty"` // facts about models from the user; they override the built-in ones
@@ -124,7 +128,8 @@ func (e Entry) Addressed() bool { return e.BaseURL != "" || !slices.Contains(Dia
 
 // Credentials is what a process adds to an entry's requests. None of it may be shown.
 type Credentials struct {
-	Key    string // empty if the entry needs none
+	Key    string // of each request; empty if the entry needs none, or has Keys
+	Keys   transport.Keys
 	Header http.Header
 }
 
@@ -147,7 +152,7 @@ func (e Entry) Unset(env Lookup) []string {
 type Lookup = func(name string) (value string, ok bool)
 
 // Credentials reads the key and the headers from the environment. If one is missing, the error is a *providers.Error of
-// class Auth that names the variable.
+// class Auth that names the variable. Keys of a KeySource are added by the caller.
 func (e Entry) Credentials(env Lookup) (Credentials, error) {
 	if unset := e.Unset(env); len(unset) > 0 {
 		what := "a value for a header"
@@ -156,6 +161,11 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 		}
 		return Credentials{}, &providers.Error{Class: providers.Auth,
 			Message: fmt.Sprintf("provider %s needs %s: set %s in the environment or in .env", e.Name, what, unset[0])}
+	}
+
+	if e.KeySource != nil && e.KeySource.String() == "" {
+		return Credentials{}, &providers.Error{Class: providers.Auth,
+			Message: fmt.Sprintf("where the key of provider %s comes from is not stored: set --config to the file that says it", e.Name)}
 	}
 
 	c := Credentials{Header: http.Header{}}
@@ -181,15 +191,17 @@ func (e Entry) Credentials(env Lookup) (Credentials, error) {
 	return c, nil
 }
 
-// Open returns the entry's provider; it opens no connection. The entry must have an address: for a Simulator in this
-// process, the caller sets it. Share httpClient among all providers.
+// Open returns the entry's provider, which adds the headers and Keys of credentials to its requests; it opens no
+// connection. The entry must have an address: for a Simulator in this process, the caller sets it. Share httpClient among
+// all providers.
 //
 // Providers of the dialect Responses also implement providers.Background, and those of all dialects but Ollama
 // providers.Batches. Capabilities.Batch says whether the entry's address has batches.
-func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Provider, error) {
+func (e Entry) Open(httpClient *http.Client, with Credentials) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	at := transport.Config{
-		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Header: header, Capabilities: e.LookedUpOnce(),
+		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: cmp.Or(e.KeyHeader, differs.keyHeader), Keys: with.Keys, Header: with.Header,
+		Capabilities: e.LookedUpOnce(),
 	}
 
 	switch e.Dialect {

@@ -59,7 +59,7 @@ func TestOpen(t *testing.T) {
 			client := transport.NewClient(transport.Connections{Slots: 1})
 			t.Cleanup(client.CloseIdleConnections)
 			entry.BaseURL = server.URL
-			provider, err := entry.Open(client, nil)
+			provider, err := entry.Open(client, Credentials{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestBuiltIn(t *testing.T) {
 			t.Errorf("%s: addressed is %v", name, e.Addressed())
 		}
 		e.BaseURL = cmp.Or(e.BaseURL, "http://127.0.0.1:1")
-		provider, err := e.Open(client, nil)
+		provider, err := e.Open(client, Credentials{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -127,7 +127,7 @@ func TestBuiltIn(t *testing.T) {
 			t.Errorf("%s has peculiarities and is no provider", name)
 		}
 	}
-	if _, err := (Entry{Name: "x", Dialect: "telex", BaseURL: "http://h"}).Open(client, nil); err == nil {
+	if _, err := (Entry{Name: "x", Dialect: "telex", BaseURL: "http://h"}).Open(client, Credentials{}); err == nil {
 		t.Error("a dialect that does not exist is spoken")
 	}
 }

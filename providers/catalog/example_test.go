@@ -22,7 +22,7 @@ func ExampleEntry_Open() {
 	defer server.Close()
 
 	entry := catalog.Entry{Name: "lab", Dialect: catalog.Chat, BaseURL: server.URL + "/v1"}
-	provider, err := entry.Open(http.DefaultClient, nil)
+	provider, err := entry.Open(http.DefaultClient, catalog.Credentials{})
 	if err != nil {
 		log.Fatal(err)
 	}

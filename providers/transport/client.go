@@ -87,10 +87,12 @@ func proxyAnswer(_ context.Context, proxy *url.URL, _ *http.Request, answer *htt
 
 // Client makes requests below one base URL. It is safe for concurrent use.
 type Client struct {
-	http    *http.Client
-	base    *url.URL
-	header  http.Header // added to every request; overrides the request's own
-	secrets secrets     // the header's values
+	http      *http.Client
+	base      *url.URL
+	keyHeader string      // the header of the key; empty: Authorization
+	keys      Keys        // nil: each request brings its own key
+	header    http.Header // added to every request; overrides the request's own
+	secrets   secrets     // the header's values
 }
 
 // New returns a Client that sends through httpClient's connections, whatever

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -22,6 +22,8 @@ type Config struct {
 	// KeyHeader is the header of the key; the dialect's own when empty. In "Authorization" the
 	// key follows "Bearer".
 	KeyHeader string
+	// Keys has the key of every request. nil: each request brings its own.
+	Keys Keys
 	// Header is added to every request, and replaces headers of the same name. Its values are secrets, which are
 	// removed from the endpoint's answers.
 	Header http.Header
@@ -33,7 +35,6 @@ type Config struct {
 // models. It is safe for concurrent use.
 type Endpoint struct {
 	client       *Client
-	keyHeader    string
 	capabilities providers.CapabilitiesOf
 	formats      formats
 	systemless   systemless
@@ -47,7 +48,8 @@ func Open(config Config, keyHeader string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{client: client, keyHeader: cmp.Or(config.KeyHeader, keyHeader), capabilities: config.Capabilities}
+	client.keyHeader, client.keys = cmp.Or(config.KeyHeader, keyHeader), config.Keys
+	e := &Endpoint{client: client, capabilities: config.Capabilities}
 	if e.capabilities == nil {
 		e.capabilities = func(string) providers.Capabilities { return providers.Capabilities{} }
 	}
@@ -65,10 +67,12 @@ type Exchange struct {
 	model    string
 }
 
-// Begin prepares a call of a model. Its error, a *providers.Error, is about an ability that the model lacks or a key
-// that is invalid in a header; nothing was sent.
+// Begin prepares a call of a model. Its error, a *providers.Error, is about an ability that the model lacks; nothing was
+// sent.
 func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
-	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model}
+	x := &Exchange{
+		Capabilities: e.capabilities(model), Format: providers.JSONNone, Header: Header(req), endpoint: e, model: model,
+	}
 	x.Request = e.systemless.folded(model, req)
 	x.Capabilities.PromptCache = e.cacheless.of(model, x.Capabilities.PromptCache)
 	if err := x.Capabilities.Check(req); err != nil {
@@ -79,10 +83,6 @@ func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error
 		if req.Schema.Enforced && x.Format == providers.JSONNone {
 			return nil, &providers.Error{Class: providers.BadRequest, Message: model + " has no JSON mode here", Err: providers.ErrNoJSON}
 		}
-	}
-	var err error
-	if x.Header, err = Header(req, e.keyHeader); err != nil {
-		return nil, err
 	}
 	return x, nil
 }
@@ -122,31 +122,21 @@ func (e *Endpoint) Ask(ctx context.Context, method, path, key string) (*Answer, 
 	return e.Send(ctx, Post{Method: method, Path: path, Key: key})
 }
 
-// Send makes a request that is no call of a model; see Client.Do. It adds the header of the key.
+// Send makes a request that is no call of a model; see Client.Do. If its key was refused and there is another one now, it
+// is sent once more: no limit counts it.
 func (e *Endpoint) Send(ctx context.Context, p Post) (*Answer, error) {
-	p, err := e.authorized(p)
-	if err != nil {
-		return nil, err
+	answer, err := e.client.Do(ctx, p)
+	if errors.Is(err, providers.ErrAgain) {
+		return e.client.Do(ctx, p)
 	}
-	return e.client.Do(ctx, p)
+	return answer, err
 }
 
 // Stream makes a request as Send does, and passes its answer to read while it arrives; see Client.Stream.
 func (e *Endpoint) Stream(ctx context.Context, p Post, read func(body io.Reader, answer *Answer) error) error {
-	p, err := e.authorized(p)
-	if err != nil {
-		return err
+	err := e.client.Stream(ctx, p, read)
+	if errors.Is(err, providers.ErrAgain) {
+		return e.client.Stream(ctx, p, read)
 	}
-	return e.client.Stream(ctx, p, read)
-}
-
-// authorized adds the header of the key.
-func (e *Endpoint) authorized(p Post) (Post, error) {
-	header, err := Header(&providers.Request{Key: p.Key}, e.keyHeader)
-	if err != nil {
-		return Post{}, err
-	}
-	maps.Copy(header, p.Header)
-	p.Header = header
-	return p, nil
+	return err
 }

@@ -1,39 +1,21 @@
 package transport
 
 import (
-	"cmp"
-	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Header builds a request's headers in every dialect: its key, and the name by which both
-// sides' logs identify it. keyHeader is the header of the key, "Authorization" when empty;
-// there the key follows "Bearer". The error, for a key that is invalid in a header, is a
-// *providers.Error.
-func Header(req *providers.Request, keyHeader string) (http.Header, error) {
-	const authorization = "Authorization"
+// Header returns a request's headers in every dialect: the name by which both sides' logs identify it.
+func Header(req *providers.Request) http.Header {
 	h := http.Header{}
-	if req.Key != "" {
-		if strings.ContainsFunc(req.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			err := errors.New("the key contains a line break or another control character")
-			return nil, &providers.Error{Class: providers.Auth, Message: err.Error(), Err: err}
-		}
-		keyHeader = cmp.Or(keyHeader, authorization)
-		value := req.Key
-		if keyHeader == authorization {
-			value = "Bearer " + value
-		}
-		h.Set(keyHeader, value)
-	}
 	if req.IdempotencyID != "" {
 		// OpenAI stores it in its logs. Idempotency-Key is not used: no provider promises to honour it for these
 		// requests.
 		h.Set("X-Client-Request-Id", req.IdempotencyID)
 	}
-	return h, nil
+	return h
 }
 
 // requestIDs are the headers in which endpoints name a request, the plainest

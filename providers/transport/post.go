@@ -29,8 +29,8 @@ type Post struct {
 	Method string       // "POST" when empty
 	Path   string       // below the base URL; characters that cannot be part of the path are escaped
 	Query  url.Values   // added to that of the base URL
-	Header http.Header  // the dialect's own, with the key in it
-	Key    string       // removed from everything that the other side sends
+	Header http.Header  // the dialect's own
+	Key    string       // ignored if the endpoint has Keys; removed from everything that the other side sends
 	Body   []byte       // empty: none is sent
 	Type   string       // of the body, "application/json" when empty
 	Ready  func() error // as in providers.Request
@@ -54,7 +54,8 @@ type Answer struct {
 // Do makes exactly one attempt and blocks until the whole answer is read or ctx ends. Its error is always a
 // *providers.Error. A request that was never written completely is not billed. After a later failure it may be billed,
 // and also if ctx ended while it was written. Only a GET, which changes nothing, may be sent again by net/http, if a
-// reused connection turns out to be closed.
+// reused connection turns out to be closed. If the key was refused, and there is another one now, providers.ErrAgain is in
+// the error's chain.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	out := newSending(ctx, p)
 	defer out.end(nil)
@@ -112,8 +113,12 @@ func (c *Client) send(ctx context.Context, out *sending, p Post) (*http.Response
 		req.Header.Set("Content-Type", cmp.Or(p.Type, "application/json"))
 	}
 	req.Header.Set("Accept", "application/json")
+	key := c.key(p.Key)
+	if err := setKey(req.Header, c.keyHeader, key); err != nil {
+		return nil, nil, err
+	}
 	maps.Copy(req.Header, c.header)
-	struck := append(secrets{p.Key}, c.secrets...)
+	struck := append(secrets{key}, c.secrets...)
 
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -147,7 +152,11 @@ func (c *Client) send(ctx context.Context, out *sending, p Post) (*http.Response
 		message := "the endpoint redirects" + location(resp) + "; redirects are refused, correct base_url"
 		return nil, nil, answer.fail(providers.BadRequest, "", message)
 	}
-	return nil, nil, answer.Failure()
+	failed := answer.Failure()
+	if c.renewed(ctx, resp.StatusCode, key) {
+		failed.Class, failed.Err = providers.Transient, providers.ErrAgain // nothing is wrong with the account
+	}
+	return nil, nil, failed
 }
 
 // readAll reads a body, at most limit bytes of it, and removes the secrets from it.

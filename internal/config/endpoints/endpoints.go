@@ -3,10 +3,10 @@
 package endpoints
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -23,14 +23,16 @@ import (
 type Endpoints struct {
 	ByName  map[string]providers.Endpoint
 	Entries map[string]catalog.Entry // those in ByName, with their addresses
-	Keyless []string                 // sorted missing variables of keys and headers, of providers not picked
+	Keyless []string                 // sorted: what providers that were not picked lack, such as variables of keys and headers
 
 	simulator *simulator.Server // in this process, if needed
 }
 
 // Open opens the providers of known that pick accepts, with their keys. It reports everything wrong
 // with them at once. For a simulator without an address, it starts one in this process.
-func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error) (*Endpoints, error) {
+func Open(
+	ctx context.Context, known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error,
+) (*Endpoints, error) {
 	proxy, err := config.Proxy(env)
 	if err != nil {
 		return nil, err
@@ -43,21 +45,24 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 		}
 	}
 
-	headers := map[string]http.Header{}
+	credentials := map[string]catalog.Credentials{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(each)) {
 		p := each[name]
 		secret, missing := p.Credentials(keys)
+		if missing == nil && p.KeySource != nil && pick(p, nil) == nil {
+			secret.Keys, missing = openKeys(ctx, p)
+		}
 		switch err := pick(p, missing); {
 		case errors.Is(err, errNotPicked):
 			if p.Addressed() {
-				e.Keyless = append(e.Keyless, p.Unset(keys)...)
+				e.Keyless = append(e.Keyless, lacking(p, keys, missing)...)
 			}
 		case err != nil:
 			problems = append(problems, err)
 		default:
 			e.ByName[name] = providers.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
-			headers[name] = secret.Header
+			credentials[name] = secret
 		}
 	}
 
@@ -86,11 +91,11 @@ func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pi
 			}
 			client = transport.NewClient(own)
 		}
-		if picked.Provider, err = p.Open(client, headers[name]); err != nil {
+		if picked.Provider, err = p.Open(client, credentials[name]); err != nil {
 			return nil, fail(err)
 		}
 		if chat, ok := p.ForPrompts(); ok {
-			if picked.Prompts, err = chat.Open(client, headers[name]); err != nil {
+			if picked.Prompts, err = chat.Open(client, credentials[name]); err != nil {
 				return nil, fail(err)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package command runs a program on a text: the text passes if the program exits with 0.
+// Package command runs a program on a text, which passes if the program exits with 0, or for what it prints.
 //
 // It bounds how long a program runs and how much of its output is kept, and ends it together with the processes that it
 // has started. It restricts nothing else: a program may do what its user may. So it decides nothing about which programs
@@ -26,11 +26,11 @@ const (
 	rest     = time.Second      // for output of processes that it leaves behind
 )
 
-// Program is a program for texts.
+// Program is a program with its arguments.
 type Program struct {
 	Words []string // the program and its arguments; no shell reads them
 	Dir   string   // where it runs. A program with a slash in its name is relative to it
-	Env   []string // see Environment
+	Env   []string // see Environment; nil: that of this process
 	// Time bounds how long it may run; 0: Time of this package.
 	Time time.Duration
 }
@@ -39,6 +39,39 @@ type Program struct {
 // last line of its errors, else how it ended. A program that takes too long does not pass. The error says that it cannot
 // be started, or is that of ctx; the program has then ended.
 func (p Program) Run(ctx context.Context, text string) (said string, passed bool, err error) {
+	var out, errs kept
+	errs.last = true
+	how, timely, err := p.run(ctx, text, &out, &errs)
+	switch {
+	case err != nil || how == "":
+		return "", err == nil, err
+	case !timely:
+		return how, false, nil
+	}
+	return cmp.Or(firstLine(out.String()), lastLine(errs.String()), how), false, nil
+}
+
+// Output runs the program without input and returns what it prints, at most 16 KiB of it. The error says how it failed,
+// with the last line of its errors, and never what it has printed.
+func (p Program) Output(ctx context.Context) ([]byte, error) {
+	var out, errs kept
+	errs.last = true
+	how, timely, err := p.run(ctx, "", &out, &errs)
+	if err == nil && how != "" {
+		if timely {
+			how = cmp.Or(lastLine(errs.String()), how)
+		}
+		err = fmt.Errorf("run %q: %s", p.Words[0], how)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// run runs the program. how says how it failed; empty: it exited with 0. timely is false if it took too long. The error
+// is as for Run.
+func (p Program) run(ctx context.Context, text string, out, errs *kept) (how string, timely bool, err error) {
 	bound := cmp.Or(p.Time, Time)
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -50,9 +83,7 @@ func (p Program) Run(ctx context.Context, text string) (said string, passed bool
 	}
 
 	cmd := exec.CommandContext(bounded, name, p.Words[1:]...)
-	var out, errs kept
-	errs.last = true
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, p.Env, strings.NewReader(text), &out, &errs
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, p.Env, strings.NewReader(text), out, errs
 	cmd.WaitDelay = rest
 	together(cmd)
 
@@ -69,7 +100,7 @@ func (p Program) Run(ctx context.Context, text string) (said string, passed bool
 	case cmd.ProcessState.Success():
 		return "", true, nil
 	case ended == nil || cmd.ProcessState.Exited() || errors.As(ended, new(*exec.ExitError)):
-		return cmp.Or(firstLine(out.String()), lastLine(errs.String()), cmd.ProcessState.String()), false, nil
+		return cmd.ProcessState.String(), true, nil
 	}
 	return "", false, fmt.Errorf("run %q: %w", p.Words[0], ended)
 }

@@ -91,7 +91,7 @@ func (c *Calls) note(ctx context.Context, s Step, call *record.Call, result *pro
 	}
 
 	if errors.Is(err, providers.ErrAgain) {
-		c.run.Log().Info().Err(err).Msg("the provider refuses a part of the request; sending it in another form")
+		c.run.Log().Info().Err(err).Msg("the provider refuses a part of the request, or its key; sending it in another form")
 		return err
 	}
 	if errors.Is(err, providers.ErrNoJSON) { // nothing was sent
