@@ -99,7 +99,9 @@ type beforeCommand struct {
 }
 
 func (b *beforeCommand) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, address string) (net.Conn, error) { return next(ctx, network, address) }
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return next(ctx, network, address)
+	}
 }
 
 func (b *beforeCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -58,7 +58,7 @@ func TestBuiltInProvidersAreWhereTheSDKsSend(t *testing.T) {
 			if err := send(&http.Client{Transport: &theirs}); !errors.Is(err, errNowhere) {
 				t.Fatal(err)
 			}
-			provider, err := catalog.BuiltIn()[name].Open(&http.Client{Transport: &own}, nil)
+			provider, err := catalog.BuiltIn()[name].Open(&http.Client{Transport: &own}, catalog.Credentials{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -226,14 +226,14 @@ providers:
 	}
 
 	for text, want := range map[string]string{
-		`{api_key_file: k, api_key_command: [c]}`: "a key from both a file and a command; remove one of them",
-		`{api_key_file: k, api_key_env: OTHER}`:   "a key from both a variable and",
-		`{api_key_file: ""}`:                      "there is no file",
-		`{api_key_command: []}`:                   "there is no command; for example [gcloud, auth, print-access-token]",
-		`{api_key_command: gcloud}`:               "want a list",
-		`{api_key_header: "a b"}`:                 "this header cannot be set",
-		`{api_key_header: Host}`:                  "this header cannot be set",
-		`{accounts: [{api_key_file: k}]}`:         "an account needs a name if its key is in no variable; add name",
+		`{api_key_file: k, api_key_command: [c]}`:                              "a key from both a file and a command; remove one of them",
+		`{api_key_file: k, api_key_env: OTHER}`:                                "a key from both a variable and",
+		`{api_key_file: ""}`:                                                   "there is no file",
+		`{api_key_command: []}`:                                                "there is no command; for example [gcloud, auth, print-access-token]",
+		`{api_key_command: gcloud}`:                                            "want a list",
+		`{api_key_header: "a b"}`:                                              "this header cannot be set",
+		`{api_key_header: Host}`:                                               "this header cannot be set",
+		`{accounts: [{api_key_file: k}]}`:                                      "an account needs a name if its key is in no variable; add name",
 		`{accounts: [{name: a, api_key_file: k}, {name: b, api_key_file: k}]}`: "have the same address and key",
 	} {
 		if err := refusedFleet(t, "providers: {openai: "+text+"}\n"); err == nil || !strings.Contains(err.Error(), want) {

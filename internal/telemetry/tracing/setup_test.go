@@ -215,7 +215,7 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 	for name, suffix := range map[string]string{"google": "", "openai": "/v1"} {
 		entry := catalog.BuiltIn()[name]
 		entry.BaseURL = server.URL + suffix
-		provider, err := entry.Open(calls, nil)
+		provider, err := entry.Open(calls, catalog.Credentials{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func (r *road) take(ctx context.Context, c call, of recording) (*providers.Resul
 	r.playing, r.requests = of, 0
 	r.mu.Unlock()
 	entry := catalog.Entry{Name: "replayed", Like: c.provider, Dialect: c.dialect, BaseURL: r.server.URL}
-	provider, err := entry.Open(r.client, nil)
+	provider, err := entry.Open(r.client, catalog.Credentials{})
 	if err != nil {
 		return nil, err
 	}
