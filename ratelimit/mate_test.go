@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -74,9 +75,18 @@ func (h *history) goesOn(w *mate) error {
 		}
 	}
 	lease, call := f.id, "of "+f.id
-	h.note("%s hands %s over for %d", w.name, lease, ends)
+	keys = append(keys, h.keys.over(call))
+	over := h.n(8) == 0 // another process has found the call, and seen its end
+	h.note("%s hands %s over for %d; it has ended: %t", w.name, lease, ends, over)
+	if over {
+		if err := h.stage.client.Set(context.Background(), h.keys.over(call), "", 0).Err(); err != nil {
+			return err
+		}
+		defer h.stage.client.Del(context.Background(), h.keys.over(call))
+	}
+
 	for range 1 + h.n(2) {
-		want := h.model.handOver(w.name, lease, call, ends, limits)
+		want := !over && h.model.handOver(w.name, lease, call, ends, limits)
 		got, err := h.stage.run(backgroundScript, keys, args...).Int64()
 		if err != nil {
 			return err

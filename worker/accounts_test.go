@@ -158,8 +158,9 @@ func TestAccountsShareRuns(t *testing.T) {
 		if seen.Rejected > 0 {
 			t.Errorf("account %s refused %d of %d calls", a.name, seen.Rejected, seen.Arrived)
 		}
-		if recorded := by["p/"+a.name]; recorded == 0 || recorded > seen.Answered {
-			t.Errorf("%d calls of account %s are recorded, and it answered %d", recorded, a.name, seen.Answered)
+		// An answer that has arrived may be none in the counts of a provider that was closed meanwhile.
+		if recorded := by["p/"+a.name]; recorded == 0 || recorded > seen.Arrived {
+			t.Errorf("%d calls of account %s are recorded, and %d arrived there", recorded, a.name, seen.Arrived)
 		}
 	}
 	if len(by) != len(accounts) {

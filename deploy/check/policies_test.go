@@ -121,7 +121,7 @@ func wantPolicies(t *testing.T, c *cluster) {
 			want(w, anywhere, 443, true)
 			want(w, anywhere, 22, false)
 			for _, of := range fleet.Providers {
-				_, port := address(t, of.BaseURL, map[bool]int{true: 80, false: 443}[of.BaseURL[:5] == "http:"])
+				_, port := address(t, of.BaseURL, map[bool]int{true: 80, false: 443}[strings.HasPrefix(of.BaseURL, "http:")])
 				want(w, anywhere, port, true)
 			}
 		}
