@@ -17,9 +17,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
-// changing is a provider whose key changes without a moment in which both are valid: once it has answered some calls, it
+// rotated is a provider whose key changes without a moment in which both are valid: once it has answered some calls, it
 // waits for change, and refuses the old key.
-type changing struct {
+type rotated struct {
 	judges *simulator.Simulator
 	after  int // answers
 	change func()
@@ -30,7 +30,7 @@ type changing struct {
 	refused  int
 }
 
-func (c *changing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *rotated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	if c.answered == c.after && len(c.keys) > 1 {
 		c.change()
@@ -64,7 +64,7 @@ func TestKeysChangeWhileCallsAreMade(t *testing.T) {
 			t.Parallel()
 			const before, after = "planted-before-0123456789", "planted-after-0123456789"
 			f := newFleetWith(t)
-			provider := &changing{
+			provider := &rotated{
 				judges: simulator.New(simulator.Config{Models: map[string]simulator.Model{"careful": {}}}),
 				after:  10, keys: []string{before, after},
 				change: func() {
