@@ -79,10 +79,10 @@ func (h *history) goesOn(w *mate) error {
 	over := h.n(8) == 0 // another process has found the call, and seen its end
 	h.note("%s hands %s over for %d; it has ended: %t", w.name, lease, ends, over)
 	if over {
-		if err := h.stage.client.Set(context.Background(), h.keys.over(call), "", 0).Err(); err != nil {
+		if err := h.client.Set(context.Background(), h.keys.over(call), "", 0).Err(); err != nil {
 			return err
 		}
-		defer h.stage.client.Del(context.Background(), h.keys.over(call))
+		defer h.client.Del(context.Background(), h.keys.over(call))
 	}
 
 	for range 1 + h.n(2) {
