@@ -91,7 +91,6 @@ type Limits interface {
 	closures
 	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
 	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
-	EndBackground(ctx context.Context, call string, used *ratelimit.Used) error
 }
 
 // Submit stores an evaluation and pushes the first window of its runs. Submitting it again resumes
@@ -444,14 +443,11 @@ func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Jo
 	if err != nil {
 		return fmt.Errorf("restore jobs of %s: read redis's clock: %w", id, err)
 	}
-
-	var restored []string
 	for _, job := range jobs {
 		left := job.Left(now)
 		if left <= 0 {
 			continue
 		}
-
 		task, progress := store.WithJob(id, job)
 		done, err := q.Store.RestoreProgress(ctx, task, progress)
 		if err == nil && done.Restored {
@@ -459,31 +455,6 @@ func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Jo
 		}
 		if err != nil {
 			return fmt.Errorf("restore job %s: %w", job.ID, err)
-		}
-		if done.Restored {
-			restored = append(restored, job.ID)
-		}
-	}
-	return q.endUntaken(ctx, id, restored)
-}
-
-// endUntaken ends, under the limits, those of some restored jobs that no run has any more: a worker recorded the outcome
-// of its run again before the limits counted the job, and nothing else would end it.
-func (q *Enqueuer) endUntaken(ctx context.Context, id eval.ID, restored []string) error {
-	if len(restored) == 0 {
-		return nil
-	}
-	taken, err := q.Store.Jobs(ctx, id)
-	if err != nil {
-		return err
-	}
-
-	for _, job := range restored {
-		if slices.ContainsFunc(taken, func(t record.Job) bool { return t.ID == job }) {
-			continue
-		}
-		if err := q.Limits.EndBackground(ctx, job, nil); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -34,10 +34,8 @@ func TestMain(m *testing.M) {
 
 // pinned remembers which limits were registered.
 type pinned struct {
-	mu        sync.Mutex
-	of        map[string][]ratelimit.Limit
-	asserting func()   // called when a background call is counted again; nil: no call
-	ended     []string // background calls
+	mu sync.Mutex
+	of map[string][]ratelimit.Limit
 }
 
 func (p *pinned) Register(_ context.Context, holder string, limits []ratelimit.Limit) error {
@@ -79,19 +77,8 @@ func (p *pinned) Open(ctx context.Context, closures ...ratelimit.Closure) error 
 }
 
 func (p *pinned) AssertBackground(context.Context, string, ratelimit.Background, time.Duration) error {
-	if p.asserting != nil {
-		p.asserting()
-	}
 	return nil
 }
-
-func (p *pinned) EndBackground(_ context.Context, call string, _ *ratelimit.Used) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = append(p.ended, call)
-	return nil
-}
-
 func (p *pinned) ForgetSpent(context.Context, string) (bool, error) { return true, nil }
 
 // closed reports whether an evaluation is, or a provider for it.

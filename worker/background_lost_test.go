@@ -114,6 +114,17 @@ func (k *keptJob) pullSaves(p store.Progress) {
 	}
 }
 
+// runGoesOn makes the job one that no run has: Redis loses everything, and a pull of its run submits another job before the
+// worker that knows the job has looked.
+func (k *keptJob) runGoesOn() {
+	k.t.Helper()
+	k.flush()
+	k.look()
+	k.resubmit()
+	k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
+	k.look()
+}
+
 // A job that is known to one process is given back to its run, and counts under the
 // limits, as soon as Redis has lost it.
 func TestKeptJobIsRestored(t *testing.T) {
@@ -168,11 +179,7 @@ func TestKeptJobThatHasEnded(t *testing.T) {
 func TestKeptJobThatNoRunTakes(t *testing.T) {
 	t.Parallel()
 	k := keepJob(t, time.Hour)
-	k.flush()
-	k.look()
-	k.resubmit()
-	k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
-	k.look()
+	k.runGoesOn()
 	k.wantLeases(1, "before it is cancelled")
 	k.session.handler.Caller.SettleOrphans(t.Context())
 	k.look()
@@ -191,11 +198,7 @@ func TestKeptJobThatNoRunTakes(t *testing.T) {
 func TestKeptJobWhoseProviderCannotBeCalled(t *testing.T) {
 	t.Parallel()
 	k := keepJob(t, time.Hour)
-	k.flush()
-	k.look()
-	k.resubmit()
-	k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
-	k.look()
+	k.runGoesOn()
 	endpoints := k.session.worker.Endpoints
 	k.session.worker.Endpoints = nil
 	k.session.handler.Caller.SettleOrphans(t.Context())

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
@@ -47,11 +49,7 @@ func (k *keptJob) forget(before time.Duration) {
 func TestOrphanOfADeadWorker(t *testing.T) {
 	t.Parallel()
 	k := keepJob(t, time.Hour)
-	k.flush()
-	k.look()
-	k.resubmit()
-	k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
-	k.look()
+	k.runGoesOn()
 	if listed := k.orphans(); len(listed) != 1 || listed[0].Job.ID != k.job.ID || listed[0].Awaited {
 		t.Fatalf("orphans %+v are listed, want the job, which its run will not have back", listed)
 	}
@@ -125,15 +123,34 @@ func TestJobThatEndsWhileItIsRestored(t *testing.T) {
 	k := keepJob(t, time.Hour)
 	k.flush()
 	k.resubmit()
-	counts := &beforeCommand{with: "{ef}:l:background", call: func() {
-		k.pullSaves(store.Progress{Attempts: 1, Submitting: time.Now()})
-	}}
-	k.cfg.Client.AddHook(counts)
-	k.look()
-	if counts.call != nil {
-		t.Fatal("the limits were not asked to count the job")
-	}
+	k.endsBeforeItCounts(k.cfg.Client, k.look)
 	k.session.handler.Caller.SettleOrphans(t.Context())
 	k.look()
-	k.wantLeases(0, "once its run goes on without it")
+	k.wantLeases(0, "once another worker has ended it")
+}
+
+// A submission gives a run its job back from the results store. A worker that has its answer records the outcome again, and
+// ends the job, just before the submission makes the limits count it.
+func TestJobThatEndsWhileItIsSubmitted(t *testing.T) {
+	t.Parallel()
+	k := keepJob(t, time.Hour)
+	k.flush()
+	k.endsBeforeItCounts(k.store.Client().(redis.UniversalClient), func() {
+		k.resubmit(func(s *enqueue.Submission) { s.Jobs = []record.Job{k.job} })
+	})
+	k.wantLeases(0, "once a worker has ended it")
+}
+
+// endsBeforeItCounts does something that asks the limits through a client to count the job, and ends the job just before.
+func (k *keptJob) endsBeforeItCounts(client redis.UniversalClient, do func()) {
+	k.t.Helper()
+	counts := &beforeCommand{with: "{ef}:l:background", call: func() {
+		if err := k.session.worker.Admin.EndBackground(k.t.Context(), k.job.ID, nil); err != nil {
+			k.t.Error(err)
+		}
+	}}
+	client.AddHook(counts)
+	if do(); counts.call != nil {
+		k.t.Fatal("the limits were not asked to count the job")
+	}
 }

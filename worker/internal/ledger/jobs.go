@@ -122,59 +122,53 @@ func (k *Ledger) restoreJobs(ctx context.Context, id eval.ID, held store.Held) e
 		if job.evaluation != id || job.created.Equal(held.Created) && job.memory == held.Oldest.Memory {
 			continue
 		}
-		if err := k.restoreJob(ctx, job, held); errors.Is(err, store.ErrNoEvaluation) {
-			return nil // gone again
-		} else if err != nil {
+		without := NoRecord
+		if !held.Created.IsZero() {
+			done, err := k.regain(ctx, k.withJob(id, job.Job))
+			if errors.Is(err, store.ErrNoEvaluation) {
+				return nil // gone again
+			}
+			if err != nil {
+				return err
+			}
+			without = NotTaken
+			if done.Restored || done.Had != nil && done.Had.ID == job.ID {
+				without = HasRun
+			}
+		}
+
+		if err := k.list(ctx, job, without); err != nil { // before the limits count it
+			return err
+		}
+		kept := k.jobs.change(job.ID, func(kept *keptJob) {
+			kept.without = without
+			if !held.Created.IsZero() {
+				kept.created, kept.memory = held.Created, held.Oldest.Memory
+			}
+		})
+		var err error
+		switch {
+		case !kept: // it has ended
+			err = k.store.DropOrphan(ctx, job.ID)
+		case !job.over:
+			err = AssertJob(ctx, k.limiter, job.Job, job.left-time.Since(job.at))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restoreJob gives a run its job back. The limits count the job first, and it is listed as an orphan before that. So if
-// its run has it afterwards, whoever ends it ends what the limits count, and if this process dies, another one does.
-func (k *Ledger) restoreJob(ctx context.Context, job keptJob, held store.Held) error {
-	if !job.over {
-		if err := k.store.PutOrphan(ctx, store.Orphan{Evaluation: job.evaluation, Job: job.Job, Awaited: true}); err != nil {
-			return err
-		}
-		if err := AssertJob(ctx, k.limiter, job.Job, job.left-time.Since(job.at)); err != nil {
-			return err
-		}
-	}
-
-	without := NoRecord
-	if !held.Created.IsZero() {
-		done, err := k.regain(ctx, k.withJob(job.evaluation, job.Job))
-		if err != nil {
-			return err
-		}
-		without = NotTaken
-		if done.Restored || done.Had != nil && done.Had.ID == job.ID {
-			without = HasRun
-		}
-	}
-
-	over := false
-	kept := k.jobs.change(job.ID, func(kept *keptJob) {
-		kept.without, over = without, kept.over
-		if !held.Created.IsZero() {
-			kept.created, kept.memory = held.Created, held.Oldest.Memory
-		}
-	})
+// list lists a job for other workers if it becomes an orphan, and removes it from the list if its run has it back.
+func (k *Ledger) list(ctx context.Context, job keptJob, without Without) error {
 	switch {
-	case job.over:
-		return nil
-	case !kept || over: // it ended meanwhile
-		if err := k.limiter.EndBackground(ctx, job.ID, nil); err != nil {
-			return err
-		}
-	case without == NotTaken:
-		return k.store.PutOrphan(ctx, store.Orphan{Evaluation: job.evaluation, Job: job.Job})
-	case without == NoRecord:
-		return nil // and listed
+	case without != HasRun && !job.over:
+		return k.store.PutOrphan(ctx, store.Orphan{Evaluation: job.evaluation, Job: job.Job, Awaited: without == NoRecord})
+	case without == HasRun && job.without != HasRun:
+		return k.store.DropOrphan(ctx, job.ID)
 	}
-	return k.store.DropOrphan(ctx, job.ID)
+	return nil
 }
 
 // orphan keeps a job that its run has no longer, and lists it.
