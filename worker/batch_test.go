@@ -168,15 +168,7 @@ func TestBatchSubmittedOnce(t *testing.T) {
 func TestBatchFoundByAnother(t *testing.T) {
 	testrun.Slow(t) // the run waits in its queue
 	t.Parallel()
-	f := newBatcher()
-	f.loses()
-	b, cfg := batched(t, f)
-	b.submit(5, inBatches(1000))
-	stop := b.start(cfg)
-	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
-	stop()
-
-	b.submittedLongAgo(f.batches[0])
+	b, f := submittedUnanswered(t)
 	defer b.start(b.batching(f, b.config()))()
 	b.wait()
 	b.wantEachOnce()
@@ -374,14 +366,7 @@ func TestBatchComesBackAfterItsEnd(t *testing.T) {
 func TestBatchCannotBeLookedFor(t *testing.T) {
 	testrun.Slow(t) // a minute until it is looked for again
 	t.Parallel()
-	f := newBatcher()
-	f.loses()
-	b, cfg := batched(t, f)
-	b.submit(5, inBatches(1000))
-	stop := b.start(cfg)
-	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
-	stop()
-	b.submittedLongAgo(f.batches[0])
+	b, f := submittedUnanswered(t)
 
 	failures := 0
 	f.find = func() error {
@@ -400,14 +385,7 @@ func TestBatchCannotBeLookedFor(t *testing.T) {
 // as it does when any call is made, and no other batch is submitted when the provider is resumed.
 func TestBatchLookedForWithARevokedKey(t *testing.T) {
 	t.Parallel()
-	f := newBatcher()
-	f.loses()
-	b, cfg := batched(t, f)
-	b.submit(5, inBatches(1000))
-	stop := b.start(cfg)
-	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
-	stop()
-	b.submittedLongAgo(f.batches[0])
+	b, f := submittedUnanswered(t)
 
 	var valid atomic.Bool
 	f.find = func() error {

@@ -209,6 +209,20 @@ func (b *bench) waitCounted(batches int64) {
 	})
 }
 
+// submittedUnanswered returns a bench whose worker has submitted a batch, got no answer, and stopped, long ago.
+func submittedUnanswered(t *testing.T) (*bench, *batcher) {
+	t.Helper()
+	f := newBatcher()
+	f.loses()
+	b, cfg := batched(t, f)
+	b.submit(5, inBatches(1000))
+	stop := b.start(cfg)
+	testrun.Eventually(t, "a batch is submitted", func() bool { n, _ := f.counts(); return n > 0 })
+	stop()
+	b.submittedLongAgo(f.batches[0])
+	return b, f
+}
+
 // submittedLongAgo makes the submission of a batch so old that no other worker can be at it.
 func (b *bench) submittedLongAgo(batch *fakeBatch) {
 	b.t.Helper()

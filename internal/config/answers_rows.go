@@ -244,7 +244,7 @@ func firstOf(path string) (map[string]any, error) {
 	case err != nil || len(head) == 0:
 		return nil, err
 	case answers.IsArchive(head):
-		file, err := openRegular(path)
+		file, err := OpenRegular(path)
 		if err != nil {
 			return nil, err
 		}
@@ -289,7 +289,7 @@ func fieldsSeen(path string) string {
 
 // openable returns an error if a file cannot be read.
 func openable(path string) error {
-	file, err := openRegular(path)
+	file, err := OpenRegular(path)
 	if err != nil {
 		return err
 	}

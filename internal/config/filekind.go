@@ -54,7 +54,7 @@ func kindOfFile(path string) FileKind {
 
 // headOf returns the beginning of a file without a byte order mark and white space.
 func headOf(path string) ([]byte, error) {
-	file, err := openRegular(path)
+	file, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

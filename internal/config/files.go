@@ -96,15 +96,15 @@ func (f *findings) textAt(at place, path string, limit int64) (text []byte, ok b
 
 // open opens a file that is part of the submission.
 func (f *findings) open(path string) (*os.File, error) {
-	file, err := openRegular(path)
+	file, err := OpenRegular(path)
 	if err == nil && f.opened != nil {
 		f.opened(path)
 	}
 	return file, err
 }
 
-// openRegular opens a file that is neither a folder nor a device.
-func openRegular(path string) (*os.File, error) {
+// OpenRegular opens a file that is neither a folder nor a device. Its errors do not repeat the path.
+func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -32,7 +32,7 @@ type foundImage struct {
 // isImage reports whether a file is an image by its first bytes, whatever its name. A file that cannot be read is none:
 // its reader reports that.
 func isImage(path string) bool {
-	file, err := openRegular(path)
+	file, err := OpenRegular(path)
 	if err != nil {
 		return false
 	}

@@ -55,7 +55,7 @@ func parquetRows(file *os.File, nan string, take func(row int, line []byte) bool
 
 // firstOfParquet returns the first row of a Parquet file; nil if it has none.
 func firstOfParquet(path string) (first map[string]any, err error) {
-	file, err := openRegular(path)
+	file, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

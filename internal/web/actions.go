@@ -56,6 +56,20 @@ func (e Evaluation) can() []string {
 	return can
 }
 
+// readForm reads the form of a request, which is bounded in size and time. If it cannot be read, readForm responds with an
+// error and returns false.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	wire := http.NewResponseController(w)
+	_ = wire.SetReadDeadline(time.Now().Add(formTime))
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "the form cannot be read", http.StatusBadRequest)
+		return false
+	}
+	_ = wire.SetReadDeadline(time.Time{})
+	return true
+}
+
 // act performs a form's action and redirects to the evaluation's page, which shows the result.
 // guard has ruled out forms sent by another site's page.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
@@ -64,14 +78,9 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, action := eval.ID(r.PathValue("id")), r.PathValue("action")
-	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
-	wire := http.NewResponseController(w)
-	_ = wire.SetReadDeadline(time.Now().Add(formTime))
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "the form cannot be read", http.StatusBadRequest)
+	if !readForm(w, r) {
 		return
 	}
-	_ = wire.SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTime)
 	defer cancel()
 	var said string

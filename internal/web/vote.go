@@ -161,14 +161,9 @@ func (s *Server) castVote(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
-	wire := http.NewResponseController(w)
-	_ = wire.SetReadDeadline(time.Now().Add(formTime))
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "the form cannot be read", http.StatusBadRequest)
+	if !readForm(w, r) {
 		return
 	}
-	_ = wire.SetReadDeadline(time.Time{})
 
 	var said string
 	switch say := r.PostForm.Get("say"); {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -133,16 +132,9 @@ func readKey(ctx context.Context, source catalog.KeySource) (string, error) {
 }
 
 func readFile(_ context.Context, source catalog.KeySource) ([]byte, error) {
-	info, err := os.Stat(source.File)
+	file, err := config.OpenRegular(source.File) // reading a pipe may never end
 	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // reading a pipe may never end
-		return nil, fmt.Errorf("%s is no regular file", source.File)
-	}
-	file, err := os.Open(source.File)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", source.File, err)
 	}
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, longestKey+1))

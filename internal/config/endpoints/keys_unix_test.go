@@ -107,7 +107,7 @@ func TestKeyOfAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := openKeys(t.Context(), catalog.Entry{Name: "p", KeySource: &catalog.KeySource{File: path}})
-	if err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v, want a refusal of the pipe", err)
 	}
 }
