@@ -45,7 +45,7 @@ type Evaluation struct {
 	Answered *Answered `json:"answered,omitempty"`
 	// Board is set if the evaluation adds candidates to the ranking of an earlier one; nil: it does not.
 	Board *Board `json:"board,omitempty"`
-	// Anchors is set if judges are asked about anchors, of which nothing is ranked; nil: they are not.
+	// Anchors is set if judges are asked about anchors, which are not ranked; nil: they are not.
 	Anchors *Anchors `json:"anchors,omitempty"`
 }
 

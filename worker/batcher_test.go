@@ -161,7 +161,7 @@ func (f *batcher) counts() (batches, requests int) {
 	return len(f.batches), requests
 }
 
-// batched is a bench whose provider answers batches of up to so many runs.
+// batched returns a bench whose provider answers batches of up to so many runs.
 func batched(t *testing.T, f *batcher) (*bench, Config) {
 	t.Helper()
 	b := setup(t, &f.fakeProvider)

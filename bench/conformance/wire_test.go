@@ -219,7 +219,7 @@ func decoded(t *testing.T, encoded string) []byte {
 	return raw
 }
 
-// pictured is a request with an image after its first five bytes, and with another at its end if it has an address.
+// pictured returns a request with an image after its first five bytes, and with another at its end if it has an address.
 func pictured(address string) providers.Request {
 	all := user()
 	all[0].Images = []providers.Image{{Offset: 5, Type: "image/png", Data: image, Width: 1, Height: 1}}

@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 )
 
-// anchorFiles writes n anchors, of which neither text is clearly better, and an evaluation of the documents that has them.
+// anchorFiles writes n anchors whose texts are about equally good, and an evaluation of the documents that has them.
 // It returns its path.
 func (f *testFleet) anchorFiles(n int, more string) string {
 	f.t.Helper()
@@ -86,7 +86,7 @@ func TestAnchorsSurviveKill(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	p.wait()
 	if said := f.do(exitUsage, "resume", filepath.Dir(filepath.Dir(f.only("evalfleet-out/essays-ev-*/anchors/resume.json")))).stderr.String(); !strings.Contains(
-		said, "only anchors were asked; go on with the same `evalfleet run FILE") {
+		said, "only anchors were asked; resume with the same `evalfleet run FILE") {
 		t.Errorf("resume says\n%s", said)
 	}
 	f.do(exitOK, "run", file, "--config", "fleet.yaml", "--yes")

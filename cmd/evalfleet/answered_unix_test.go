@@ -222,7 +222,7 @@ func TestEnqueuedPromptsAreAnsweredThenJudged(t *testing.T) {
 	}
 }
 
-// withoutKeen is a fleet in which all calls of one of the models fail that are asked for answers.
+// withoutKeen returns a fleet in which all calls of one of the models that write answers fail.
 func withoutKeen(t *testing.T) *testFleet {
 	t.Helper()
 	settings := simulator.Config{Models: map[string]simulator.Model{"obedient": {Behaviour: &simulator.Behaviour{FailRate: 1, FailStatus: 400}}}}

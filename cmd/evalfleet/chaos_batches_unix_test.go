@@ -99,7 +99,7 @@ func (c *chaos) judgeOf(folder string) string {
 	return chaosProviders[folder] + ":" + model
 }
 
-// simulatorSettings are those of the provider without a quota.
+// simulatorSettings returns the settings of the provider without a quota.
 func (c *chaos) simulatorSettings() string {
 	if c.size.batched {
 		return fmt.Sprintf(chaosBatchedSimulator, chaosKey, chaosEnqueued)

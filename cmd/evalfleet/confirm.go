@@ -51,7 +51,7 @@ func (p *process) confirmCost(c *cli.Context, s *config.Submission, slots int) e
 		asked = append(asked, s.Anchors.Settings)
 	}
 	p.warnOfOldPrices(estimate.OldPrices(p.now(), asked...))
-	if !person && bounded { // an estimate would be told to nobody
+	if !person && bounded { // no one would read an estimate
 		return nil
 	}
 

@@ -70,7 +70,7 @@ func hint(err error) string {
 		return fmt.Sprintf("; choose another with --%s", outDirFlag)
 	case errors.As(err, &noRun) && begun(noRun.Dir, anchorsDir) && !begun(noRun.Dir, answersDir):
 		return fmt.Sprintf(
-			", only anchors were asked; go on with the same `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir),
+			", only anchors were asked; resume with the same `evalfleet run FILE --%s %s`", outDirFlag, wording.ShellWord(noRun.Dir),
 		)
 	case errors.As(err, &noRun) && begun(noRun.Dir, answersDir):
 		return fmt.Sprintf(

@@ -271,13 +271,13 @@ type arrivals struct {
 	} `json:"limits"`
 }
 
-// asked is how many prompts have arrived, in calls and in batches.
+// asked returns how many prompts have arrived, in calls and in batches.
 func (a arrivals) asked() int { return a.Arrived + a.Batches.Requests }
 
-// answered is how many of them were answered.
+// answered returns how many of them were answered.
 func (a arrivals) answered() int { return a.Answered + a.Batches.Answered }
 
-// taken is how many answers a provider has given, or will give to a batch that it has.
+// taken returns how many answers a provider has given, or will give to a batch that it has.
 func (a arrivals) taken() int { return a.Answered + a.Batches.Requests }
 
 func (f *testFleet) stats() seen {

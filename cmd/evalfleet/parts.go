@@ -58,7 +58,7 @@ func (p *process) runParts(c *cli.Context, s *config.Submission) error {
 			return j.run(c.Context)
 		}
 		j.Earlier = p.own.Earlier(dir, s.Providers)
-		j.Resume, j.part = p.again(c), true // resuming its folder would not go on with the next part
+		j.Resume, j.part = p.again(c), true // resuming its folder would not start the next part
 		j.Judged = s.Judging != nil
 		return j.run(c.Context)
 	})

@@ -269,7 +269,7 @@ func failOnOf(c *cli.Context) (failOn, error) {
 // raise begins the advice for an evaluation whose budget in its file is spent; a command follows.
 const raise = "raise budget in the evaluation file and resume with: "
 
-// raise says how to go on with a higher budget.
+// raise says how to resume with a higher budget.
 func (p *process) raise(c *cli.Context) string {
 	if c.IsSet(budgetFlag) {
 		return "continue with a higher budget: " + p.again(c, budgetFlag) + " --" + budgetFlag + " USD"

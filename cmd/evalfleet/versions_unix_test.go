@@ -224,7 +224,7 @@ func TestLimitsOfTheNextVersion(t *testing.T) {
 // byCriteria marks an evaluation that asks by criterion and degree, which the old version does not know.
 const byCriteria = "by criteria"
 
-// askByCriteria has judges compare by criterion, too.
+// askByCriteria makes judges compare by criterion, too.
 func (f *testFleet) askByCriteria() {
 	text, err := os.ReadFile(f.file)
 	if err != nil || !strings.Contains(string(text), "pairwise: {") {

@@ -184,7 +184,7 @@ func (p *process) announce(c *cli.Context, of *dashboard.Dashboard, id eval.ID) 
 	return nil
 }
 
-// reachable replaces the host of an address that stands for all of this machine's addresses by one of them.
+// reachable replaces the host of an address that means all of this machine's addresses by one of them.
 func reachable(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

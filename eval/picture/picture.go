@@ -80,7 +80,7 @@ func Describe(file []byte) (Picture, error) {
 // errCut means that a file ends before its image does.
 var errCut = errors.New("the image is incomplete: its end is missing")
 
-// errAnimated means that a file has several images, of which models would see only one.
+// errAnimated means that a file has several images. Models would see only one of them.
 var errAnimated = errors.New("the image is animated, and models see one frame: save that frame as PNG")
 
 // whole reports what is wrong between the header of a file and its end.
@@ -101,7 +101,7 @@ func whole(kind string, file []byte) error {
 // follows returns an error if other data follows the image in a file. Such a file can be two things at once.
 func follows(file []byte, end int) error {
 	if more := len(file) - end; more > 0 {
-		return fmt.Errorf("the file goes on for %d bytes behind the image: save the image again", more)
+		return fmt.Errorf("the file has %d bytes after the image: save the image again", more)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestDriftRarelyAlarms(t *testing.T) {
 	}
 }
 
-// The power that docs/which-judge.md names: how often a judge is found of whose verdicts 20 % are others.
+// The power that docs/which-judge.md names: how often a judge is found that changes 20 % of its verdicts.
 func TestDriftIsFound(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))

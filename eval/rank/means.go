@@ -259,7 +259,7 @@ func (m *Means) compare(one, other []cellMean) pairedTest {
 	return t
 }
 
-// smallest returns the smallest p-value of a test that flips the signs of differences, of which so many are not 0.
+// smallest returns the smallest p-value of a test that flips the signs of so many differences other than 0.
 func smallest(decided int) float64 { return math.Exp2(float64(1 - decided)) }
 
 // ClustersFor returns in how many clusters two candidates must differ so that one of a number of differences between means,

@@ -24,7 +24,7 @@ type Tier struct {
 	Apart bool
 }
 
-// FewCandidates is the largest number of candidates of which bounds of ranks say something. More than 20 candidates have
+// FewCandidates is the largest number of candidates for which bounds of ranks are useful. More than 20 candidates have
 // over 200 differences. These share the 5 %, so bounds leave nearly every rank open, and a list of all candidates that
 // they leave rank 1 is too long to read.
 const FewCandidates = 20

@@ -43,9 +43,9 @@ func threeAndThree(items int) []Observed {
 	return games
 }
 
-// TestTiersFollowFromClaims: in evaluations of all kinds, tiers are what their comment says, and
-// no two numbers contradict each other: contenders are those that no test excludes, or, of few candidates, no bounds of ranks, a candidate whose rank can only be 1 is the only contender,
-// and contenders have 95 % of P(best).
+// TestTiersFollowFromClaims: in evaluations of all kinds, tiers are what their comment says, and no two numbers contradict
+// each other. Contenders are those that no test excludes or, with few candidates, no bounds of ranks. A candidate whose rank
+// can only be 1 is the only contender. Contenders have 95 % of P(best).
 func TestTiersFollowFromClaims(t *testing.T) {
 	t.Parallel()
 	several, apart, alone := 0, 0, 0

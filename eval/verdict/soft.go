@@ -190,7 +190,7 @@ func (s place) goesOn(text string) (with []int) {
 	return with
 }
 
-// add adds the probabilities of tokens that go on with one label alone to p, times that of what is said before; those of
+// add adds the probabilities of tokens that continue one label alone to p, times that of the text before; those of
 // the token that is said are left to the caller. decided reports whether it has one label alone. missed is what may belong
 // to labels and is not known: tokens that are not listed, if a label that is left has none, and tokens that several labels
 // share and that were not said.

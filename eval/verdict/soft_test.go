@@ -133,8 +133,8 @@ func TestSoftVerdictsOfTexts(t *testing.T) {
 }
 
 // TestAlpacaEval: the log probabilities of alpaca_eval's public annotations give the preferences recorded there, whose mean
-// is the published weighted win rate, as far as the ten digits that are recorded of each can tell. An annotation does not tell whether m or M was generator_2, which was drawn: one of
-// the two must give its preference.
+// is the published weighted win rate, as far as the ten digits that are recorded of each can tell. An annotation does not
+// tell whether m or M was generator_2, which was drawn: one of the two must give its preference.
 func TestAlpacaEval(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/alpaca_eval.csv")

@@ -72,7 +72,7 @@ type Turn struct {
 	Left    int  // pairs that are left for the voter, with this one
 }
 
-// Next returns what a voter is asked. Each pair is for up to perPair people, and those that nobody has come first. shown
+// Next returns what a voter is asked. Each pair is for up to perPair people; pairs without votes come first. shown
 // returns how many other people are looking at a pair. A pair whose vote was undone comes before all others.
 func (s *Said) Next(voter string, perPair int, shown func(Pair) int) Turn {
 	var turn Turn

@@ -81,7 +81,7 @@ func TestImagesThatAreRefused(t *testing.T) {
 		"GIF where it is not taken":   {"GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x01\x00\x00;", judged("google:gemini-2.5-pro"), Options{}, "docs/b.png: google:gemini-2.5-pro cannot be asked: it takes no image/gif, only image/png, image/jpeg or image/webp"},
 		"more pixels than it takes":   {pngOf(t, 8001, 1), judged("anthropic:claude-sonnet-4-5"), Options{}, "docs/b.png: anthropic:claude-sonnet-4-5 cannot be asked: the image has 8001×1 pixels, and it takes 8000×8000 at most"},
 		"a truncated image":           {ok[:len(ok)-8], pictures, Options{}, "docs/b.png: the image is incomplete: its end is missing"},
-		"an image that is a ZIP, too": {ok + "PK\x03\x04", pictures, Options{}, "docs/b.png: the file goes on for 4 bytes behind the image"},
+		"an image that is a ZIP, too": {ok + "PK\x03\x04", pictures, Options{}, "docs/b.png: the file has 4 bytes after the image"},
 		"25 MB":                       {ok + strings.Repeat("x", 25<<20), pictures, Options{}, "docs/b.png: the image of 26214476 bytes is too large: at most 20971520 bytes are read; scale it down"},
 		"another kind of image":       {"BM\x8a\x7b\x0c\x00\x00\x00\xff\xff", pictures, Options{}, "docs/b.png: not a text: image/bmp"},
 	} {

@@ -23,7 +23,7 @@ const (
 // rubricFields are the fields of an item that may have its rubric: the second is that of HealthBench.
 var rubricFields = []string{"rubric", "rubrics"}
 
-// criteria reads the criteria of the single block: a list, or the word that stands for the rubric of each item.
+// criteria reads the criteria of the single block: a list, or the word for the rubric of each item.
 func (s *draft) criteria(y *yamlFile, v value, single *eval.Single) {
 	if word, ok := scalar(v.node); ok && word == eval.RubricName {
 		single.Rubric, s.rubricAt = true, v.place

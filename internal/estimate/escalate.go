@@ -33,7 +33,7 @@ func leastOf(asked []demand) []demand {
 	return least
 }
 
-// strongAlone asks the strong judge about all pairs, and nobody else; possible only if the file has escalate.
+// strongAlone asks only the strong judge, about all pairs; possible only if the file has escalate.
 func strongAlone(q Question, asked []demand) (Way, bool) {
 	if q.Evaluation.Escalate == nil {
 		return Way{}, false

@@ -25,7 +25,7 @@ func escalates(t *testing.T, escalate *eval.Escalate) estimate.Question {
 }
 
 // TestEstimateOfAnEscalation: calls and cost lie between those of the sample alone and those of all pairs, in every way; beside
-// stands the strong judge alone.
+// is the row of the strong judge alone.
 func TestEstimateOfAnEscalation(t *testing.T) {
 	t.Parallel()
 	q := escalates(t, &eval.Escalate{When: eval.Doubts(), Share: 0.2})

@@ -60,7 +60,7 @@ type Estimate struct {
 	LeastCostUSD *float64 `json:"cost_usd_at_least,omitempty"`
 	// PricesAsOf is the day of the list prices among them; empty if there are none.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
-	// OldPrices lists the providers of which prices are older than 90 days.
+	// OldPrices lists the providers with prices that are older than 90 days.
 	OldPrices []OldPrice `json:"old_prices"`
 	// Seconds is the shortest possible duration, and Latency the assumed duration of a call.
 	Seconds float64 `json:"seconds"`

@@ -47,7 +47,7 @@ const (
 	Flex          = providers.TierFlex  // in the flex tier where a model has one
 	InBatches     = providers.TierBatch // through batch endpoints where a provider has them
 	AskedAnew     = "no_reuse"          // also what earlier evaluations have answered
-	StrongAlone   = "strong_alone"      // the strong judge sees all pairs, and nobody else does
+	StrongAlone   = "strong_alone"      // only the strong judge is asked, about all pairs
 	AnotherDesign = "another_design"    // fewer calls for the same question, of Estimate.Savings
 )
 
@@ -204,7 +204,7 @@ func listed(names []string) string {
 	return strings.Join(some, ", ")
 }
 
-// waysThen returns the ways of two evaluations of which the second begins when the first has ended. What only one of them
+// waysThen returns the ways of two evaluations; the second begins when the first has ended. What only one of them
 // has is combined with how the other is asked now.
 func waysThen(first, next []Way) []Way {
 	var all []Way
@@ -235,7 +235,7 @@ func waysThen(first, next []Way) []Way {
 	return all
 }
 
-// asked returns the way of which a function is true, or else the first, which is how it is asked now.
+// asked returns the first way for which a function is true, else the first one, which is how it is asked now.
 func asked(ways []Way, is func(Way) bool) Way {
 	if i := slices.IndexFunc(ways, is); i >= 0 {
 		return ways[i]

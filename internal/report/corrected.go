@@ -166,7 +166,7 @@ func (b *builder) votedUnits(c *Corrected) []rank.Unit {
 	return units
 }
 
-// halves returns verdicts as predictions of others: as halves of a win, of which a tie has one for each. That says as much
+// halves returns verdicts as predictions of others, in halves of a win: a tie is one half for each text. That says as much
 // about abilities, and how often the others tie is known from their own verdicts alone.
 func halves(c rank.Counts) rank.Counts {
 	return rank.Counts{FirstWins: 2*c.FirstWins + c.Ties, SecondWins: 2*c.SecondWins + c.Ties}

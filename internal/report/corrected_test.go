@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// votedOn is an evaluation of four candidates on 80 items, of which a judge likes the first best, or with sign −1 the last.
+// votedOn returns an evaluation of four candidates on 80 items. Its judge likes the first best, or with sign −1 the last.
 // People like the first best, mostly for the texts that a judge of sign 1 prefers, too. They voted on that many pairs, two
 // people on every third.
 func votedOn(voted int, sign float64, chosen string) *memory {

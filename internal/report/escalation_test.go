@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// escalated is an evaluation of four candidates, of which two cheap judges like the last best and the strong judge the
+// escalated returns an evaluation of four candidates: two cheap judges like the last best, and the strong judge the
 // first. seen is how many of the chosen pairs the strong judge has judged.
 func escalated(t *testing.T, seen float64) *memory {
 	t.Helper()

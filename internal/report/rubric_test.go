@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/results"
 )
 
-// byRubric returns an evaluation of two candidates on some items with rubrics of three criteria, of which the last is a fault. x
+// byRubric returns an evaluation of two candidates on some items with rubrics of three criteria; the last is a fault. x
 // meets the first two everywhere, y the first and the fault. The second judge denies the first criterion.
 func byRubric(items int, tags ...string) *memory {
 	e := plan([]string{"x", "y"}, names(items), "strict", "blind")

@@ -55,7 +55,7 @@ func published(t *testing.T, judges ...string) *memory {
 	return m
 }
 
-// Votes from the page are counted by why their pair was shown, and only those on a random sample stand for all pairs.
+// Votes from the page are counted by why their pair was shown. Only votes on a random sample represent all pairs.
 func TestVotesOfThePage(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"x", "y", "z"}, []string{"q1", "q2"}, "j"))

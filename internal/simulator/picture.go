@@ -62,7 +62,7 @@ func inline(mime, encoded string) (picture, error) {
 	return p, nil
 }
 
-// addressed reads the address of a picture: a data URI, or an https URL, of which no byte is fetched.
+// addressed reads the address of a picture: a data URI, or an https URL, which is not fetched.
 func addressed(address string) (picture, error) {
 	if rest, ok := strings.CutPrefix(address, "data:"); ok {
 		mime, encoded, ok := strings.Cut(rest, ";base64,")

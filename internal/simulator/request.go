@@ -80,7 +80,7 @@ func (r *request) inputTokens() (n int) {
 	return n + r.seen
 }
 
-// texts is the text of a string or of a list of blocks, of which some have a text, and others a picture.
+// texts returns the text of a string, or of those blocks of a list that have a text instead of a picture.
 type texts struct {
 	said     string
 	marks    []int // where it is marked for a cache

@@ -297,7 +297,7 @@ func (s *Server) nameVoter(w http.ResponseWriter, r *http.Request, id eval.ID, n
 		return "", err
 	}
 	defer reader.Close()
-	const taken = "Somebody else has voted under this name: choose another one, such as with your initials."
+	const taken = "Another person has voted under this name: choose another one, such as with your initials."
 	for vote, err := range reader.PageVotes(r.Context(), id) {
 		if err != nil {
 			return "", err

@@ -41,7 +41,7 @@ type Config struct {
 	FailOn string       // which failures make the command fail, for resume.json
 	Judged bool         // judges compare the answers afterwards, in another evaluation; for resume.json
 	Resume string       // the command that resumes after an interruption
-	Raise  string       // how to go on with a higher budget
+	Raise  string       // how to resume with a higher budget
 
 	Screen plain.Screen // shows progress
 	// Conclude ranks and writes files, once every run has ended or the evaluation was ended early.

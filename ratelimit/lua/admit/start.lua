@@ -10,7 +10,7 @@ local function refuse(group, bound, wait, exact)
   if bound > 0 then limits[bound].refused = true end
 end
 
--- The callers of which a call was admitted, by number.
+-- Callers that have an admitted call, by number.
 local served = {}
 
 local function admitted(group, start, bound, outage)
