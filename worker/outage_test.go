@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue/record"
 	"github.com/evalfleet/evalfleet/enqueue/store"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/testing/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -73,6 +74,9 @@ func TestOutageIsWaitedFor(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "refused" {
+				testrun.Slow(t) // the wait doubles while the provider is tried
+			}
 			t.Parallel()
 			const flying = 8
 			down := &episode{lasts: 4 * time.Second, failure: failure, after: 30}
