@@ -58,6 +58,15 @@ func (o *episode) answer(ctx context.Context, n int, request *providers.Request)
 // time asks whether the outage is over.
 func TestOutageIsWaitedFor(t *testing.T) {
 	t.Parallel()
+	waitsForOutage(t, func(context.Context) error {
+		return &providers.Error{Class: providers.Transient, Message: "refused", Err: fmt.Errorf("%w: %w", providers.ErrUnreached, providers.ErrNoServer)}
+	})
+}
+
+// TestOutagesOfAllKindsAreWaitedFor: the same holds for a provider that answers, or does not, while it is down.
+func TestOutagesOfAllKindsAreWaitedFor(t *testing.T) {
+	testrun.Slow(t) // the wait doubles while the provider is tried
+	t.Parallel()
 	status := func(class providers.Class, status int) func(context.Context) error {
 		return func(context.Context) error {
 			return &providers.Error{Class: class, Status: status, Message: "we are down"}
@@ -65,39 +74,39 @@ func TestOutageIsWaitedFor(t *testing.T) {
 	}
 	for name, failure := range map[string]func(context.Context) error{
 		"500": status(providers.Transient, 500), "503": status(providers.Overloaded, 503), "529": status(providers.Overloaded, 529),
-		"refused": func(context.Context) error {
-			return &providers.Error{Class: providers.Transient, Message: "refused", Err: fmt.Errorf("%w: %w", providers.ErrUnreached, providers.ErrNoServer)}
-		},
 		"hanging": func(ctx context.Context) error {
 			<-ctx.Done()
 			return &providers.Error{Class: providers.Timeout, Message: "no answer", MayBeBilled: true, Err: ctx.Err()}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "refused" {
-				testrun.Slow(t) // the wait doubles while the provider is tried
-			}
 			t.Parallel()
-			const flying = 8
-			down := &episode{lasts: 4 * time.Second, failure: failure, after: 30}
-			b := setup(t, &fakeProvider{answer: down.answer})
-			b.submit(12, atMost(flying), waiting(time.Hour), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
-				s.Timeouts = map[string]time.Duration{"": time.Second}
-				s.Retry.InitialDelay, s.Retry.MaxDelay = 300*time.Millisecond, time.Second
-			})
-			defer b.start(b.config())()
-			defer b.start(b.config())()
-			standing := b.wait()
-			b.wantEachOnce()
-			if failed := standing.Total(eval.StateFailed); failed > 0 {
-				t.Errorf("%d of %d runs failed", failed, b.runs)
-			}
-			// Those in flight at its beginning, those that began before enough had failed, and a call
-			// after 1 s and after twice the time each.
-			if met := len(down.met); met > 2*flying+5 {
-				t.Errorf("%d calls met the outage, want those in flight, %d, and few more", met, flying)
-			}
+			waitsForOutage(t, failure)
 		})
+	}
+}
+
+// waitsForOutage has two workers work while a provider is down for 4 s, whose calls fail meanwhile.
+func waitsForOutage(t *testing.T, failure func(context.Context) error) {
+	t.Helper()
+	const flying = 8
+	down := &episode{lasts: 4 * time.Second, failure: failure, after: 30}
+	b := setup(t, &fakeProvider{answer: down.answer})
+	b.submit(12, atMost(flying), waiting(time.Hour), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		s.Timeouts = map[string]time.Duration{"": time.Second}
+		s.Retry.InitialDelay, s.Retry.MaxDelay = 300*time.Millisecond, time.Second
+	})
+	defer b.start(b.config())()
+	defer b.start(b.config())()
+	standing := b.wait()
+	b.wantEachOnce()
+	if failed := standing.Total(eval.StateFailed); failed > 0 {
+		t.Errorf("%d of %d runs failed", failed, b.runs)
+	}
+	// Those in flight at its beginning, those that began before enough had failed, and a call
+	// after 1 s and after twice the time each.
+	if met := len(down.met); met > 2*flying+5 {
+		t.Errorf("%d calls met the outage, want those in flight, %d, and few more", met, flying)
 	}
 }
 
